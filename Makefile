@@ -1,0 +1,55 @@
+# Every target sets itself up on a machine that has only Python 3.11+, pip and make.
+# One environment, .venv; a stamp per lock file says what is installed in it.
+PYTHON ?= python3
+VENV := .venv
+PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
+WORKERS ?= 2
+
+.PHONY: demo test test-slow bench lint types format lock clean
+
+demo: $(VENV)/core.stamp
+	$(VENV)/bin/sfumato demo
+
+test: $(VENV)/test.stamp lint types
+	$(VENV)/bin/python tests/system_needs.py
+	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadgroup
+
+test-slow: $(VENV)/test.stamp
+	$(VENV)/bin/python tests/system_needs.py
+	$(VENV)/bin/python -m pytest -m slow --timeout 3600
+
+bench: $(VENV)/test.stamp
+	$(VENV)/bin/python -m bench
+
+lint: $(VENV)/test.stamp
+	$(VENV)/bin/ruff format --check src tests bench examples
+	$(VENV)/bin/ruff check src tests bench examples
+
+types: $(VENV)/test.stamp
+	$(VENV)/bin/mypy
+
+format: $(VENV)/test.stamp
+	$(VENV)/bin/ruff format src tests bench examples
+	$(VENV)/bin/ruff check --fix src tests bench examples
+
+# The lock files name versions and hashes, no host; plain pip installs them.
+LOCK := $(VENV)/bin/uv pip compile --universal --generate-hashes --no-header --no-annotate --quiet --python-version 3.11
+lock:
+	$(LOCK) pyproject.toml requirements/build.in --extra postgres --extra spark --extra accounting --extra audit --extra test -o requirements/test.txt
+	$(LOCK) pyproject.toml requirements/build.in -c requirements/test.txt -o requirements/core.txt
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] < (3, 14) else "Sfumato needs Python 3.11, 3.12 or 3.13; this is " + sys.version.split()[0] + ". Name another with: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/core.stamp: requirements/core.txt pyproject.toml | $(VENV)/bin/python
+	$(PIP) install --require-hashes --no-deps -r requirements/core.txt
+	$(PIP) install --no-build-isolation --no-deps -e .
+	touch $@
+
+$(VENV)/test.stamp: requirements/test.txt $(VENV)/core.stamp
+	$(PIP) install --require-hashes --no-deps -r requirements/test.txt
+	touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

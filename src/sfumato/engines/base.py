@@ -1,0 +1,62 @@
+"""What every engine can do: run a query where the data lives. An engine knows no privacy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    import pyarrow as pa
+    from sqlglot import exp
+
+    from sfumato.schema.column import Kind
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What an engine can do beyond running a query; what it cannot, it refuses by these names."""
+
+    creates_tables: bool
+    reports_progress: bool
+    cancels_at_once: bool
+
+
+@dataclass(frozen=True)
+class TableTarget:
+    """A new table inside the engine; an existing one of that name is refused."""
+
+    name: str
+
+
+class Engine(Protocol):
+    """A connection to one place where tables live."""
+
+    dialect: ClassVar[str]
+    traits: ClassVar[Traits]
+
+    def columns(self, table: exp.Table) -> dict[str, Kind]:
+        """Name the columns of a table, in order, and what they hold."""
+        ...
+
+    def run(self, query: exp.Query) -> pa.Table:
+        """Run a query and bring its whole result here."""
+        ...
+
+    def stream(self, query: exp.Query, *, batch_rows: int = 65_536) -> pa.RecordBatchReader:
+        """Run a query and bring its result here batch by batch."""
+        ...
+
+    def lend(self, table: pa.Table) -> AbstractContextManager[exp.Table]:
+        """Let queries see a small table of ours, under a name of its own, for a while."""
+        ...
+
+    def write(self, query: exp.Query, target: Path | TableTarget) -> None:
+        """Write a query's result to a file or a new table, whole or not at all."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        ...

@@ -1,0 +1,1 @@
+"""The append-only book of what was spent."""

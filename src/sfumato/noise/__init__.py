@@ -1,0 +1,1 @@
+"""Exact noise from the operating system's random bytes."""

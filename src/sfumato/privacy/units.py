@@ -1,0 +1,66 @@
+"""What one person can change in a table: the privacy unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sfumato.errors import ParameterError
+
+
+class Relation(StrEnum):
+    """Which two tables count as neighbours."""
+
+    ADD_REMOVE = "add-remove"
+    REPLACE_ONE = "replace-one"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """Each row is a person of its own."""
+
+    relation: Relation = Relation.ADD_REMOVE
+
+    def sentence(self) -> str:
+        """Say what the unit hides."""
+        return f"Hides whether any one row {_VERB[self.relation]}."
+
+
+@dataclass(frozen=True)
+class Entity:
+    """All rows that share a value of `column` belong to one person.
+
+    At most `max_rows` of them are used, in at most `max_groups` groups of any one question.
+    """
+
+    column: str
+    max_rows: int
+    max_groups: int | None = None
+    relation: Relation = Relation.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        bounds: dict[str, object] = {"max_rows": self.max_rows, "max_groups": self.groups}
+        for name, value in bounds.items():
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ParameterError(
+                    "bound_not_positive",
+                    f"{name} of the privacy unit must be a whole number of at least 1, "
+                    f"not {value!r}.",
+                )
+
+    @property
+    def groups(self) -> int:
+        """The groups one person can reach; a person never reaches more groups than rows."""
+        return self.max_rows if self.max_groups is None else self.max_groups
+
+    def sentence(self) -> str:
+        """Say what the unit hides."""
+        return (
+            f"Hides whether any one {self.column!r} {_VERB[self.relation]}, "
+            f"using at most {self.max_rows} rows in at most {self.groups} groups of each."
+        )
+
+
+_VERB = {Relation.ADD_REMOVE: "is present", Relation.REPLACE_ONE: "is itself or another"}
+
+Unit = Rows | Entity

@@ -1,0 +1,1 @@
+"""Seeing the risk in a table: who is unique, who can be re-identified."""

@@ -1,0 +1,1 @@
+"""What a table is: its columns, roles, domains, hierarchies and privacy unit."""

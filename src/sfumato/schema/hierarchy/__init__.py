@@ -1,0 +1,1 @@
+"""How values become coarser, one kind of hierarchy per module."""

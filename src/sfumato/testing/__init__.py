@@ -1,0 +1,1 @@
+"""For tests, ours and others': seeded entropy, the DP auditor, contract suites."""

@@ -1,0 +1,1 @@
+"""The composition root: reading tables, protecting them, answering questions."""
