@@ -1,0 +1,88 @@
+"""The command `sfumato`: its commands in the order of a table of contents, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+from typer.exceptions import TyperException
+
+from sfumato.cli.commands import COMMANDS
+from sfumato.errors import SfumatoError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+INTERRUPTED = 130
+
+
+def build() -> typer.Typer:
+    """The application with every command."""
+    app = typer.Typer(
+        name="sfumato",
+        help="See the risk in a table about people, release it safely, answer questions about it.",
+        add_completion=False,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    for chapter, commands in COMMANDS.items():
+        for command in commands:
+            app.command(rich_help_panel=chapter)(command)
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and leave with its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(run(given))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; every outcome is an exit code and at most one line on standard error."""
+    as_json = "--json" in arguments
+    try:
+        result = build()(arguments, standalone_mode=False)
+        sys.stdout.flush()
+    except SfumatoError as error:
+        return _fail(error.code, error.message, error.exit_code, as_json=as_json)
+    except TyperException as error:
+        return _fail("usage", _one_line(error.format_message()), 2, as_json=as_json)
+    except KeyboardInterrupt:
+        return _fail("interrupted", "Interrupted; nothing was written.", INTERRUPTED, as_json=as_json)
+    except BrokenPipeError:
+        # The reader has gone: keep Python from complaining about it once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except MemoryError:
+        return _fail("out_of_memory", "There is not enough memory for this.", 1, as_json=as_json)
+    except Exception as error:  # noqa: BLE001  # its text may quote data, so its name must do
+        message = f"Sfumato failed inside ({type(error).__name__}). This is a bug: please report it."
+        return _fail("internal", message, 1, as_json=as_json)
+    return result if isinstance(result, int) else 0
+
+
+def _options(
+    version: bool = typer.Option(False, "--version", help="Print the version and leave."),
+) -> None:
+    if version:
+        from sfumato import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def _fail(code: str, message: str, exit_code: int, *, as_json: bool) -> int:
+    if as_json:
+        typer.echo(json.dumps({"error": {"code": code, "message": message}}))
+    typer.echo(f"sfumato: {message}", err=True)
+    return exit_code
+
+
+def _one_line(message: str) -> str:
+    return " ".join(message.split())

@@ -1,0 +1,17 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing output file.")]
+SchemaFile = Annotated[
+    Path | None, typer.Option("--schema", metavar="FILE", help="The table's schema (TOML).")
+]
+TableFile = Annotated[
+    str, typer.Argument(metavar="TABLE", help="A .csv, .csv.gz or .parquet file.", show_default=False)
+]

@@ -1,0 +1,110 @@
+"""GROUP BY over integer codes in memory: mixed-radix keys, dense or sorted, never row by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Codes = NDArray[np.integer]
+    Counts = NDArray[np.int64]
+
+_KEY_BITS = 63
+_DENSE_FACTOR = 4  # a table of this many slots per row is still cheaper to fill than rows to sort
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of some rows: for each, one row that represents it and how many there are.
+
+    Groups come in lexicographic order of their codes.
+    """
+
+    representatives: NDArray[np.int64]
+    counts: Counts
+
+
+def keys(codes: Sequence[Codes], sizes: Sequence[int]) -> tuple[NDArray[np.int64], int]:
+    """One integer per row, in lexicographic order of its codes, and the number of possible keys.
+
+    Where the product of the sizes would not fit 63 bits, the key built so far is replaced by its
+    rank among the keys that occur, which keeps the order and needs no more than log2(rows) bits.
+    """
+    if not codes:
+        raise ValueError("at least one column of codes is needed")
+    key = codes[0].astype(np.int64)
+    radix = int(sizes[0])
+    for column, size in zip(codes[1:], sizes[1:], strict=True):
+        if radix * int(size) >= 1 << _KEY_BITS:
+            present, key = np.unique(key, return_inverse=True)
+            radix = len(present)
+            if radix * int(size) >= 1 << _KEY_BITS:
+                raise OverflowError("too many combinations of values to number")
+        key = key * np.int64(size) + column
+        radix *= int(size)
+    return key, radix
+
+
+def group(codes: Sequence[Codes], sizes: Sequence[int], counts: Counts) -> Groups:
+    """Group rows with equal codes and add up their counts."""
+    key, radix = keys(codes, sizes)
+    if radix <= _DENSE_FACTOR * max(len(key), 1):
+        return _group_dense(key, radix, counts)
+    return _group_sorted(key, radix, counts)
+
+
+def sums(codes: Sequence[Codes], sizes: Sequence[int], counts: Counts) -> Counts:
+    """The counts of the groups alone, in order of their codes."""
+    key, radix = keys(codes, sizes)
+    if radix <= _DENSE_FACTOR * max(len(key), 1):
+        totals = _totals(key, radix, counts)
+        present: Counts = totals[totals != 0]
+        return present
+    if len(counts) and counts.max() == 1 == counts.min():
+        runs: Counts = np.diff(_starts(np.sort(key)), append=len(key))
+        return runs
+    return _group_sorted(key, radix, counts).counts
+
+
+def _totals(key: NDArray[np.int64], radix: int, counts: Counts) -> Counts:
+    """Add up counts per key. bincount adds in float64, exact below 2^53: so in two halves."""
+    low = np.bincount(key, weights=counts & 0xFFFFFFFF, minlength=radix)
+    totals = low.astype(np.int64)
+    high = counts >> 32
+    if high.any():
+        totals += np.bincount(key, weights=high, minlength=radix).astype(np.int64) << 32
+    return totals
+
+
+def _group_dense(key: NDArray[np.int64], radix: int, counts: Counts) -> Groups:
+    representative = np.full(radix, -1, dtype=np.int64)
+    representative[key[::-1]] = np.arange(len(key) - 1, -1, -1)  # the first row of a key wins
+    present = representative >= 0
+    return Groups(representative[present], _totals(key, radix, counts)[present])
+
+
+def _group_sorted(key: NDArray[np.int64], radix: int, counts: Counts) -> Groups:
+    """Sort key and row number packed into one integer: far faster than an argsort."""
+    index_bits = max(len(key) - 1, 1).bit_length()
+    if radix.bit_length() + index_bits <= _KEY_BITS:
+        packed = np.sort((key << index_bits) | np.arange(len(key)))
+        order = packed & ((1 << index_bits) - 1)
+        ordered = packed >> index_bits
+    else:
+        order = np.argsort(key, kind="stable")
+        ordered = key[order]
+    starts = _starts(ordered)
+    return Groups(order[starts], np.add.reduceat(counts[order], starts))
+
+
+def _starts(ordered: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each run of equal keys begins."""
+    first = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return np.flatnonzero(first)

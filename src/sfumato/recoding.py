@@ -1,0 +1,234 @@
+"""What an anonymizer decides, applied where the data lives.
+
+A recoding has one of two forms. *ByColumn*: a map of values to labels for each column and the list
+of label combinations that are suppressed. *ByRow*: an assignment of shares of each raw combination
+to released combinations, dealt out at random inside the combination. Either becomes one query that
+joins the table with small tables of ours and orders the result by every released column, so that
+the order of rows tells nothing and engines agree.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sfumato.engines.base import Engine
+
+_ROW, _RANDOM, _PLACE = "sf_row", "sf_random", "sf_place"
+_VALUE, _CODE, _LABEL = "sf_value", "sf_code", "sf_label"
+_FIRST, _LAST = "sf_first", "sf_last"
+
+
+@dataclass(frozen=True)
+class ColumnMap:
+    """A label for every value of one column; `None` among the values stands for NULL.
+
+    `codes` number the labels, so that combinations can be compared whatever the labels are.
+    """
+
+    column: str
+    values: pa.Array
+    labels: pa.Array
+    codes: pa.Array
+
+    @property
+    def missing(self) -> tuple[int, str | None]:
+        """The code and label of NULL; a code that nothing else has where NULL has no place."""
+        if self.values.null_count == 0:
+            return -1, None
+        place = int(np.flatnonzero(self.values.is_null().to_numpy(zero_copy_only=False))[0])
+        return self.codes[place].as_py(), self.labels[place].as_py()
+
+    def table(self) -> pa.Table:
+        """The map of the values that are present, to be joined on equality."""
+        columns = {_VALUE: self.values, _CODE: self.codes, _LABEL: self.labels}
+        return pa.table(columns).filter(self.values.is_valid())
+
+
+@dataclass(frozen=True)
+class ByColumn:
+    """Every value of a column is released under its label, but for suppressed combinations.
+
+    `suppressed` has one column of label codes per map, in the order of the maps; its rows are the
+    combinations that are not released.
+    """
+
+    maps: tuple[ColumnMap, ...]
+    suppressed: pa.Table
+    unchanged: tuple[str, ...] = ()
+
+    @contextmanager
+    def released(self, engine: Engine, table: exp.Table) -> Iterator[exp.Query]:
+        """The query whose result is released, valid inside the context."""
+        with ExitStack() as lent:
+            coded = _coded(engine, table, self.maps, self.unchanged, lent)
+            names = [column_map.column for column_map in self.maps]
+            query = exp.select(
+                *(_renamed(_label(place), name) for place, name in enumerate(names)),
+                *(exp.column(name, table=_ROW, quoted=True) for name in self.unchanged),
+            ).from_(coded.subquery(_ROW))
+            if self.suppressed.num_rows:
+                lent_suppressed = lent.enter_context(engine.lend(_numbered(self.suppressed)))
+                query = _without(query, lent_suppressed, len(names))
+            yield _ordered(query, [*names, *self.unchanged])
+
+
+@dataclass(frozen=True)
+class ByRow:
+    """Shares of each raw combination become released combinations, dealt at random.
+
+    `shares` has one integer column per map (the codes of a raw combination, in the order of the
+    maps), `rows` (how many rows of it), and the released columns by name. Values outside the maps,
+    and rows beyond the shares, are not released.
+    """
+
+    maps: tuple[ColumnMap, ...]
+    shares: pa.Table
+    unchanged: tuple[str, ...] = ()
+
+    @contextmanager
+    def released(self, engine: Engine, table: exp.Table) -> Iterator[exp.Query]:
+        """The query whose result is released, valid inside the context."""
+        width = len(self.maps)
+        released = self.shares.column_names[width + 1 :]
+        with ExitStack() as lent:
+            coded = _coded(engine, table, self.maps, self.unchanged, lent)
+            coded = coded.select(exp.alias_(exp.Rand(), _RANDOM))
+            shares = lent.enter_context(engine.lend(self._intervals()))
+            conditions = [
+                exp.column(_code(place), table=_ROW).eq(exp.column(_code(place), table="sf_share"))
+                for place in range(width)
+            ]
+            place = exp.column(_PLACE, table=_ROW)
+            between = exp.Between(
+                this=place,
+                low=exp.column(_FIRST, table="sf_share"),
+                high=exp.column(_LAST, table="sf_share"),
+            )
+            query = (
+                exp.select(
+                    *(exp.column(name, table="sf_share", quoted=True) for name in released),
+                    *(exp.column(name, table=_ROW, quoted=True) for name in self.unchanged),
+                )
+                .from_(_placed(coded, width).subquery(_ROW))
+                .join(exp.alias_(shares, "sf_share"), on=exp.and_(*conditions, between))
+            )
+            yield _ordered(query, [*released, *self.unchanged])
+
+    def _intervals(self) -> pa.Table:
+        """Shares of equal raw combinations side by side: first and last place of each."""
+        width = len(self.maps)
+        codes = [self.shares.column(place).to_numpy() for place in range(width)]
+        rows = self.shares.column("rows").to_numpy().astype(np.int64)
+        order = np.lexsort(codes[::-1])
+        rows = rows[order]
+        new = np.ones(len(rows), dtype=bool)
+        if len(rows):
+            new[1:] = np.any([np.diff(column[order]) != 0 for column in codes], axis=0)
+        ends = np.cumsum(rows)
+        starts = ends - rows
+        base = np.maximum.accumulate(np.where(new, starts, 0))
+        sorted_shares = self.shares.take(order)
+        renamed = sorted_shares.rename_columns(
+            [*(_code(place) for place in range(width)), *sorted_shares.column_names[width:]]
+        ).drop_columns(["rows"])
+        return renamed.append_column(_FIRST, [starts - base + 1]).append_column(
+            _LAST, [ends - base]
+        )
+
+
+Recoding = ByColumn | ByRow
+
+
+def _coded(
+    engine: Engine,
+    table: exp.Table,
+    maps: Sequence[ColumnMap],
+    unchanged: Sequence[str],
+    lent: ExitStack,
+) -> exp.Select:
+    """Each row with codes and labels of its mapped columns; rows with unknown values are out."""
+    source = exp.alias_(table.copy(), "sf_source", table=True)
+    query = exp.select(
+        *(exp.column(name, table="sf_source", quoted=True) for name in unchanged)
+    ).from_(source)
+    for place, column_map in enumerate(maps):
+        name = f"sf_map_{place}"
+        value = exp.column(column_map.column, table="sf_source", quoted=True)
+        joined = lent.enter_context(engine.lend(column_map.table()))
+        query = query.join(
+            exp.alias_(joined, name, table=True),
+            on=value.eq(exp.column(_VALUE, table=name)),
+            join_type="left",
+        )
+        code, label = column_map.missing
+        absent = value.is_(exp.Null())
+        known = exp.column(_CODE, table=name)
+        query = query.select(
+            exp.alias_(
+                exp.case().when(absent, exp.convert(code)).else_(known.copy()), _code(place)
+            ),
+            exp.alias_(
+                exp.case()
+                .when(absent.copy(), exp.cast(exp.convert(label), "TEXT"))
+                .else_(exp.column(_LABEL, table=name)),
+                _label(place),
+            ),
+        )
+        known_or_absent = absent.copy() if code >= 0 else exp.false()
+        query = query.where(exp.or_(known_or_absent, known.is_(exp.Null()).not_()))
+    return query
+
+
+def _placed(coded: exp.Select, width: int) -> exp.Select:
+    """Number the rows of each raw combination in random order."""
+    window = exp.Window(
+        this=exp.RowNumber(),
+        partition_by=[exp.column(_code(place)) for place in range(width)],
+        order=exp.Order(expressions=[exp.Ordered(this=exp.column(_RANDOM))]),
+    )
+    numbered = exp.select(exp.Star(), exp.alias_(window, _PLACE))
+    return numbered.from_(coded.subquery("sf_shuffled"))
+
+
+def _without(query: exp.Select, suppressed: exp.Table, width: int) -> exp.Select:
+    """Leave out the rows whose combination of label codes is suppressed."""
+    same = exp.and_(
+        *(
+            exp.column(_code(place), table=_ROW).eq(exp.column(_code(place), table="sf_gone"))
+            for place in range(width)
+        )
+    )
+    joined = query.join(exp.alias_(suppressed, "sf_gone", table=True), on=same, join_type="left")
+    return joined.where(exp.column(_code(0), table="sf_gone").is_(exp.Null()))
+
+
+def _numbered(suppressed: pa.Table) -> pa.Table:
+    return suppressed.rename_columns([_code(place) for place in range(suppressed.num_columns)])
+
+
+def _ordered(query: exp.Select, names: Sequence[str]) -> exp.Select:
+    """Order by every released column, NULL last on every engine."""
+    outer = exp.select(*(exp.column(name, quoted=True) for name in names))
+    order = [exp.Ordered(this=exp.column(name, quoted=True), nulls_first=False) for name in names]
+    return outer.from_(query.subquery("sf_released")).order_by(*order)
+
+
+def _renamed(inner: str, name: str) -> exp.Expr:
+    return exp.alias_(exp.column(inner, table=_ROW), name, quoted=True)
+
+
+def _code(place: int) -> str:
+    return f"sf_code_{place}"
+
+
+def _label(place: int) -> str:
+    return f"sf_label_{place}"

@@ -1,0 +1,118 @@
+"""Who may import whom. A package may import itself and what stands in its row; nothing else."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "sfumato"
+
+COUNTING = {"axes", "encoding", "contribution", "grouping", "frequencies"}
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "files": {"errors"},
+    "privacy": {"errors"},
+    "schema": {"errors", "privacy.units", "files"},
+    "engines": {"errors", "schema", "files"},
+    "grouping": {"errors"},
+    "axes": {"errors", "schema"},
+    "encoding": {"axes"},
+    "contribution": {"privacy.units"},
+    "frequencies": {"errors", "schema", "privacy.units", "engines.base", *COUNTING},
+    "recoding": {"errors", "engines.base"},
+    "release": {"errors", "schema", "privacy", "files", "engines.base"},
+    "noise": {"errors", "privacy"},
+    "ledger": {"errors", "privacy", "noise", "files"},
+    "mechanisms": {"errors", "privacy", "noise", "schema"},
+    "risk": {"errors", "schema", "engines.base", *COUNTING},
+    "report": {"errors", "schema", "release", "risk"},
+    "vault": {
+        "errors", "schema", "privacy", "engines", "recoding", "release", "noise", "ledger",
+        "mechanisms", "risk", "report", "files", *COUNTING,
+    },
+    "demo": {"errors", "schema", "risk", "report", "vault", "files", "release", *COUNTING},
+    "cli": {"errors", "vault", "demo", "report", "files"},
+}  # fmt: skip
+ANYTHING = {"testing", "__init__", "__main__"}
+
+
+def imports_of(path: Path) -> set[str]:
+    """The modules of this package that a file imports, anywhere in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} uses a relative import"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        found |= {name.removeprefix("sfumato.") for name in names if name.startswith("sfumato.")}
+    return found
+
+
+def package_of(path: Path) -> str:
+    return path.relative_to(SOURCE).with_suffix("").parts[0]
+
+
+@pytest.mark.parametrize(
+    "path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE))
+)
+def test_module_imports_only_what_its_layer_allows(path: Path) -> None:
+    package = package_of(path)
+    if package in ANYTHING:
+        return
+    allowed = MAY_IMPORT[package] | {package, "__version__"}
+    strays = {
+        name
+        for name in imports_of(path)
+        if not any(name == entry or name.startswith(entry + ".") for entry in allowed)
+    }
+    assert not strays, f"{path.name} may not import {sorted(strays)}"
+
+
+def test_every_package_has_a_row() -> None:
+    packages = {package_of(path) for path in SOURCE.rglob("*.py")} - ANYTHING
+    assert packages == set(MAY_IMPORT)
+
+
+def test_nothing_in_the_package_imports_testing() -> None:
+    users = [
+        str(path.relative_to(SOURCE))
+        for path in SOURCE.rglob("*.py")
+        if package_of(path) != "testing"
+        and any(name.split(".")[0] == "testing" for name in imports_of(path))
+    ]
+    assert users == []
+
+
+OPTIONAL = {
+    "pyspark": {"engines/spark.py"},
+    "psycopg": {"engines/postgres.py", "ledger/postgres.py"},
+    "adbc_driver_postgresql": {"engines/postgres.py"},
+    "dp_accounting": {"privacy/accountants/pld.py"},
+    "pandas": set(),
+    "polars": set(),
+}
+
+
+@pytest.mark.parametrize("module", sorted(OPTIONAL))
+def test_optional_dependency_is_imported_only_in_its_home(module: str) -> None:
+    homes = {
+        str(path.relative_to(SOURCE))
+        for path in SOURCE.rglob("*.py")
+        if package_of(path) != "testing" and module in _third_party(path)
+    }
+    assert homes <= OPTIONAL[module]
+
+
+def _third_party(path: Path) -> set[str]:
+    roots: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            roots |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            roots.add(node.module.split(".")[0])
+    return roots

@@ -1,0 +1,86 @@
+"""Sizes, names and docstrings: what keeps the tree readable."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "sfumato"
+FILES = sorted(SOURCE.rglob("*.py"))
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+MODULE_LINES, FUNCTION_LINES = 400, 60
+VAGUE = {"utils", "helpers", "common", "manager", "handler", "misc"}
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(SOURCE))
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_module_is_small_and_well_named(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= MODULE_LINES
+    assert not VAGUE & set(path.with_suffix("").parts)
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_functions_are_small(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    long = {
+        node.name: (node.end_lineno or 0) - node.lineno + 1
+        for node in ast.walk(tree)
+        if isinstance(node, FUNCTIONS) and (node.end_lineno or 0) - node.lineno >= FUNCTION_LINES
+    }
+    assert long == {}
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_everything_public_has_a_docstring(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    assert ast.get_docstring(tree), "the module has none"
+    bare = [node.name for node in _public_definitions(tree) if not ast.get_docstring(node)]
+    assert bare == []
+
+
+def _public_definitions(
+    tree: ast.Module | ast.ClassDef,
+) -> list[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    found: list[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef] = []
+    for node in tree.body:
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)) and not node.name.startswith("_"):
+            found.append(node)
+            if isinstance(node, ast.ClassDef):
+                found += _public_definitions(node)
+    return found
+
+
+def test_at_most_forty_public_names_and_all_of_them_load() -> None:
+    import sfumato
+
+    assert len(sfumato.__all__) <= 40
+    assert sorted(set(sfumato.__all__)) == sorted(sfumato.__all__)
+    for name in sfumato.__all__:
+        assert getattr(sfumato, name) is not None
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    heavy = "{'duckdb', 'pyarrow', 'numpy', 'sqlglot', 'sqlalchemy', 'pandas', 'rich'}"
+    code = f"import sys, sfumato; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_no_unfinished_work_is_marked_in_the_tree() -> None:
+    marks = ("TODO", "FIXME", "XXX", "NotImplementedError")
+    found = [
+        f"{name_of(path)}:{number}"
+        for path in FILES
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        if any(mark in line for mark in marks)
+    ]
+    assert found == []
