@@ -21,16 +21,14 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from sfumato.hashing import digest, integer
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.privacy.units import Entity
 
 PERSON, COUNT = "sf_person", "sf_count"
-
-_HEX = "0123456789abcdef"
-_OFFSET_DIGITS = 7  # 28 bits: the product with any group size stays far inside 64 bits
-_SEPARATOR, _MISSING = ":", "?"  # an ambiguous text is a tie, and the keys break ties
 
 
 def bound(rows: exp.Query, unit: Entity, keys: Sequence[str], salt: str) -> exp.Query:
@@ -85,8 +83,8 @@ def _hashed(keys: Sequence[str], salt: str) -> exp.Query:
             person,
             *columns,
             exp.column(COUNT, table="sf_grouped"),
-            exp.alias_(_keyed_hash(salt, [person, *columns]), "sf_hash"),
-            exp.alias_(_keyed_hash(salt, [person]), "sf_person_hash"),
+            exp.alias_(digest(salt, [person, *columns]), "sf_hash"),
+            exp.alias_(digest(salt, [person]), "sf_person_hash"),
         )
         .from_("sf_grouped")
         .join("sf_excessive", on=_same_person())
@@ -116,7 +114,7 @@ def _chosen(columns: Sequence[exp.Column], groups: int) -> exp.Query:
             count,
             exp.alias_(_integer(total), "sf_total"),
             exp.alias_(_integer(running), "sf_running"),
-            exp.alias_(_leading_digits(exp.column("sf_person_hash")), "sf_digits"),
+            exp.alias_(integer(exp.column("sf_person_hash")), "sf_digits"),
         )
         .from_("sf_placed")
         .where(place.copy() <= exp.convert(groups))
@@ -138,30 +136,6 @@ def _kept(max_rows: int) -> exp.Expr:
 
 def _same_person() -> exp.Expr:
     return exp.column(PERSON, table="sf_grouped").eq(exp.column(PERSON, table="sf_excessive"))
-
-
-def _keyed_hash(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
-    """md5 of salt and values as text: the one hash that all engines compute alike."""
-    text: exp.Expr = exp.convert(salt)
-    for value in values:
-        part = exp.Coalesce(
-            this=exp.cast(value.copy(), "TEXT"), expressions=[exp.convert(_MISSING)]
-        )
-        separated = exp.DPipe(this=text, expression=exp.convert(_SEPARATOR))
-        text = exp.DPipe(this=separated, expression=part)
-    return exp.MD5(this=text)
-
-
-def _leading_digits(hexadecimal: exp.Expr) -> exp.Expr:
-    """The integer that the first hexadecimal digits spell, without an engine's own cast."""
-    value: exp.Expr = exp.convert(0)
-    for place in range(1, _OFFSET_DIGITS + 1):
-        digit = exp.Substring(
-            this=hexadecimal.copy(), start=exp.convert(place), length=exp.convert(1)
-        )
-        position = exp.StrPosition(this=exp.convert(_HEX), substr=digit)
-        value = exp.Paren(this=value) * exp.convert(16) + exp.Paren(this=position - 1)
-    return _integer(value)
 
 
 def _integer(value: exp.Expr) -> exp.Expr:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 from typer.exceptions import TyperException
 
+from sfumato import __version__
 from sfumato.cli.commands import COMMANDS
 from sfumato.errors import SfumatoError
 
@@ -25,12 +26,11 @@ def build() -> typer.Typer:
         name="sfumato",
         help="See the risk in a table about people, release it safely, answer questions about it.",
         add_completion=False,
-        no_args_is_help=True,
         pretty_exceptions_enable=False,
-        rich_markup_mode=None,
+        rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback()(_options)
+    app.callback(invoke_without_command=True)(_options)
     for chapter, commands in COMMANDS.items():
         for command in commands:
             app.command(rich_help_panel=chapter)(command)
@@ -54,7 +54,9 @@ def run(arguments: list[str]) -> int:
     except TyperException as error:
         return _fail("usage", _one_line(error.format_message()), 2, as_json=as_json)
     except KeyboardInterrupt:
-        return _fail("interrupted", "Interrupted; nothing was written.", INTERRUPTED, as_json=as_json)
+        return _fail(
+            "interrupted", "Interrupted; nothing was written.", INTERRUPTED, as_json=as_json
+        )
     except BrokenPipeError:
         # The reader has gone: keep Python from complaining about it once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -62,19 +64,21 @@ def run(arguments: list[str]) -> int:
     except MemoryError:
         return _fail("out_of_memory", "There is not enough memory for this.", 1, as_json=as_json)
     except Exception as error:  # noqa: BLE001  # its text may quote data, so its name must do
-        message = f"Sfumato failed inside ({type(error).__name__}). This is a bug: please report it."
+        message = (
+            f"Sfumato failed inside ({type(error).__name__}). This is a bug: please report it."
+        )
         return _fail("internal", message, 1, as_json=as_json)
     return result if isinstance(result, int) else 0
 
 
 def _options(
+    context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and leave."),
 ) -> None:
     if version:
-        from sfumato import __version__
-
         typer.echo(__version__)
-        raise typer.Exit
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 def _fail(code: str, message: str, exit_code: int, *, as_json: bool) -> int:

@@ -13,5 +13,6 @@ SchemaFile = Annotated[
     Path | None, typer.Option("--schema", metavar="FILE", help="The table's schema (TOML).")
 ]
 TableFile = Annotated[
-    str, typer.Argument(metavar="TABLE", help="A .csv, .csv.gz or .parquet file.", show_default=False)
+    str,
+    typer.Argument(metavar="TABLE", help="A .csv, .csv.gz or .parquet file.", show_default=False),
 ]

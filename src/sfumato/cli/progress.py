@@ -26,7 +26,7 @@ class Report(Protocol):
 def progress(title: str) -> Iterator[Report]:
     """Show a bar on a terminal once work has lasted `PATIENCE` seconds; elsewhere, nothing."""
     if not sys.stderr.isatty():
-        yield lambda done, total: None
+        yield _silent
         return
     from rich.console import Console
     from rich.progress import Progress
@@ -40,3 +40,7 @@ def progress(title: str) -> Iterator[Report]:
             bar.update(task, completed=done / max(total, 1), visible=visible)
 
         yield report
+
+
+def _silent(_done: float, _total: float) -> None:
+    """Say nothing."""

@@ -1,0 +1,37 @@
+"""`sfumato demo`: every method on a made-up town, as one HTML page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.cli.options import Json
+from sfumato.cli.progress import progress
+
+
+def demo(
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Where to write the page.")
+    ] = Path("sfumato-demo"),
+    as_json: Json = False,
+) -> None:
+    """Make up a town, show what its table gives away, and write a page with charts."""
+    import json
+
+    from sfumato.demo.page import run
+    from sfumato.vault.table import read
+
+    with progress("Making up a town") as report:
+        written = run(
+            out,
+            inspect=lambda table: read(table).inspect(),
+            progress=lambda _step, done, total: report(done, total),
+        )
+    if as_json:
+        typer.echo(json.dumps({"page": str(written[0]), "files": [str(p) for p in written]}))
+    else:
+        typer.echo(
+            f"Wrote {written[0]} and {len(written) - 1} files beside it. Open it in a browser."
+        )

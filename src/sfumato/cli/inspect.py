@@ -1,0 +1,77 @@
+"""`sfumato inspect`: see the risk in a table."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfumato.cli.options import Json, Overwrite, SchemaFile, TableFile
+from sfumato.cli.progress import progress
+
+if TYPE_CHECKING:
+    from sfumato.risk import Inspection
+
+
+def inspect(
+    table: TableFile,
+    schema: SchemaFile = None,
+    write: Annotated[
+        Path | None,
+        typer.Option("--write", metavar="FILE", help="Write the guessed schema to a TOML file."),
+    ] = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """See who stands out in a table: roles of its columns, unique people, risk of a match."""
+    from sfumato.files import check_target
+    from sfumato.vault.table import read, save_schema
+
+    if write is not None:
+        check_target(write, overwrite=overwrite)
+    with progress("Reading and measuring the columns") as report:
+        people = read(table, schema, progress=report)
+    try:
+        with progress("Counting who is unique") as report:
+            found = people.inspect(progress=report)
+    finally:
+        people.close()
+    if write is not None:
+        save_schema(people, write, overwrite=overwrite)
+    if as_json:
+        typer.echo(json.dumps(_as_json(found), ensure_ascii=False))
+    else:
+        from sfumato.report.inspection import show
+
+        show(found, written=write)
+
+
+def _as_json(found: Inspection) -> dict[str, object]:
+    return {
+        "rows": found.rows,
+        "columns": [
+            {
+                "name": guess.column.name,
+                "kind": guess.column.kind,
+                "role": guess.column.role,
+                "reason": guess.reason,
+            }
+            for guess in found.guesses
+        ],
+        "largest_set": found.largest,
+        "sets": [
+            {
+                "columns": list(one.columns),
+                "groups": one.groups,
+                "unique_rows": one.unique_rows,
+                "unique_share": one.unique_share,
+                "small_rows": one.small_rows,
+                "small_share": one.small_share,
+            }
+            for one in found.sets
+        ],
+        "risk": asdict(found.reidentification),
+    }

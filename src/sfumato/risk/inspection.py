@@ -1,0 +1,69 @@
+"""Inspecting a table: what its columns are, who is unique in it, how likely a match is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import comb
+from typing import TYPE_CHECKING
+
+from sfumato.frequencies import count
+from sfumato.risk.reidentification import Reidentification, reidentification
+from sfumato.risk.uniqueness import LARGEST, SetRisk, uniqueness
+from sfumato.schema.column import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sqlglot import exp
+
+    from sfumato.engines.base import Engine
+    from sfumato.schema.inference import Guess
+
+MOST_SETS = 20_000
+"""At most so many sets of columns are examined; with more columns the sets get smaller."""
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What inspecting a table found. It describes private data: it is for its steward only."""
+
+    rows: int
+    guesses: tuple[Guess, ...]
+    largest: int
+    sets: tuple[SetRisk, ...]
+    reidentification: Reidentification
+
+    @property
+    def full(self) -> SetRisk:
+        """The risk by all quasi-identifiers together."""
+        return max(self.sets, key=lambda one: len(one.columns))
+
+
+def inspect(
+    engine: Engine,
+    table: exp.Table,
+    guesses: Sequence[Guess],
+    *,
+    progress: Callable[[float, float], None] | None = None,
+) -> Inspection:
+    """Inspect a table whose columns have these roles."""
+    quasi = [guess.column.name for guess in guesses if guess.column.role is Role.QUASI]
+    frequencies = count(engine, table, quasi)
+    largest = largest_within(len(quasi))
+    sets = uniqueness(frequencies, largest=largest, progress=progress) if quasi else []
+    return Inspection(
+        rows=frequencies.total,
+        guesses=tuple(guesses),
+        largest=largest,
+        sets=tuple(sets),
+        reidentification=reidentification(frequencies),
+    )
+
+
+def largest_within(width: int) -> int:
+    """The largest size up to `LARGEST` for which all sets of up to that size can be examined."""
+    largest, sets = 1, width
+    while largest < LARGEST and sets + comb(width, largest + 1) <= MOST_SETS:
+        largest += 1
+        sets += comb(width, largest)
+    return largest

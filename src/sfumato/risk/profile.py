@@ -1,0 +1,119 @@
+"""Measuring columns in the engine: one aggregate query for all, one of top values for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from sfumato.schema.column import Kind
+from sfumato.schema.profile import MOST_TOP, ColumnProfile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sfumato.engines.base import Engine
+
+_ORDERED = (Kind.INTEGER, Kind.REAL, Kind.DATE)
+
+
+@dataclass(frozen=True)
+class TextFacts:
+    """What only the text of a column's cells tells, before they are read as another kind."""
+
+    shortest: int | None
+    longest: int | None
+    padded: bool
+
+
+def measure_texts(engine: Engine, table: exp.Table, names: Sequence[str]) -> dict[str, TextFacts]:
+    """Measure text columns: the lengths of their cells, and whether any begins with a zero."""
+    if not names:
+        return {}
+    facts: list[exp.Expr] = []
+    for name in names:
+        cell = exp.column(name, quoted=True)
+        length = exp.Length(this=cell)
+        zero = exp.Substring(this=cell, start=exp.convert(1), length=exp.convert(1)).eq("0")
+        padded = exp.case().when(exp.and_(zero, length > 1), exp.convert(1)).else_(exp.convert(0))
+        facts += [exp.Min(this=length), exp.Max(this=length.copy()), exp.Max(this=padded)]
+    row = _one_row(engine, facts, table)
+    triples = (row[place : place + 3] for place in range(0, len(row), 3))
+    return {
+        name: TextFacts(shortest, longest, padded == 1)
+        for name, (shortest, longest, padded) in zip(names, triples, strict=True)
+    }
+
+
+def measure(
+    engine: Engine,
+    table: exp.Table,
+    kinds: Mapping[str, Kind],
+    *,
+    source_kinds: Mapping[str, Kind],
+    fits: Mapping[str, set[Kind]],
+    texts: Mapping[str, TextFacts],
+    progress: Callable[[float, float], None] | None = None,
+) -> list[ColumnProfile]:
+    """Profile every column, read as the kinds given; the rest tells what the source said."""
+    facts: list[exp.Expr] = [exp.Count(this=exp.Star())]
+    for name, kind in kinds.items():
+        cell = exp.column(name, quoted=True)
+        facts.append(exp.Count(this=cell))
+        if kind in _ORDERED:
+            facts += [exp.Min(this=cell.copy()), exp.Max(this=cell.copy())]
+    rows, *rest = _one_row(engine, facts, table)
+    found: list[ColumnProfile] = []
+    for done, (name, kind) in enumerate(kinds.items(), start=1):
+        present, rest = rest[0], rest[1:]
+        ends, rest = (rest[:2], rest[2:]) if kind in _ORDERED else ([None, None], rest)
+        distinct, top = _top(engine, table, name)
+        text = texts.get(name, TextFacts(None, None, False))
+        found.append(
+            ColumnProfile(
+                name=name,
+                kind=source_kinds[name],
+                rows=rows,
+                nulls=rows - present,
+                distinct=distinct,
+                fits=frozenset(fits.get(name, ())),
+                padded=text.padded,
+                shortest=text.shortest,
+                longest=text.longest,
+                minimum=ends[0],
+                maximum=ends[1],
+                top=top,
+            )
+        )
+        if progress is not None:
+            progress(done, len(kinds))
+    return found
+
+
+def _top(engine: Engine, table: exp.Table, name: str) -> tuple[int, tuple[tuple[Any, int], ...]]:
+    """How many values a column has, and the most frequent ones, ties in order of the values."""
+    cell = exp.column(name, quoted=True)
+    grouped = (
+        exp.select(exp.alias_(cell, "sf_value"), exp.alias_(exp.Count(this=exp.Star()), "sf_count"))
+        .from_(table.copy())
+        .where(cell.copy().is_(exp.Null()).not_())
+        .group_by(cell.copy())
+    )
+    everything = exp.Window(this=exp.Count(this=exp.Star()))
+    query = (
+        exp.select("sf_value", "sf_count", exp.alias_(everything, "sf_distinct"))
+        .from_(grouped.subquery("sf_grouped"))
+        .order_by(exp.Ordered(this=exp.column("sf_count"), desc=True), exp.column("sf_value"))
+        .limit(MOST_TOP)
+    )
+    top = engine.run(query)
+    if top.num_rows == 0:
+        return 0, ()
+    pairs = zip(top["sf_value"].to_pylist(), top["sf_count"].to_pylist(), strict=True)
+    return int(top["sf_distinct"][0].as_py()), tuple(pairs)
+
+
+def _one_row(engine: Engine, facts: Sequence[exp.Expr], table: exp.Table) -> list[Any]:
+    named = [exp.alias_(fact, f"sf_fact_{place}") for place, fact in enumerate(facts)]
+    return list(engine.run(exp.select(*named).from_(table.copy())).to_pylist()[0].values())

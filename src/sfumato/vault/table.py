@@ -1,0 +1,155 @@
+"""A table as its steward holds it: where it lives, what it is, what can be done with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sfumato.engines.duckdb import DuckDB
+from sfumato.engines.sources import open_source
+from sfumato.errors import SchemaError
+from sfumato.risk import inspect
+from sfumato.risk.profile import TextFacts, measure, measure_texts
+from sfumato.schema.column import Kind
+from sfumato.schema.file import load, save
+from sfumato.schema.inference import Guess, guess, kind_of
+from sfumato.schema.names import quoted, suggestion
+from sfumato.schema.profile import ColumnProfile
+from sfumato.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sfumato.engines.base import Engine
+    from sfumato.engines.sources import Source
+    from sfumato.risk import Inspection
+
+    Progress = Callable[[float, float], None]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A source opened in an engine, with its schema and why each column is what it is."""
+
+    engine: Engine
+    schema: Schema
+    reasons: tuple[str, ...]
+
+    def inspect(self, *, progress: Progress | None = None) -> Inspection:
+        """See the risk in it. What this finds is for the steward, not for release."""
+        guesses = [
+            Guess(column, reason)
+            for column, reason in zip(self.schema.columns, self.reasons, strict=True)
+        ]
+        return inspect(self.engine, self.engine.table, guesses, progress=progress)
+
+    def close(self) -> None:
+        """Let go of the engine."""
+        self.engine.close()
+
+
+def read(
+    source: Source, schema: str | Path | Schema | None = None, *, progress: Progress | None = None
+) -> Table:
+    """Open a table: a CSV or Parquet file, a database URL, or a pandas, polars or Arrow table.
+
+    Without a schema the columns are measured and their kinds and roles guessed.
+    """
+    if schema is None:
+        return _read_unknown(source, progress)
+    known = schema if isinstance(schema, Schema) else load(Path(schema))
+    kinds = {column.name: column.kind for column in known.columns}
+    engine = open_source(source, kinds=kinds)
+    try:
+        _check_columns(engine, known)
+    except BaseException:
+        engine.close()
+        raise
+    return Table(engine, known, ("declared in the schema",) * len(known.columns))
+
+
+def _read_unknown(source: Source, progress: Progress | None) -> Table:
+    """Open a source about which nothing is declared: measure its columns, then guess."""
+    engine = open_source(source)
+    try:
+        held = engine.columns(engine.table)
+        texts = [name for name, kind in held.items() if kind is Kind.TEXT]
+        facts = measure_texts(engine, engine.table, texts)
+        fits: dict[str, set[Kind]] = {}
+        kinds = held
+        if isinstance(engine, DuckDB) and _is_csv(source):
+            fits = engine.fitting_kinds()
+            kinds = {name: _kind(name, held[name], fits, facts) for name in held}
+            engine.retype(kinds)
+        profiles = measure(
+            engine,
+            engine.table,
+            kinds,
+            source_kinds=held,
+            fits=fits,
+            texts=facts,
+            progress=progress,
+        )
+        guesses = [guess(profile) for profile in profiles]
+        schema = Schema(_name(source), tuple(one.column for one in guesses))
+    except BaseException:
+        engine.close()
+        raise
+    return Table(engine, schema, tuple(one.reason for one in guesses))
+
+
+def _kind(name: str, held: Kind, fits: dict[str, set[Kind]], facts: dict[str, TextFacts]) -> Kind:
+    """The kind to read a text column as, from what its text alone tells."""
+    if held is not Kind.TEXT:
+        return held
+    fact = facts[name]
+    sketch = ColumnProfile(
+        name=name,
+        kind=held,
+        rows=1,
+        nulls=int(fact.longest is None),
+        distinct=1,
+        fits=frozenset(fits[name]),
+        padded=fact.padded,
+        shortest=fact.shortest,
+        longest=fact.longest,
+    )
+    return kind_of(sketch)
+
+
+def _check_columns(engine: Engine, schema: Schema) -> None:
+    """The schema's columns are there and hold what it says; others are left alone."""
+    held = engine.columns(engine.table)
+    for column in schema.columns:
+        if column.name not in held:
+            raise SchemaError(
+                "column_missing",
+                f"The table has no column {quoted(column.name)}, which its schema declares; "
+                + suggestion(column.name, held),
+            )
+        if held[column.name] is not column.kind:
+            raise SchemaError(
+                "column_kind",
+                f"Column {quoted(column.name)} is declared {column.kind} but holds "
+                f"{held[column.name]}. Change its kind in the schema.",
+            )
+
+
+def _is_csv(source: Source) -> bool:
+    return isinstance(source, str | Path) and str(source).lower().endswith((".csv", ".csv.gz"))
+
+
+def _name(source: Source) -> str:
+    """What to call a table of which only the source is known."""
+    if not isinstance(source, str | Path):
+        return "table"
+    last = str(source).rpartition("#")[2]
+    return Path(last).name.partition(".")[0] or "table"
+
+
+def save_schema(table: Table, path: Path, *, overwrite: bool = False) -> None:
+    """Write a table's schema to a TOML file, each column with the reason for its role."""
+    names = (column.name for column in table.schema.columns)
+    notes = dict(zip(names, table.reasons, strict=True))
+    save(table.schema, path, overwrite=overwrite, notes=notes)
