@@ -7,11 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "sfumato"
 FILES = sorted(SOURCE.rglob("*.py"))
+TREES = {path: ast.parse(path.read_text()) for path in FILES}
+LINES = {path: len(path.read_text().splitlines()) for path in FILES}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 MODULE_LINES, FUNCTION_LINES = 400, 60
@@ -22,28 +22,30 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(SOURCE))
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_module_is_small_and_well_named(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= MODULE_LINES
-    assert not VAGUE & set(path.with_suffix("").parts)
+def test_modules_are_small_and_well_named() -> None:
+    long = {name_of(path): lines for path, lines in LINES.items() if lines > MODULE_LINES}
+    assert long == {}
+    assert [name_of(path) for path in FILES if VAGUE & set(path.with_suffix("").parts)] == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_functions_are_small(path: Path) -> None:
-    tree = ast.parse(path.read_text())
+def test_functions_are_small() -> None:
     long = {
-        node.name: (node.end_lineno or 0) - node.lineno + 1
+        f"{name_of(path)}:{node.name}": (node.end_lineno or 0) - node.lineno + 1
+        for path, tree in TREES.items()
         for node in ast.walk(tree)
         if isinstance(node, FUNCTIONS) and (node.end_lineno or 0) - node.lineno >= FUNCTION_LINES
     }
     assert long == {}
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_everything_public_has_a_docstring(path: Path) -> None:
-    tree = ast.parse(path.read_text())
-    assert ast.get_docstring(tree), "the module has none"
-    bare = [node.name for node in _public_definitions(tree) if not ast.get_docstring(node)]
+def test_everything_public_has_a_docstring() -> None:
+    bare = [name_of(path) for path, tree in TREES.items() if not ast.get_docstring(tree)]
+    bare += [
+        f"{name_of(path)}:{node.name}"
+        for path, tree in TREES.items()
+        for node in _public_definitions(tree)
+        if not ast.get_docstring(node)
+    ]
     assert bare == []
 
 

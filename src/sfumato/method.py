@@ -1,0 +1,57 @@
+"""What every differentially private method offers to the gatekeeper, whatever door it came by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlglot import exp
+
+    from sfumato.engines.base import Engine
+    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.events import Event
+    from sfumato.privacy.units import Unit
+    from sfumato.release import Release
+    from sfumato.schema.schema import Schema
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set as a method sees it once its cost was charged."""
+
+    name: str
+    engine: Engine
+    table: exp.Table
+    schema: Schema
+    unit: Unit
+
+
+class Prepared(Protocol):
+    """A method with all its parameters, ready to be charged and run. Nothing in it saw data."""
+
+    @property
+    def name(self) -> str:
+        """The method's name, for the ledger and the release."""
+        ...
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The data sets it reads, all charged together."""
+        ...
+
+    @property
+    def event(self) -> Event:
+        """What it costs, from public facts alone."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Everything that determines what is asked, in canonical JSON form: the cache's key."""
+        ...
+
+    def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
+        """Read, add noise, and give the release. Called once, after the charge is durable."""
+        ...

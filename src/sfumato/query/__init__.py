@@ -1,0 +1,1 @@
+"""SQL in, private answer out: parse, check, plan, rewrite, answer."""
