@@ -94,7 +94,7 @@ def _strays(path: Path) -> set[str]:
 
 def test_every_package_has_a_row() -> None:
     packages = {package_of(path) for path in SOURCE.rglob("*.py")} - ANYTHING
-    assert packages == set(MAY_IMPORT)
+    assert packages - set(MAY_IMPORT) == set()
 
 
 def test_nothing_in_the_package_imports_testing() -> None:

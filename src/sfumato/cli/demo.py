@@ -21,14 +21,9 @@ def demo(
     import json
 
     from sfumato.demo.page import run
-    from sfumato.vault.table import read
 
     with progress("Making up a town") as report:
-        written = run(
-            out,
-            inspect=lambda table: read(table).inspect(),
-            progress=lambda _step, done, total: report(done, total),
-        )
+        written = run(out, report)
     if as_json:
         typer.echo(json.dumps({"page": str(written[0]), "files": [str(p) for p in written]}))
     else:

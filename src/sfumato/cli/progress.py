@@ -5,21 +5,15 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    Report = Callable[[float, float], None]  # told how much is done, of how much
 
 PATIENCE = 0.8
 """Seconds of work before a bar appears."""
-
-
-class Report(Protocol):
-    """What a method calls to say how far it is."""
-
-    def __call__(self, done: float, total: float) -> None:
-        """Say that `done` of `total` is behind us."""
-        ...
 
 
 @contextmanager

@@ -1,0 +1,77 @@
+"""Made-up facts that depend on a counter alone, so that any row can be made again by itself.
+
+These draws decide nothing about real people and protect no one: they are a fixed function of the
+row number (the SplitMix64 finalizer, Steele, Lea and Flood 2014), and anyone can compute them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Counters = NDArray[np.uint64]
+    Integers = NDArray[np.int64]
+    Reals = NDArray[np.float64]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+
+
+def bits(fact: str, counters: Counters) -> Counters:
+    """Turn each counter into 64 mixed bits; every fact has a stream of its own."""
+    mixed = counters * _GOLDEN + _stream(fact)
+    mixed ^= mixed >> np.uint64(30)
+    mixed *= _FIRST
+    mixed ^= mixed >> np.uint64(27)
+    mixed *= _SECOND
+    mixed ^= mixed >> np.uint64(31)
+    return mixed
+
+
+def uniform(fact: str, counters: Counters) -> Reals:
+    """Spread the counters over [0, 1) in steps of 2^-32."""
+    return (bits(fact, counters) >> np.uint64(32)).astype(np.float64) * 2.0**-32
+
+
+def below(fact: str, counters: Counters, limit: int | Integers) -> Integers:
+    """Give each counter a whole number from 0 to its limit, the limit not included."""
+    return (uniform(fact, counters) * limit).astype(np.int64)
+
+
+def bell(fact: str, counters: Counters) -> Reals:
+    """Give each counter a number around 0 with spread about 1, rarely beyond 4."""
+    middle = uniform(fact, counters) * (1 - 2.0**-12) + 2.0**-13
+    logistic: Reals = np.log(middle / (1 - middle)) * (np.sqrt(3) / np.pi)
+    return logistic
+
+
+class Choice:
+    """Options with weights, one row of weights for each group of people."""
+
+    def __init__(self, weights: Reals) -> None:
+        table = np.atleast_2d(weights).astype(np.float64)
+        sums = table.cumsum(axis=1)
+        groups = np.arange(len(table), dtype=np.float64)[:, None]
+        self._options = table.shape[1]
+        self._steps = (sums / sums[:, -1:] + groups).ravel()
+
+    def __call__(self, fact: str, counters: Counters, groups: Integers | int = 0) -> Integers:
+        """Choose an option for each counter, by the weights of its group.
+
+        Steps of all groups lie in one sorted array, group g in (g, g + 1], so one search does it;
+        the sum below is exact because a uniform draw has 32 bits and groups are few.
+        """
+        places = np.searchsorted(self._steps, uniform(fact, counters) + groups, side="right")
+        return places.astype(np.int64) - np.int64(self._options) * groups
+
+
+@cache
+def _stream(fact: str) -> np.uint64:
+    return np.uint64(int.from_bytes(blake2b(fact.encode(), digest_size=8).digest()))

@@ -1,0 +1,153 @@
+"""The demo page: every method of Sfumato shown on a town that does not exist."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing, contextmanager, suppress
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as arrow_parquet
+
+from sfumato import __version__
+from sfumato.demo import clinic, town, voters
+from sfumato.demo.context import Town
+from sfumato.demo.sections import SECTIONS
+from sfumato.errors import OutputError
+from sfumato.files import whole
+from sfumato.report.blocks import Heading, Links, Paragraph
+from sfumato.report.page import render
+from sfumato.schema.inference import Guess
+from sfumato.vault.table import read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from sfumato.report.blocks import Block
+
+    Progress = Callable[[float, float], None]
+
+PAGE = "index.html"
+BESIDE = {
+    "town.csv": "one row per person, as the clinic holds it",
+    "town.parquet": "the same in a form that computers prefer",
+    "town.toml": "what its columns mean, and which of them are private",
+    "visits.csv": "one row per visit to the clinic, several for some people",
+    "visits.toml": "the same about the visits, with the person as privacy unit",
+    "voters.csv": "the public voter list of the same town",
+}
+"""The files beside the page and what is in them."""
+
+_GENERATOR = "Sfumato demo"
+
+
+def run(out: Path, progress: Progress, *, people: int = town.TOWN_SIZE) -> list[Path]:
+    """Write the page and the files beside it into `out`, all or none; return their paths.
+
+    Pages of an earlier demo are replaced; anything else in the way is refused. `progress` is told
+    how many steps of how many are done.
+    """
+    names = [PAGE, *BESIDE]
+    _check(out, names)
+    steps = len(SECTIONS) + 3
+    with _folder(out), ExitStack() as stack:
+        # The first to be opened is the last to appear: the page comes after what it points to.
+        places = {name: stack.enter_context(whole(out / name, overwrite=True)) for name in names}
+        progress(0, steps)
+        tables = {
+            "town": town.table(people),
+            "visits": clinic.table(people),
+            "voters": voters.table(people),
+        }
+        progress(1, steps)
+        _write_files(tables, places)
+        progress(2, steps)
+        context = _look(tables, places["town.toml"])
+        blocks: list[Block] = []
+        for done, section in enumerate(SECTIONS, start=3):
+            progress(done, steps)
+            blocks += section(context)
+        places[PAGE].write_text(_page(blocks), encoding="utf-8")
+    progress(steps, steps)
+    return [out / name for name in names]
+
+
+def _look(tables: dict[str, pa.Table], schema: Path) -> Town:
+    """Look at the town twice: knowing nothing, and knowing what its steward has declared."""
+    with closing(read(tables["town"])) as unknown:
+        guesses = tuple(map(Guess, unknown.schema.columns, unknown.reasons))
+    with closing(read(tables["town"], schema)) as known:
+        inspection = known.inspect()
+    return Town(tables["town"], tables["visits"], tables["voters"], guesses, inspection)
+
+
+def _page(blocks: list[Block]) -> str:
+    tail: list[Block] = [
+        Heading("Files beside this page"),
+        Paragraph("Try every command of Sfumato on them."),
+        Links(list(BESIDE.items())),
+    ]
+    return render(
+        "A town in plain sight",
+        [*blocks, *tail],
+        lead="Sfumato shows what a table gives away about people, and how to release it so that "
+        "no outline remains. This page tells it of a town that does not exist.",
+        footer=f"Made by Sfumato {__version__}. Every person, address and number on this page is "
+        "invented.",
+        generator=_GENERATOR,
+    )
+
+
+def _write_files(tables: dict[str, pa.Table], places: dict[str, Path]) -> None:
+    for name, place in places.items():
+        stem, _, kind = name.partition(".")
+        if kind == "csv":
+            # The words of the town hold no separator or quote, so none need quotes.
+            arrow_csv.write_csv(
+                tables[stem],
+                place,
+                arrow_csv.WriteOptions(quoting_style="none", quoting_header="none"),
+            )
+        elif kind == "parquet":
+            arrow_parquet.write_table(tables[stem], place, compression="zstd")
+        elif kind == "toml":
+            place.write_bytes(files("sfumato.demo").joinpath(name).read_bytes())
+
+
+@contextmanager
+def _folder(out: Path) -> Iterator[None]:
+    """Make the directory if there is none, and take it away again if nothing comes of it."""
+    if out.is_dir():
+        yield
+        return
+    try:
+        out.mkdir(parents=True)
+    except OSError as error:
+        raise OutputError(
+            "output_unwritable",
+            f"Cannot create the directory '{out}': {error.strerror}. Choose another with --out.",
+        ) from None
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            out.rmdir()
+        raise
+
+
+def _check(out: Path, names: list[str]) -> None:
+    """Refuse to replace files that no demo has written."""
+    mark = f'<meta name="generator" content="{_GENERATOR}">'
+    with suppress(OSError, UnicodeDecodeError):
+        if mark in (out / PAGE).read_text(encoding="utf-8")[:4096]:
+            return
+    for name in names:
+        if (out / name).exists():
+            raise OutputError(
+                "output_exists",
+                f"Cannot write the demo to '{out}': '{name}' there is not from an earlier demo. "
+                "Choose another directory with --out.",
+            )

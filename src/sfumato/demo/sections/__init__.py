@@ -1,0 +1,15 @@
+"""The sections of the demo page, in order. A method adds one file here and one line below."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sfumato.demo.sections import risk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sfumato.demo.context import Town
+    from sfumato.report.blocks import Block
+
+SECTIONS: tuple[Callable[[Town], list[Block]], ...] = (risk.section,)

@@ -1,0 +1,268 @@
+"""A made-up county of any size: one row per person, half census, half clinic.
+
+Row i depends on i alone, so a table of ten million rows starts with the table of a thousand, and
+batches can be made in any order. People fill one town after another; each town has six post codes
+of very uneven size, chosen so that birth date, sex and post code together single out about as many
+people as they do in a real country.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.demo import vocabulary as words
+from sfumato.demo.draws import Choice, bell, uniform
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sfumato.demo.draws import Counters, Integers, Reals
+
+TODAY = date(2025, 1, 1)
+"""The day on which everything was counted."""
+TOWN_SIZE = 36_500
+"""People in one town; rows beyond it live in the next one."""
+BATCH_ROWS = 262_144
+"""People made at once: bounds the memory, and is large enough to be fast."""
+
+_KINDS: dict[str, pa.DataType] = {
+    "person": pa.int64(),
+    "name": pa.string(),
+    "ssn": pa.string(),
+    "birth_date": pa.date32(),
+    "sex": pa.string(),
+    "zip": pa.string(),
+    "race": pa.string(),
+    "marital_status": pa.string(),
+    "education": pa.string(),
+    "occupation": pa.string(),
+    "salary": pa.int64(),
+    "disease": pa.string(),
+    "visits": pa.int64(),
+}
+SCHEMA = pa.schema(_KINDS)
+
+MAX_VISITS = 12
+"""No person visits the clinic more often than this in the year."""
+ADULT = 18
+"""The age from which people vote, marry and earn."""
+LAST_DAY = (TODAY - date(1970, 1, 1)).days - 1
+"""The day before the count, in days since 1970: the last on which anything happened."""
+
+_OLDEST = 100
+_AGES = np.arange(_OLDEST)
+
+
+class People:
+    """The facts about some people, as arrays; what they are called is made on demand."""
+
+    def __init__(self, first: int, count: int) -> None:
+        self.counters: Counters = np.arange(first, first + count, dtype=np.uint64)
+        rows = self.counters
+        self.quarter = _QUARTER("quarter", rows)
+        age = _AGE("age", rows)
+        days = ((age + uniform("birthday", rows)) * 365.2425).astype(np.int64)
+        self.birth_day: Integers = LAST_DAY - days
+        self.age: Integers = age
+        self.sex = _SEX("sex", rows, age)
+        self.education = _EDUCATION("education", rows, age * words.QUARTERS + self.quarter)
+        self.disease = _DISEASE("disease", rows, self.sex * _OLDEST + age)
+        self.visits = _VISITS("visits", rows, self.disease)
+
+    @property
+    def person(self) -> Integers:
+        """The number under which the clinic keeps each of them."""
+        return self.counters.astype(np.int64) + 1
+
+    def names(self) -> pa.Array[Any]:
+        """First name and surname."""
+        pool = words.FIRST_NAMES["F"] + words.FIRST_NAMES["M"]
+        half = len(words.FIRST_NAMES["F"])
+        first = half * self.sex + _FIRST_NAME("first name", self.counters)
+        last = _SURNAME("surname", self.counters)
+        return join(spell(first, pool), spell(last, words.SURNAMES))
+
+    def zips(self) -> pa.Array[Any]:
+        """Post codes: six to a town, sixteen towns to a prefix."""
+        towns = (self.counters // np.uint64(TOWN_SIZE)).astype(np.int64)
+        return spell(towns * words.QUARTERS % len(_ZIPS) + self.quarter, _ZIPS)
+
+    def sexes(self) -> pa.Array[Any]:
+        """F or M."""
+        return spell(self.sex, words.SEXES)
+
+    def births(self) -> pa.Array[Any]:
+        """Dates of birth."""
+        return pa.array(self.birth_day.astype(np.int32)).cast(pa.date32())
+
+    def batch(self) -> pa.RecordBatch:
+        """The rows of the table."""
+        rows = self.counters
+        marital = _MARITAL("marital status", rows, self.sex * _OLDEST + self.age)
+        occupation = _OCCUPATION("occupation", rows, self.education * _OLDEST + self.age)
+        columns: list[pa.Array[Any]] = [
+            pa.array(self.person),
+            self.names(),
+            _ssns(rows),
+            self.births(),
+            self.sexes(),
+            self.zips(),
+            spell(_RACE("race", rows), words.RACES),
+            spell(marital, words.MARITAL_STATUSES),
+            spell(self.education, words.EDUCATIONS),
+            spell(occupation, words.OCCUPATIONS),
+            pa.array(_salaries(rows, occupation, self.age, self.quarter)),
+            spell(self.disease, words.DISEASES),
+            pa.array(self.visits),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def groups(people: int, *, batch_rows: int = BATCH_ROWS) -> Iterator[People]:
+    """Make the first `people` people, some at a time."""
+    for first in range(0, people, batch_rows):
+        yield People(first, min(batch_rows, people - first))
+
+
+def batches(people: int, *, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+    """Make the table of the first `people` people, batch by batch."""
+    return (group.batch() for group in groups(people, batch_rows=batch_rows))
+
+
+def table(people: int) -> pa.Table:
+    """Make the whole table of the first `people` people in memory."""
+    return pa.Table.from_batches(batches(people), schema=SCHEMA)
+
+
+def spell(codes: Integers, values: Sequence[str]) -> pa.Array[Any]:
+    """Write each code as the word it stands for."""
+    return pa.array(values, type=pa.string()).take(codes)
+
+
+def join(first: pa.Array[Any], second: pa.Array[Any]) -> pa.Array[Any]:
+    """Write the second word after the first."""
+    joined: pa.Array[Any] = pc.binary_join_element_wise(first, second, " ")
+    return joined
+
+
+def _ssns(rows: Counters) -> pa.Array[Any]:
+    """Numbers of areas 900 to 999 and groups 10 to 49, which no office has ever issued.
+
+    Multiplying by a unit of the ring scatters neighbours and keeps all 40 million different.
+    """
+    number = (rows % np.uint64(40_000_000)) * np.uint64(26_180_339) % np.uint64(40_000_000)
+    area, rest = np.divmod(number, np.uint64(400_000))
+    group, serial = np.divmod(rest, np.uint64(10_000))
+    text = np.full((len(rows), 11), ord("-"), dtype=np.uint8)
+    places = [(area + np.uint64(900), 0, 3), (group + np.uint64(10), 4, 6), (serial, 7, 11)]
+    for part, start, stop in places:
+        for place in range(stop - 1, start - 1, -1):
+            part, digit = np.divmod(part, np.uint64(10))
+            text[:, place] = digit.astype(np.uint8) + ord("0")
+    offsets = np.arange(0, 11 * len(rows) + 1, 11, dtype=np.int32)
+    return pa.StringArray.from_buffers(
+        len(rows), pa.py_buffer(offsets.data), pa.py_buffer(text.data)
+    )
+
+
+def _salaries(rows: Counters, occupation: Integers, age: Integers, quarter: Integers) -> Integers:
+    """Yearly income: by trade, rising with age to 50, more in rich quarters; whole hundreds."""
+    experience = 1 - 0.35 * np.clip((50 - age) / 32, 0, 1)
+    factor = np.exp(0.28 * bell("salary", rows) + 0.5 * words.QUARTER_WEALTH[quarter])
+    hundreds = words.OCCUPATION_INCOME[occupation] * 10 * experience * factor
+    return np.clip(np.rint(hundreds), 0, 5_000).astype(np.int64) * 100
+
+
+def _age_weights() -> Reals:
+    """As many children as adults, fewer and fewer from 55 on."""
+    weights: Reals = np.exp(-((np.clip(_AGES - 55, 0, None) / 21.0) ** 2))
+    return weights
+
+
+def _sex_weights() -> Reals:
+    """Slightly more boys are born; women live longer."""
+    women = 0.488 + 0.20 * (np.clip(_AGES - 40, 0, None) / 60) ** 2
+    return np.stack([women, 1 - women], axis=1)
+
+
+def _marital_weights() -> Reals:
+    """Who ever married, by age; of these, who divorced and whose partner died (later for men)."""
+    tables = []
+    for sex in words.SEXES:
+        ever = np.where(_AGES < ADULT, 0.0, 0.9 / (1 + np.exp(-(_AGES - 29) / 4.5)))
+        midpoint = 80 if sex == "F" else 90
+        widowed = 1 / (1 + np.exp(-(_AGES - midpoint) / 6))
+        divorced = 0.26 * np.clip((_AGES - 24) / 26, 0, 1) * (1 - widowed)
+        tables.append([1 - ever, ever * (1 - widowed - divorced), ever * divorced, ever * widowed])
+    return np.concatenate([np.stack(one, axis=1) for one in tables])
+
+
+def _education_weights() -> Reals:
+    """By age and quarter: no degree before the age for it, more of the high ones in rich quarters.
+
+    Below 25 a person holds the lesser of the degree to come and the one their age allows.
+    """
+    ladder = np.arange(len(words.EDUCATIONS))
+    final = words.EDUCATION_WEIGHTS * np.exp(0.8 * np.outer(words.QUARTER_WEALTH, ladder - 2))
+    weights = np.repeat(final[None], _OLDEST, axis=0)
+    for age in range(25):
+        highest = int(np.searchsorted([18, 19, 22, 24], age, side="right"))
+        weights[age, :, highest] += weights[age, :, highest + 1 :].sum(axis=1)
+        weights[age, :, highest + 1 :] = 0
+    return weights.reshape(-1, len(ladder))
+
+
+def _occupation_weights() -> Reals:
+    """By degree and age: pupils, students, trades by degree, the retired."""
+    size = (len(words.EDUCATIONS), _OLDEST, len(words.OCCUPATIONS))
+    weights = np.zeros(size)
+    trades = words.TRADE_WEIGHTS / words.TRADE_WEIGHTS.sum(axis=1, keepdims=True)
+    pupil = np.where(_AGES < ADULT, 1.0, 0.0)
+    student = np.where((_AGES >= ADULT) & (_AGES < 27), np.clip((27 - _AGES) / 14, 0, 1), 0.0)
+    retired = np.clip((_AGES - 58) / 11, 0, 1) ** 2
+    for place, share in enumerate((pupil, student, retired)):
+        weights[:, :, place] = share
+    weights[:, :, words.WORKING_FROM :] = (
+        trades[:, None, :] * (1 - pupil - student - retired)[None, :, None]
+    )
+    return weights.reshape(-1, len(words.OCCUPATIONS))
+
+
+def _disease_weights() -> Reals:
+    """By sex and age, between the ages for which weights are written down."""
+    curves = [
+        [np.interp(_AGES, words.DISEASE_AGES, row) for row in of_sex]
+        for of_sex in words.DISEASE_WEIGHTS
+    ]
+    return np.concatenate([np.stack(one, axis=1) for one in curves])
+
+
+def _visit_weights() -> Reals:
+    """A geometric number of visits around the mean of the disease, none beyond twelve."""
+    ratio = words.DISEASE_VISITS / (1 + words.DISEASE_VISITS)
+    weights: Reals = ratio[:, None] ** np.arange(MAX_VISITS + 1)
+    return weights
+
+
+def _popularity(count: int) -> Reals:
+    """Common names first: the usual slow decay."""
+    return 1 / (np.arange(count) + 8.0)
+
+
+_ZIPS = tuple(f"{prefix}{number:02d}" for prefix in words.ZIP_PREFIXES for number in range(96))
+_QUARTER = Choice(words.QUARTER_WEIGHTS)
+_RACE = Choice(words.RACE_WEIGHTS)
+_AGE = Choice(_age_weights())
+_SEX = Choice(_sex_weights())
+_MARITAL = Choice(_marital_weights())
+_EDUCATION = Choice(_education_weights())
+_OCCUPATION = Choice(_occupation_weights())
+_DISEASE = Choice(_disease_weights())
+_VISITS = Choice(_visit_weights())
+_FIRST_NAME = Choice(_popularity(len(words.FIRST_NAMES["F"])))
+_SURNAME = Choice(_popularity(len(words.SURNAMES)))

@@ -1,0 +1,79 @@
+"""What a page is made of: plain text and figures; how they look is the page's affair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    Cell = str | int | float
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading: level 2 opens a section of the page, 3 and 4 a part of one."""
+
+    text: str
+    level: int = 2
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A paragraph of running text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Note:
+    """A remark set apart from the text; a warning is a remark that must not be missed."""
+
+    text: str
+    warning: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A small table; long ones stay folded until the reader opens them."""
+
+    caption: str
+    headers: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A Vega-Lite drawing, said in words as well and with its figures as a table."""
+
+    spec: Mapping[str, Any]
+    label: str
+    table: Table
+
+
+@dataclass(frozen=True)
+class Figures:
+    """A few numbers that matter, each already written out, with what it counts."""
+
+    figures: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Headline:
+    """One number in very large type, the sentence that it completes, and its picture."""
+
+    figure: str
+    sentence: str
+    chart: Chart
+
+
+@dataclass(frozen=True)
+class Links:
+    """Files that lie beside the page: file name and what is in it."""
+
+    files: Sequence[tuple[str, str]]
+
+
+Block = Heading | Paragraph | Note | Table | Chart | Figures | Headline | Links

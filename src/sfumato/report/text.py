@@ -1,0 +1,47 @@
+"""Charts for the terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import TYPE_CHECKING
+
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from sfumato.report.charts import TONES, show
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def bars(
+    values: Sequence[tuple[str, float]], *, what: str, value: str, percent: bool = False
+) -> Table:
+    """Draw horizontal bars in the given order, each with its name and number.
+
+    Shares fill the width at 100 %, other numbers at the greatest of them.
+    """
+    longest = 1.0 if percent else max((number for _, number in values), default=0.0)
+    table = Table(box=None, pad_edge=False, expand=True, header_style="bold")
+    table.add_column(printable(what), overflow="fold")
+    table.add_column(printable(value), justify="right", no_wrap=True)
+    table.add_column("", ratio=1, min_width=10)
+    for name, number in values:
+        table.add_row(
+            printable(name),
+            show(number, percent=percent),
+            # A bar of length 0 out of 0 would be drawn full.
+            ProgressBar(
+                total=longest or 1.0,
+                completed=max(number, 0.0),
+                complete_style=TONES[0],
+                finished_style=TONES[0],
+            ),
+        )
+    return table
+
+
+def printable(text: str) -> Text:
+    """Show text as it is, with a mark in place of every character that could steer a terminal."""
+    return Text("".join("\ufffd" if unicodedata.category(c)[0] == "C" else c for c in text))

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import re
+from math import comb
+from typing import TYPE_CHECKING
+
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as arrow_parquet
+import pytest
+
+from sfumato.demo import town
+from sfumato.demo.page import BESIDE, PAGE, run
+from sfumato.errors import OutputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PEOPLE = 3000
+
+
+def silent(_done: float, _total: float) -> None:
+    """Take no notice of progress."""
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("made") / "deep" / "demo"
+    run(out, silent, people=PEOPLE)
+    return out
+
+
+def test_the_page_and_the_files_that_it_names(written: Path) -> None:
+    assert {path.name for path in written.iterdir()} == {PAGE, *BESIDE}
+    page = (written / PAGE).read_text("utf-8")
+    assert set(re.findall(r'<li><a href="([^#"]+)">', page)) == set(BESIDE)
+
+
+def test_files_hold_the_town(written: Path) -> None:
+    assert arrow_parquet.read_table(written / "town.parquet").equals(town.table(PEOPLE))
+    rows = arrow_csv.read_csv(written / "town.csv")
+    assert rows.num_rows == PEOPLE
+    assert rows.column_names == town.SCHEMA.names
+    assert (written / "town.csv").read_text("utf-8").splitlines()[1].count('"') == 0
+
+
+def test_figures_on_the_page_are_those_of_the_town(written: Path) -> None:
+    page = (written / PAGE).read_text("utf-8").replace("\u00a0", " ")
+    groups = (
+        town.table(PEOPLE).group_by(["birth_date", "sex", "zip"]).aggregate([([], "count_all")])
+    )
+    alone = groups["count_all"].to_pylist().count(1)
+    assert f'<p class="figure">{100 * alone / PEOPLE:.0f} %</p>' in page
+    sets = sum(comb(7, size) for size in range(1, 5)) + 1
+    assert f"for each of {sets} sets of columns" in page
+
+
+def test_roles_are_guessed_with_reasons_and_confirmed(written: Path) -> None:
+    page = (written / PAGE).read_text("utf-8")
+    row = re.search(r"<tr><td>birth_date</td>(.*?)</tr>", page)
+    assert row
+    guess, why, confirmed = re.findall(r"<td>(.*?)</td>", row[1])
+    assert (guess, confirmed) == ("quasi", "quasi")
+    assert "birth date" in why
+
+
+def test_linking_counts_rows_that_match_exactly_one_voter(written: Path) -> None:
+    voters = arrow_csv.read_csv(written / "voters.csv").to_pylist()
+    people = arrow_csv.read_csv(written / "town.csv").to_pylist()
+    named: dict[tuple[object, ...], list[str]] = {}
+    for voter in voters:
+        named.setdefault((voter["birth_date"], voter["sex"], voter["zip"]), []).append(
+            voter["name"]
+        )
+    hits = [
+        (person["name"], names[0])
+        for person in people
+        if len(names := named.get((person["birth_date"], person["sex"], person["zip"]), [])) == 1
+    ]
+    right = sum(one == other for one, other in hits)
+    page = (written / PAGE).read_text("utf-8").replace("\u00a0", " ")
+    assert f"<dd>{len(hits):,}</dd>" in page
+    assert f"<dt>of these names are right</dt><dd>{100 * right / len(hits):.1f} %</dd>" in page
+
+
+def test_an_earlier_demo_is_replaced_and_other_files_stay(written: Path) -> None:
+    (written / "mine.txt").write_text("mine")
+    before = (written / PAGE).read_bytes()
+    paths = run(written, silent, people=PEOPLE)
+    assert (written / PAGE).read_bytes() == before
+    assert (written / "mine.txt").read_text() == "mine"
+    assert paths == [written / PAGE, *(written / name for name in BESIDE)]
+    (written / "mine.txt").unlink()
+
+
+@pytest.mark.parametrize("name", [PAGE, "town.csv"])
+def test_a_stranger_s_file_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("<html>mine</html>")
+    with pytest.raises(OutputError) as caught:
+        run(tmp_path, silent, people=PEOPLE)
+    assert caught.value.code == "output_exists"
+    assert caught.value.message == (
+        f"Cannot write the demo to '{tmp_path}': '{name}' there is not from an earlier demo. "
+        "Choose another directory with --out."
+    )
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.write_text("mine")
+    with pytest.raises(OutputError) as caught:
+        run(out, silent, people=PEOPLE)
+    assert caught.value.code == "output_unwritable"
+    assert out.read_text() == "mine"
+
+
+def interrupt(done: float, _total: float) -> None:
+    """Press Ctrl-C when the tables are written."""
+    if done == 2:
+        raise KeyboardInterrupt
+
+
+def test_an_interruption_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "out", interrupt, people=PEOPLE)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interruption_leaves_an_earlier_demo_whole(written: Path) -> None:
+    before = {path.name: path.read_bytes() for path in written.iterdir()}
+    with pytest.raises(KeyboardInterrupt):
+        run(written, interrupt, people=2 * PEOPLE)
+    assert {path.name: path.read_bytes() for path in written.iterdir()} == before
+
+
+def test_progress_counts_up_to_the_end(tmp_path: Path) -> None:
+    seen: list[tuple[float, float]] = []
+    run(tmp_path, lambda done, total: seen.append((done, total)), people=PEOPLE)
+    assert [done for done, _ in seen] == list(range(int(seen[-1][1]) + 1))
