@@ -57,10 +57,13 @@ def run(arguments: list[str]) -> int:
         return _fail(
             "interrupted", "Interrupted; nothing was written.", INTERRUPTED, as_json=as_json
         )
-    except BrokenPipeError:
-        # The reader has gone: keep Python from complaining about it once more at exit.
+    except OSError as error:
+        # The reader has gone or the disk is full: Python must not flush once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        if isinstance(error, BrokenPipeError):
+            return 1
+        message = f"The system refused: {os.strerror(error.errno or 0)}."
+        return _fail("system_refused", message, 1, as_json=False)
     except MemoryError:
         return _fail("out_of_memory", "There is not enough memory for this.", 1, as_json=as_json)
     except Exception as error:  # noqa: BLE001  # its text may quote data, so its name must do
