@@ -1,1 +1,32 @@
-"""Exact noise from the operating system's random bytes."""
+"""Exact noise from the operating system's random bytes.
+
+`discrete_laplace` and `discrete_gaussian` touch no one's data and stand outside the ledger; a
+method that adds noise to data draws with the entropy of its receipt instead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["discrete_gaussian", "discrete_laplace"]
+
+
+def discrete_laplace(scale: object, size: int = 1) -> NDArray[Any]:
+    """Draw integers X with P(X = k) proportional to exp(-|k| / scale): exact and secure."""
+    from sfumato.noise.entropy import SystemEntropy
+    from sfumato.noise.laplace import discrete_laplace as draw
+    from sfumato.privacy.numbers import positive
+
+    return draw(positive(scale, "scale"), size, SystemEntropy())
+
+
+def discrete_gaussian(stddev: object, size: int = 1) -> NDArray[Any]:
+    """Draw integers X with P(X = k) proportional to exp(-k^2 / (2 stddev^2)): exact and secure."""
+    from sfumato.noise.entropy import SystemEntropy
+    from sfumato.noise.gaussian import discrete_gaussian as draw
+    from sfumato.privacy.numbers import positive
+
+    return draw(positive(stddev, "stddev") ** 2, size, SystemEntropy())
