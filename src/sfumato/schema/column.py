@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from sfumato.errors import SchemaError
+from sfumato.schema.domain import Bounds, Scalar, Values
+from sfumato.schema.names import check_name, count, quoted
 
 if TYPE_CHECKING:
     from sfumato.schema.domain import Domain
@@ -29,6 +35,20 @@ class Kind(StrEnum):
     DATE = "date"
     BOOLEAN = "boolean"
 
+    @property
+    def type(self) -> type[Scalar]:
+        """The Python type of its declared values."""
+        return _TYPES[self]
+
+
+_TYPES: dict[Kind, type[Scalar]] = {
+    Kind.INTEGER: int,
+    Kind.REAL: Decimal,
+    Kind.TEXT: str,
+    Kind.DATE: date,
+    Kind.BOOLEAN: bool,
+}
+
 
 @dataclass(frozen=True)
 class Column:
@@ -40,3 +60,64 @@ class Column:
     domain: Domain | None = None
     hierarchy: Hierarchy | None = None
     nullable: bool = True
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "A column")
+        self._check_domain()
+        self._check_hierarchy()
+
+    def _check_domain(self) -> None:
+        if self.domain is None:
+            return
+        if isinstance(self.domain, Bounds):
+            check_ordered(self.name, self.kind)
+        declared: tuple[Scalar, ...]
+        if isinstance(self.domain, Values):
+            declared = self.domain.values
+        else:
+            declared = (self.domain.low, self.domain.high)
+            step_type = Decimal if self.kind is Kind.REAL else int
+            if self.domain.step is not None and type(self.domain.step) is not step_type:
+                raise self._misfit(self.domain.step)
+        for value in declared:
+            if type(value) is not self.kind.type:
+                raise self._misfit(value)
+
+    def _misfit(self, value: Scalar) -> SchemaError:
+        return SchemaError(
+            "domain_kind",
+            f"Column {quoted(self.name)} is {self.kind}, but {quoted(str(value))} in its domain "
+            f"is of type {type(value).__name__}; allowed is {self.kind.type.__name__}.",
+        )
+
+    def _check_hierarchy(self) -> None:
+        if self.hierarchy is None:
+            return
+        if self.kind not in self.hierarchy.kinds:
+            raise SchemaError(
+                "hierarchy_kind",
+                f"Column {quoted(self.name)} is {self.kind}, but its hierarchy is for "
+                f"{' or '.join(sorted(self.hierarchy.kinds))} columns; change one of them.",
+            )
+        leaves = self.hierarchy.declared
+        if leaves is None or not isinstance(self.domain, Values):
+            return
+        places = set(leaves)
+        absent = [value for value in self.domain.values if value not in places]
+        if absent:
+            names = ", ".join(quoted(str(value)) for value in absent[:5])
+            many = count(len(absent), "declared value")
+            raise SchemaError(
+                "hierarchy_value_missing",
+                f"The hierarchy of column {quoted(self.name)} has no place for {many}: {names}"
+                f"{', ...' if len(absent) > 5 else ''}. Add them to it.",
+            )
+
+
+def check_ordered(name: str, kind: Kind) -> None:
+    """Refuse bounds for a kind whose values have no distances."""
+    if kind in (Kind.TEXT, Kind.BOOLEAN):
+        raise SchemaError(
+            "bounds_without_order",
+            f"Column {quoted(name)} is {kind} and cannot have bounds; list its values instead.",
+        )

@@ -4,12 +4,41 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
-from decimal import Decimal
+from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation, Overflow
 
 from sfumato.errors import SchemaError
+from sfumato.schema.names import quoted
 
 Scalar = int | Decimal | str | bool | date
 """A declared value. Reals are exact decimals, never floats."""
+
+EXACT = Context(prec=1000, traps=[DivisionByZero, Inexact, InvalidOperation, Overflow])
+"""Arithmetic that is exact for every double, whatever precision the caller's thread has set."""
+
+_INTEGER_LIMIT = 2**63
+"""Integer columns hold 64 bits on every engine."""
+
+_WHOLE_DIGITS, _DECIMALS = 15, 12
+
+
+def check_value(value: Scalar, what: str) -> None:
+    """Refuse a declared value that no engine can hold exactly; `what` names it."""
+    if isinstance(value, Decimal):
+        exponent = value.as_tuple().exponent if value.is_finite() else None
+        small = value.is_finite() and abs(value) < Decimal(10) ** _WHOLE_DIGITS
+        fits = small and isinstance(exponent, int) and exponent >= -_DECIMALS
+        allowed = f"at most {_WHOLE_DIGITS} digits before the point and {_DECIMALS} after it"
+    elif isinstance(value, int):
+        fits = -_INTEGER_LIMIT <= value < _INTEGER_LIMIT
+        allowed = "a whole number of 64 bits"
+    elif isinstance(value, str):
+        fits = value.isascii() or not any("\ud800" <= sign <= "\udfff" for sign in value)
+        allowed = "text without halves of surrogate pairs"
+    else:
+        return
+    if not fits:
+        message = f"{what} {quoted(str(value))} cannot be held exactly; allowed is {allowed}."
+        raise SchemaError("value_out_of_range", message)
 
 
 @dataclass(frozen=True)
@@ -21,9 +50,13 @@ class Values:
     def __post_init__(self) -> None:
         if not self.values:
             raise SchemaError("domain_empty", "A list of values must name at least one value.")
+        for value in self.values:
+            check_value(value, "Value")
         if len(set(self.values)) != len(self.values):
             twice = next(v for v in self.values if self.values.count(v) > 1)
-            raise SchemaError("domain_repeats", f"Value {twice!r} is declared more than once.")
+            raise SchemaError(
+                "domain_repeats", f"Value {quoted(str(twice))} is declared more than once."
+            )
 
     @property
     def size(self) -> int:
@@ -35,7 +68,8 @@ class Values:
 class Bounds:
     """An interval with both ends included; with a step, the grid low, low + step, ..., high.
 
-    Dates count in days. Integers and dates have step 1 unless another is declared.
+    Dates count in days. Integers and dates have step 1 unless another is declared. Equal bounds
+    declare a constant.
     """
 
     low: int | Decimal | date
@@ -45,12 +79,16 @@ class Bounds:
     def __post_init__(self) -> None:
         if type(self.low) is not type(self.high):
             raise SchemaError("bounds_mixed", "Both bounds must be of the same kind.")
+        check_value(self.low, "Bound")
+        check_value(self.high, "Bound")
+        if self.step is not None:
+            check_value(self.step, "Step")
         if self.span < 0:
             raise SchemaError(
                 "bounds_reversed",
                 f"Bounds [{self.low}, {self.high}] are reversed: low is above high.",
             )
-        if self.step is not None and (self.step <= 0 or self.span % self.step != 0):
+        if self.step is not None and (self.step <= 0 or _rest(self.span, self.step)):
             raise SchemaError(
                 "step_uneven",
                 f"Step {self.step} must be positive and divide {self.low}..{self.high} evenly.",
@@ -63,6 +101,8 @@ class Bounds:
             return (self.high - self.low).days
         assert not isinstance(self.low, date)
         assert not isinstance(self.high, date)
+        if isinstance(self.low, Decimal) and isinstance(self.high, Decimal):
+            return EXACT.subtract(self.high, self.low)
         return self.high - self.low
 
     @property
@@ -76,7 +116,13 @@ class Bounds:
     def size(self) -> int | None:
         """How many grid points there are; None for a continuum."""
         step = self.grid_step
-        return None if step is None else int(self.span / step) + 1
+        if step is None:
+            return None
+        return int(EXACT.divide_int(Decimal(self.span), Decimal(step))) + 1
+
+
+def _rest(span: int | Decimal, step: int | Decimal) -> Decimal:
+    return EXACT.remainder(Decimal(span), Decimal(step))
 
 
 Domain = Values | Bounds

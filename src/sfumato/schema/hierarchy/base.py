@@ -3,43 +3,156 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from datetime import date
+from decimal import Decimal
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import numpy as np
+
+from sfumato.errors import SchemaError
+from sfumato.schema.names import count
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
+    from sfumato.schema.column import Kind
     from sfumato.schema.domain import Scalar
+
+    Leaf = Scalar | float | None
 
 ROOT = "*"
 """The label that says nothing: every hierarchy ends in it."""
 
+_NAN = object()
+"""Stands for every NaN in a lookup, because NaN is not equal to itself."""
 
-@dataclass(frozen=True)
+
+def spell(value: Scalar) -> str:
+    """Write a value as the label it wears at level 0."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+@dataclass(frozen=True, eq=False)
 class Taxonomy:
     """A hierarchy grown over its leaves: for every level, which leaf wears which label.
 
     Level 0 is the value itself, the last level the root. `codes[i, level]` indexes
-    `labels[level]`; leaves are in canonical order, and labels in order of their first leaf.
-    A missing value (None) is a leaf of its own: it stays missing at every level below the root,
-    where it joins all others, so that absence is neither mixed with a value nor lost.
+    `labels[level]`; leaves are in canonical order (numbers and dates by size, text by the
+    hierarchy), so that every label covers a run of consecutive leaves, and labels are in order of
+    their first leaf. A missing value (None) is a leaf of its own, the last one: it stays missing at
+    every level below the root, where it joins all others, so that absence is neither mixed with a
+    value nor lost.
     """
 
     leaves: tuple[Scalar | None, ...]
     labels: tuple[tuple[str | None, ...], ...]
     codes: NDArray[np.int32]
 
+    @classmethod
+    def build(
+        cls, leaves: Sequence[Scalar], steps: Sequence[Sequence[str]], *, missing: bool
+    ) -> Taxonomy:
+        """Build from distinct leaves in canonical order and, per level between, a label for each.
+
+        With `missing`, the leaf None is added.
+        """
+        columns: list[Sequence[str | None]] = [[spell(leaf) for leaf in leaves], *steps]
+        if missing:
+            columns = [[*column, None] for column in columns]
+        size = len(leaves) + missing
+        codes = np.zeros((size, len(columns) + 1), dtype=np.int32, order="F")
+        labels: list[tuple[str | None, ...]] = []
+        for level, column in enumerate(columns):
+            found = {label: code for code, label in enumerate(dict.fromkeys(column))}
+            codes[:, level] = [found[label] for label in column]
+            labels.append(tuple(found))
+        return cls((*leaves, None) if missing else tuple(leaves), (*labels, (ROOT,)), codes)
+
     @property
     def height(self) -> int:
         """The level of the root."""
         return len(self.labels) - 1
 
+    @cached_property
+    def sizes(self) -> tuple[NDArray[np.int64], ...]:
+        """How many leaves each label covers: `sizes[level][code]`."""
+        return tuple(
+            np.bincount(self.codes[:, level], minlength=len(labels)).astype(np.int64)
+            for level, labels in enumerate(self.labels)
+        )
+
+    @cached_property
+    def _positions(self) -> dict[object, int]:
+        return {_key(leaf): position for position, leaf in enumerate(self.leaves)}
+
+    def locate(self, values: Iterable[Leaf]) -> NDArray[np.int32]:
+        """Find the position of each value among the leaves, or refuse all that are not there."""
+        given = list(values)
+        found = [self._positions.get(_key(_exact(value)), -1) for value in given]
+        positions = np.array(found, dtype=np.int32)
+        absent = list(dict.fromkeys(given[i] for i in np.flatnonzero(positions < 0)))
+        if absent:
+            names = ", ".join(repr(value) for value in absent[:5])
+            raise SchemaError(
+                "hierarchy_value_missing",
+                f"{count(len(absent), 'value')} of the data cannot be found in the hierarchy, "
+                f"which has {count(len(self.leaves), 'leaf', 'leaves')}. "
+                "Add them to the hierarchy or correct the data.",
+                detail=f"Missing: {names}{', ...' if len(absent) > 5 else ''}",
+            )
+        return positions
+
+
+def _exact(leaf: Leaf) -> Scalar | None:
+    """Read a float as the shortest decimal that denotes it: 0.3 is at 0.3, not just below."""
+    return Decimal(repr(leaf)) if isinstance(leaf, float) else leaf
+
+
+def _key(exact: Scalar | None) -> object:
+    return _NAN if isinstance(exact, Decimal) and exact.is_nan() else exact
+
+
+Value = TypeVar("Value", int, Decimal, str, date)
+
+
+def part(leaves: Iterable[Leaf], kind: type[Value]) -> tuple[list[Value], bool]:
+    """Part the distinct values of a kind from None; say whether None was among them."""
+    distinct = {_key(leaf): leaf for leaf in map(_exact, leaves)}
+    missing = distinct.pop(None, _NAN) is None
+    values = [leaf for leaf in distinct.values() if type(leaf) is kind]
+    if len(values) < len(distinct):
+        raise SchemaError(
+            "hierarchy_value_kind",
+            f"{count(len(distinct) - len(values), 'value')} of the data cannot be generalized: the "
+            f"hierarchy is for values of type {kind.__name__}. Correct the column's kind or its "
+            "hierarchy.",
+        )
+    return values, missing
+
 
 class Hierarchy(Protocol):
     """A rule that says how values of one column become coarser, step by step."""
 
-    def grow(self, leaves: Sequence[Scalar | None]) -> Taxonomy:
-        """Grow the taxonomy over these leaves, or say which leaf has no place in it."""
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """The kinds of column it can make coarser."""
+        ...
+
+    @property
+    def declared(self) -> tuple[Scalar, ...] | None:
+        """The only leaves it can have, where it names them."""
+        return None
+
+    def grow(self, leaves: Iterable[Leaf]) -> Taxonomy:
+        """Grow the taxonomy over these leaves, or say how many of them have no place in it.
+
+        Floats become decimals; a leaf may be named twice.
+        """
         ...

@@ -1,0 +1,176 @@
+"""Value trees: every leaf with its way up to the root, declared in a schema or in a CSV file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from graphlib import CycleError, TopologicalSorter
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.errors import SchemaError
+from sfumato.schema.column import Kind
+from sfumato.schema.domain import check_value
+from sfumato.schema.hierarchy.base import ROOT, Hierarchy, Taxonomy, spell
+from sfumato.schema.names import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from sfumato.schema.domain import Scalar
+    from sfumato.schema.hierarchy.base import Leaf
+
+_KINDS = {
+    bool: Kind.BOOLEAN,
+    int: Kind.INTEGER,
+    Decimal: Kind.REAL,
+    str: Kind.TEXT,
+    date: Kind.DATE,
+}
+
+
+@dataclass(frozen=True)
+class Tree(Hierarchy):
+    """Every value with its ancestors, from its parent up to the one top, which reads as the root.
+
+    The leaves are declared: a tree always grows over all of them, whatever the data hold. A value
+    may keep its label on the way up (Other, Other, *), a label has one parent, and nothing lies
+    both below and above the same label. `source` is the file it was read from.
+    """
+
+    leaves: tuple[Scalar, ...]
+    ancestors: tuple[tuple[str, ...], ...]
+    source: Path | None = None
+
+    def __post_init__(self) -> None:
+        if not self.leaves:
+            raise SchemaError("hierarchy_empty", "A hierarchy must name at least one value.")
+        if len({type(leaf) for leaf in self.leaves}) > 1:
+            raise SchemaError("hierarchy_mixed", "All values of a hierarchy must be of one kind.")
+        for value in {*self.leaves, *chain.from_iterable(set(self.ancestors))}:
+            check_value(value, "Value")
+        self._check_depth()
+        self._check_leaves()
+        self._check_tops()
+        self._check_parents()
+        self._check_cycles()
+        self._arrange()
+
+    def _check_depth(self) -> None:
+        depth = len(self.ancestors[0])
+        for leaf, ancestors in zip(self.leaves, self.ancestors, strict=True):
+            if len(ancestors) != depth:
+                raise SchemaError(
+                    "hierarchy_uneven",
+                    f"Value {_show(leaf)} has {len(ancestors)} levels above it, but "
+                    f"{_show(self.leaves[0])} has {depth}; all values must have the same. Repeat a "
+                    "label to fill a level.",
+                )
+            if "" in ancestors:
+                raise SchemaError(
+                    "hierarchy_label_empty",
+                    f"Value {_show(leaf)} has an empty label at level {ancestors.index('') + 1}.",
+                )
+        if depth == 0:
+            raise SchemaError(
+                "hierarchy_no_top",
+                f"Value {_show(self.leaves[0])} has no level above it; add {ROOT}.",
+            )
+
+    def _check_leaves(self) -> None:
+        seen: dict[Scalar, tuple[str, ...]] = {}
+        for leaf, ancestors in zip(self.leaves, self.ancestors, strict=True):
+            if seen.setdefault(leaf, ancestors) is ancestors:
+                continue
+            if seen[leaf] == ancestors:
+                raise SchemaError(
+                    "hierarchy_row_repeated", f"Value {_show(leaf)} (level 0) is declared twice."
+                )
+            pairs = zip(seen[leaf], ancestors, strict=True)
+            level, (one, other) = next((i, p) for i, p in enumerate(pairs, 1) if p[0] != p[1])
+            raise _two_parents(_show(leaf), 0, f"{_show(one)} and {_show(other)} at level {level}")
+
+    def _check_tops(self) -> None:
+        tops = list(dict.fromkeys(ancestors[-1] for ancestors in self.ancestors))
+        if len(tops) > 1:
+            raise SchemaError(
+                "hierarchy_tops",
+                f"The top must be one label for all values, but level {len(self.ancestors[0])} has "
+                f"{_show(tops[0])} and {_show(tops[1])}. End every value in {ROOT}.",
+            )
+
+    def _check_parents(self) -> None:
+        for level in range(1, len(self.ancestors[0])):
+            parents: dict[str, str] = {}
+            for ancestors in self.ancestors:
+                label, parent = ancestors[level - 1], ancestors[level]
+                if parents.setdefault(label, parent) != parent:
+                    other = f"{_show(parents[label])} and {_show(parent)} at level {level + 1}"
+                    raise _two_parents(_show(label), level, other)
+
+    def _check_cycles(self) -> None:
+        # Only labels that stand above something can close a cycle, so most leaves are skipped.
+        ways = set(self.ancestors)
+        above = {label for way in ways for label in way}
+        ways.update(way for way in self._ways() if way[0] in above)
+        graph: TopologicalSorter[str] = TopologicalSorter()
+        for label, parent in {step for way in ways for step in pairwise(way)}:
+            if label != parent:
+                graph.add(parent, label)
+        try:
+            graph.prepare()
+        except CycleError as error:
+            label, parent = error.args[1][:2]
+            level = min(way.index(label) for way in self._ways() if label in way)
+            raise SchemaError(
+                "hierarchy_cycle",
+                f"Label {_show(label)} at level {level} lies both below and above {_show(parent)}; "
+                "rename one of them.",
+            ) from None
+
+    def _arrange(self) -> None:
+        """Order leaves so that every label covers a run of them, and call the top the root."""
+        ranks = [np.arange(len(self.leaves))]
+        for column in list(zip(*self.ancestors, strict=True))[:-1]:
+            first = {label: rank for rank, label in enumerate(dict.fromkeys(column))}
+            ranks.append(np.array([first[label] for label in column]))
+        order = np.lexsort(ranks).tolist()
+        rooted = {way: (*way[:-1], ROOT) for way in set(self.ancestors)}
+        object.__setattr__(self, "leaves", tuple(self.leaves[i] for i in order))
+        object.__setattr__(self, "ancestors", tuple(rooted[self.ancestors[i]] for i in order))
+
+    def _ways(self) -> Iterator[tuple[str, ...]]:
+        for leaf, ancestors in zip(self.leaves, self.ancestors, strict=True):
+            yield spell(leaf), *ancestors
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """A tree is for columns of its values' kind."""
+        return frozenset({_KINDS[type(self.leaves[0])]})
+
+    @property
+    def declared(self) -> tuple[Scalar, ...]:
+        """All leaves."""
+        return self.leaves
+
+    def grow(self, leaves: Iterable[Leaf]) -> Taxonomy:
+        """Grow over all leaves of the tree; refuse given ones that are none of them."""
+        given = list(leaves)
+        steps = list(zip(*self.ancestors, strict=True))[:-1]
+        taxonomy = Taxonomy.build(self.leaves, steps, missing=None in given)
+        taxonomy.locate(given)
+        return taxonomy
+
+
+def _two_parents(label: str, level: int, parents: str) -> SchemaError:
+    return SchemaError(
+        "hierarchy_two_parents", f"{label} at level {level} has two parents: {parents}. Keep one."
+    )
+
+
+def _show(value: Scalar) -> str:
+    return quoted(spell(value))

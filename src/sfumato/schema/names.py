@@ -1,0 +1,75 @@
+"""Names of tables and columns, which can be told apart and shown; and the words around them."""
+
+from __future__ import annotations
+
+import unicodedata
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from sfumato.errors import SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_HIDDEN = {"Cc", "Cs", "Zl", "Zp"}
+_DIRECTIONS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+
+
+def quoted(name: str) -> str:
+    """Show a name in a message: quoted, escaped, and not longer than a line."""
+    return repr(name if len(name) <= 60 else f"{name[:57]}...")
+
+
+def check_name(name: str, what: str) -> None:
+    """Refuse a name that is blank or has characters that hide or reorder what is shown."""
+    if not name.strip():
+        raise SchemaError("name_empty", f"{what} has no name; give it one.")
+    for place, character in enumerate(name, 1):
+        if (
+            unicodedata.category(character) in _HIDDEN
+            or unicodedata.bidirectional(character) in _DIRECTIONS
+        ):
+            raise SchemaError(
+                "name_control",
+                f"{what} has the control character U+{ord(character):04X} at place {place} of its "
+                "name; rename it.",
+            )
+
+
+def clash(names: Iterable[str]) -> tuple[int, int] | None:
+    """Find the positions, from 0, of two names that a person or an engine would confuse."""
+    seen: dict[str, int] = {}
+    for position, name in enumerate(names):
+        folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold()).strip()
+        first = seen.setdefault(folded, position)
+        if first != position:
+            return first, position
+    return None
+
+
+def check_names(names: list[str]) -> None:
+    """Refuse column names that are unusable or differ only in case, spaces or Unicode form."""
+    for position, name in enumerate(names, 1):
+        check_name(name, f"Column {position}")
+    if found := clash(names):
+        first, second = found
+        raise SchemaError(
+            "column_name_repeats",
+            f"Columns {first + 1} ({quoted(names[first])}) and {second + 1} "
+            f"({quoted(names[second])}) have the same name but for case, outer spaces or Unicode "
+            "form; rename one.",
+        )
+
+
+def suggestion(given: str, allowed: Iterable[str]) -> str:
+    """Guess what was meant: an ending for a message."""
+    names = list(allowed)
+    near = get_close_matches(given, names, n=1)
+    if near:
+        return f"did you mean {quoted(near[0])}?"
+    return f"allowed: {', '.join(map(quoted, names[:10]))}{', ...' if len(names) > 10 else ''}."
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """Say how many there are: 1 leaf, 2,000 leaves."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -1,0 +1,230 @@
+"""From a parsed TOML document to a schema, with the line of whatever does not make sense."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from sfumato.errors import ParameterError, SchemaError
+from sfumato.privacy.units import Entity, Relation, Rows, Unit
+from sfumato.schema.column import Column, Kind, Role, check_ordered
+from sfumato.schema.domain import Bounds, Domain, Values
+from sfumato.schema.hierarchy.calendar import Calendar, Step
+from sfumato.schema.hierarchy.mask import Mask, Side
+from sfumato.schema.hierarchy.table import read_tree
+from sfumato.schema.hierarchy.tree import Tree
+from sfumato.schema.hierarchy.widths import Widths
+from sfumato.schema.literals import from_toml
+from sfumato.schema.names import clash, quoted, suggestion
+from sfumato.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from enum import StrEnum
+    from pathlib import Path
+
+    from sfumato.schema.domain import Scalar
+    from sfumato.schema.hierarchy.base import Hierarchy
+    from sfumato.schema.lines import Lines, Place
+
+    Choice = TypeVar("Choice", bound=StrEnum)
+
+_KEYS = ("table", "unit", "columns")
+_COLUMN_KEYS = ("role", "kind", "values", "bounds", "step", "hierarchy", "nullable")
+_HIERARCHY_KEYS = ("mask", "widths", "dates", "tree", "file")
+_UNIT_KEYS = ("column", "max_rows", "max_groups", "relation")
+
+_NAMES: dict[type, str] = {
+    str: "a text in quotes",
+    bool: "true or false",
+    dict: "a table",
+    list: "an array",
+    int: "a whole number",
+}
+
+T = TypeVar("T")
+
+
+class Parser:
+    """Reads one document; `folder` is where its hierarchy files are found."""
+
+    def __init__(self, lines: Lines, folder: Path) -> None:
+        self._lines = lines
+        self._folder = folder
+
+    def schema(self, document: dict[str, object]) -> Schema:
+        """Read the whole document."""
+        self._known(document, _KEYS, ())
+        table = self._need(document, "table", str, ())
+        declared = self._need(document, "columns", dict, ())
+        columns = tuple(self._column(name, declared[name]) for name in declared)
+        unit = self._unit(document.get("unit", "row"))
+        try:
+            return Schema(table, columns, unit)
+        except SchemaError as error:
+            place: Place = ("table",)
+            if error.code.startswith("unit_"):
+                place = ("unit",)
+            elif pair := clash(declared):
+                place = ("columns", list(declared)[pair[1]])
+            raise self._lines.error(error.code, place, error.message) from None
+
+    def _unit(self, raw: object) -> Unit:
+        place: Place = ("unit",)
+        if raw == "row":
+            return Rows()
+        if not isinstance(raw, dict):
+            message = 'unit must be "row" or { column = "...", max_rows = ... }.'
+            raise self._lines.error("unit_wrong", place, message)
+        self._known(raw, _UNIT_KEYS, place)
+        relation = Relation.ADD_REMOVE
+        if "relation" in raw:
+            relation = self._choice(Relation, raw["relation"], (*place, "relation"))
+        if set(raw) == {"relation"}:
+            return Rows(relation=relation)
+        column = self._need(raw, "column", str, place)
+        most = self._need(raw, "max_rows", int, place)
+        groups = self._need(raw, "max_groups", int, place) if "max_groups" in raw else None
+        with self._at(place):
+            return Entity(column, most, groups, relation)
+
+    def _column(self, name: str, raw: object) -> Column:
+        place: Place = ("columns", name)
+        table = self._typed(raw, dict, place)
+        self._known(table, _COLUMN_KEYS, place)
+        kind = self._choice(Kind, self._need(table, "kind", str, place), (*place, "kind"))
+        role = self._choice(Role, table.get("role", "other"), (*place, "role"))
+        nullable = self._typed(table.get("nullable", True), bool, (*place, "nullable"))
+        domain = self._domain(name, kind, table, place)
+        hierarchy = None
+        if "hierarchy" in table:
+            hierarchy = self._hierarchy(table["hierarchy"], kind, (*place, "hierarchy"))
+        try:
+            return Column(name, kind, role, domain, hierarchy, nullable)
+        except SchemaError as error:
+            at = (*place, "hierarchy") if error.code.startswith("hierarchy_") else place
+            raise self._lines.error(error.code, at, error.message) from None
+
+    def _domain(
+        self, name: str, kind: Kind, table: dict[str, object], place: Place
+    ) -> Domain | None:
+        if "values" in table and "bounds" in table:
+            message = f"column {quoted(name)} has both values and bounds; keep one."
+            raise self._lines.error("domain_twice", (*place, "bounds"), message)
+        if "step" in table and "bounds" not in table:
+            message = f"column {quoted(name)} has a step without bounds; add bounds = [low, high]."
+            raise self._lines.error("step_without_bounds", (*place, "step"), message)
+        if "values" in table:
+            values = self._values(table["values"], kind, (*place, "values"))
+            with self._at((*place, "values")):
+                return Values(tuple(values))
+        if "bounds" in table:
+            return self._bounds(name, kind, table, place)
+        return None
+
+    def _bounds(self, name: str, kind: Kind, table: dict[str, object], place: Place) -> Bounds:
+        at = (*place, "bounds")
+        with self._at(at):
+            check_ordered(name, kind)
+        ends = self._values(table["bounds"], kind, at)
+        if len(ends) != 2:
+            message = f"bounds must be [low, high]; {len(ends)} given."
+            raise self._lines.error("bounds_not_two", at, message)
+        step: Scalar | None = None
+        if "step" in table:
+            step_kind = Kind.REAL if kind is Kind.REAL else Kind.INTEGER
+            with self._at((*place, "step")):
+                step = from_toml(table["step"], step_kind)
+        with self._at(at):
+            return Bounds(ends[0], ends[1], step)  # type: ignore[arg-type]  # kinds with order
+
+    def _values(self, raw: object, kind: Kind, place: Place) -> list[Scalar]:
+        values = []
+        for index, item in enumerate(self._typed(raw, list, place)):
+            with self._at((*place, index)):
+                values.append(from_toml(item, kind))
+        return values
+
+    def _hierarchy(self, raw: object, kind: Kind, place: Place) -> Hierarchy:
+        table = self._typed(raw, dict, place)
+        self._known(table, _HIERARCHY_KEYS, place)
+        if len(table) != 1:
+            message = f"a hierarchy has exactly one of {', '.join(_HIERARCHY_KEYS)}."
+            raise self._lines.error("hierarchy_not_one", place, message)
+        [(key, value)] = table.items()
+        at = (*place, key)
+        if key == "mask":
+            return Mask(self._choice(Side, value, at))
+        if key == "widths":
+            return self._widths(value, kind, at)
+        if key == "dates":
+            return self._calendar(value, at)
+        if key == "file":
+            path = self._folder / self._typed(value, str, at)
+            with self._at(at):
+                return read_tree(path, kind)
+        rows = list(self._branches(value, kind, at, ()))
+        with self._at(at):
+            return Tree(tuple(leaf for leaf, _ in rows), tuple(way for _, way in rows))
+
+    def _widths(self, raw: object, kind: Kind, place: Place) -> Widths:
+        number = Kind.REAL if kind is Kind.REAL else Kind.INTEGER
+        widths = self._values(raw, number, place)
+        with self._at(place):
+            return Widths(tuple(widths))  # type: ignore[arg-type]  # all of one number type
+
+    def _calendar(self, raw: object, place: Place) -> Calendar:
+        if raw == "all":
+            return Calendar()
+        items = self._typed(raw, list, place)
+        steps = tuple(self._choice(Step, step, (*place, i)) for i, step in enumerate(items))
+        with self._at(place):
+            return Calendar(steps)
+
+    def _branches(
+        self, raw: object, kind: Kind, place: Place, above: tuple[str, ...]
+    ) -> Iterator[tuple[Scalar, tuple[str, ...]]]:
+        """Walk a tree of tables down to its arrays of values; the root stands above all."""
+        if isinstance(raw, dict):
+            for label, below in raw.items():
+                yield from self._branches(below, kind, (*place, label), (label, *above))
+            return
+        if not isinstance(raw, list):
+            message = "a tree is made of tables of groups that end in arrays of values."
+            raise self._lines.error("hierarchy_tree_wrong", place, message)
+        for leaf in self._values(raw, kind, place):
+            yield leaf, (*above, "*")
+
+    def _known(self, table: dict[str, object], keys: tuple[str, ...], place: Place) -> None:
+        for key in table:
+            if key not in keys:
+                message = f"unknown key {quoted(key)}; {suggestion(key, keys)}"
+                raise self._lines.error("key_unknown", (*place, key), message)
+
+    def _need(self, table: dict[str, object], key: str, wanted: type[T], place: Place) -> T:
+        if key not in table:
+            message = f"the key {key!r} is missing{' here' if place else ''}; add it."
+            raise self._lines.error("key_missing", place, message)
+        return self._typed(table[key], wanted, (*place, key))
+
+    def _typed(self, raw: object, wanted: type[T], place: Place) -> T:
+        if not isinstance(raw, wanted) or (isinstance(raw, bool) and wanted is not bool):
+            message = f"{place[-1]!r} must be {_NAMES[wanted]}."
+            raise self._lines.error("value_wrong_type", place, message)
+        return raw
+
+    def _choice(self, choices: type[Choice], raw: object, place: Place) -> Choice:
+        names = [str(choice) for choice in choices]
+        text = self._typed(raw, str, place)
+        if text not in names:
+            message = f"{quoted(text)} is not allowed here; {suggestion(text, names)}"
+            raise self._lines.error("value_unknown", place, message)
+        return choices(text)
+
+    @contextmanager
+    def _at(self, place: Place) -> Iterator[None]:
+        """Add the line to what a constructor refuses."""
+        try:
+            yield
+        except (SchemaError, ParameterError) as error:
+            raise self._lines.error(error.code, place, error.message) from None
