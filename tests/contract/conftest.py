@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sfumato.engines.sources import open_duckdb
+from sfumato.engines.statement import named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,13 +19,55 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def open_engine() -> Iterator[Callable[[pa.Table], Engine]]:
-    engines: list[Engine] = []
+def duckdb_engine() -> Iterator[Callable[[pa.Table], Engine]]:
+    with ExitStack() as stack:
 
-    def open_on(table: pa.Table) -> Engine:
-        engines.append(open_duckdb(table))
-        return engines[-1]
+        def open_on(table: pa.Table) -> Engine:
+            engine = open_duckdb(table)
+            stack.callback(engine.close)
+            return engine
 
-    yield open_on
-    for engine in engines:
-        engine.close()
+        yield open_on
+
+
+@pytest.fixture
+def postgres_engine(postgres_url: str) -> Iterator[Callable[[pa.Table], Engine]]:
+    from sfumato.engines.postgres import Postgres
+
+    with ExitStack() as stack:
+
+        def open_on(table: pa.Table) -> Engine:
+            engine = Postgres(postgres_url, named("none"))
+            stack.callback(engine.close)
+            engine._table = stack.enter_context(engine.lend(table))
+            return engine
+
+        yield open_on
+
+
+@pytest.fixture
+def spark_engine(spark_session: Any) -> Iterator[Callable[[pa.Table], Engine]]:
+    from sfumato.engines.spark import Spark
+
+    with ExitStack() as stack:
+
+        def open_on(table: pa.Table) -> Engine:
+            engine = Spark(spark_session, named("none"))
+            engine._table = stack.enter_context(engine.lend(table))
+            return engine
+
+        yield open_on
+
+
+@pytest.fixture(params=["duckdb", "postgres", "spark"])
+def open_engine(request: pytest.FixtureRequest) -> Callable[[pa.Table], Engine]:
+    """Open each engine in turn on a table of ours."""
+    opener: Callable[[pa.Table], Engine] = request.getfixturevalue(f"{request.param}_engine")
+    return opener
+
+
+@pytest.fixture(params=["duckdb", "postgres"])
+def open_quick_engine(request: pytest.FixtureRequest) -> Callable[[pa.Table], Engine]:
+    """Open each engine that starts a query in milliseconds."""
+    opener: Callable[[pa.Table], Engine] = request.getfixturevalue(f"{request.param}_engine")
+    return opener

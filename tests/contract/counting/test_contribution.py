@@ -84,7 +84,7 @@ def counted(engine: Engine, unit: Entity, salt: str) -> Counter[tuple[str | None
 
 
 @pytest.mark.parametrize(
-    "unit", [Entity("who", 3, 2), Entity("who", 4), Entity("who", 100, 1), Entity("who", 1)]
+    "unit", [Entity("who", 3, 2), Entity("who", 4)], ids=["rows and groups", "rows"]
 )
 def test_kept_rows_follow_the_definition(open_engine: Open, unit: Entity) -> None:
     rows = rows_of_a_town(40, seed=1)
@@ -92,20 +92,24 @@ def test_kept_rows_follow_the_definition(open_engine: Open, unit: Entity) -> Non
     assert counted(engine, unit, "salt") == +kept_by_hand(rows, unit, "salt")
 
 
-def test_order_of_rows_does_not_matter(open_engine: Open) -> None:
+def test_order_of_rows_does_not_matter(open_quick_engine: Open) -> None:
     rows = rows_of_a_town(30, seed=2)
     unit = Entity("who", 3, 2)
-    assert counted(open_engine(as_table(rows)), unit, "s") == counted(
-        open_engine(as_table(rows[::-1])), unit, "s"
+    assert counted(open_quick_engine(as_table(rows)), unit, "s") == counted(
+        open_quick_engine(as_table(rows[::-1])), unit, "s"
     )
 
 
-def test_removing_a_person_removes_only_what_was_kept_of_that_person(open_engine: Open) -> None:
+def test_removing_a_person_removes_only_what_was_kept_of_that_person(
+    open_quick_engine: Open,
+) -> None:
     rows = rows_of_a_town(12, seed=3)
     unit = Entity("who", 3, 2)
-    everybody = counted(open_engine(as_table(rows)), unit, "s")
+    everybody = counted(open_quick_engine(as_table(rows)), unit, "s")
     for person in ("p1", "p5", "p11"):
-        others = counted(open_engine(as_table([r for r in rows if r[0] != person])), unit, "s")
+        others = counted(
+            open_quick_engine(as_table([r for r in rows if r[0] != person])), unit, "s"
+        )
         lost = everybody.copy()
         lost.subtract(others)
         assert min(lost.values()) >= 0
@@ -113,8 +117,8 @@ def test_removing_a_person_removes_only_what_was_kept_of_that_person(open_engine
         assert sum(1 for number in lost.values() if number) <= unit.groups
 
 
-def test_a_new_salt_keeps_other_rows(open_engine: Open) -> None:
-    engine = open_engine(as_table(rows_of_a_town(40, seed=4)))
+def test_a_new_salt_keeps_other_rows(open_quick_engine: Open) -> None:
+    engine = open_quick_engine(as_table(rows_of_a_town(40, seed=4)))
     unit = Entity("who", 2, 1)
     assert counted(engine, unit, "one") != counted(engine, unit, "two")
 
@@ -130,8 +134,8 @@ def test_each_row_is_kept_with_the_same_probability() -> None:
     assert 100 < survivors < 300
 
 
-def test_counting_by_person_needs_a_salt(open_engine: Open) -> None:
-    engine = open_engine(as_table(rows_of_a_town(3, seed=5)))
+def test_counting_by_person_needs_a_salt(open_quick_engine: Open) -> None:
+    engine = open_quick_engine(as_table(rows_of_a_town(3, seed=5)))
     with pytest.raises(ParameterError) as refusal:
         count(engine, engine.table, ["city"], unit=Entity("who", 1))
     assert refusal.value.code == "unit_needs_salt"

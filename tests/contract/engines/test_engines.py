@@ -1,0 +1,44 @@
+"""All engines keep the contract, each really running."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from sfumato.engines.postgres import Postgres
+from sfumato.engines.sources import open_duckdb
+from sfumato.engines.spark import Spark
+from sfumato.engines.statement import named
+from sfumato.testing.engines import EngineContract
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sfumato.engines.base import Engine
+
+
+class TestDuckDB(EngineContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def engine(cls) -> Iterator[Engine]:
+        engine = open_duckdb(pa.table({"a": [1]}))
+        yield engine
+        engine.close()
+
+
+class TestPostgres(EngineContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def engine(cls, postgres_url: str) -> Iterator[Engine]:
+        engine = Postgres(postgres_url, named("none"))
+        yield engine
+        engine.close()
+
+
+class TestSpark(EngineContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def engine(cls, spark_session: Any) -> Engine:
+        return Spark(spark_session, named("none"))
