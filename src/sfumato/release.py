@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -154,7 +155,8 @@ def _read(path: Path, columns: Mapping[str, str]) -> pa.Table:
         return parquet.read_table(path)
     kinds = {name: Kind(kind) for name, kind in columns.items()}
     schema = pa.schema([(name, STORED[kind]) for name, kind in kinds.items()])
-    return pa.Table.from_batches(CsvFile(path).read(kinds), schema)
+    with closing(CsvFile(path)) as file:
+        return pa.Table.from_batches(file.read(kinds), schema)
 
 
 def _checksum(path: Path) -> str:
