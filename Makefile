@@ -5,7 +5,7 @@ VENV := .venv
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= 2
 
-.PHONY: demo test test-slow bench lint types format lock clean
+.PHONY: demo test test-slow bench lint types format reference lock clean
 
 demo: $(VENV)/core.stamp
 	$(VENV)/bin/sfumato demo
@@ -22,15 +22,19 @@ bench: $(VENV)/test.stamp
 	$(VENV)/bin/python -m bench
 
 lint: $(VENV)/test.stamp
-	$(VENV)/bin/ruff format --check src tests bench examples
-	$(VENV)/bin/ruff check src tests bench examples
+	$(VENV)/bin/ruff format --check src tests bench docs
+	$(VENV)/bin/ruff check src tests bench docs
 
 types: $(VENV)/test.stamp
 	$(VENV)/bin/mypy
 
 format: $(VENV)/test.stamp
-	$(VENV)/bin/ruff format src tests bench examples
-	$(VENV)/bin/ruff check --fix src tests bench examples
+	$(VENV)/bin/ruff format src tests bench docs
+	$(VENV)/bin/ruff check --fix src tests bench docs
+
+# What documentation can be read off the source.
+reference: $(VENV)/core.stamp
+	$(VENV)/bin/python docs/reference/errors.py
 
 # The lock files name versions and hashes, no host; plain pip installs them.
 LOCK := $(VENV)/bin/uv pip compile --universal --generate-hashes --no-header --no-annotate --quiet --python-version 3.11

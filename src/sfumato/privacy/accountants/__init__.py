@@ -1,0 +1,1 @@
+"""Accountants: what each kind of event costs, one module per way of counting."""

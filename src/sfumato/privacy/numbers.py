@@ -1,0 +1,235 @@
+"""Privacy parameters as exact rationals, and the fixed-point units in which budgets are kept.
+
+A parameter keeps the value its writer meant: a float stands for its shortest decimal form, so 0.1
+is one tenth. A budget is counted in whole units, and a cost is always rounded up to the next one.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Rational
+
+from sfumato.errors import ParameterError
+
+EPSILON_UNIT = Fraction(1, 10**9)
+RHO_UNIT = Fraction(1, 10**18)
+DELTA_UNIT = Fraction(1, 10**18)
+
+EPSILON_MAXIMUM = Fraction(10)
+RHO_MAXIMUM = EPSILON_MAXIMUM**2 / 2
+
+Number = int | float | Decimal | Fraction | str
+"""What a caller may write for an exact number."""
+
+# Longer texts and exponents would only serve to exhaust memory.
+_LONGEST_TEXT = 400
+_LARGEST_EXPONENT = 1000
+_LARGEST_BITS = 8000
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?", re.ASCII)
+_RATIO = re.compile(r"[+-]?\d+/\d+", re.ASCII)
+
+
+CODES = frozenset(
+    {
+        *("epsilon_not_number", "epsilon_not_finite", "epsilon_not_positive", "epsilon_negative"),
+        *("epsilon_below_unit", "epsilon_above_policy"),
+        *("rho_not_number", "rho_not_finite", "rho_not_positive", "rho_negative"),
+        *("rho_below_unit", "rho_above_policy"),
+        *("delta_not_number", "delta_not_finite", "delta_not_positive", "delta_out_of_range"),
+        *("bound_not_number", "bound_not_finite"),
+        *("parameter_not_number", "parameter_not_finite", "parameter_not_positive"),
+        *("parameter_negative", "parameter_out_of_range"),
+    }
+)
+"""The codes of refusals that are shared by several parameters."""
+
+
+def _refuse(name: str, problem: str, message: str) -> ParameterError:
+    code = f"{name}_{problem}"
+    return ParameterError(code if code in CODES else f"parameter_{problem}", message)
+
+
+def exact(value: object, name: str) -> Fraction:
+    """Read an exact number; `name` is what errors call the parameter."""
+    if isinstance(value, bool):
+        raise _not_number(value, name)
+    if isinstance(value, Rational):
+        number = Fraction(int(value.numerator), int(value.denominator))
+        if max(number.numerator.bit_length(), number.denominator.bit_length()) > _LARGEST_BITS:
+            raise _refuse(name, "not_finite", f"{name} must be a number of ordinary size.")
+        return number
+    if isinstance(value, float):
+        # The method of the class itself, as NumPy's float64 prints its type with its value.
+        return _decimal(Decimal(float.__repr__(value)), name)
+    if isinstance(value, Decimal):
+        return _decimal(value, name)
+    if isinstance(value, str) and len(value) <= _LONGEST_TEXT:
+        text = value.strip()
+        if _RATIO.fullmatch(text) and text.split("/")[1].strip("0"):
+            return Fraction(text)
+        if _DECIMAL.fullmatch(text) or text.lower().lstrip("+-") in {"inf", "infinity"}:
+            return _decimal(Decimal(text), name)
+    raise _not_number(value, name)
+
+
+def _decimal(value: Decimal, name: str) -> Fraction:
+    if value.is_nan():
+        raise _not_number(value, name)
+    if value.is_infinite() or (value and abs(value.adjusted()) > _LARGEST_EXPONENT):
+        raise _refuse(
+            name,
+            "not_finite",
+            f"{name} must be a finite number of ordinary size, not {_quote(value)}.",
+        )
+    if not value:
+        # The exponent of a zero may be of any size.
+        return Fraction(0)
+    return Fraction(value)
+
+
+def _not_number(value: object, name: str) -> ParameterError:
+    return _refuse(
+        name,
+        "not_number",
+        f"{name} must be a number such as 0.1, '0.1' or '1/10', not {_quote(value)}.",
+    )
+
+
+def _quote(value: object) -> str:
+    text = str(value) if isinstance(value, int | float | Fraction | Decimal) else repr(value)
+    text = " ".join(text.split())
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def not_negative(value: object, name: str) -> Fraction:
+    """Read an exact number of at least 0."""
+    number = exact(value, name)
+    if number < 0:
+        raise _refuse(
+            name, "negative", f"{name} must not be negative, but {_quote(value)} was given."
+        )
+    return number
+
+
+def positive(value: object, name: str) -> Fraction:
+    """Read an exact number above 0."""
+    number = exact(value, name)
+    if number <= 0:
+        raise _refuse(
+            name, "not_positive", f"{name} must be above 0, but {_quote(value)} was given."
+        )
+    return number
+
+
+def probability(value: object, name: str) -> Fraction:
+    """Read an exact number from 0 up to, but not including, 1."""
+    number = exact(value, name)
+    if not 0 <= number < 1:
+        raise _refuse(
+            name,
+            "out_of_range",
+            f"{name} must be at least 0 and below 1, but {_quote(value)} was given.",
+        )
+    return number
+
+
+def positive_delta(value: object) -> Fraction:
+    """Read a delta where there must be one: above 0 and below 1."""
+    number = probability(value, "delta")
+    if number == 0:
+        raise ParameterError(
+            "delta_not_positive",
+            "delta must be above 0 here: Gaussian noise, thresholds and approximate guarantees "
+            "need one. Give a delta such as 1e-6, or use a pure mechanism.",
+        )
+    return number
+
+
+def epsilon(value: object, *, maximum: Fraction = EPSILON_MAXIMUM) -> Fraction:
+    """Read an epsilon that a caller asks for: positive, countable, and within policy."""
+    return _request(value, "epsilon", EPSILON_UNIT, maximum)
+
+
+def rho(value: object, *, maximum: Fraction = RHO_MAXIMUM) -> Fraction:
+    """Read a rho that a caller asks for: positive, countable, and within policy."""
+    return _request(value, "rho", RHO_UNIT, maximum)
+
+
+def _request(value: object, name: str, unit: Fraction, maximum: Fraction) -> Fraction:
+    number = positive(value, name)
+    if number < unit:
+        raise _refuse(
+            name,
+            "below_unit",
+            f"{name} {_quote(value)} is below {float(unit):.0e}, the smallest amount that a "
+            "budget counts. Ask for at least that.",
+        )
+    if number > maximum:
+        raise _refuse(
+            name,
+            "above_policy",
+            f"{name} {_quote(value)} is above the policy maximum of {float(maximum):g}. "
+            "Ask for less, or let the owner of the data raise the maximum.",
+        )
+    return number
+
+
+def delta(value: object, *, size: int | None = None) -> Fraction:
+    """Read a delta that a caller asks for; `size` is the declared, public number of people."""
+    number = probability(value, "delta")
+    if 0 < number < DELTA_UNIT:
+        raise ParameterError(
+            "delta_below_unit",
+            f"delta {_quote(value)} is below {float(DELTA_UNIT):.0e}, the smallest amount that "
+            "a budget counts. Ask for at least that, or for 0.",
+        )
+    if size is not None and number * size > 1:
+        raise ParameterError(
+            "delta_above_size",
+            f"delta {_quote(value)} is above 1/{size}, which would allow the rows of one person "
+            f"to be published outright. Ask for far less than 1/{size}.",
+        )
+    return number
+
+
+def delta_warning(value: Fraction, *, size: int) -> str | None:
+    """Advise against a delta above size^-1.1, which is allowed but weak; None when it is fine."""
+    if value**10 * size**11 <= 1:
+        return None
+    return f"delta {float(value):.1e} is large for {size} people; take less than {size**-1.1:.0e}."
+
+
+def bounds(lower: object, upper: object, *, constant: bool = False) -> tuple[Fraction, Fraction]:
+    """Read the ends of a declared range; equal ends only where a constant is meant."""
+    low, high = exact(lower, "bound"), exact(upper, "bound")
+    if low > high:
+        raise ParameterError(
+            "bounds_reversed",
+            f"Bounds [{_quote(lower)}, {_quote(upper)}] are reversed: give the lower one first.",
+        )
+    if low == high and not constant:
+        raise ParameterError(
+            "bounds_equal",
+            f"Bounds [{_quote(lower)}, {_quote(upper)}] leave no range: give two different ends.",
+        )
+    if max(-low, high) > _LARGEST_BOUND:
+        raise ParameterError(
+            "bounds_too_wide",
+            f"Bounds [{_quote(lower)}, {_quote(upper)}] reach beyond 1e18: give narrower ones.",
+        )
+    return low, high
+
+
+_LARGEST_BOUND = 10**18
+
+
+def ceil_units(value: Fraction, unit: Fraction) -> int:
+    """Count the units that cover an amount: what a cost takes."""
+    return -floor_units(-value, unit)
+
+
+def floor_units(value: Fraction, unit: Fraction) -> int:
+    """Count the units that fit into an amount: what a limit allows."""
+    return (value / unit).__floor__()

@@ -1,0 +1,133 @@
+"""Laws of the samplers over many parameters: float and exact decisions agree, bounds hold."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.noise import exponential, selection
+from sfumato.noise.bernoulli import bernoulli_exp
+from sfumato.noise.gaussian import _trials
+from sfumato.noise.laplace import discrete_laplace, laplace_trials
+from sfumato.noise.selection import choose
+from sfumato.noise.uniform import permutation, uniform_below
+from sfumato.privacy.elementary import exp_down, exp_up, log_down, log_up
+from sfumato.testing.entropy import SeededEntropy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+seeds = st.integers(0, 2**32)
+scales = st.fractions(Fraction(1, 1000), 2**24).filter(lambda value: value > 0)
+few = settings(max_examples=15, deadline=None)
+
+
+def both_ways(draw: Callable[[], list[object]]) -> tuple[list[object], list[object]]:
+    """The same draws with float bounds, and with bounds so wide that all are decided exactly."""
+    fast = draw()
+    kept = exponential.ERROR, exponential.OPEN, selection.MARGIN
+    exponential.ERROR, exponential.OPEN, selection.MARGIN = 1e9, 1e9, 1e9
+    try:
+        return fast, draw()
+    finally:
+        exponential.ERROR, exponential.OPEN, selection.MARGIN = kept
+
+
+@few
+@given(scale=scales, seed=seeds)
+def test_laplace_draws_decided_by_floats_are_those_decided_exactly(
+    scale: Fraction, seed: int
+) -> None:
+    fast, exact = both_ways(lambda: laplace_trials(scale, 64, SeededEntropy(seed)).values.tolist())
+    assert fast == exact
+
+
+@few
+@given(stddev=scales, seed=seeds)
+def test_gaussian_draws_decided_by_floats_are_those_decided_exactly(
+    stddev: Fraction, seed: int
+) -> None:
+    fast, exact = both_ways(lambda: _trials(stddev**2, 64, SeededEntropy(seed)).values.tolist())
+    assert fast == exact
+
+
+@few
+@given(
+    scores=st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=6),
+    rate=st.fractions(Fraction(1, 1000), 10),
+    seed=seeds,
+)
+def test_choices_decided_by_floats_are_those_decided_exactly(
+    scores: list[int], rate: Fraction, seed: int
+) -> None:
+    rows = np.array([scores] * 5, dtype=np.int64)
+    fast, exact = both_ways(lambda: choose(rows, rate=rate, entropy=SeededEntropy(seed)).tolist())
+    assert fast == exact
+    wide = choose(rows.astype(object), rate=rate, entropy=SeededEntropy(seed)).tolist()
+    assert fast == wide
+
+
+def test_scores_at_both_ends_of_int64_do_not_wrap() -> None:
+    rows = np.array([[-(2**63), 2**63 - 1]] * 50)
+    assert choose(rows, rate=Fraction(1), entropy=SeededEntropy(1)).tolist() == [1] * 50
+
+
+@few
+@given(rate=st.fractions(0, 1000), seed=seeds)
+def test_a_gap_of_zero_is_always_kept(rate: Fraction, seed: int) -> None:
+    assert bernoulli_exp(np.zeros(2000, np.int64), rate=rate, entropy=SeededEntropy(seed)).all()
+
+
+@few
+@given(limits=st.lists(st.integers(1, 2**63), min_size=1, max_size=50), seed=seeds)
+def test_uniform_integers_stay_below_their_limits(limits: list[int], seed: int) -> None:
+    drawn = uniform_below(np.array(limits, dtype=np.uint64), SeededEntropy(seed)).tolist()
+    assert all(0 <= value < limit for value, limit in zip(drawn, limits, strict=True))
+
+
+@few
+@given(size=st.integers(0, 3000), seed=seeds)
+def test_a_permutation_has_every_place_once(size: int, seed: int) -> None:
+    assert sorted(permutation(size, SeededEntropy(seed)).tolist()) == list(range(size))
+
+
+@settings(max_examples=200, deadline=None)
+@given(value=st.floats(2.0**-127, 1.0))
+def test_the_library_is_as_accurate_as_the_error_bounds_assume(value: float) -> None:
+    """In arrays of many lengths, as vectorised code takes other paths than scalars do."""
+    point = Fraction(value)
+    for length in (1, 7, 1024):
+        logarithms = np.log(np.full(length, value))
+        low, high = log_down(point, 120), log_up(point, 120)
+        exponentials = np.exp(-np.full(length, value))
+        least, most = exp_down(-point, 120), exp_up(-point, 120)
+        for place in {0, length - 1}:
+            allowed = -low / 2**48 + Fraction(1, 2**60)
+            assert low - allowed <= Fraction(float(logarithms[place])) <= high + allowed
+            share = Fraction(1, 2**48)
+            assert least * (1 - share) <= Fraction(float(exponentials[place]))
+            assert Fraction(float(exponentials[place])) <= most * (1 + share)
+
+
+def test_undecided_draws_do_not_favour_any_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decided exactly throughout, draws have the law of the definition, summed by brute force.
+
+    Chi-square with 6 cells: above 36 with probability below 1e-6.
+    """
+    monkeypatch.setattr(exponential, "ERROR", 1e9)
+    drawn = discrete_laplace(Fraction(3, 2), 6000, SeededEntropy(9))
+    weights = {k: float(exp_down(Fraction(-2 * abs(k), 3))) for k in range(-60, 61)}
+    total = sum(weights.values())
+    statistic = 0.0
+    rest_seen, rest_expected = 6000, 6000.0
+    for k in (-2, -1, 0, 1, 2):
+        seen, expected = int((drawn == k).sum()), 6000 * weights[k] / total
+        statistic += (seen - expected) ** 2 / expected
+        rest_seen, rest_expected = rest_seen - seen, rest_expected - expected
+    assert statistic + (rest_seen - rest_expected) ** 2 / rest_expected < 36

@@ -1,0 +1,87 @@
+"""The bounds enclose the truth, whatever the precision, and are as close as promised."""
+
+from __future__ import annotations
+
+from decimal import Context, Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.privacy import elementary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Exact arithmetic on a busy machine has no time limit per example.
+unhurried = settings(deadline=None)
+
+bits = st.sampled_from([1, 8, 53, 128, 300])
+positives = st.fractions(min_value=Fraction(1, 10**30), max_value=10**30) | st.fractions(
+    min_value=Fraction(1, 2), max_value=2
+)
+
+
+# Far beyond every bound under test; its functions are correctly rounded.
+REFERENCE = Context(prec=400)
+
+
+def _decimal(value: Fraction) -> Decimal:
+    return REFERENCE.divide(Decimal(value.numerator), Decimal(value.denominator))
+
+
+@unhurried
+@given(value=st.fractions(min_value=-2000, max_value=2000), bits=bits)
+def test_exp_is_enclosed_relatively(value: Fraction, bits: int) -> None:
+    low, high = elementary.exp_down(value, bits), elementary.exp_up(value, bits)
+    truth = Fraction(REFERENCE.exp(_decimal(value)))
+    slack = truth / 2**1200
+    assert low - slack <= truth <= high + slack
+    assert high - low <= truth / Fraction(2) ** (bits - 4)
+
+
+@unhurried
+@given(value=positives, bits=bits)
+def test_log_is_enclosed_absolutely(value: Fraction, bits: int) -> None:
+    low, high = elementary.log_down(value, bits), elementary.log_up(value, bits)
+    truth = Fraction(REFERENCE.ln(_decimal(value)))
+    slack = Fraction(1, 2**1200)
+    assert low - slack <= truth <= high + slack
+    assert high - low <= 1 / Fraction(2) ** bits
+
+
+@unhurried
+@given(value=positives, bits=bits)
+def test_sqrt_is_enclosed_relatively(value: Fraction, bits: int) -> None:
+    low, high = elementary.sqrt_down(value, bits), elementary.sqrt_up(value, bits)
+    assert low**2 <= value <= high**2
+    assert (high - low) ** 2 <= value / Fraction(4) ** (bits - 1)
+
+
+@unhurried
+@given(value=st.fractions(), bits=bits)
+def test_rounding_keeps_its_side(value: Fraction, bits: int) -> None:
+    low, high = elementary.round_down(value, bits), elementary.round_up(value, bits)
+    assert low <= value <= high
+    assert high - low <= abs(value) / Fraction(2) ** (bits - 2)
+
+
+@pytest.mark.parametrize(
+    ("bound", "value", "truth"),
+    [
+        (elementary.exp_down, 0, 1),
+        (elementary.exp_up, 0, 1),
+        (elementary.log_down, 1, 0),
+        (elementary.log_up, 1, 0),
+        (elementary.sqrt_down, 0, 0),
+        (elementary.sqrt_up, 0, 0),
+        (elementary.sqrt_up, Fraction(9, 4), Fraction(3, 2)),
+        (elementary.sqrt_down, Fraction(9, 4), Fraction(3, 2)),
+    ],
+)
+def test_exact_values_stay_exact(
+    bound: Callable[[Fraction], Fraction], value: Fraction, truth: Fraction
+) -> None:
+    assert bound(Fraction(value)) == truth

@@ -1,0 +1,176 @@
+"""Bad parameters are refused with their code; good ones keep exactly what was written."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from sfumato.errors import ParameterError
+from sfumato.privacy import numbers
+from sfumato.privacy.accountants import basic
+from sfumato.privacy.events import GaussianNoise
+from sfumato.privacy.filters import Budget, PureFilter
+from sfumato.privacy.losses import Zcdp, zcdp_to_approx
+
+GAUSSIAN = GaussianNoise(variance=Fraction(4), l2_sensitivity_squared=Fraction(1))
+
+
+def _label(value: object) -> str:
+    # Python refuses to print the largest integers.
+    return str(value)[:20] if not isinstance(value, int) or value < 10**9 else "huge"
+
+
+BAD_EPSILONS = [
+    *((value, "epsilon_not_positive") for value in (0, 0.0, "0", -1, "-0.5", Fraction(-1, 3))),
+    *(
+        (value, "epsilon_not_number")
+        for value in (math.nan, "nan", None, True, False, "", "a", "0x1", "1/0", "1_0", "٣", [1])
+    ),
+    *((value, "epsilon_not_finite") for value in (math.inf, "inf", "-Infinity", float("1e999"))),
+    *((value, "epsilon_not_finite") for value in (Decimal("1e999999"), "1e999999999", 10**9999)),
+    *((value, "epsilon_below_unit") for value in (1e-320, 1e-12, "0.00000000099999")),
+    *((value, "epsilon_above_policy") for value in (1e6, 51, "1e999", "10.0000000001")),
+]
+
+
+@pytest.mark.parametrize(("value", "code"), BAD_EPSILONS, ids=_label)
+def test_bad_epsilon_is_refused_with_its_code(value: object, code: str) -> None:
+    with pytest.raises(ParameterError) as refused:
+        numbers.epsilon(value)
+    assert refused.value.code == code
+    assert "epsilon" in refused.value.message
+    assert "\n" not in refused.value.message
+
+
+@pytest.mark.parametrize(("value", "code"), BAD_EPSILONS, ids=_label)
+def test_bad_epsilon_never_becomes_a_budget(value: object, code: str) -> None:
+    with pytest.raises(ParameterError) as refused:
+        Budget.for_epsilon_delta(epsilon=value, delta="1e-6")
+    assert refused.value.code == code
+
+
+def test_a_policy_may_raise_the_maximum() -> None:
+    assert numbers.epsilon(51, maximum=Fraction(100)) == 51
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "0.1",
+        " 0.1 ",
+        "1/10",
+        0.1,
+        np.float64(0.1),
+        Decimal("0.10"),
+        ".1",
+        "1e-1",
+    ],
+)
+def test_a_tenth_is_a_tenth(value: object) -> None:
+    assert numbers.epsilon(value) == Fraction(1, 10)
+
+
+def test_numpy_integers_become_plain_ones() -> None:
+    number = numbers.exact(np.int64(2**62), "scale")
+    assert number * 4 == 2**64
+    assert type(number.numerator) is int
+
+
+def test_a_longer_decimal_text_is_kept_and_rounded_up_to_the_next_unit() -> None:
+    value = numbers.epsilon("0.1000000000000000055")
+    assert value == Fraction(1000000000000000055, 10**19)
+    assert numbers.ceil_units(value, numbers.EPSILON_UNIT) == 100_000_001
+    assert numbers.floor_units(value, numbers.EPSILON_UNIT) == 100_000_000
+
+
+@pytest.mark.parametrize(
+    ("value", "size", "code"),
+    [
+        (1, None, "delta_out_of_range"),
+        (1.5, None, "delta_out_of_range"),
+        (-1e-9, None, "delta_out_of_range"),
+        ("1e-400", None, "delta_below_unit"),
+        (1e-19, None, "delta_below_unit"),
+        (0.001, 1001, "delta_above_size"),
+        ("nan", None, "delta_not_number"),
+        (True, None, "delta_not_number"),
+        (math.inf, None, "delta_not_finite"),
+    ],
+)
+def test_bad_delta_is_refused_with_its_code(value: object, size: int | None, code: str) -> None:
+    with pytest.raises(ParameterError) as refused:
+        numbers.delta(value, size=size)
+    assert refused.value.code == code
+
+
+def test_delta_zero_is_pure_and_the_size_bound_is_met_exactly() -> None:
+    assert numbers.delta(0, size=10) == 0
+    assert numbers.delta(0.001, size=1000) == Fraction(1, 1000)
+
+
+def test_delta_zero_is_refused_with_gaussian_noise() -> None:
+    with pytest.raises(ParameterError) as refused:
+        zcdp_to_approx(Zcdp(rho=GAUSSIAN.rho), delta=Fraction(0))
+    assert refused.value.code == "delta_not_positive"
+    with pytest.raises(ParameterError) as refused:
+        basic.guarantee(GAUSSIAN)
+    assert refused.value.code == "event_not_expressible"
+    pure = Budget((PureFilter(epsilon=Fraction(10)),))
+    assert not pure.admits(pure.zero(), pure.charge(GAUSSIAN))
+
+
+def test_a_large_delta_is_advised_against() -> None:
+    # 1000^-1.1 = 5.01e-4
+    assert numbers.delta_warning(Fraction(50, 10**5), size=1000) is None
+    advice = numbers.delta_warning(Fraction(51, 10**5), size=1000)
+    assert advice is not None
+    assert "1000 people" in advice
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        (0, "rho_not_positive"),
+        ("x", "rho_not_number"),
+        (1e-19, "rho_below_unit"),
+        (51, "rho_above_policy"),
+        (math.inf, "rho_not_finite"),
+    ],
+)
+def test_bad_rho_is_refused_with_its_code(value: object, code: str) -> None:
+    with pytest.raises(ParameterError) as refused:
+        numbers.rho(value)
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "code"),
+    [
+        (1, 0, "bounds_reversed"),
+        (1, 1, "bounds_equal"),
+        (math.nan, 1, "bound_not_number"),
+        (0, math.inf, "bound_not_finite"),
+        (-1e308, 1e308, "bounds_too_wide"),
+        (0, "a", "bound_not_number"),
+    ],
+)
+def test_bad_bounds_are_refused_with_their_code(lower: object, upper: object, code: str) -> None:
+    with pytest.raises(ParameterError) as refused:
+        numbers.bounds(lower, upper)
+    assert refused.value.code == code
+
+
+def test_equal_bounds_are_a_constant_where_one_is_meant() -> None:
+    assert numbers.bounds("1.5", 1.5, constant=True) == (Fraction(3, 2), Fraction(3, 2))
+
+
+def test_other_parameters_share_their_codes() -> None:
+    for value, code in ((0, "parameter_not_positive"), (None, "parameter_not_number")):
+        with pytest.raises(ParameterError) as refused:
+            numbers.positive(value, "scale")
+        assert refused.value.code == code
+        assert refused.value.message.startswith("scale must be")
