@@ -16,7 +16,7 @@ from sfumato.mechanisms.geometric import Geometric
 from sfumato.mechanisms.quantile import Counted, Quantile, _Ranges
 from sfumato.mechanisms.smooth_median import SmoothMedian
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
-from sfumato.privacy.units import Relation
+from sfumato.privacy.units import Relation, Rows
 
 int64 = st.integers(-(2**63), 2**63 - 1)
 epsilons = st.fractions(Fraction(1, 20), Fraction(5), max_denominator=50)
@@ -131,7 +131,7 @@ def test_quantile_scores_move_by_at_most_the_sensitivity(
             other,
         ]
     )
-    mechanism = Quantile(epsilon=Fraction(1), rank=rank, size=8, relation=relation)
+    mechanism = Quantile(epsilon=Fraction(1), rank=rank, size=8, unit=Rows(relation=relation))
     first, second = (grid_scores(table, rank, 8) for table in (rows, neighbour))
     assert max(abs(a - b) for a, b in zip(first, second, strict=True)) <= mechanism.sensitivity
 

@@ -98,21 +98,22 @@ def test_a_permutation_has_every_place_once(size: int, seed: int) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(value=st.floats(2.0**-127, 1.0))
-def test_the_library_is_as_accurate_as_the_error_bounds_assume(value: float) -> None:
-    """In arrays of many lengths, as vectorised code takes other paths than scalars do."""
-    point = Fraction(value)
+@given(uniform=st.floats(2.0**-127, 1 - 2.0**-20), level=st.floats(0, 600))
+def test_the_library_is_as_accurate_as_the_error_bounds_assume(
+    uniform: float, level: float
+) -> None:
+    """In arrays of several lengths, as vectorised code takes other paths than scalars do."""
+    point, share = Fraction(uniform), Fraction(1, 2**48)
+    chances = exp_down(-Fraction(level), 120), exp_up(-Fraction(level), 120)
     for length in (1, 7, 1024):
-        logarithms = np.log(np.full(length, value))
-        low, high = log_down(point, 120), log_up(point, 120)
-        exponentials = np.exp(-np.full(length, value))
-        least, most = exp_down(-point, 120), exp_up(-point, 120)
+        uniforms = np.full(length, uniform)
         for place in {0, length - 1}:
-            allowed = -low / 2**48 + Fraction(1, 2**60)
-            assert low - allowed <= Fraction(float(logarithms[place])) <= high + allowed
-            share = Fraction(1, 2**48)
-            assert least * (1 - share) <= Fraction(float(exponentials[place]))
-            assert Fraction(float(exponentials[place])) <= most * (1 + share)
+            for computed, argument in ((np.log(uniforms), point), (np.log1p(-uniforms), 1 - point)):
+                low, high = log_down(argument, 200), log_up(argument, 200)
+                allowed = -low * share
+                assert low - allowed <= Fraction(float(computed[place])) <= high + allowed
+            chance = Fraction(float(np.exp(-np.full(length, level))[place]))
+            assert chances[0] * (1 - share) <= chance <= chances[1] * (1 + share)
 
 
 def test_undecided_draws_do_not_favour_any_value(monkeypatch: pytest.MonkeyPatch) -> None:

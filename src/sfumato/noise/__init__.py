@@ -20,7 +20,7 @@ def discrete_laplace(scale: object, size: int = 1) -> NDArray[Any]:
     from sfumato.noise.laplace import discrete_laplace as draw
     from sfumato.privacy.numbers import positive
 
-    return draw(positive(scale, "scale"), size, SystemEntropy())
+    return draw(positive(scale, "scale"), _checked(size), SystemEntropy())
 
 
 def discrete_gaussian(stddev: object, size: int = 1) -> NDArray[Any]:
@@ -29,4 +29,17 @@ def discrete_gaussian(stddev: object, size: int = 1) -> NDArray[Any]:
     from sfumato.noise.gaussian import discrete_gaussian as draw
     from sfumato.privacy.numbers import positive
 
-    return draw(positive(stddev, "stddev") ** 2, size, SystemEntropy())
+    return draw(positive(stddev, "stddev") ** 2, _checked(size), SystemEntropy())
+
+
+def _checked(size: object) -> int:
+    from numbers import Integral
+
+    from sfumato.errors import ParameterError
+
+    if isinstance(size, bool) or not isinstance(size, Integral) or size < 0:
+        raise ParameterError(
+            "size_not_count",
+            f"Noise cannot be drawn in size {size!r}: give a whole number of draws, at least 0.",
+        )
+    return int(size)

@@ -15,6 +15,11 @@ arithmetic. The library's logarithm of a float is assumed right within 2^-48 of 
 (NumPy states at most 4 units in the last place, 2^-50). With x the computed value of E, x <= 90:
 
     |E - x| <= 2^-51 + 2^-48 x + 2^-60 + rounding <= 2^-50 + 2^-47 x <= ERROR = 2^-40
+
+*Coins.* Whether E > z, that is U < exp(-z), needs fewer digits: of U, 32 are drawn at first, so U
+lies within 2^-33 of c = (w + 1/2) / 2^32, which float64 holds exactly. A level z known within
+e = 2^-45 (1 + z) gives exp(-z) within 2^-44, as (1 + z) exp(-z) <= 1, and the library's exponential
+is assumed right within 2^-48. So |c - exp(-z)| > 2^-33 + OPEN decides, OPEN = 2^-36.
 """
 
 from __future__ import annotations
@@ -37,9 +42,12 @@ ERROR = 2.0**-40
 """How far a computed exponential may be from the true one, at most."""
 
 OPEN = 2.0**-36
-"""A comparison closer than this is left to exact arithmetic."""
+"""How far a computed exp(-z) may be from the true one, at most."""
 
-_WORD, _FIRST = 64, 63
+Bounds = tuple[Fraction, Fraction]
+"""A number between two others."""
+
+_WORD, _FIRST, _COIN = 64, 63, 32
 _SHORT = 1 << 53
 _GUARD = 16
 
@@ -115,27 +123,41 @@ class Revealed:
                 return False
             self.narrow()
 
-    def floor(self, scale: Fraction) -> int:
-        """The whole part of `scale` times the variable."""
+    def floor(self, scale: Fraction, shift: Callable[[int], Bounds]) -> int:
+        """The whole part of `scale` times the shifted variable."""
         while True:
             low, high = self.bounds()
-            below = (scale * low).__floor__()
-            if high is not None and below == (scale * high).__floor__():
+            shift_low, shift_high = shift(self.bits)
+            below = (scale * (low + shift_low)).__floor__()
+            if high is not None and below == (scale * (high + shift_high)).__floor__():
                 return below
             self.narrow()
 
 
-def floors(scale: Fraction, drawn: Exponentials) -> NDArray[np.int64]:
-    """floor(scale E) for each exponential; the scale is at most 2^24."""
-    factor = float(scale)  # right within 2^-53, which the doubled margin covers
-    products = drawn.values * factor
+def unshifted(bits: int) -> Bounds:  # noqa: ARG001 - zero is known to any precision
+    """No shift."""
+    return Fraction(0), Fraction(0)
+
+
+def floors(
+    scale: Fraction, drawn: Exponentials, shift: Callable[[int], Bounds] = unshifted
+) -> NDArray[np.int64]:
+    """floor(scale (E + d)) for each exponential; the scale is at most 2^24.
+
+    `shift` bounds d, in [0, 1], within 2^-bits.
+    """
+    # The factor, right within 2^-53 of itself, and the shift, within 2^-52, are what the margin is
+    # doubled for.
+    factor = float(scale)
+    products = drawn.values + float(shift(_FIRST)[0])
+    products *= factor
     margin = 2 * factor * ERROR
     whole = np.floor(products)
     products -= whole
     open_ones = np.flatnonzero((products <= margin) | (products >= 1 - margin))
     result = whole.astype(np.int64)
     for place in {*open_ones.tolist(), *drawn.unknown.tolist()}:
-        result[place] = drawn.exactly(place).floor(scale)
+        result[place] = drawn.exactly(place).floor(scale, shift)
     return result
 
 
@@ -146,11 +168,12 @@ def exceed(
 
     `levels` may be off by at most 2^-45 (1 + z); `exact` gives the true level of a place.
     """
-    drawn = Exponentials(len(levels), entropy)
-    above = drawn.values > levels
-    # Where z is beyond 2 x 90 the error 2^-45 (1 + z) cannot bridge the gap; below that it is at
-    # most 2^-37, and the margin covers it together with the error of E.
-    open_ones = np.flatnonzero(np.abs(drawn.values - levels) <= OPEN)
-    for place in {*open_ones.tolist(), *drawn.unknown.tolist()}:
-        above[place] = drawn.exactly(place).exceeds(exact(place))
+    digits = entropy.words((len(levels) + 1) // 2).view(np.uint32)[: len(levels)]
+    beyond = digits.astype(np.float64)
+    beyond += 0.5
+    beyond *= 2.0**-_COIN
+    beyond -= np.exp(-levels)
+    above = beyond < 0
+    for place in np.flatnonzero(np.abs(beyond) <= 2.0 ** -(_COIN + 1) + OPEN).tolist():
+        above[place] = Revealed(int(digits[place]), _COIN, entropy).exceeds(exact(place))
     return above

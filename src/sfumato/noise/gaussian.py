@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.errors import ParameterError
 from sfumato.noise.blocks import collect
 from sfumato.noise.exponential import exceed
 from sfumato.noise.laplace import laplace_trials
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from sfumato.noise.blocks import Draws
     from sfumato.noise.entropy import Entropy
 
+_SMALLEST, _LARGEST = Fraction(1, 1 << 1000), Fraction(1 << 1000)
 _KEPT_SHARE = 0.5  # roughly: it decides only how many trials are made at once
 
 
@@ -35,9 +37,15 @@ def discrete_gaussian(variance: Fraction, size: int, entropy: Entropy) -> NDArra
 
     *Guarantee*: P(X = k) proportional to exp(-k^2 / (2 variance)) exactly.
     *Error*: variance at most `variance`, and nearly it for variance above 1.
-    *Edges*: any positive variance.
+    *Edges*: variance from 2^-1000 to 2^1000, whose levels float64 can hold; others are refused.
     *Reference*: Canonne, Kamath and Steinke 2020, Algorithm 3.
     """
+    if not _SMALLEST <= variance <= _LARGEST:
+        raise ParameterError(
+            "stddev_out_of_range",
+            "Gaussian noise cannot be drawn with this stddev: it must be between 2^-500 and 2^500. "
+            "Choose another unit for the values.",
+        )
     return collect(size, _KEPT_SHARE, lambda count: _trials(variance, count, entropy))
 
 
@@ -46,8 +54,10 @@ def _trials(variance: Fraction, count: int, entropy: Entropy) -> Draws:
     scale = isqrt(variance.__floor__()) + 1
     candidates = laplace_trials(Fraction(scale), count, entropy)
     centre = variance / scale
-    distance = np.abs(candidates.floats()) - float(centre)
-    levels = distance * distance / (2 * float(variance))
+    levels = np.abs(candidates.floats())
+    levels -= float(centre)
+    levels *= levels
+    levels /= 2 * float(variance)
 
     def exact(place: int) -> Fraction:
         return (abs(candidates.exact(place)) - centre) ** 2 / (2 * variance)

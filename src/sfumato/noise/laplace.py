@@ -5,25 +5,29 @@ an exponential E. For s > 2^24, where float64 could not hold the product, G = 2^
 independent parts: H is geometric of scale s / 2^j, and R in [0, 2^j) has P(R = r) proportional to
 exp(-r/s): a uniform r kept with probability exp(-r/s), which is above 1 - 2^-23.
 
-A discrete Laplace variable has P(X = k) proportional to a^|k|: a geometric one with a random sign,
-where the zero that both signs share is kept with one of them only.
+A discrete Laplace variable has P(X = k) proportional to a^|k|, so P(|X| >= k) = 2 a^k / (1 + a) for
+k >= 1. With d = log(2 / (1 + a)) this is P(E > k/s - d), hence |X| = floor(s (E + d)), and the sign
+is a fair coin. Above 2^24 it is a geometric variable with a random sign, where the zero that both
+signs share, which hardly ever comes, is kept with one of them only.
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.noise.blocks import Draws, collect
 from sfumato.noise.exponential import Exponentials, Revealed, floors
+from sfumato.privacy.elementary import exp_down, exp_up, log_down, log_up
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from numpy.typing import NDArray
 
     from sfumato.noise.entropy import Entropy
+    from sfumato.noise.exponential import Bounds
 
 _DIRECT = 1 << 24
 _LOW_BITS, _SURE_BITS = 40, 23  # parts of one word
@@ -48,14 +52,28 @@ def discrete_laplace(scale: Fraction, size: int, entropy: Entropy) -> NDArray[An
     *Edges*: any positive scale.
     *Reference*: Ghosh, Roughgarden and Sundararajan 2009; the module's argument.
     """
-    kept_share = 0.5 + 0.5 * float(np.exp(-1.0 / float(scale)))
-    return collect(size, kept_share, lambda count: laplace_trials(scale, count, entropy))
+    return collect(size, 1.0, lambda count: laplace_trials(scale, count, entropy))
 
 
 def laplace_trials(scale: Fraction, count: int, entropy: Entropy) -> Draws:
     """Up to `count` discrete Laplace variables: those of `count` trials that are kept."""
+    if scale <= _DIRECT:
+        drawn = Exponentials(count, entropy)
+        return Draws(floors(scale, drawn, partial(_zero_shift, scale))).signed(drawn.spare)
     magnitudes, negative = _signed_geometric(scale, count, entropy)
-    return magnitudes.signed(negative).kept(~(negative & (magnitudes.values == 0)))
+    signed = magnitudes.signed(negative)
+    second_zeros = negative & (magnitudes.values == 0)
+    return signed.kept(~second_zeros) if second_zeros.any() else signed
+
+
+@lru_cache(maxsize=64)
+def _zero_shift(scale: Fraction, bits: int) -> Bounds:
+    """Bounds on d = log(2 / (1 + a)), a = exp(-1 / scale)."""
+    work = bits + 8
+    low, high = Fraction(0), Fraction(1, 1 << work)
+    if scale * work > 1:  # otherwise a < exp(-work), within the bounds above
+        low, high = exp_down(-1 / scale, work), exp_up(-1 / scale, work)
+    return log_down(2 / (1 + high), work), log_up(2 / (1 + low), work)
 
 
 def _signed_geometric(
@@ -68,7 +86,7 @@ def _signed_geometric(
     shift = min(_LOW_BITS, scale.__floor__().bit_length() - _SURE_BITS - 1)
     high, spare = _signed_geometric(scale / (1 << shift), count, entropy)
     low = _low_part(scale, shift, count, entropy)
-    large = {*np.flatnonzero(high.values >= 1 << (62 - shift)).tolist(), *high.wide}
+    large = {*np.flatnonzero(high.values >= 1 << (63 - shift)).tolist(), *high.wide}
     wide = {place: (high.exact(place) << shift) + int(low[place]) for place in large}
     # A wide value's 64-bit stand-in is odd, so that nobody takes it for zero.
     values = (high.values << shift) + low

@@ -69,12 +69,17 @@ def choose_within(
     """Choose one place out of each run of scores; run i begins at `starts[i]`, none is empty.
 
     *Guarantee*: place j of a run has probability proportional to weight_j exp(rate score_j),
-    exactly. *Edges*: scores of any size; weights positive whole or rational numbers.
+    exactly. *Edges*: scores int64 or Python integers, of any size; weights positive whole or
+    rational numbers.
     *Reference*: the race of exponentials; McSherry and Talwar 2007 for its use.
     """
     lengths = np.diff(np.append(starts, len(scores)))
     run = np.repeat(np.arange(len(starts)), lengths)
-    gaps = np.maximum.reduceat(scores, starts)[run] - scores
+    best = np.maximum.reduceat(scores, starts)[run]
+    gaps = best - scores
+    if scores.dtype.kind == "i":
+        # The difference of two int64 always fits 64 bits without a sign.
+        gaps = best.astype(np.uint64) - scores.astype(np.uint64)
     race = _Race(gaps, rate, weights, entropy)
     first_sure = np.minimum.reduceat(race.latest, starts)
     contenders = np.flatnonzero(race.earliest <= first_sure[run])

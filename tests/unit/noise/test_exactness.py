@@ -7,9 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from sfumato import noise
+from sfumato.errors import ParameterError
 from sfumato.noise import exponential, selection
 from sfumato.noise.bernoulli import bernoulli_exp
-from sfumato.noise.exponential import Exponentials, Revealed, floors
+from sfumato.noise.exponential import Exponentials, Revealed, floors, unshifted
 from sfumato.noise.gaussian import discrete_gaussian
 from sfumato.noise.laplace import discrete_laplace, geometric
 from sfumato.noise.selection import choose
@@ -74,8 +76,8 @@ def test_a_draw_on_the_edge_keeps_its_digits_and_gets_more() -> None:
     prefix = int(Fraction(np.exp(-1.0)) * 2**63)
     exact = int(Fraction(3678794411714423215955237701614608674458111310318, 10**49) * 2**63)
     assert abs(prefix - exact) < 2**11
-    low_end = Revealed(exact, 63, Digits(0)).floor(Fraction(1))
-    high_end = Revealed(exact, 63, Digits((1 << 64) - 1)).floor(Fraction(1))
+    low_end = Revealed(exact, 63, Digits(0)).floor(Fraction(1), unshifted)
+    high_end = Revealed(exact, 63, Digits((1 << 64) - 1)).floor(Fraction(1), unshifted)
     assert (low_end, high_end) == (1, 0)
 
 
@@ -103,3 +105,26 @@ def test_small_variance_gives_mostly_zeros_with_the_right_share_of_ones() -> Non
     one = 2 * np.exp(-5.0) / (1 + 2 * np.exp(-5.0) + 2 * np.exp(-20.0))
     share = (np.abs(drawn) == 1).mean()
     assert abs(share - one) < 5 * np.sqrt(one / 50_000)
+
+
+def test_tiny_and_huge_scales_are_drawn_or_refused_by_code() -> None:
+    assert not discrete_laplace(Fraction(1, 10**900), 3, SeededEntropy(9)).any()
+    assert len(discrete_laplace(Fraction(10**900), 3, SeededEntropy(9))) == 3
+    assert not discrete_gaussian(Fraction(1, 1 << 1000), 3, SeededEntropy(9)).any()
+    assert len(discrete_gaussian(Fraction(1 << 1000), 3, SeededEntropy(9))) == 3
+    for stddev in ("1e-200", "1e200"):
+        with pytest.raises(ParameterError, match="between 2") as caught:
+            noise.discrete_gaussian(stddev, 1)
+        assert caught.value.code == "stddev_out_of_range"
+
+
+@pytest.mark.parametrize("size", [-1, 1.5, True, None, "3"])
+def test_a_size_that_is_no_count_is_refused(size: object) -> None:
+    for draw in (noise.discrete_laplace, noise.discrete_gaussian):
+        with pytest.raises(ParameterError, match="whole number of draws") as caught:
+            draw(1, size)  # type: ignore[arg-type]
+        assert caught.value.code == "size_not_count"
+
+
+def test_no_draws_are_an_empty_array() -> None:
+    assert noise.discrete_laplace(3, 0).tolist() == noise.discrete_gaussian(3, 0).tolist() == []
