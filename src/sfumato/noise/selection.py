@@ -161,7 +161,10 @@ class _Race:
         """Bounds on the logarithm of the time; None for minus or plus infinity."""
         low, high = racer.bounds()
         handicap = int(self._gaps[place]) * self._rate
-        weight = Fraction(1) if self._weights is None else Fraction(self._weights[place])
+        weight = Fraction(1)
+        if self._weights is not None:
+            # .tolist() turns NumPy's integers into Python's, which rational numbers are made of.
+            weight = Fraction(self._weights[place : place + 1].tolist()[0])
         earliest = None
         if low > 0:
             earliest = log_down(low, racer.bits) + handicap - log_up(weight, racer.bits)

@@ -14,7 +14,7 @@ from sfumato.noise.bernoulli import bernoulli_exp
 from sfumato.noise.exponential import Exponentials, Revealed, floors, unshifted
 from sfumato.noise.gaussian import discrete_gaussian
 from sfumato.noise.laplace import discrete_laplace, geometric
-from sfumato.noise.selection import choose
+from sfumato.noise.selection import choose, choose_within
 from sfumato.testing.entropy import SeededEntropy
 
 SCALES = [Fraction(1, 50), Fraction(1), Fraction(7, 3), Fraction(1000), Fraction(1 << 24)]
@@ -128,3 +128,15 @@ def test_a_size_that_is_no_count_is_refused(size: object) -> None:
 
 def test_no_draws_are_an_empty_array() -> None:
     assert noise.discrete_laplace(3, 0).tolist() == noise.discrete_gaussian(3, 0).tolist() == []
+
+
+def test_whole_weights_of_any_type_are_compared_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "MARGIN", 1e9)
+    scores, starts = np.zeros(40, dtype=np.int64), np.arange(0, 40, 4)
+    lengths = np.tile([1, 5, 1, 1], 10)
+    options = {"rate": Fraction(1), "entropy": SeededEntropy(9)}
+    chosen = choose_within(scores, starts, weights=lengths, **options)  # type: ignore[arg-type]
+    again = choose_within(
+        scores, starts, weights=lengths.astype(object), rate=Fraction(1), entropy=SeededEntropy(9)
+    )
+    assert chosen.tolist() == again.tolist()

@@ -1,0 +1,61 @@
+"""Private integers in NumPy arrays: int64 as long as results fit, Python integers beyond."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.errors import ParameterError
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import ArrayLike, NDArray
+
+
+def integers(values: ArrayLike, name: str, *, dimensions: int | None = None) -> NDArray[Any]:
+    """Read integers; the type decides alone, so a refusal says nothing about any value."""
+    array = np.asarray(values)
+    if array.dtype.kind == "u" or (array.size == 0 and array.dtype.kind == "f"):
+        array = array.astype(object if array.dtype == np.uint64 else np.int64)
+    if array.dtype.kind == "i":
+        array = array.astype(np.int64, copy=False)
+    elif array.dtype != object or not all(type(value) is int for value in array.flat):
+        raise ParameterError(
+            "values_not_integers",
+            f"{name} must be whole numbers on a declared grid, not an array of {array.dtype}. "
+            "Round them onto the grid first.",
+        )
+    if dimensions is not None and array.ndim != dimensions:
+        raise ParameterError(
+            "values_wrong_shape",
+            f"{name} must be an array of {dimensions} dimensions, not of {array.ndim}.",
+        )
+    return array
+
+
+def add(values: NDArray[Any], noise: NDArray[Any]) -> NDArray[Any]:
+    """Add without wrapping; what type comes back depends on the sums alone, which may be seen."""
+    if values.dtype == object or noise.dtype == object:
+        return narrow(values.astype(object) + noise.astype(object))
+    total = values + noise
+    if (((values ^ total) & (noise ^ total)) < 0).any():
+        return np.asarray(values.astype(object) + noise.astype(object))
+    return np.asarray(total)
+
+
+def narrow(values: NDArray[Any]) -> NDArray[Any]:
+    """Turn Python integers into int64 if all of them fit."""
+    try:
+        return values.astype(np.int64)
+    except OverflowError:
+        return values
+
+
+def to_floats(steps: NDArray[Any], granule: Fraction) -> NDArray[np.float64]:
+    """Turn whole steps of a public granule into floats: the last step of a release."""
+    if steps.dtype == object:
+        flat = [float(int(step) * granule) for step in steps.flat]
+        return np.array(flat, dtype=np.float64).reshape(steps.shape)
+    return np.asarray(steps * float(granule.numerator) / float(granule.denominator))

@@ -1,0 +1,40 @@
+"""The auditor: catch a mechanism that leaks more than it claims, by its outputs alone.
+
+A mechanism under audit is a callable ``(dataset, count, entropy)`` that returns `count`
+independent outputs as an array of shape ``(count,)``, or ``(count, k)`` for outputs of k parts.
+"""
+
+from sfumato.testing.audit.bounds import Curve, epsilon_bound, mu_bound
+from sfumato.testing.audit.features import Feature, lowest_bit, on_grid, reachable
+from sfumato.testing.audit.fit import Fit, fit, fit_uniform
+from sfumato.testing.audit.pairs import (
+    Pair,
+    climb,
+    neighbours,
+    patterns,
+    small_tables,
+    worst,
+)
+from sfumato.testing.audit.verdict import Audit, Claim, audit
+
+__all__ = [
+    "Audit",
+    "Claim",
+    "Curve",
+    "Feature",
+    "Fit",
+    "Pair",
+    "audit",
+    "climb",
+    "epsilon_bound",
+    "fit",
+    "fit_uniform",
+    "lowest_bit",
+    "mu_bound",
+    "neighbours",
+    "on_grid",
+    "patterns",
+    "reachable",
+    "small_tables",
+    "worst",
+]

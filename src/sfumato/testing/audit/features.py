@@ -1,0 +1,161 @@
+"""What an observer looks at in an output: each feature turns outputs into discrete keys.
+
+Any fixed map of outputs to keys is a valid thing to look at (post-processing), so keys may
+collide; a map may be fitted to outputs that the final test never sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Keys = Callable[["NDArray[Any]"], "NDArray[np.uint64]"]
+
+_BINS = 64
+_COARSE = 3
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One way of looking at outputs."""
+
+    name: str
+    keys: Keys
+
+
+def features(outputs: NDArray[Any]) -> list[Feature]:
+    """List what to look at in outputs like these; bins are fitted to them."""
+    if outputs.ndim == 1:
+        return _of_numbers(outputs)
+    found = [
+        Feature("whole", _hash_rows),
+        Feature("whole, coarse", _coarse_rows(outputs)),
+    ]
+    for column in range(outputs.shape[1]):
+        found += _of_part(f"part {column}", _column(column), outputs)
+    for column in range(1, outputs.shape[1]):
+        # Noise used twice cancels in a difference.
+        found += _of_part(f"part {column} - part 0", _difference(column), outputs)
+    return found
+
+
+def lowest_bit(outputs: NDArray[Any]) -> NDArray[np.int64]:
+    """Give the power of two of the lowest set bit of each float (Haney et al. 2022).
+
+    Adding floating-point noise to a large value clears low bits that noise on a small value has.
+    A zero, which has no set bit, gives 4096.
+    """
+    mantissa, exponent = np.frexp(np.nan_to_num(outputs.astype(np.float64)))
+    digits = np.abs(mantissa * 2.0**53).astype(np.int64)
+    lowest = np.frexp((digits & -digits).astype(np.float64))[1] - 1
+    return np.where(digits == 0, 4096, lowest + exponent - 53).astype(np.int64)
+
+
+def on_grid(outputs: NDArray[np.float64], granule: float) -> NDArray[np.bool_]:
+    """Say which floats are exact multiples of a power-of-two granule."""
+    # Dividing by a power of two is exact, so fmod sees every bit below the grid.
+    return np.asarray(np.fmod(outputs / granule, 1.0) == 0.0)
+
+
+def reachable(
+    forward: Callable[[NDArray[Any]], NDArray[np.float64]],
+    inverse: Callable[[NDArray[np.float64]], NDArray[Any]],
+    *,
+    spread: int = 3,
+) -> Feature:
+    """Ask which outputs a floating-point sampler can produce at all (Mironov 2012).
+
+    `inverse` guesses the integer seed of an output; `forward` maps seeds to outputs. An output is
+    reachable when a seed within `spread` of the guess gives it exactly.
+    """
+
+    def keys(outputs: NDArray[Any]) -> NDArray[np.uint64]:
+        guess = inverse(outputs)
+        hit = np.zeros(outputs.shape, dtype=np.bool_)
+        for step in range(-spread, spread + 1):
+            hit |= forward(guess + step) == outputs
+        return hit.astype(np.uint64)
+
+    return Feature("reachable", keys)
+
+
+def _of_part(name: str, part: Keys, outputs: NDArray[Any]) -> list[Feature]:
+    def after(inner: Keys) -> Keys:
+        return lambda rows: inner(part(rows))
+
+    return [
+        Feature(f"{name}: {feature.name}", after(feature.keys))
+        for feature in _of_numbers(part(outputs))
+    ]
+
+
+def _of_numbers(outputs: NDArray[Any]) -> list[Feature]:
+    found = [Feature("value", _bits)]
+    if outputs.dtype.kind not in "iuf":
+        return found
+    if len(np.unique(outputs[:: len(outputs) // 1024 + 1])) > _BINS:
+        found.append(Feature("bins", _bins(_edges(outputs, _BINS))))
+    if outputs.dtype.kind == "f":
+        found += [
+            Feature("lowest bit", lambda values: _bits(lowest_bit(values))),
+            Feature("low byte", lambda values: _bits(values) & np.uint64(0xFF)),
+            Feature("exponent", lambda values: _bits(values) >> np.uint64(52)),
+        ]
+    return found
+
+
+def _edges(values: NDArray[Any], bins: int) -> NDArray[Any]:
+    """Cut numbers into bins of like size; what is not a number falls into the last."""
+    finite = values[np.isfinite(values)]
+    cuts = np.linspace(0, 1, bins + 1)[1:-1]
+    return np.unique(np.quantile(finite, cuts)) if finite.size else finite
+
+
+def _bins(edges: NDArray[Any]) -> Keys:
+    return lambda values: np.searchsorted(edges, values, side="right").astype(np.uint64)
+
+
+def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
+    """Read a number as 64 bits: exact for integers and floats, a hash for anything else."""
+    if values.dtype.kind == "f":
+        return values.astype(np.float64).view(np.uint64)
+    if values.dtype.kind in "iub":
+        return values.astype(np.int64).view(np.uint64)
+    hashes = [hash(value) for value in values.tolist()]
+    return np.array(hashes, dtype=np.int64).view(np.uint64)
+
+
+def _hash_rows(rows: NDArray[Any]) -> NDArray[np.uint64]:
+    mixed = np.zeros(len(rows), dtype=np.uint64)
+    for column in range(rows.shape[1]):
+        mixed = (mixed ^ _bits(rows[:, column])) * _MIX
+        mixed ^= mixed >> np.uint64(29)
+    return mixed
+
+
+def _coarse_rows(rows: NDArray[Any]) -> Keys:
+    edges = [_edges(column, _COARSE) for column in rows.T]
+
+    def keys(outputs: NDArray[Any]) -> NDArray[np.uint64]:
+        parts = [
+            np.searchsorted(edge, column, side="right")
+            for edge, column in zip(edges, outputs.T, strict=True)
+        ]
+        return _hash_rows(np.stack(parts, axis=1))
+
+    return keys
+
+
+def _column(index: int) -> Keys:
+    return lambda rows: rows[:, index]
+
+
+def _difference(index: int) -> Keys:
+    return lambda rows: rows[:, index] - rows[:, 0]

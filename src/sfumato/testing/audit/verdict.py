@@ -1,0 +1,180 @@
+"""The audit of one mechanism on one pair of neighbouring tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.privacy.losses import Approx, Pure
+from sfumato.testing.audit.bounds import Curve, epsilon_bound, mu_bound
+from sfumato.testing.audit.features import Feature, features
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.noise.entropy import Entropy
+
+Claim = Pure | Approx | Curve
+Mechanism = Callable[[Any, int, "Entropy"], "NDArray[Any]"]
+
+_THRESHOLDS = 256
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an audit found: a lower bound on the loss that holds but for probability `alpha`."""
+
+    claim: Claim
+    lower_bound: float
+    alpha: float
+    draws: int
+    feature: str
+    hits: tuple[int, int]
+
+    @property
+    def claimed(self) -> float:
+        """The claimed epsilon or mu."""
+        return self.claim.mu if isinstance(self.claim, Curve) else float(self.claim.epsilon)
+
+    @property
+    def violated(self) -> bool:
+        """Whether the mechanism leaks more than it claims."""
+        return self.lower_bound > self.claimed
+
+    @property
+    def power(self) -> float:
+        """The part of the claim that was seen; a tight mechanism audited well comes near 1."""
+        return self.lower_bound / self.claimed
+
+    def sentence(self) -> str:
+        """Say what was seen."""
+        verdict = "VIOLATES" if self.violated else "stays within"
+        return (
+            f"Loss is at least {self.lower_bound:.4g} and {verdict} the claimed {self.claimed:.4g}"
+            f" (alpha {self.alpha:g}, {self.draws} draws a side, by its {self.feature}:"
+            f" {self.hits[0]} against {self.hits[1]})."
+        )
+
+
+@dataclass(frozen=True)
+class _Event:
+    """A set of keys of one feature that one side (`flipped`: the second) hits more often."""
+
+    feature: Feature
+    keys: NDArray[np.uint64]
+    flipped: bool
+    score: float
+
+    def hits(self, first: NDArray[Any], second: NDArray[Any]) -> tuple[int, int]:
+        sides = (second, first) if self.flipped else (first, second)
+        likely, unlikely = (
+            int(np.count_nonzero(_rank(self.keys, self.feature.keys(outputs)) >= 0))
+            for outputs in sides
+        )
+        return likely, unlikely
+
+
+def audit(
+    mechanism: Mechanism,
+    pair: tuple[Any, Any],
+    claim: Claim,
+    *,
+    entropy: Entropy,
+    draws: int = 100_000,
+    alpha: float = 1e-6,
+    extra: Sequence[Feature] = (),
+) -> Audit:
+    """Bound the loss of a mechanism between two neighbouring tables from below.
+
+    `draws` outputs a side choose what to look at: a third ranks the keys of each feature by their
+    likelihood ratio, the rest sets the threshold. They are thrown away; the bound comes from
+    `draws` fresh outputs a side. `violated` is then a false alarm with probability at most `alpha`.
+    """
+    first, second = (_draw(mechanism, side, draws, entropy) for side in pair)
+    chosen = _choose(first, second, claim, alpha, extra)
+    first, second = (_draw(mechanism, side, draws, entropy) for side in pair)
+    hits = chosen.hits(first, second)
+    bound = float(_bound(claim, hits[0], hits[1], draws, alpha)[()])
+    return Audit(claim, bound, alpha, draws, chosen.feature.name, hits)
+
+
+def _draw(mechanism: Mechanism, side: Any, draws: int, entropy: Entropy) -> NDArray[Any]:
+    outputs = np.asarray(mechanism(side, draws, entropy))
+    return outputs.astype(np.int64) if outputs.dtype == np.bool_ else outputs
+
+
+def _choose(
+    first: NDArray[Any],
+    second: NDArray[Any],
+    claim: Claim,
+    alpha: float,
+    extra: Sequence[Feature],
+) -> _Event:
+    ranking = len(first) // 3
+    seen = np.concatenate((first[:ranking], second[:ranking]))
+    found = [
+        event
+        for feature in (*features(seen), *extra)
+        for event in _thresholds(feature, first, second, ranking, claim, alpha)
+    ]
+    return max(found, key=lambda event: event.score)
+
+
+def _thresholds(
+    feature: Feature,
+    first: NDArray[Any],
+    second: NDArray[Any],
+    ranking: int,
+    claim: Claim,
+    alpha: float,
+) -> list[_Event]:
+    """Find the best threshold of a feature in either direction."""
+    keys = [feature.keys(first), feature.keys(second)]
+    seen = np.unique(np.concatenate((keys[0][:ranking], keys[1][:ranking])))
+    counts = [np.bincount(_rank(seen, side[:ranking]), minlength=len(seen)) for side in keys]
+    order = np.argsort(-(counts[0] + 0.5) / (counts[1] + 0.5), kind="stable")
+    place = np.empty(len(seen), dtype=np.int64)
+    place[order] = np.arange(len(seen))
+    trials = len(first) - ranking
+    curves = [_cumulative(seen, place, side[ranking:]) for side in keys]
+    cuts = np.unique(np.linspace(1, len(seen), min(len(seen), _THRESHOLDS)).astype(np.int64))
+    found = []
+    for flipped in (False, True):
+        # In the other direction the unlikely end of the same order comes first.
+        likely, unlikely = (
+            (curves[1][-1] - curves[1][-1 - cuts], curves[0][-1] - curves[0][-1 - cuts])
+            if flipped
+            else (curves[0][cuts], curves[1][cuts])
+        )
+        scores = _bound(claim, likely, unlikely, trials, alpha)
+        best = int(np.argmax(scores))
+        chosen = order[-cuts[best] :] if flipped else order[: cuts[best]]
+        found.append(_Event(feature, np.sort(seen[chosen]), flipped, float(scores[best])))
+    return found
+
+
+def _cumulative(
+    seen: NDArray[np.uint64], place: NDArray[np.int64], keys: NDArray[np.uint64]
+) -> NDArray[np.int64]:
+    """Count the keys in each prefix of the ranking; keys never seen before fall in none."""
+    rank = _rank(seen, keys)
+    counts = np.bincount(place[rank[rank >= 0]], minlength=len(seen))
+    return np.concatenate(([0], np.cumsum(counts)))
+
+
+def _rank(seen: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Find each key in the sorted list; -1 where it is absent."""
+    index = np.minimum(np.searchsorted(seen, keys), len(seen) - 1)
+    return np.where(seen[index] == keys, index, -1)
+
+
+def _bound(claim: Claim, hits: Any, others: Any, trials: int, alpha: float) -> NDArray[np.float64]:
+    if isinstance(claim, Curve):
+        return mu_bound(hits, others, trials, alpha=alpha)
+    delta = float(claim.delta) if isinstance(claim, Approx) else 0.0
+    bound = epsilon_bound(hits, others, trials, delta=delta, alpha=alpha)
+    return np.where(np.isnan(bound), -math.inf, bound)
