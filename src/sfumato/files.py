@@ -9,12 +9,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sfumato.errors import InternalError, OutputError
+from sfumato.errors import InternalError, OutputError, SfumatoError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 @contextmanager
@@ -24,8 +24,9 @@ def whole(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
     On any failure, an interruption included, nothing is left behind and an old file stays whole.
     """
     check_target(path, overwrite=overwrite)
+    final = Path(os.path.realpath(path))
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
+        handle, name = tempfile.mkstemp(prefix=f".{final.name[:100]}.", dir=final.parent)
     except OSError as error:
         raise _unwritable(path, error) from None
     os.close(handle)
@@ -34,8 +35,8 @@ def whole(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
         yield temporary
         temporary.chmod(0o666 & ~_umask())
         _sync(temporary)
-        _settle(temporary, path, overwrite=overwrite)
-        _sync(path.parent)
+        _settle(temporary, final, overwrite=overwrite)
+        _sync(final.parent)
     except OSError as error:
         raise _unwritable(path, error) from None
     finally:
@@ -44,14 +45,19 @@ def whole(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
 
 def check_target(path: Path, *, overwrite: bool = False) -> None:
     """Refuse a target early, before any work is done for it."""
-    if path.is_dir():
-        raise OutputError("output_is_directory", f"Cannot write '{path}': it is a directory.")
-    if path.exists() and not overwrite:
+    final = Path(os.path.realpath(path))
+    try:
+        exists, regular, room = os.path.lexists(final), final.is_file(), final.parent.is_dir()
+    except OSError as error:  # a name that is too long to ask about
+        raise _unwritable(path, error) from None
+    if exists and not regular:
         raise OutputError(
-            "output_exists",
-            f"Cannot write '{path}': it exists. Choose another name or pass --overwrite.",
+            "output_not_a_file",
+            f"Cannot write '{path}': it is not a regular file. Choose another name.",
         )
-    if not path.parent.is_dir():
+    if exists and not overwrite:
+        raise _exists(path)
+    if not room:
         raise OutputError(
             "output_unwritable",
             f"Cannot write '{path}': there is no directory '{path.parent}'. Create it first.",
@@ -87,13 +93,19 @@ def _umask() -> int:
     return current
 
 
-def _unwritable(path: Path, error: OSError) -> InternalError | OutputError:
+def _exists(path: Path) -> OutputError:
+    return OutputError(
+        "output_exists",
+        f"Cannot write '{path}': it exists. Choose another name or pass --overwrite.",
+    )
+
+
+def _unwritable(path: Path, error: OSError) -> SfumatoError:
     if error.errno in _FULL:
-        return InternalError("disk_full", f"Cannot write '{path}': the disk is full.")
-    if error.errno == errno.EEXIST:
-        return OutputError(
-            "output_exists",
-            f"Cannot write '{path}': it exists. Choose another name or pass --overwrite.",
+        return InternalError(
+            "disk_full", f"Cannot write '{path}': the disk is full. Free some space and try again."
         )
+    if error.errno == errno.EEXIST:
+        return _exists(path)
     reason = os.strerror(error.errno) if error.errno else "the system refused"
     return OutputError("output_unwritable", f"Cannot write '{path}': {reason}.")

@@ -62,7 +62,7 @@ def test_targets_are_refused_before_any_work(tmp_path: Path) -> None:
             write_text(tmp_path / name, "x")
         codes[name] = refusal.value.code
     assert codes == {
-        ".": "output_is_directory",
+        ".": "output_not_a_file",
         "file": "output_exists",
         "none/a.txt": "output_unwritable",
     }

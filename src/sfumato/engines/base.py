@@ -32,10 +32,19 @@ class TableTarget:
 
 
 class Engine(Protocol):
-    """A connection to one place where tables live."""
+    """A connection to one place where tables live.
+
+    Queries are trees in the neutral dialect: NULL sorts before all values, `Div` divides as
+    reals, `IntDiv` as integers. Integer sums must be cast to BIGINT by whoever builds the tree.
+    """
 
     dialect: ClassVar[str]
     traits: ClassVar[Traits]
+
+    @property
+    def table(self) -> exp.Table:
+        """The table the engine was opened on."""
+        ...
 
     def columns(self, table: exp.Table) -> dict[str, Kind]:
         """Name the columns of a table, in order, and what they hold."""
@@ -53,8 +62,14 @@ class Engine(Protocol):
         """Let queries see a small table of ours, under a name of its own, for a while."""
         ...
 
-    def write(self, query: exp.Query, target: Path | TableTarget) -> None:
+    def write(
+        self, query: exp.Query, target: Path | TableTarget, *, overwrite: bool = False
+    ) -> None:
         """Write a query's result to a file or a new table, whole or not at all."""
+        ...
+
+    def progress(self) -> float | None:
+        """Say how much of the running query is done, from 0 to 1; None when that is unknown."""
         ...
 
     def close(self) -> None:

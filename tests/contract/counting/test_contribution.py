@@ -62,7 +62,8 @@ def _kept_of(
 
     if sum(groups.values()) <= unit.max_rows and len(groups) <= unit.groups:
         return dict(groups)
-    first = sorted(groups, key=lambda key: digest(person, *key))[: unit.groups]
+    limit = unit.groups if unit.groups < unit.max_rows else None
+    first = sorted(groups, key=lambda key: digest(person, *key))[:limit]
     total = sum(groups[key] for key in first)
     if total <= unit.max_rows:
         return {key: groups[key] for key in first}

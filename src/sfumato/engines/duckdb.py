@@ -1,0 +1,304 @@
+"""DuckDB, the embedded engine: tables of ours, and files that it may read, but nothing else."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, ClassVar, TypeVar
+
+import duckdb
+import pyarrow as pa
+from sqlglot import exp
+
+from sfumato.engines.base import TableTarget, Traits
+from sfumato.engines.failure import sheltered, sheltered_stream, table_missing
+from sfumato.engines.files.cells import conform, fitting
+from sfumato.engines.files.names import check_names
+from sfumato.engines.files.output import table_exists, write_file
+from sfumato.engines.kinds import STORED, chosen_kinds, fits, kinds_of
+from sfumato.engines.statement import casting, column, created, dropped, everything, named, render
+from sfumato.errors import EngineError
+from sfumato.schema.column import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from sfumato.engines.files.regular import RegularFile
+
+R = TypeVar("R")
+
+MEMORY_LIMIT = "2GB"
+"""What DuckDB may hold in memory before it spills to its private directory."""
+
+CURSORS = 2
+"""How many queries at a time report progress; a cursor made after locking cannot."""
+
+_STORED_AS = {
+    Kind.INTEGER: "BIGINT",
+    Kind.REAL: "DOUBLE",
+    Kind.TEXT: "VARCHAR",
+    Kind.DATE: "DATE",
+    Kind.BOOLEAN: "BOOLEAN",
+}
+
+
+def translate(error: Exception) -> BaseException:
+    """Turn what DuckDB raises into what we raise."""
+    detail = f"{type(error).__name__}: {error}"
+    if isinstance(error, duckdb.CatalogException) and "does not exist" in detail:
+        return table_missing("DuckDB", detail)
+    if isinstance(error, duckdb.OutOfMemoryException | MemoryError):
+        return EngineError(
+            "engine_out_of_memory",
+            "DuckDB ran out of memory. Allow it more memory, or ask for less at a time.",
+            detail=detail,
+        )
+    return EngineError(
+        "engine_failed",
+        "DuckDB could not run the query. Its own words may quote data and are kept in the detail.",
+        detail=detail,
+    )
+
+
+class DuckDB:
+    """An embedded database with one source, locked so that no query reaches anything else."""
+
+    dialect: ClassVar[str] = "duckdb"
+    traits: ClassVar[Traits] = Traits(
+        creates_tables=True, reports_progress=True, cancels_at_once=True
+    )
+
+    @sheltered(translate)
+    def __init__(self, *, memory_limit: str = MEMORY_LIMIT) -> None:
+        self._connection = duckdb.connect(
+            config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+        )
+        self._files: list[RegularFile] = []
+        self._latest: duckdb.DuckDBPyConnection | None = None
+        self._source_kind = "TABLE"
+        spill = tempfile.mkdtemp(prefix="sfumato-")
+        self._clean = weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
+        self._set("temp_directory", exp.Literal.string(spill))
+        self._set("memory_limit", exp.Literal.string(memory_limit))
+        self._cursors = [self._connection.cursor() for _ in range(CURSORS)]
+        for cursor in self._cursors:
+            self._set("enable_progress_bar", exp.true(), cursor)
+            self._set("enable_progress_bar_print", exp.false(), cursor)
+            self._set("progress_bar_time", exp.Literal.number(0), cursor)
+
+    @property
+    def table(self) -> exp.Table:
+        """The table the engine was opened on."""
+        return named("source")
+
+    @sheltered(translate)
+    def attach(self, file: RegularFile, name: str) -> None:
+        """Attach a DuckDB file for reading, under a name for its catalogue."""
+        attached = exp.alias_(exp.Literal.string(str(file.path)), name, quoted=True)
+        reading = exp.AttachOption(this=exp.Var(this="READ_ONLY"))
+        self._execute(exp.Attach(this=attached, expressions=[reading]))
+
+    @sheltered(translate)
+    def adopt(self, relation: exp.Expr, kinds: Mapping[str, Kind]) -> None:
+        """Make a relation the source: a view where its types suffice, else a converted copy."""
+        schema = self.run(everything(relation).limit(0)).schema
+        check_names(schema.names)
+        chosen = chosen_kinds(kinds_of(schema), kinds)
+        if not all(fits(field.type, chosen[field.name]) for field in schema):
+            self.load(conform(self.stream(everything(relation)), chosen), chosen)
+            return
+        types = {
+            field.name: None if field.type == STORED[kind] else _STORED_AS[kind]
+            for field, kind in zip(schema, chosen.values(), strict=True)
+        }
+        self._execute(created("VIEW", self.table.name, casting(relation, types)))
+        self._source_kind = "VIEW"
+
+    @sheltered(translate)
+    def load(self, batches: Iterable[pa.RecordBatch], kinds: Mapping[str, Kind]) -> None:
+        """Make batches the source; they hold the kinds in their stored types."""
+        self._load(self.table.name, batches, kinds)
+
+    @sheltered(translate)
+    def watch(self, files: Sequence[RegularFile]) -> None:
+        """Let queries read these files, as long as they stay as they are."""
+        self._files = list(files)
+        paths = {path for file in files for path in (str(file.path), file.pattern)}
+        literals = [exp.Literal.string(path) for path in sorted(paths)]
+        self._set("allowed_paths", exp.Array(expressions=literals))
+
+    @sheltered(translate)
+    def lock(self) -> None:
+        """Close every way to other files and settings; nothing opens them again."""
+        self._set("enable_external_access", exp.false())
+        self._set("lock_configuration", exp.true())
+
+    @sheltered(translate)
+    def retype(self, kinds: Mapping[str, Kind]) -> None:
+        """Convert the source to other kinds; the first cell that does not fit is refused."""
+        current = self.columns(self.table)
+        chosen = chosen_kinds(current, kinds)
+        if chosen == current:
+            return
+        new = f"source_{token_hex(8)}"
+        self._load(new, conform(self.stream(everything(self.table)), chosen), chosen)
+        self._execute(dropped(self._source_kind, self.table))
+        renaming = exp.AlterRename(this=self.table)
+        self._execute(exp.Alter(this=named(new), kind="TABLE", actions=[renaming]))
+        self._source_kind = "TABLE"
+
+    @sheltered(translate)
+    def fitting_kinds(self) -> dict[str, set[Kind]]:
+        """Say, for each text column of the source, which kinds all its cells fit."""
+        names = [name for name, kind in self.columns(self.table).items() if kind is Kind.TEXT]
+        if not names:
+            return {}
+        return fitting(self.stream(exp.select(*map(column, names)).from_(self.table)), names)
+
+    @sheltered(translate)
+    def columns(self, table: exp.Table) -> dict[str, Kind]:
+        """Name the columns of a table, in order, and what they hold."""
+        return kinds_of(self.run(everything(table).limit(0)).schema)
+
+    @sheltered(translate)
+    def run(self, query: exp.Query) -> pa.Table:
+        """Run a query and bring its whole result here."""
+        words = render(query, self.dialect)
+        with self._cursor() as cursor:
+            result = _interruptible(cursor, lambda: cursor.sql(words).to_arrow_table())
+        self._check_files()
+        return result
+
+    @sheltered(translate)
+    def stream(self, query: exp.Query, *, batch_rows: int = 65_536) -> pa.RecordBatchReader:
+        """Run a query and bring its result here batch by batch."""
+        with ExitStack() as stack:
+            cursor = stack.enter_context(self._cursor())
+            words = render(query, self.dialect)
+            reader = _interruptible(cursor, lambda: cursor.sql(words).to_arrow_reader(batch_rows))
+            stack.callback(reader.close)
+            opened = stack.pop_all()
+
+        def advance() -> pa.RecordBatch | None:
+            batch = _interruptible(cursor, lambda: next(reader, None))
+            if batch is None:
+                self._check_files()
+            return batch
+
+        return sheltered_stream(reader.schema, advance, translate, opened.close)
+
+    @contextmanager
+    def lend(self, table: pa.Table) -> Iterator[exp.Table]:
+        """Let queries see a small table of ours, under a name of its own, for a while."""
+        name = f"lent_{token_hex(8)}"
+        self._create_from(name, table)
+        try:
+            yield named(name)
+        finally:
+            self._execute(dropped("TABLE", named(name)))
+
+    @sheltered(translate)
+    def write(
+        self, query: exp.Query, target: Path | TableTarget, *, overwrite: bool = False
+    ) -> None:
+        """Write a query's result to a file or a new table, whole or not at all."""
+        if isinstance(target, Path):
+            write_file(lambda: self.stream(query), target, overwrite=overwrite)
+            return
+        try:
+            self._execute(created("TABLE", target.name, query))
+        except duckdb.CatalogException as error:
+            if "already exists" in str(error):
+                raise table_exists(target.name) from None
+            raise
+
+    def progress(self) -> float | None:
+        """Say how much of the latest query is done, from 0 to 1; None when that is unknown."""
+        percentage = self._latest.query_progress() if self._latest else -1
+        return percentage / 100 if percentage >= 0 else None
+
+    def close(self) -> None:
+        """Let go of the connection and of everything spilled to disk."""
+        self._connection.close()
+        self._clean()
+
+    @contextmanager
+    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Open a cursor for each query: a connection holds only one result at a time."""
+        self._check_files()
+        try:
+            cursor = self._cursors.pop()
+        except IndexError:
+            with closing(self._connection.cursor()) as cursor:
+                yield cursor
+            return
+        self._latest = cursor
+        try:
+            yield cursor
+        finally:
+            self._cursors.append(cursor)
+
+    @sheltered(translate)
+    def _create_from(self, name: str, data: pa.Table | pa.RecordBatchReader) -> None:
+        """Copy Arrow data into a table, which all cursors see; a registered one they would not."""
+        with self._cursor() as cursor:
+            arrow = f"arrow_{token_hex(8)}"
+            words = render(created("TABLE", name, everything(named(arrow))), self.dialect)
+            cursor.register(arrow, data)
+            try:
+                _interruptible(cursor, lambda: cursor.execute(words))
+            finally:
+                cursor.unregister(arrow)
+
+    def _load(
+        self, name: str, batches: Iterable[pa.RecordBatch], kinds: Mapping[str, Kind]
+    ) -> None:
+        """Copy batches into a table; an error in making them arrives as it was raised."""
+        failures: list[BaseException] = []
+
+        def watched() -> Iterator[pa.RecordBatch]:
+            try:
+                yield from batches
+            except BaseException as error:
+                failures.append(error)
+                raise
+
+        schema = pa.schema([pa.field(name, STORED[kind]) for name, kind in kinds.items()])
+        try:
+            self._create_from(name, pa.RecordBatchReader.from_batches(schema, watched()))
+        except EngineError:
+            if failures:
+                raise failures[0] from None
+            raise
+
+    def _execute(self, statement: exp.Expr) -> None:
+        words = render(statement, self.dialect)
+        with self._cursor() as cursor:
+            _interruptible(cursor, lambda: cursor.execute(words))
+
+    def _check_files(self) -> None:
+        for file in self._files:
+            file.check_unchanged()
+
+    def _set(
+        self, name: str, value: exp.Expr, connection: duckdb.DuckDBPyConnection | None = None
+    ) -> None:
+        setting = exp.SetItem(this=exp.EQ(this=exp.Var(this=name), expression=value))
+        words = render(exp.Set(expressions=[setting]), self.dialect)
+        (connection or self._connection).execute(words)
+
+
+def _interruptible(cursor: duckdb.DuckDBPyConnection, work: Callable[[], R]) -> R:
+    """Work in another thread, so that this one hears Ctrl-C; DuckDB itself often misses it."""
+    with ThreadPoolExecutor(1) as worker:
+        future = worker.submit(work)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            cursor.interrupt()
+            raise

@@ -1,0 +1,70 @@
+"""Files out: whole or not at all, whatever happens on the way."""
+
+from __future__ import annotations
+
+import gzip
+from typing import TYPE_CHECKING, BinaryIO
+
+from sfumato.engines.files.delimited import header_line, lines
+from sfumato.errors import OutputError
+from sfumato.files import whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import pyarrow as pa
+
+
+def write_file(
+    open_reader: Callable[[], pa.RecordBatchReader], target: Path, *, overwrite: bool
+) -> None:
+    """Write a query's result as CSV, CSV.gz or Parquet; the query starts after all checks."""
+    write = _writer(target)
+    with whole(target, overwrite=overwrite) as temporary, temporary.open("wb") as stream:
+        write(open_reader(), stream)
+
+
+def _writer(target: Path) -> Callable[[pa.RecordBatchReader, BinaryIO], None]:
+    """Choose the format by the end of the name."""
+    name = target.name.lower()
+    for ending, write in _FORMATS.items():
+        if name.endswith(ending) and name != ending:
+            return write
+    raise OutputError(
+        "output_format_unknown",
+        f"Cannot tell the format of {str(target)!r}. Its name must end in {', '.join(_FORMATS)}.",
+    )
+
+
+def _write_csv(reader: pa.RecordBatchReader, stream: BinaryIO) -> None:
+    stream.write(header_line(reader.schema.names))
+    stream.writelines(lines(batch) for batch in reader)
+
+
+def _write_gzip(reader: pa.RecordBatchReader, stream: BinaryIO) -> None:
+    # No name and no time inside, so that equal tables give equal files.
+    with gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as compressed:
+        _write_csv(reader, compressed)  # type: ignore[arg-type]  # it has the one method used
+
+
+def _write_parquet(reader: pa.RecordBatchReader, stream: BinaryIO) -> None:
+    from pyarrow import parquet
+
+    with parquet.ParquetWriter(stream, reader.schema, write_page_checksum=True) as writer:
+        for batch in reader:
+            writer.write_batch(batch)
+
+
+_FORMATS: dict[str, Callable[[pa.RecordBatchReader, BinaryIO], None]] = {
+    ".csv": _write_csv,
+    ".csv.gz": _write_gzip,
+    ".parquet": _write_parquet,
+}
+
+
+def table_exists(name: str) -> OutputError:
+    """Refuse to replace a table inside an engine."""
+    return OutputError(
+        "output_exists", f"The table {name!r} exists in the engine. Choose another name."
+    )

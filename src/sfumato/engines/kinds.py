@@ -1,0 +1,105 @@
+"""Which Arrow types hold which kinds of values, and which fit without a look at the values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.types as types
+
+from sfumato.errors import SourceError
+from sfumato.schema.column import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STORED: Mapping[Kind, pa.DataType] = {
+    Kind.INTEGER: pa.int64(),
+    Kind.REAL: pa.float64(),
+    Kind.TEXT: pa.string(),
+    Kind.DATE: pa.date32(),
+    Kind.BOOLEAN: pa.bool_(),
+}
+"""The one Arrow type in which each kind is stored."""
+
+_SMALL_INTEGERS = {pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32()}
+"""Integers that a float64 holds exactly."""
+
+DIGITS_OF_INTEGER = 18
+"""Decimals of at most so many digits fit an int64."""
+
+DIGITS_OF_REAL = 15
+"""Decimals of at most so many digits survive a float64."""
+
+
+def is_text(data_type: pa.DataType) -> bool:
+    """Whether a type holds text, plain or coded by a dictionary."""
+    if types.is_dictionary(data_type):
+        data_type = data_type.value_type
+    return data_type in {pa.string(), pa.large_string(), pa.string_view()}
+
+
+def kind_of(data_type: pa.DataType) -> Kind | None:
+    """Say what a type holds; None when Sfumato has no kind for it.
+
+    A timestamp without a zone counts as a date: conversion refuses times of day.
+    """
+    if is_text(data_type) or types.is_null(data_type):
+        return Kind.TEXT
+    if types.is_boolean(data_type):
+        return Kind.BOOLEAN
+    if types.is_integer(data_type):
+        return Kind.INTEGER
+    if types.is_floating(data_type):
+        return Kind.REAL
+    if types.is_date(data_type) or (types.is_timestamp(data_type) and data_type.tz is None):
+        return Kind.DATE
+    if types.is_decimal(data_type):
+        if data_type.scale == 0 and data_type.precision <= DIGITS_OF_INTEGER:
+            return Kind.INTEGER
+        return Kind.REAL if data_type.precision <= DIGITS_OF_REAL else None
+    return None
+
+
+def fits(data_type: pa.DataType, kind: Kind) -> bool:
+    """Whether every value of a type becomes a value of a kind exactly, whatever it is."""
+    if types.is_null(data_type):
+        return True
+    match kind:
+        case Kind.TEXT:
+            return is_text(data_type) or kind_of(data_type) is Kind.INTEGER
+        case Kind.REAL:
+            return kind_of(data_type) is Kind.REAL or data_type in _SMALL_INTEGERS
+        case Kind.INTEGER:
+            return kind_of(data_type) is Kind.INTEGER and data_type != pa.uint64()
+        case Kind.DATE:
+            return bool(data_type == pa.date32())
+        case Kind.BOOLEAN:
+            return bool(data_type == pa.bool_())
+
+
+def kinds_of(schema: pa.Schema) -> dict[str, Kind]:
+    """Say what each column holds, or refuse the columns that hold something else."""
+    kinds = {field.name: kind_of(field.type) for field in schema}
+    strange = [field for field in schema if kinds[field.name] is None]
+    if strange:
+        named = ", ".join(f"{field.name!r} ({field.type})" for field in strange[:5])
+        more = f" and {len(strange) - 5} more" if len(strange) > 5 else ""
+        raise SourceError(
+            "column_type_unsupported",
+            f"Cannot use the type of column {named}{more}. Allowed are integers up to 64 bits, "
+            f"reals, decimals of at most {DIGITS_OF_REAL} digits, text, dates, timestamps "
+            "without a zone at midnight, and booleans; convert or leave out the others.",
+        )
+    return {name: kind for name, kind in kinds.items() if kind is not None}
+
+
+def chosen_kinds(held: Mapping[str, Kind], asked: Mapping[str, Kind]) -> dict[str, Kind]:
+    """Take the asked kind of each column, and what it holds where none is asked."""
+    for name in asked:
+        if name not in held:
+            raise SourceError(
+                "column_missing",
+                f"The table has no column {name!r}. It has {', '.join(map(repr, held))}.",
+            )
+    return {name: asked.get(name, kind) for name, kind in held.items()}

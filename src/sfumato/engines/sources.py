@@ -1,0 +1,176 @@
+"""From what a person names, a path, a URL or a table in memory, to an engine opened on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+from sqlglot import exp
+
+from sfumato.engines.duckdb import MEMORY_LIMIT, DuckDB, translate
+from sfumato.engines.failure import sheltered
+from sfumato.engines.files.cells import conform
+from sfumato.engines.files.csv import CsvFile
+from sfumato.engines.files.names import check_names
+from sfumato.engines.files.parquet import parquet_files
+from sfumato.engines.files.regular import regular_file
+from sfumato.engines.kinds import chosen_kinds, kinds_of
+from sfumato.errors import SourceError
+from sfumato.schema.column import Kind
+
+if TYPE_CHECKING:
+    from sfumato.engines.base import Engine
+
+
+class ArrowTable(Protocol):
+    """A table in memory that speaks Arrow: pyarrow, polars, pandas and others."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Hand the table over."""
+        ...
+
+
+Source = str | Path | Sequence[str | Path] | ArrowTable
+
+
+def open_source(
+    source: Source, *, kinds: Mapping[str, Kind] | None = None, memory_limit: str = MEMORY_LIMIT
+) -> Engine:
+    """Open an engine on a source: a file, several Parquet files, a URL or a table in memory.
+
+    Columns are converted to the asked kinds; without one they are what they hold, in a CSV text.
+    """
+    if isinstance(source, str):
+        scheme = source.partition("://")[0]
+        if scheme in {"postgresql", "postgres"}:
+            from sfumato.engines.postgres import Postgres
+
+            return Postgres.open(source)
+        if scheme == "spark":
+            from sfumato.engines.spark import Spark
+
+            return Spark.open(source)
+    return open_duckdb(source, kinds=kinds, memory_limit=memory_limit)
+
+
+@sheltered(translate)
+def open_duckdb(
+    source: Source, *, kinds: Mapping[str, Kind] | None = None, memory_limit: str = MEMORY_LIMIT
+) -> DuckDB:
+    """Open DuckDB on a file, several Parquet files, a duckdb:/// URL or a table in memory."""
+    asked = kinds or {}
+    engine = DuckDB(memory_limit=memory_limit)
+    try:
+        if isinstance(source, str) and source.startswith("duckdb://"):
+            _attach(engine, source, asked)
+        elif isinstance(source, str | Path):
+            _read_path(engine, Path(source), asked)
+        elif isinstance(source, Sequence):
+            _view_parquet(engine, source, asked)
+        else:
+            _copy_table(engine, source, asked)
+        engine.lock()
+    except BaseException:
+        engine.close()
+        raise
+    return engine
+
+
+def _read_path(engine: DuckDB, path: Path, kinds: Mapping[str, Kind]) -> None:
+    """Read a file by the end of its name; a directory is its Parquet files."""
+    name = path.name.lower()
+    if _is_directory(path):
+        _view_parquet(engine, sorted(path.glob("*.parquet")) or [path], kinds)
+    elif name.endswith(".parquet"):
+        _view_parquet(engine, [path], kinds)
+    elif name.endswith((".csv", ".csv.gz")):
+        with closing(CsvFile(path)) as file:
+            chosen = chosen_kinds(dict.fromkeys(file.names, Kind.TEXT), kinds)
+            engine.load(file.read(chosen), chosen)
+    else:
+        regular_file(path)
+        raise SourceError(
+            "source_format_unknown",
+            f"Cannot tell the format of {str(path)!r}. Its name must end in .csv, .csv.gz or "
+            ".parquet; a table of a DuckDB file is named duckdb:///file.duckdb#table.",
+        )
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def _view_parquet(engine: DuckDB, paths: Sequence[str | Path], kinds: Mapping[str, Kind]) -> None:
+    """Look at Parquet files where they are."""
+    if not paths:
+        raise SourceError(
+            "source_missing", "The list of Parquet files is empty. Name at least one."
+        )
+    files = parquet_files(paths)
+    engine.watch(files)
+    literals = [exp.Literal.string(file.pattern) for file in files]
+    # Otherwise a directory named like 'year=2024' would add or replace a column.
+    plain = exp.Kwarg(this=exp.Var(this="hive_partitioning"), expression=exp.false())
+    reading = [exp.Array(expressions=literals), plain]
+    relation = exp.Table(this=exp.Anonymous(this="read_parquet", expressions=reading))
+    engine.adopt(relation, kinds)
+
+
+def _attach(engine: DuckDB, url: str, kinds: Mapping[str, Kind]) -> None:
+    """Look at one table of a DuckDB file; duckdb:///a/b is /a/b or, failing that, a/b."""
+    location, _, table = url.removeprefix("duckdb://").rpartition("#")
+    if not location.startswith("/") or not table:
+        raise SourceError(
+            "source_url_malformed",
+            f"Cannot read {url!r} as a table of a DuckDB file. Write duckdb:///file.duckdb#table.",
+        )
+    try:
+        file = regular_file(location)
+    except SourceError:
+        file = regular_file(location.lstrip("/"))
+    with file.open() as stream:
+        if stream.read(12)[8:] != b"DUCK":
+            raise SourceError("not_duckdb", f"{file.given!r} is not a DuckDB file. Name another.")
+    engine.watch([file])
+    engine.attach(file, "attached")
+    catalogue = exp.to_identifier("attached", quoted=True)
+    relation = exp.to_table(table, dialect="duckdb")
+    relation.set("db", relation.args.get("db") or exp.to_identifier("main", quoted=True))
+    relation.set("catalog", catalogue)
+    engine.adopt(relation, kinds)
+
+
+def _copy_table(engine: DuckDB, source: ArrowTable, kinds: Mapping[str, Kind]) -> None:
+    """Copy a table in memory into the engine."""
+    table = _arrow_table(source)
+    check_names(table.schema.names)
+    chosen = chosen_kinds(kinds_of(table.schema), kinds)
+    engine.load(conform(table.to_batches(), chosen), chosen)
+
+
+def _arrow_table(source: ArrowTable) -> pa.Table:
+    """Take over a table from whoever speaks Arrow; a pandas index is no column."""
+    try:
+        if type(source).__module__.partition(".")[0] == "pandas":
+            return pa.Table.from_pandas(source, preserve_index=False)
+        if isinstance(source, pa.RecordBatch):
+            return pa.Table.from_batches([source])
+        if hasattr(source, "__arrow_c_stream__"):
+            return pa.table(source)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        raise SourceError(
+            "table_not_arrow",
+            "Cannot take over the table: a column mixes types or holds objects. "
+            "Convert its columns to numbers, text, dates or booleans first.",
+        ) from None
+    raise SourceError(
+        "source_unknown",
+        f"Cannot read a table from {type(source).__name__}. Give a path, a URL, or a pandas, "
+        "polars or pyarrow table.",
+    )

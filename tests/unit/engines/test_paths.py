@@ -1,0 +1,107 @@
+"""What is no readable file is refused at once, by name."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sfumato.engines.sources import open_source
+from sfumato.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sfumato.engines.duckdb import DuckDB
+
+
+def refused(source: Any) -> tuple[str, str]:
+    with pytest.raises(SourceError) as refusal:
+        open_source(source)
+    assert "\n" not in str(refusal.value)
+    assert refusal.value.__context__ is None
+    return refusal.value.code, refusal.value.message
+
+
+def make_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+
+
+@pytest.mark.parametrize(
+    ("make", "code", "words"),
+    [
+        (lambda _: None, "source_missing", "does not exist"),
+        (Path.mkdir, "source_not_a_file", "is a directory"),
+        (os.mkfifo, "source_not_a_file", "is a named pipe"),
+        (make_socket, "source_unreadable", "cannot be opened"),
+        (lambda path: path.symlink_to("/dev/zero"), "source_not_a_file", "is a device"),
+        (lambda path: path.symlink_to(path), "source_missing", "is not a usable path"),
+    ],
+)
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_no_file(
+    tmp_path: Path, name: str, make: Callable[[Path], None], code: str, words: str
+) -> None:
+    make(tmp_path / name)
+    found, message = refused(tmp_path / name)
+    assert found == code
+    assert words in message
+    assert name in message
+
+
+@pytest.mark.parametrize(
+    ("source", "code"),
+    [
+        ("a\0b.csv", "source_missing"),
+        ("x" * 5000 + ".csv", "source_unreadable"),
+        ("/etc/passwd/t.csv", "source_missing"),
+        ("/etc/passwd", "source_format_unknown"),
+        ([], "source_missing"),
+        (7, "source_unknown"),
+        ("duckdb:///none.duckdb#t", "source_missing"),
+        ("duckdb:///none.duckdb", "source_url_malformed"),
+        ("postgresql://localhost/db", "source_url_malformed"),
+        ("postgresql://localhost/db#", "source_url_malformed"),
+        ("spark://local", "source_url_malformed"),
+    ],
+)
+def test_no_source(source: object, code: str) -> None:
+    assert refused(source)[0] == code
+
+
+def test_links_are_followed(opened: Callable[..., DuckDB], tmp_path: Path) -> None:
+    from pyarrow import parquet, table
+
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "t.csv").write_text("a\n1\n")
+    parquet.write_table(table({"a": ["1"]}), tmp_path / "real" / "t.parquet")
+    for name in ("t.csv", "t.parquet"):
+        (tmp_path / name).symlink_to(tmp_path / "real" / name)
+        engine = opened(tmp_path / name)
+        assert list(engine.columns(engine.table)) == ["a"]
+
+
+def test_unreadable(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a\n")
+    path.chmod(0)
+    script = (
+        "import os, sys\n"
+        "from sfumato.engines.sources import open_source\n"
+        "from sfumato.errors import SourceError\n"
+        "if os.getuid() == 0:\n    os.seteuid(65534)\n"
+        "try:\n    open_source(sys.argv[1])\n"
+        "except SourceError as error:\n    print(error.code)\n"
+    )
+    for directory in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        directory.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "source_unreadable\n", done.stderr
