@@ -51,7 +51,7 @@ REFUSED: dict[str, tuple[bytes, str, str]] = {
     "blank header": (b"\n1,2\n", "no_header", "has no header"),
     "only a mark": (b"\xef\xbb\xbf", "no_header", "has no header"),
     "same name": (b"a,b,a\n", "column_name_repeats", "Columns 1 ("),
-    "same but for case": (b"a,A\n", "column_name_repeats", "'a' and 'A'"),
+    "same but for case": (b"a,A\n", "column_name_repeats", "Columns 1 ('a') and 2 ('A')"),
     "same but for space": (b"a,b,a \n", "column_name_repeats", "Columns 1 ("),
     "same but for form": ("é,e\u0301\n".encode(), "column_name_repeats", "Columns 1 ("),
     "empty name": (b"a,,b\n", "name_empty", "Column 2 has no name"),

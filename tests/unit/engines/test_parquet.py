@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from sfumato.engines.files.parquet import parquet_files
 from sfumato.engines.statement import everything
-from sfumato.errors import CallerError, SourceError
+from sfumato.errors import CallerError
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ MIDNIGHT = dt.datetime.fromisoformat("2024-02-29")
 TABLE = pa.table({"n": pa.array(range(5000), pa.int32()), "t": [f"t{n % 7}" for n in range(5000)]})
 
 
-def refusal_of(opened: Callable[..., DuckDB], source: Any) -> SourceError:
+def refusal_of(opened: Callable[..., DuckDB], source: Any) -> CallerError:
     with pytest.raises(CallerError) as refusal:
         opened(source)
     assert "\n" not in str(refusal.value)
