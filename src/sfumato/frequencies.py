@@ -140,7 +140,7 @@ def _rows(
     where: exp.Expr | None,
 ) -> exp.Select:
     """The rows to count, with their keys under names of our own."""
-    query = exp.select().from_(table.copy())
+    query = exp.select(exp.alias_(exp.convert(1), "sf_row")).from_(table.copy())
     for column, key in zip(columns, keys, strict=True):
         value = (
             column.code()
@@ -155,7 +155,8 @@ def _counted(rows: exp.Query, keys: Sequence[str], *, has_counts: bool) -> exp.Q
     names = [exp.column(key) for key in keys]
     how_many = exp.Sum(this=exp.column(COUNT)) if has_counts else exp.Count(this=exp.Star())
     query = exp.select(*names, exp.alias_(exp.cast(how_many, "BIGINT"), COUNT))
-    return query.from_(rows.subquery("sf_counted")).group_by(*names)
+    query = query.from_(rows.subquery("sf_counted"))
+    return query.group_by(*names) if names else query
 
 
 def _collect(

@@ -66,6 +66,18 @@ def test_inspect_prints_one_json_object(people: Path) -> None:
     assert found["risk"]["prosecutor"]["highest"] == 1.0
 
 
+@pytest.mark.parametrize(
+    ("text", "rows"), [("age,zip\n", 0), ("name\nAnn\nBob\n", 2)], ids=["header only", "no quasi"]
+)
+def test_inspect_of_a_table_with_nobody_to_tell_apart(tmp_path: Path, text: str, rows: int) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    done = sfumato("inspect", tmp_path / "t.csv", "--json")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert json.loads(done.stdout, parse_constant=pytest.fail)["rows"] == rows
+    assert sfumato("inspect", tmp_path / "t.csv").returncode == 0
+
+
 def test_inspect_writes_a_schema_that_it_reads_again(people: Path, tmp_path: Path) -> None:
     schema = tmp_path / "people.toml"
     assert sfumato("inspect", people, "--write", schema).returncode == 0

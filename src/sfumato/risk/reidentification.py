@@ -61,9 +61,9 @@ def reidentification(table: Frequencies, population: Frequencies | None = None) 
 
 def _attacker(rows: NDArray[np.float64], candidates: NDArray[np.float64]) -> Attacker:
     """Risk 1/candidates for each of the rows of a class."""
-    if len(rows) == 0:
-        return Attacker(0.0, 0.0, 0.0)
     total = rows.sum()
+    if total == 0:
+        return Attacker(0.0, 0.0, 0.0)
     return Attacker(
         highest=float(1 / candidates.min()),
         average=float((rows / candidates).sum() / total),

@@ -174,6 +174,14 @@ def test_empty_table_has_no_combinations(open_engine: Open) -> None:
     assert found.marginal(["dose"]).total == 0
 
 
+def test_without_columns_there_is_one_count_of_all_rows(open_quick_engine: Open) -> None:
+    engine = open_quick_engine(MIXED)
+    found = count(engine, engine.table, [])
+    assert (found.total, len(found)) == (8, 1)
+    empty = open_quick_engine(MIXED.slice(0, 0))
+    assert count(empty, empty.table, []).total == 0
+
+
 def test_a_domain_without_end_is_refused() -> None:
     for column in (
         Column("note", Kind.TEXT),
