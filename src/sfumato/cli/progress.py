@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-import time
 from contextlib import contextmanager
+from threading import Timer
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,22 +18,25 @@ PATIENCE = 0.8
 
 @contextmanager
 def progress(title: str) -> Iterator[Report]:
-    """Show a bar on a terminal once work has lasted `PATIENCE` seconds; elsewhere, nothing."""
+    """Show a bar on a terminal once work has lasted `PATIENCE` seconds; elsewhere, nothing.
+
+    Until something is reported the bar only says that work goes on.
+    """
     if not sys.stderr.isatty():
         yield _silent
         return
     from rich.console import Console
     from rich.progress import Progress
 
-    started = time.monotonic()
     with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=1.0, visible=False)
-
-        def report(done: float, total: float) -> None:
-            visible = time.monotonic() - started > PATIENCE
-            bar.update(task, completed=done / max(total, 1), visible=visible)
-
-        yield report
+        task = bar.add_task(title, total=None, visible=False)
+        shown = Timer(PATIENCE, lambda: bar.update(task, visible=True))
+        shown.daemon = True
+        shown.start()
+        try:
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+        finally:
+            shown.cancel()
 
 
 def _silent(_done: float, _total: float) -> None:
