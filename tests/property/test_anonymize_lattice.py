@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sfumato.anonymize.cost import named
 from sfumato.anonymize.criteria import (
     BetaLikeness,
     Criterion,
@@ -33,6 +34,7 @@ from sfumato.anonymize.criteria import (
 )
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.search import run
+from sfumato.anonymize.search.sweeney import walk
 from sfumato.axes import Listed
 from sfumato.errors import CriterionError
 from sfumato.frequencies import Frequencies
@@ -372,6 +374,26 @@ def test_optimal_equals_enumeration(block: int) -> None:
         # Ties by fewer suppressed rows, then height, then levels.
         tied = [v for v in costs if costs[v] <= least + TOLERANCE * max(1.0, least)]
         assert levels == min(tied, key=lambda v: (case.suppressed[v], sum(v), v)), seed
+
+
+@pytest.mark.parametrize("name", COSTS)
+def test_no_bound_exceeds_a_cost(name: str) -> None:
+    """What nodes say of finer and coarser ones, and levels of themselves, against the truth."""
+    compared = 0
+    for seed in SEEDS[::4]:
+        problem, cost = random_case(seed).problem(), named(name)
+        nodes = list(walk(problem))
+        admissible = [(node, cost.value(node)) for node in nodes if node.admissible]
+        for node, value in admissible:
+            box = [slice(level, level + 1) for level in node.levels]
+            below = [n for n in nodes if n is node or finer(n.levels, node.levels)]
+            above = [n for n in nodes if n is node or finer(node.levels, n.levels)]
+            upward = max(map(cost.upward, below))
+            failing = np.full([1] * len(box), max(n.failing for n in above))
+            floor = cost.floor(problem, box, failing, np.full(failing.shape, upward))
+            assert max(floor.item(), *map(cost.downward, above)) <= value, (seed, node.levels)
+            compared += len(below) + len(above)
+    assert compared > 1000
 
 
 @pytest.mark.parametrize("block", range(4))

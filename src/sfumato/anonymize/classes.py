@@ -1,0 +1,131 @@
+"""Classes of rows that a release makes equal: their sizes and their counts of sensitive values.
+
+This is all that a criterion sees, whatever formed the classes: a node of a generalization lattice,
+a cut of Mondrian, a bucket.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from sfumato.schema.hierarchy.base import Taxonomy
+
+    Counts = NDArray[np.int64]
+    Exact = NDArray[np.int64] | NDArray[np.object_]
+
+LARGEST = 1 << 63
+
+
+def exact(array: Counts, largest: int) -> Exact:
+    """The same numbers, as Python's integers where results up to `largest` need over 63 bits."""
+    return array if largest < LARGEST else array.astype(object)
+
+
+@dataclass(frozen=True, eq=False)
+class Original:
+    """A sensitive column in the original table, before anything was suppressed.
+
+    `totals` counts each value that occurs, in the order of the values. `taxonomy` and `leaves`, the
+    leaf of each value, are there where the column has a hierarchy.
+    """
+
+    name: str
+    totals: Counts
+    taxonomy: Taxonomy | None = None
+    leaves: NDArray[np.int32] | None = None
+
+    @cached_property
+    def rows(self) -> int:
+        """How many rows the original has."""
+        return int(self.totals.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """How often each value of one sensitive column occurs in each class: the counts above zero.
+
+    Cells stand class by class, values ascending; `starts` says where each class begins. Every class
+    has at least one cell.
+    """
+
+    starts: NDArray[np.int64]
+    values: NDArray[np.integer]
+    counts: Counts
+    original: Original
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        """How many different values each class has."""
+        lengths: NDArray[np.int64] = np.diff(self.starts, append=len(self.counts))
+        return lengths
+
+    @cached_property
+    def owners(self) -> NDArray[np.int64]:
+        """The class of each cell."""
+        return np.repeat(np.arange(len(self.starts)), self.lengths)
+
+    @cached_property
+    def sizes(self) -> Counts:
+        """How many rows each class has."""
+        return np.add.reduceat(self.counts, self.starts)
+
+    def sums(self, numbers: Exact) -> Exact:
+        """Add up, class by class, a number for each cell."""
+        totals: Exact = np.add.reduceat(numbers, self.starts)
+        return totals
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """All classes of a release: sizes, cells of each sensitive column, matches in a population.
+
+    `population` counts the rows of a public table that fall into each class, and `unmatched` those
+    that fall into none.
+    """
+
+    sizes: Counts
+    cells: Mapping[str, Cells] = field(default_factory=dict)
+    population: Counts | None = None
+    unmatched: int = 0
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def of(self, column: str) -> Cells:
+        """The cells of a sensitive column."""
+        if column not in self.cells:
+            raise ParameterError(
+                "sensitive_column_unknown",
+                f"A criterion is asked of column {column!r}, which was not counted; counted "
+                f"{'are ' + ', '.join(map(repr, self.cells)) if self.cells else 'is none'}. "
+                "Name a sensitive column of the table.",
+            )
+        return self.cells[column]
+
+    def matches(self) -> Counts:
+        """How many rows of the population fall into each class."""
+        if self.population is None:
+            raise ParameterError(
+                "population_missing",
+                "A criterion compares the release with a population, but no population table was "
+                "given. Give one, or drop k-map and delta-presence.",
+            )
+        return self.population
+
+
+def from_matrix(counts: Counts, original: Original) -> Cells:
+    """Cells from a dense table, class by value; every class must have a row."""
+    owners, values = np.nonzero(counts)
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    return Cells(starts, values, counts[owners, values], original)

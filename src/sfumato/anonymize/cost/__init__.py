@@ -1,0 +1,66 @@
+"""The costs, one registry line each; a report states them all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sfumato.anonymize.cost.base import Cost, Release, Separable
+from sfumato.anonymize.cost.class_size import AverageClassSize, CAvg
+from sfumato.anonymize.cost.discernability import Discernability
+from sfumato.anonymize.cost.entropy import Entropy
+from sfumato.anonymize.cost.loss import Loss, LossGeometric, ncp
+from sfumato.anonymize.cost.precision import Precision
+from sfumato.anonymize.cost.suppressed import Suppressed
+from sfumato.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+COSTS: dict[str, type[Cost]] = {
+    cost.name: cost
+    for cost in (
+        Loss,
+        LossGeometric,
+        Discernability,
+        AverageClassSize,
+        CAvg,
+        Precision,
+        Entropy,
+        Suppressed,
+    )
+}
+
+
+def named(name: str, weights: Mapping[str, float] | None = None) -> Cost:
+    """The cost of a name, with a weight above 0 for each column that counts more or less."""
+    if name not in COSTS:
+        raise ParameterError(
+            "cost_unknown", f"Cost {name!r} is not known; take one of {', '.join(COSTS)}."
+        )
+    if weights and not issubclass(COSTS[name], Separable):
+        raise ParameterError(
+            "cost_without_weights",
+            f"Cost {name!r} looks at classes, not at columns, and takes no weights. Drop them, or "
+            "take loss, loss-geometric, precision or entropy.",
+        )
+    wrong = [column for column, weight in (weights or {}).items() if not 0 < weight < float("inf")]
+    if wrong:
+        raise ParameterError(
+            "weight_not_positive",
+            f"The weight of column {wrong[0]!r} must be a finite number above 0.",
+        )
+    return COSTS[name](weights)
+
+
+class Costs:
+    """All costs, to be measured of one release after another."""
+
+    def __init__(self, weights: Mapping[str, float] | None = None) -> None:
+        self._costs = {name.replace("-", "_"): cost(weights) for name, cost in COSTS.items()}
+
+    def measure(self, release: Release) -> dict[str, float]:
+        """Every cost of a release, under its name with underscores."""
+        return {name: cost.value(release) for name, cost in self._costs.items()}
+
+
+__all__ = ["COSTS", "Cost", "Costs", "Release", "Separable", "named", "ncp"]

@@ -1,0 +1,111 @@
+"""What a search returns: the release it decided on, what it costs, and what was proved of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sfumato.anonymize.cost import Costs, ncp
+from sfumato.recoding import ByColumn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sfumato.anonymize.node import Node
+    from sfumato.anonymize.views import Levels
+    from sfumato.recoding import Recoding
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Outcome(ABC):
+    """A release as any search decides it.
+
+    `optimal` says that no cheaper release of its kind exists, `bound` what the cheapest must cost
+    at least, `factor` how far from the optimum the algorithm can be, `minimal` all nodes below
+    which nothing is admissible, `lattice` and `checked` how many nodes there are and were examined,
+    `notes` what a reader of the report should know.
+    """
+
+    algorithm: str
+    criteria: tuple[str, ...]
+    k: int
+    rows: int
+    suppressed: int
+    classes: int
+    cost: Mapping[str, float]
+    ncp: Mapping[str, float]
+    optimal: bool = False
+    bound: float | None = None
+    factor: float | None = None
+    levels: Mapping[str, int] | None = None
+    minimal: tuple[Mapping[str, int], ...] | None = None
+    lattice: int | None = None
+    checked: int | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def released(self) -> int:
+        """How many rows are released."""
+        return self.rows - self.suppressed
+
+    @abstractmethod
+    def recoding(self, unchanged: Sequence[str] = ()) -> Recoding:
+        """The release as the engine can make it, with further columns as they are."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Generalization(Outcome):
+    """A full-domain release: one level for each quasi-identifier, failing classes suppressed."""
+
+    node: Node
+
+    @classmethod
+    def of(
+        cls,
+        algorithm: str,
+        node: Node,
+        *,
+        checked: int,
+        lattice: int,
+        weights: Mapping[str, float] | None = None,
+        optimal: bool = False,
+        bound: float | None = None,
+        minimal: Sequence[Levels] | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> Generalization:
+        """The outcome of a search that chose a node."""
+        problem = node.problem
+        names = [column.name for column in problem.quasi]
+
+        def by_name(levels: Levels) -> dict[str, int]:
+            return dict(zip(names, levels, strict=True))
+
+        return cls(
+            algorithm=algorithm,
+            criteria=tuple(map(str, problem.criteria)),
+            k=problem.k,
+            rows=problem.rows,
+            suppressed=node.suppressed,
+            classes=len(node.sizes),
+            cost=Costs(weights).measure(node),
+            ncp=ncp(node),
+            optimal=optimal,
+            bound=bound,
+            levels=by_name(node.levels),
+            minimal=None if minimal is None else tuple(map(by_name, minimal)),
+            lattice=lattice,
+            checked=checked,
+            notes=notes,
+            node=node,
+        )
+
+    def recoding(self, unchanged: Sequence[str] = ()) -> ByColumn:
+        """Value maps for every quasi-identifier, and the suppressed combinations of labels."""
+        import pyarrow as pa
+
+        columns = zip(self.node.problem.quasi, self.node.levels, strict=True)
+        maps = tuple(column.released(level) for column, level in columns)
+        codes = [pa.array(codes) for codes in self.node.suppressed_codes]
+        suppressed = pa.Table.from_arrays(codes, names=[one.column for one in maps])
+        return ByColumn(maps, suppressed, tuple(unchanged))

@@ -1,0 +1,179 @@
+"""What a search has to solve: counts, hierarchies, criteria and a suppression limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from sfumato.anonymize.classes import Original
+from sfumato.anonymize.criteria.k_anonymity import KAnonymity
+from sfumato.anonymize.quasi import Quasi
+from sfumato.anonymize.views import View
+from sfumato.errors import ParameterError, SchemaError, SourceError
+from sfumato.privacy.numbers import probability
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sfumato.anonymize.criteria.base import Criterion
+    from sfumato.frequencies import Frequencies
+    from sfumato.privacy.numbers import Number
+    from sfumato.schema.hierarchy.base import Taxonomy
+
+_MOST_ROWS = 3_037_000_499
+"""The square of a number of rows must fit 63 bits, so that no cost and no comparison overflows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A table to anonymize, as arrays alone.
+
+    `views` group the same rows for each use: the first gives the sizes of classes, and each
+    sensitive column that a criterion looks at has one of its own.
+    """
+
+    quasi: tuple[Quasi, ...]
+    views: tuple[View, ...]
+    criteria: tuple[Criterion, ...]
+    rows: int
+    allowed: int
+
+    @classmethod
+    def build(
+        cls,
+        frequencies: Frequencies,
+        taxonomies: Mapping[str, Taxonomy],
+        quasi: Sequence[str],
+        criteria: Sequence[Criterion],
+        *,
+        suppression_limit: Number = 0,
+        population: Frequencies | None = None,
+    ) -> Problem:
+        """Set the problem up from counts over quasi-identifiers and sensitive columns.
+
+        `taxonomies` hold the hierarchy of every quasi-identifier, grown over all values of table
+        and population, and of sensitive columns that are compared along one. The limit is the share
+        of rows that may be suppressed, an exact decimal.
+        """
+        _check(frequencies, taxonomies, quasi, criteria, population)
+        limit = probability(suppression_limit, "suppression_limit")
+        tables = [frequencies] if population is None else [frequencies, population]
+        columns = tuple(Quasi.build(name, taxonomies[name], tables) for name in quasi)
+        needed = dict.fromkeys(c.column for c in criteria if c.column is not None)
+        views = [
+            View.of_values(columns, frequencies, _original(frequencies, name, taxonomies.get(name)))
+            for name in needed
+        ]
+        if population is not None or not views:
+            views.insert(0, View.of_rows(columns, frequencies, population))
+        rows = frequencies.total
+        return cls(columns, tuple(views), tuple(criteria), rows, int(limit * rows))
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """How many levels each quasi-identifier has."""
+        return tuple(column.taxonomy.height + 1 for column in self.quasi)
+
+    @cached_property
+    def top(self) -> tuple[int, ...]:
+        """The levels of the root of the lattice."""
+        return tuple(column.taxonomy.height for column in self.quasi)
+
+    @cached_property
+    def k(self) -> int:
+        """The k of k-anonymity, 1 where it is not asked."""
+        return max((c.k for c in self.criteria if isinstance(c, KAnonymity)), default=1)
+
+    @cached_property
+    def necessary(self) -> tuple[Criterion, ...]:
+        """The absorbing consequences of the criteria."""
+        found = (criterion.consequence for criterion in self.criteria)
+        return tuple(dict.fromkeys(c for c in found if c is not None))
+
+    @cached_property
+    def further(self) -> tuple[Criterion, ...]:
+        """The criteria that are more than their absorbing consequences."""
+        return tuple(c for c in self.criteria if c not in self.necessary)
+
+    @cached_property
+    def smallest(self) -> int:
+        """No class with fewer rows passes."""
+        return max((criterion.smallest for criterion in self.criteria), default=1)
+
+    @cached_property
+    def monotone(self) -> bool:
+        """Whether every node above an admissible one is admissible."""
+        return not self.further or (
+            self.allowed == 0 and all(criterion.union_closed for criterion in self.criteria)
+        )
+
+    def asked(self) -> str:
+        """The criteria in words."""
+        return " and ".join(map(str, self.criteria))
+
+
+def _check(
+    frequencies: Frequencies,
+    taxonomies: Mapping[str, Taxonomy],
+    quasi: Sequence[str],
+    criteria: Sequence[Criterion],
+    population: Frequencies | None,
+) -> None:
+    """Refuse what cannot be a problem, before anything is computed."""
+    if not quasi:
+        raise SchemaError(
+            "quasi_none",
+            "Nothing can be generalized: the schema has no quasi-identifier. Give at least one "
+            'column role = "quasi".',
+        )
+    if not criteria:
+        raise ParameterError(
+            "criteria_none", "No criterion was asked for. Ask for one, such as k = 5."
+        )
+    bare = [name for name in quasi if name not in taxonomies]
+    if bare:
+        raise SchemaError(
+            "quasi_without_hierarchy",
+            f"Column {bare[0]!r} is a quasi-identifier without a hierarchy. Declare one, or "
+            "another role.",
+        )
+    if population is None and any(criterion.compares_population for criterion in criteria):
+        raise ParameterError(
+            "population_missing",
+            "A criterion compares the release with a population, but no population table was "
+            "given. Give one, or drop k-map and delta-presence.",
+        )
+    if not frequencies.total:
+        raise SourceError("table_empty", "The table has no rows: there is nothing to anonymize.")
+    if max(frequencies.total, 0 if population is None else population.total) > _MOST_ROWS:
+        raise SourceError(
+            "too_many_rows",
+            f"The table has {frequencies.total:,} rows; at most {_MOST_ROWS:,} can be compared "
+            "exactly. Anonymize it in parts.",
+        )
+    for criterion in criteria:
+        if criterion.column is not None and criterion.column not in frequencies.columns:
+            raise ParameterError(
+                "sensitive_column_unknown",
+                f"A criterion is asked of column {criterion.column!r}, which was not counted; "
+                f"counted are {', '.join(map(repr, frequencies.columns))}. "
+                "Name a sensitive column of the table.",
+            )
+        if criterion.column in quasi:
+            raise ParameterError(
+                "sensitive_column_quasi",
+                f"Column {criterion.column!r} cannot be quasi-identifier and sensitive at once. "
+                "Change its role, or ask the criterion of another column.",
+            )
+
+
+def _original(frequencies: Frequencies, name: str, taxonomy: Taxonomy | None) -> Original:
+    """The distribution of a sensitive column, over the values that occur."""
+    marginal = frequencies.marginal([name])
+    occurs = marginal.counts > 0
+    codes, totals = marginal.codes[0][occurs], marginal.counts[occurs]
+    if taxonomy is None:
+        return Original(name, totals)
+    values = marginal.axes[0].decode(codes).to_pylist()
+    return Original(name, totals, taxonomy, taxonomy.locate(values))

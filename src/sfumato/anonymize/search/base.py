@@ -1,0 +1,135 @@
+"""What searches share: progress and time, and the examination of nodes by rolling tables up."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from sfumato.anonymize.node import Node
+from sfumato.errors import CriterionError, ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sfumato.anonymize.cost import Cost
+    from sfumato.anonymize.outcome import Outcome
+    from sfumato.anonymize.problem import Problem
+    from sfumato.anonymize.views import Levels, Table
+
+_BUDGET = 1 << 28
+"""Bytes of grouped tables that are kept to start from."""
+
+_DROPPED = np.iinfo(np.int64).max
+
+
+class Search(Protocol):
+    """A search: it finds an admissible release of a problem, cheap by its own lights."""
+
+    def __call__(self, problem: Problem, cost: Cost, watch: Watch) -> Outcome:
+        """Search until done or out of time."""
+        ...
+
+
+@dataclass
+class Watch:
+    """Tells how far a search is, and ends it in time.
+
+    The search stops between two nodes, so that an interruption or an error raised by `progress`
+    leaves nothing half done.
+    """
+
+    progress: Callable[[float, float], None] | None = None
+    limit_seconds: float | None = None
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def expired(self) -> bool:
+        """Whether the time is up."""
+        return (
+            self.limit_seconds is not None and time.monotonic() - self.started > self.limit_seconds
+        )
+
+    def tell(self, done: float, total: float) -> None:
+        """Report how much of the work is behind us."""
+        if self.progress is not None:
+            self.progress(done, total)
+
+    def insist(self, algorithm: str) -> None:
+        """Give up when the time is over: this search has nothing to show before its end."""
+        if self.expired:
+            raise out_of_time(algorithm, self.limit_seconds)
+
+
+def out_of_time(algorithm: str, seconds: float | None) -> ParameterError:
+    """The error of a search that found nothing in its time."""
+    return ParameterError(
+        "limit_seconds_too_short",
+        f"Algorithm {algorithm!r} found no release within {seconds} seconds. Allow more time, or "
+        "take 'datafly'.",
+    )
+
+
+def unreachable(problem: Problem) -> CriterionError:
+    """The error when no node is admissible."""
+    return CriterionError(
+        "criterion_not_reachable",
+        f"No generalization reaches {problem.asked()} with at most {problem.allowed:,} of "
+        f"{problem.rows:,} rows suppressed. Ask for less, or allow more suppression.",
+    )
+
+
+class Examiner:
+    """Examines nodes, each from the smallest table kept of a finer node."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.checked = 0
+        self._base = tuple(view.base for view in problem.views)
+        self._kept: OrderedDict[Levels, tuple[Table, ...]] = OrderedDict()
+        self._bytes = 0
+        # What was ever kept, a column each: its levels, and how many groups; too many once dropped.
+        self._names: list[Levels] = []
+        self._levels = np.zeros((len(problem.shape), 64), dtype=np.int16)
+        self._sizes = np.full(64, _DROPPED)
+
+    def examine(self, levels: Levels) -> Node:
+        """Group the node, count it as checked, and keep its tables."""
+        self.checked += 1
+        if levels not in self._kept:
+            tables = tuple(
+                view.group(table, levels)
+                for view, table in zip(self.problem.views, self._finer(levels), strict=True)
+            )
+            self._keep(levels, tables)
+        self._kept.move_to_end(levels)
+        return Node(self.problem, levels, self._kept[levels])
+
+    def _finer(self, levels: Levels) -> tuple[Table, ...]:
+        """The smallest tables kept of a node that is nowhere coarser."""
+        usable = (self._levels <= np.array(levels, dtype=np.int16)[:, None]).all(axis=0)
+        sizes = np.where(usable, self._sizes, _DROPPED)
+        place = int(sizes.argmin())
+        if sizes[place] >= len(self._base[0].rows):
+            return self._base
+        self._kept.move_to_end(self._names[place])
+        return self._kept[self._names[place]]
+
+    def _keep(self, levels: Levels, tables: tuple[Table, ...]) -> None:
+        """Keep tables within the budget; the least recently used go first."""
+        self._kept[levels] = tables
+        self._bytes += sum(table.bytes for table in tables)
+        while self._bytes > _BUDGET and len(self._kept) > 1:
+            old, dropped = self._kept.popitem(last=False)
+            self._bytes -= sum(table.bytes for table in dropped)
+            self._sizes[len(self._names) - 1 - self._names[::-1].index(old)] = _DROPPED
+        place = len(self._names)
+        if place == len(self._sizes):
+            self._levels = np.concatenate([self._levels, np.zeros_like(self._levels)], axis=1)
+            self._sizes = np.concatenate([self._sizes, np.full_like(self._sizes, _DROPPED)])
+        self._names.append(levels)
+        self._levels[:, place] = levels
+        self._sizes[place] = len(tables[0].rows)

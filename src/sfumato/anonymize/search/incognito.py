@@ -1,0 +1,130 @@
+"""Incognito: all minimal admissible nodes, found by growing sets of quasi-identifiers."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.anonymize.lattice import above, check_size, heights, nodes_where
+from sfumato.anonymize.outcome import Generalization
+from sfumato.anonymize.search.base import Examiner, unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from sfumato.anonymize.cost import Cost
+    from sfumato.anonymize.node import Node
+    from sfumato.anonymize.problem import Problem
+    from sfumato.anonymize.search.base import Watch
+    from sfumato.anonymize.views import Levels
+
+    Places = tuple[int, ...]
+
+NAME = "incognito"
+
+
+def search(problem: Problem, cost: Cost, watch: Watch) -> Generalization:
+    """Find every admissible node below which none is admissible; release the cheapest of them.
+
+    A node can be admissible only if it is on every subset of the quasi-identifiers. That, and that
+    nodes above an admissible one are admissible, holds for the absorbing part of the criteria
+    always, and for all of them where nothing may be suppressed; otherwise the nodes that survive
+    the absorbing part are examined fully.
+    """
+    lattice = check_size(problem.shape, NAME)
+    examiner = Examiner(problem)
+    whole = tuple(range(len(problem.shape)))
+    passes = _admissible if problem.monotone else _hopeful
+    survivors = _grow(examiner, passes, watch)[whole]
+    if problem.monotone:
+        minimal = _minimal(survivors)
+    else:
+        found = np.zeros(problem.shape, dtype=bool)
+        minimal = _climb(examiner, whole, survivors, found, _admissible, watch)
+    if not minimal:
+        raise unreachable(problem)
+    height = heights(problem.shape)
+    nodes = [examiner.examine(levels) for levels in minimal]
+    best = min(nodes, key=lambda n: (cost.value(n), n.suppressed, int(height[n.levels]), n.levels))
+    return Generalization.of(
+        NAME,
+        best,
+        checked=examiner.checked - len(nodes),
+        lattice=lattice,
+        weights=cost.weights,
+        minimal=sorted(minimal),
+    )
+
+
+def _admissible(node: Node) -> bool:
+    return node.admissible
+
+
+def _hopeful(node: Node) -> bool:
+    return not node.hopeless
+
+
+def _grow(
+    examiner: Examiner, passes: Callable[[Node], bool], watch: Watch
+) -> dict[Places, NDArray[np.bool_]]:
+    """For the set of all columns, which nodes pass; from the sets with one column less."""
+    shape = examiner.problem.shape
+    smaller: dict[Places, NDArray[np.bool_]] = {(): np.ones((), dtype=bool)}
+    for width in range(1, len(shape) + 1):
+        grown: dict[Places, NDArray[np.bool_]] = {}
+        for places in combinations(range(len(shape)), width):
+            candidates = np.ones([shape[place] for place in places], dtype=bool)
+            for gone in range(width):
+                part = smaller[places[:gone] + places[gone + 1 :]]
+                candidates &= np.expand_dims(part, gone)
+            found = np.zeros_like(candidates)
+            _climb(examiner, places, candidates, found, passes, watch)
+            grown[places] = found
+        smaller = grown
+        watch.tell(2**width, 2 ** len(shape))
+    return smaller
+
+
+def _climb(
+    examiner: Examiner,
+    places: Places,
+    candidates: NDArray[np.bool_],
+    found: NDArray[np.bool_],
+    passes: Callable[[Node], bool],
+    watch: Watch,
+) -> list[Levels]:
+    """Breadth first from the bottom: mark all above each node that passes, return those nodes.
+
+    Columns outside `places` stand at their root, where they tell nothing.
+    """
+    minimal = []
+    height = heights(candidates.shape)
+    order = sorted(nodes_where(candidates), key=lambda levels: (int(height[levels]), levels))
+    for levels in order:
+        if found[levels]:
+            continue
+        watch.insist(NAME)
+        whole = list(examiner.problem.top)
+        for place, level in zip(places, levels, strict=True):
+            whole[place] = level
+        if passes(examiner.examine(tuple(whole))):
+            found[above(levels)] = True
+            minimal.append(levels)
+    return minimal
+
+
+def _minimal(passing: NDArray[np.bool_]) -> list[Levels]:
+    """The passing nodes none of whose finer neighbours passes."""
+    lowest = passing.copy()
+    for axis in range(passing.ndim):
+        finer = np.zeros_like(passing)
+        ahead = [slice(None)] * passing.ndim
+        behind = list(ahead)
+        ahead[axis], behind[axis] = slice(1, None), slice(None, -1)
+        finer[tuple(ahead)] = passing[tuple(behind)]
+        lowest &= ~finer
+    return nodes_where(lowest)

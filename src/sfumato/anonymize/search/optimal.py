@@ -1,0 +1,157 @@
+"""The cheapest admissible node of the whole lattice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.anonymize.cost import Separable
+from sfumato.anonymize.lattice import above, below, check_size, count_above, count_below, heights
+from sfumato.anonymize.outcome import Generalization
+from sfumato.anonymize.search.base import Examiner, out_of_time, unreachable
+from sfumato.anonymize.search.projections import failing_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.anonymize.cost import Cost
+    from sfumato.anonymize.node import Node
+    from sfumato.anonymize.problem import Problem
+    from sfumato.anonymize.search.base import Watch
+    from sfumato.anonymize.views import Levels
+
+NAME = "optimal"
+_FEW = 40
+_LEAST, _SHARE = 8, 64  # candidates are ranked anew after 8 checks, or a 64th of them if more
+
+
+def search(problem: Problem, cost: Cost, watch: Watch) -> Generalization:
+    """Find the cheapest admissible node; ties by fewer suppressed, lower, lexicographic.
+
+    Branch and bound over arrays of the whole lattice: every check of a node excludes what it can.
+    """
+    lattice = check_size(problem.shape, NAME)
+    hunt = _Hunt(problem, cost)
+    while hunt.remaining and not watch.expired:
+        hunt.check(hunt.choose())
+        watch.tell(lattice - hunt.remaining, lattice)
+    if hunt.best is None and hunt.remaining:
+        hunt.check(problem.top)  # better a coarse release than none when time is up
+    if hunt.best is None:
+        raise out_of_time(NAME, watch.limit_seconds) if hunt.remaining else unreachable(problem)
+    return Generalization.of(
+        NAME,
+        hunt.best,
+        checked=hunt.examiner.checked,
+        lattice=lattice,
+        weights=cost.weights,
+        optimal=not hunt.remaining,
+        bound=hunt.bound,
+    )
+
+
+class _Hunt:
+    """The state of a search: what every node must cost and suppress at least, and the best so far.
+
+    A node is open while it might be admissible and might beat the best one.
+    """
+
+    def __init__(self, problem: Problem, cost: Cost) -> None:
+        self.problem, self.cost = problem, cost
+        self.examiner = Examiner(problem)
+        self.best: Node | None = None
+        self.key: tuple[float, int, int, int] | None = None
+        self.heights = heights(problem.shape)
+        self.failing = failing_rows(problem)
+        self.upward = np.zeros(problem.shape)
+        self.lower = cost.floor(problem, below(problem.top), self.failing, self.upward.copy())
+        self.open: NDArray[np.bool_] = self.failing <= problem.allowed
+        self.remaining = int(np.count_nonzero(self.open))
+        self._ranking: list[Levels] = []
+
+    @property
+    def bound(self) -> float | None:
+        """What the cheapest admissible node costs at least."""
+        found = [] if self.key is None else [self.key[0]]
+        if self.remaining:
+            found.append(float(self.lower[self.open].min()))
+        return min(found, default=None)
+
+    def choose(self) -> Levels:
+        """The open node whose check promises to close most others."""
+        while self._ranking:
+            levels = self._ranking.pop()
+            if self.open[levels]:
+                return levels
+        finer = count_below(self.open)
+        if self.remaining < _FEW:
+            worth = finer
+        elif isinstance(self.cost, Separable):
+            worth = np.minimum(4 * finer, self._dearer())
+        else:
+            worth = np.minimum(2 * finer, count_above(self.open))
+        count = max(_LEAST, self.remaining // _SHARE)
+        places = np.flatnonzero(self.open)
+        best = places[np.argsort(worth.ravel()[places], kind="stable")[-count:]]
+        coordinates = np.stack(np.unravel_index(best, self.open.shape), axis=1)
+        self._ranking = [tuple(chosen) for chosen in coordinates.tolist()]
+        return self._ranking.pop()
+
+    def _dearer(self) -> NDArray[np.int64]:
+        """For every node, how many open ones have a larger bound."""
+        bounds = np.sort(self.lower[self.open])
+        return len(bounds) - np.searchsorted(bounds, self.lower, side="right")
+
+    def check(self, levels: Levels) -> None:
+        """Examine a node and close what it rules out."""
+        node = self.examiner.examine(levels)
+        self.open[levels] = False
+        upward = self.cost.upward(node)
+        if upward:
+            self._lift(above(levels), upward)
+        if node.hopeless:
+            self.open[below(levels)] = False
+        else:
+            self._tighten(node)
+            if node.admissible:
+                self._offer(node)
+        if self.key is not None:
+            self._close(self.key)
+        self.remaining = int(np.count_nonzero(self.open))
+
+    def _lift(self, coarser: tuple[slice, ...], upward: float) -> None:
+        """Raise the bounds of coarser nodes by the classes that were seen."""
+        np.maximum(self.upward[coarser], upward, out=self.upward[coarser])
+        self._raise(coarser)
+
+    def _tighten(self, node: Node) -> None:
+        """Raise the bounds of finer nodes by the rows that fail and the classes that can remain."""
+        finer = below(node.levels)
+        np.maximum(self.failing[finer], node.failing, out=self.failing[finer])
+        np.maximum(self.lower[finer], self.cost.downward(node), out=self.lower[finer])
+        self._raise(finer)
+
+    def _raise(self, box: tuple[slice, ...]) -> None:
+        """Bring the bounds of a box up to what is known of its nodes."""
+        floor = self.cost.floor(self.problem, box, self.failing[box], self.upward[box])
+        np.maximum(self.lower[box], floor, out=self.lower[box])
+
+    def _offer(self, node: Node) -> None:
+        """Take an admissible node as the best one if it is."""
+        place = int(np.ravel_multi_index(node.levels, self.open.shape))
+        key = (self.cost.value(node), node.suppressed, sum(node.levels), place)
+        if self.key is None or key < self.key:
+            self.best, self.key = node, key
+
+    def _close(self, key: tuple[float, int, int, int]) -> None:
+        """Close nodes that cannot come before the best one even if they reach their bounds."""
+        cost, suppressed, height, place = key
+        self.open &= self.lower <= cost
+        tied = np.flatnonzero(self.open & (self.lower == cost))
+        if len(tied):
+            # Compare (failing, height, place) in lexicographic order.
+            failing, heights = self.failing.ravel()[tied], self.heights.ravel()[tied]
+            sooner = (heights < height) | ((heights == height) & (tied < place))
+            sooner = (failing < suppressed) | ((failing == suppressed) & sooner)
+            self.open.ravel()[tied] = sooner

@@ -1,0 +1,81 @@
+"""Small tables as problems."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sfumato.anonymize.problem import Problem
+from sfumato.axes import Listed
+from sfumato.frequencies import Frequencies
+from sfumato.grouping import group
+from sfumato.schema.hierarchy.base import Taxonomy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sfumato.anonymize.criteria import Criterion
+    from sfumato.privacy.numbers import Number
+
+    Rows = Sequence[Sequence[str | None]]
+    Ways = Mapping[str, Sequence[Sequence[str]]]
+
+
+class MakeProblem(Protocol):
+    """Makes a problem of rows of texts, sensitive columns behind the quasi-identifiers."""
+
+    def __call__(
+        self,
+        rows: Rows,
+        ways: Ways,
+        *criteria: Criterion,
+        suppression_limit: Number = 0,
+        sensitive: Sequence[str] = (),
+        population: Rows | None = None,
+    ) -> Problem:
+        """Each way is a leaf and its labels up to, not including, the root."""
+        ...
+
+
+def frequencies(names: Sequence[str], rows: Rows) -> Frequencies:
+    axes, codes = [], []
+    for name, column in zip(names, zip(*rows, strict=True), strict=True):
+        values = sorted({value for value in column if value is not None})
+        listed: list[str | None] = [*values, *([None] if None in column else [])]
+        axes.append(Listed(name, pa.array(listed, type=pa.string()), declared=False))
+        codes.append(np.array([listed.index(value) for value in column], dtype=np.int32))
+    groups = group(codes, [axis.size for axis in axes], np.ones(len(rows), dtype=np.int64))
+    return Frequencies(tuple(axes), tuple(c[groups.representatives] for c in codes), groups.counts)
+
+
+def taxonomy(ways: Sequence[Sequence[str]], *, missing: bool = False) -> Taxonomy:
+    leaves, *steps = zip(*ways, strict=True)
+    return Taxonomy.build(leaves, steps, missing=missing)
+
+
+@pytest.fixture
+def make_problem() -> MakeProblem:
+    def make(
+        rows: Rows,
+        ways: Ways,
+        *criteria: Criterion,
+        suppression_limit: Number = 0,
+        sensitive: Sequence[str] = (),
+        population: Rows | None = None,
+    ) -> Problem:
+        quasi = [name for name in ways if name not in sensitive]
+        columns = [*quasi, *sensitive]
+        missing = dict(zip(columns, (None in c for c in zip(*rows, strict=True)), strict=True))
+        return Problem.build(
+            frequencies(columns, rows),
+            {name: taxonomy(way, missing=missing[name]) for name, way in ways.items()},
+            quasi,
+            criteria,
+            suppression_limit=suppression_limit,
+            population=None if population is None else frequencies(quasi, population),
+        )
+
+    return make
