@@ -44,6 +44,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     return ByServer(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_configuration(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep the secrets that tests draw out of the home of whoever runs them."""
+    os.environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("config"))
+
+
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
     """The address of a PostgreSQL server of our own."""
