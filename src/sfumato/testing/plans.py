@@ -10,14 +10,20 @@ from sqlglot import exp
 
 from sfumato.axes import ARROW, Listed
 from sfumato.contribution import PERSON
+from sfumato.engines.sources import open_duckdb
+from sfumato.method import Dataset
 from sfumato.privacy.units import Entity, Rows
 from sfumato.query.plan import NOISY, Argument, Key, Measure, Plan
-from sfumato.schema.column import Kind
+from sfumato.schema.column import Column, Kind
+from sfumato.schema.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from sfumato.noise.entropy import Entropy
     from sfumato.privacy.units import Unit
+    from sfumato.query.answer import Question
+    from sfumato.release import Release
 
 DATASET = "visits"
 
@@ -43,6 +49,17 @@ def argument(
 ) -> Argument:
     """A column of whole numbers, clamped into bounds by the source below."""
     return Argument(column, low, high, step, kind, nullable)
+
+
+def released(question: Question, table: pa.Table, entropy: Entropy) -> Release:
+    """Answer a question about a table in memory, as the gatekeeper does once it is paid for."""
+    engine = open_duckdb(table)
+    schema = Schema(DATASET, (Column("x", Kind.INTEGER),))
+    try:
+        dataset = Dataset(DATASET, engine, engine.table, schema, question.plan.unit)
+        return question.run({DATASET: dataset}, entropy)
+    finally:
+        engine.close()
 
 
 def plan(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sfumato.errors import ParameterError
@@ -94,6 +95,10 @@ class Budget:
 
     def limits(self) -> tuple[tuple[int, ...], ...]:
         """Count what each filter allows in total, rounded down."""
+        return self._limits
+
+    @cached_property
+    def _limits(self) -> tuple[tuple[int, ...], ...]:
         return tuple(units_of(one) for one in self.filters)
 
     def zero(self) -> Charge:

@@ -1,0 +1,309 @@
+"""The ledger: no answer without a durable charge, no charge beyond the budget.
+
+The order of every answer: reserve (durable, and the head outside the database synced) → receipt →
+entropy → read → noise → `store` (durable) → released. After a crash every open reservation stays
+spent.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING
+
+from sfumato.errors import LedgerError, SfumatoError
+from sfumato.ledger import rules
+from sfumato.ledger.book import Account, Draft, Request, utc_now
+from sfumato.ledger.chain import Entry, Position, digest
+from sfumato.ledger.groupcommit import GroupCommit, Result, Ticket
+from sfumato.ledger.receipt import Receipt, Stage, this_process
+from sfumato.ledger.replay import Verification, check_book, write_export
+from sfumato.privacy.events import to_record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from datetime import datetime
+    from typing import TextIO
+
+    from sfumato.ledger.book import Key, Reader, Store
+    from sfumato.ledger.head import OutsideHead
+    from sfumato.privacy.events import Event
+    from sfumato.privacy.filters import Budget, Charge
+
+
+def _pass_by(step: str) -> None:
+    """Do nothing at a step of the protocol; fault tests put a crash here."""
+
+
+class Ledger:
+    """Budgets in a tree of accounts, charges, and the answers that were paid for.
+
+    Safe for any number of threads, and for any number of processes that each open their own.
+    Once its storage has failed it refuses everything until it is opened again.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        head: OutsideHead | None,
+        clock: Callable[[], datetime] = utc_now,
+        at_step: Callable[[str], None] = _pass_by,
+    ) -> None:
+        self._store = store
+        self._head = head
+        self._clock = clock
+        self._at_step = at_step
+        self._process = this_process()
+        self._failed = False
+        self._turn = threading.Lock()
+        self._group = GroupCommit(self._commit)
+        self._heal_head()
+
+    def open_account(self, name: str, *, budget: Budget, parent: str | None = None) -> Account:
+        """Open an account, below a parent if given; one that exists is returned as it stands."""
+        return self._run(lambda draft: rules.open_account(draft, name, budget, parent))
+
+    def attach(self, dataset: str, *, account: str) -> None:
+        """Charge a data set to an account for good; data sets about the same people share one."""
+        self._run(lambda draft: rules.attach(draft, dataset, account))
+
+    def set_limit(self, name: str, *, budget: Budget, operator: str) -> Account:
+        """Give an account another budget, by an operator's entry; what was spent stays spent."""
+        return self._run(lambda draft: rules.set_limit(draft, name, budget, operator))
+
+    def reserve(
+        self,
+        event: Event,
+        *,
+        accounts: Iterable[str],
+        principal: str,
+        request_id: str,
+        body_digest: str,
+    ) -> Receipt:
+        """Charge an event to accounts and their ancestors, durably, all or none."""
+        rules.check_request(principal, request_id, body_digest)
+        names, record = tuple(accounts), to_record(event)
+
+        def operation(draft: Draft) -> tuple[int, str]:
+            seq = rules.reserve(
+                draft,
+                event,
+                record,
+                names,
+                principal=principal,
+                request_id=request_id,
+                body_digest=body_digest,
+            )
+            return seq, draft.position.hash
+
+        seq, proof = self._run(operation, (principal, request_id))
+        self._at_step("reserved")
+        request = Request(principal, request_id, body_digest, seq)
+        return Receipt(request, event, proof, self)
+
+    def void(self, receipt: Receipt) -> None:
+        """Give a charge back; only its holder can, and only before entropy was drawn."""
+        receipt.advance(Stage.VOIDED, {Stage.RESERVED}, ledger=self)
+        self._run(lambda draft: rules.void(draft, receipt.request), receipt.request.key)
+
+    def store(self, receipt: Receipt, answer: bytes) -> None:
+        """Keep an answer durably; it may be released when this returns, and not if it raises."""
+        receipt.advance(Stage.STORED, {Stage.RESERVED, Stage.DRAWN}, ledger=self)
+        request = receipt.request
+        self._run(lambda draft: rules.store(draft, request, answer), request.key)
+        self._at_step("stored")
+
+    def answer(self, *, principal: str, request_id: str, body_digest: str) -> bytes | None:
+        """The stored answer to a request, or None for one that was never charged."""
+        rules.check_request(principal, request_id, body_digest)
+        with self._reading(checked=True) as reader:
+            key = (principal, request_id)
+            request = reader.requests_among([key]).get(key)
+            if request is None:
+                return None
+            if request.body_digest != body_digest:
+                raise rules.refused_reuse(request_id)
+            if request.answered is None:
+                raise rules.answer_lost(request_id)
+            answer, entry = reader.answer(request.charge), reader.entry(request.answered)
+        if answer is None or entry is None or json.loads(entry.body)["digest"] != digest(answer):
+            raise rules.damaged(f"the answer stored by entry {request.answered} is gone or changed")
+        return answer
+
+    def account(self, name: str) -> Account:
+        """An account with its budget and what was spent of it."""
+        with self._reading() as reader:
+            return rules.known(Draft(reader, self._clock), name)
+
+    def accounts(self) -> list[Account]:
+        """All accounts, by name."""
+        with self._reading() as reader:
+            return reader.accounts()
+
+    def account_of(self, dataset: str) -> str | None:
+        """The account that a data set is charged to, or None for one never attached."""
+        with self._reading() as reader:
+            return reader.dataset(dataset)
+
+    def spent(self, name: str) -> Charge:
+        """What was spent from an account, in whole units of each filter."""
+        return self.account(name).spent
+
+    def remaining(self, name: str) -> Charge:
+        """What is left of an account's own budget; its ancestors may hold less."""
+        account = self.account(name)
+        return account.budget.remaining(account.spent)
+
+    def entries(self) -> Iterator[Entry]:
+        """All entries, oldest first."""
+        with self._reading() as reader:
+            yield from reader.entries()
+
+    def verify(self) -> Verification:
+        """Walk the chain, replay it to the balances, and compare both with what is stored."""
+        with self._reading(checked=True) as reader:
+            return check_book(reader)
+
+    def export(self, target: TextIO) -> None:
+        """Write every entry as a line of JSON, then the head that proves none is missing."""
+        with self._reading() as reader:
+            write_export(reader, target)
+
+    def acknowledge_rollback(self, *, operator: str) -> None:
+        """Accept, as an operator, a database older than the outside head; burns every budget."""
+        self._check_usable()
+        if self._head is None:
+            return
+        with self._turn, self._guarded(), self._head.lock():
+            lost = self._head.read()
+            with self._store.writing() as writer:
+                if self._follows(writer, lost):
+                    return
+                draft = Draft(writer, self._clock)
+                rules.burn(draft, lost, operator)
+                writer.save(draft)
+            self._head.write(draft.position)
+
+    def close(self) -> None:
+        """Let go of connections and files; receipts still open stay spent."""
+        self._store.close()
+        if self._head is not None:
+            self._head.close()
+
+    def _run(self, operation: Callable[[Draft], Result], key: Key | None = None) -> Result:
+        # Before any lock: a forked child would wait for a thread that it does not have.
+        self._check_usable()
+        return self._group.run(operation, key)
+
+    def _commit(self, batch: list[Ticket[object]]) -> None:
+        """Apply a batch in one transaction, then move the outside head, then let it be seen."""
+        self._check_usable()
+        lock = nullcontext() if self._head is None else self._head.lock()
+        with self._turn, self._guarded(), lock:
+            with self._store.writing() as writer:
+                self._at_step("locked")
+                self._check_not_rolled_back(writer)
+                draft = Draft(writer, self._clock)
+                draft.prefetch({ticket.key for ticket in batch if ticket.key is not None})
+                for ticket in batch:
+                    try:
+                        ticket.apply(draft)
+                    except SfumatoError as refusal:
+                        ticket.error = refusal
+                if not draft.entries:
+                    return
+                self._at_step("applied")
+                writer.save(draft)
+                self._at_step("saved")
+            self._at_step("committed")
+            if self._head is not None:
+                self._head.write(draft.position)
+            self._at_step("published")
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """After any failure of the storage its state is unknown: stop using it."""
+        try:
+            yield
+        except SfumatoError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the closed door is the same for all
+            self._failed = True
+            raise failure(error) from None
+        except BaseException:
+            self._failed = True
+            raise
+
+    @contextmanager
+    def _reading(self, *, checked: bool = False) -> Iterator[Reader]:
+        self._check_usable()
+        try:
+            # The head is read before the database, which only grows meanwhile.
+            outside = self._head.read() if checked and self._head is not None else None
+            with self._store.reading() as reader:
+                if checked:
+                    self._check_follows(reader, outside)
+                yield reader
+        except SfumatoError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the closed door is the same for all
+            raise failure(error) from None
+
+    def _check_usable(self) -> None:
+        if self._process != this_process():
+            raise LedgerError(
+                "ledger_forked",
+                "A ledger cannot be used in a forked process. Open it again there.",
+            )
+        if self._failed:
+            raise LedgerError(
+                "ledger_failed",
+                "The ledger stopped after a failure of its storage; no answer is given. "
+                "Find the cause and open it again.",
+            )
+
+    def _check_not_rolled_back(self, reader: Reader) -> None:
+        if self._head is not None:
+            self._check_follows(reader, self._head.read())
+
+    def _check_follows(self, reader: Reader, outside: Position | None) -> None:
+        if self._head is None or self._follows(reader, outside):
+            return
+        raise LedgerError(
+            "ledger_rolled_back",
+            "The ledger's database is older than its outside head, or another one, or the head is "
+            "missing. No answer is given. Put the right files back, or acknowledge the loss, "
+            "which burns every budget.",
+            detail=f"outside {outside}, database {reader.position()}",
+        )
+
+    @staticmethod
+    def _follows(reader: Reader, outside: Position | None) -> bool:
+        """Whether the database holds all that the outside head has seen."""
+        if outside is None:
+            # A crash right after creation leaves the first entry alone, and it spends nothing.
+            return reader.position().seq == 1
+        if outside == reader.position():
+            return True
+        entry = reader.entry(outside.seq)
+        return entry is not None and entry.hash == outside.hash
+
+    def _heal_head(self) -> None:
+        """Catch up with commits whose process died before it could move the outside head."""
+        if self._head is None:
+            return
+        with self._guarded(), self._head.lock(), self._store.reading() as reader:
+            position, outside = reader.position(), self._head.read()
+            if position != outside and self._follows(reader, outside):
+                self._head.write(position)
+
+
+def failure(error: Exception) -> LedgerError:
+    """The error for a storage that failed; its own words are the operator's."""
+    return LedgerError(
+        "ledger_failed",
+        "The ledger's storage failed; no answer is given. Find the cause and open it again.",
+        detail=f"{type(error).__name__}: {error}",
+    )

@@ -1,0 +1,190 @@
+"""What a ledger keeps, and what a place that keeps it must offer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+from uuid import uuid4
+
+from sfumato.ledger.chain import ORIGIN, Entry, Position, canonical, link
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+    from contextlib import AbstractContextManager
+
+    from sfumato.privacy.filters import Budget, Charge
+
+FORMAT = 1
+"""The version of entries and tables that this code reads and writes."""
+
+
+Key = tuple[str, str]
+"""A principal and its request id; two principals may use the same id."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """A budget and what was spent of it; a child is a share of its parent's budget."""
+
+    name: str
+    parent: str | None
+    budget: Budget
+    spent: Charge
+
+
+class Request(NamedTuple):
+    """A principal's charged question: the entry that charged it, the entry that answered it."""
+
+    principal: str
+    request_id: str
+    body_digest: str
+    charge: int
+    answered: int | None = None
+
+    @property
+    def key(self) -> Key:
+        """What the request is found by."""
+        return self.principal, self.request_id
+
+
+class Reader(Protocol):
+    """A consistent view of the book."""
+
+    def position(self) -> Position:
+        """The last entry."""
+
+    def entry(self, seq: int) -> Entry | None:
+        """One entry."""
+
+    def entries(self) -> Iterator[Entry]:
+        """All entries, oldest first."""
+
+    def recorded(self, prefix: str) -> bool:
+        """Whether the JSON of any entry starts with `prefix`."""
+
+    def account(self, name: str) -> Account | None:
+        """One account."""
+
+    def accounts(self) -> list[Account]:
+        """All accounts, by name."""
+
+    def dataset(self, name: str) -> str | None:
+        """The account that a data set is charged to."""
+
+    def requests_among(self, keys: Collection[Key]) -> dict[Key, Request]:
+        """Those charged questions that were not voided, all looked up at once."""
+
+    def requests(self) -> Iterator[tuple[Request, bytes | None]]:
+        """Every charged question that was not voided, with its stored answer."""
+
+    def answer(self, charge: int) -> bytes | None:
+        """The stored answer to a charge."""
+
+    def check_storage(self) -> None:
+        """Raise when the storage itself finds damage."""
+
+
+class Writer(Reader, Protocol):
+    """A view that nobody else can change until it ends."""
+
+    def save(self, draft: Draft) -> None:
+        """Write down all that a draft holds."""
+
+
+class Store(Protocol):
+    """A place that keeps a book."""
+
+    def reading(self) -> AbstractContextManager[Reader]:
+        """A view for reading."""
+
+    def writing(self) -> AbstractContextManager[Writer]:
+        """A view under the write lock; durable when the block ends, undone when it raises."""
+
+    def close(self) -> None:
+        """Let go of all connections."""
+
+
+class Draft:
+    """Changes that are applied together, on top of a view under the write lock."""
+
+    def __init__(self, reader: Reader, clock: Callable[[], datetime]) -> None:
+        self._reader = reader
+        self._clock = clock
+        self.position = reader.position()
+        self.entries: list[Entry] = []
+        self.accounts: dict[str, Account] = {}
+        self.opened: set[str] = set()
+        self.datasets: dict[str, str] = {}
+        self.requests: dict[Key, Request | None] = {}
+        self._stored: dict[Key, Request | None] = {}
+        self.answers: dict[int, bytes] = {}
+
+    def append(self, kind: str, **fields: object) -> int:
+        """Add an entry to the chain. Its time is for people; nothing is ever decided by it."""
+        seq = self.position.seq + 1
+        time = self._clock().isoformat(timespec="seconds")
+        body = canonical({"kind": kind, "seq": seq, "time": time, **fields})
+        self.position = Position(seq, link(self.position.hash, body))
+        self.entries.append(Entry(seq, body, self.position.hash))
+        return seq
+
+    def recorded(self, **field: str) -> bool:
+        """Whether any entry starts with this field: the chain remembers what a table lost."""
+        return self._reader.recorded(canonical(field)[:-1] + ",")
+
+    def history(self) -> Iterator[Entry]:
+        """All entries, with those of this draft."""
+        yield from self._reader.entries()
+        yield from self.entries
+
+    def entry(self, seq: int) -> Entry | None:
+        """One entry, of this draft or before it."""
+        if self.entries and seq >= self.entries[0].seq:
+            return self.entries[seq - self.entries[0].seq]
+        return self._reader.entry(seq)
+
+    def account(self, name: str) -> Account | None:
+        """One account as it stands in this draft."""
+        if name not in self.accounts:
+            account = self._reader.account(name)
+            if account is None:
+                return None
+            self.accounts[name] = account
+        return self.accounts[name]
+
+    def all_accounts(self) -> list[Account]:
+        """All accounts as they stand in this draft."""
+        kept = {account.name: account for account in self._reader.accounts()}
+        return list((kept | self.accounts).values())
+
+    def dataset(self, name: str) -> str | None:
+        """The account that a data set is charged to, in this draft."""
+        return self.datasets.get(name) or self._reader.dataset(name)
+
+    def prefetch(self, keys: Collection[Key]) -> None:
+        """Look up the requests of a whole batch at once."""
+        found = self._reader.requests_among(keys)
+        self._stored.update((key, found.get(key)) for key in keys)
+
+    def request(self, key: Key) -> Request | None:
+        """One charged question as it stands in this draft."""
+        if key not in self.requests and key not in self._stored:
+            self.prefetch([key])
+        return self.requests[key] if key in self.requests else self._stored[key]
+
+    def replaced(self) -> list[Key]:
+        """Requests that stood in the book before this draft wrote or removed them."""
+        return [key for key in self.requests if self._stored.get(key) is not None]
+
+
+def utc_now() -> datetime:
+    """The time printed beside an entry."""
+    return datetime.now(UTC)
+
+
+def first_entry() -> Entry:
+    """The entry that makes a chain this ledger's own, by a name that no other ledger has."""
+    fields = {"format": FORMAT, "kind": "genesis", "ledger": uuid4().hex, "seq": 1}
+    body = canonical({**fields, "time": utc_now().isoformat(timespec="seconds")})
+    return Entry(1, body, link(ORIGIN, body))

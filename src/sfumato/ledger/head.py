@@ -1,0 +1,114 @@
+"""The outside head: the last position of the chain, kept away from the database.
+
+Two slots in a file of fixed size are overwritten in turn, each with its own check sum and synced
+before the receipt is given out. A crash can spoil only the slot being written; the other still
+holds the position before it, which is never ahead of the database. Overwriting in place needs no
+directory sync and no growing file, so a sync costs one disk write.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from sfumato.errors import LedgerError
+from sfumato.ledger.chain import Position, digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_SLOT = 4096
+_CLOSED = -1
+_MARK = "sfumato-head"
+_sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
+
+
+class OutsideHead:
+    """The position that the database must have reached, in a file of another directory."""
+
+    def __init__(self, path: Path, *, timeout_seconds: float = 30.0) -> None:
+        self._timeout_seconds = timeout_seconds
+        self._file = _open_durably(path)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the file alone among all processes of this machine."""
+        deadline = time.monotonic() + self._timeout_seconds
+        pause = 0.0005
+        while True:
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise LedgerError(
+                        "ledger_busy",
+                        "The ledger is held by another process for too long. Try again later.",
+                    ) from None
+            time.sleep(pause)
+            pause = min(2 * pause, 0.008)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def read(self) -> Position | None:
+        """The newest position, or None in a file that holds none any more."""
+        found = [slot for slot in self._slots() if slot is not None]
+        return max(found, key=lambda slot: slot[0])[1] if found else None
+
+    def write(self, position: Position) -> None:
+        """Make a position the newest, durably; call it under the lock."""
+        generations = [-1 if slot is None else slot[0] for slot in self._slots()]
+        older = 0 if generations[0] <= generations[1] else 1
+        text = f"{_MARK} {max(generations) + 1} {position.seq} {position.hash}"
+        slot = f"{text} {digest(text.encode())}\n".encode().ljust(_SLOT, b" ")
+        if os.pwrite(self._file, slot, older * _SLOT) != _SLOT:
+            raise OSError("short write to the head file")
+        _sync_data(self._file)
+
+    def _slots(self) -> list[tuple[int, Position] | None]:
+        return [_parse(os.pread(self._file, _SLOT, start)) for start in (0, _SLOT)]
+
+    def close(self) -> None:
+        """Let go of the file; a closed number must never be read again, it may be reused."""
+        if self._file != _CLOSED:
+            os.close(self._file)
+            self._file = _CLOSED
+
+
+def _open_durably(path: Path) -> int:
+    """Open the file, and before its first use make its size and its name survive a power cut."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        size = os.fstat(file).st_size
+        if size < 2 * _SLOT:
+            os.pwrite(file, bytes(2 * _SLOT - size), size)
+            os.fsync(file)
+        sync_directory(path.parent)
+    except OSError:
+        os.close(file)
+        raise
+    fcntl.flock(file, fcntl.LOCK_UN)
+    return file
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable, and raise when that fails."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _parse(slot: bytes) -> tuple[int, Position] | None:
+    words = slot.decode("ascii", "replace").split()
+    if len(words) != 5 or words[0] != _MARK or digest(" ".join(words[:4]).encode()) != words[4]:
+        return None
+    return int(words[1]), Position(int(words[2]), words[3])

@@ -1,0 +1,122 @@
+"""Receipts: the only way from a durable charge to randomness."""
+
+from __future__ import annotations
+
+import os
+import threading
+from enum import StrEnum
+from typing import TYPE_CHECKING, NoReturn
+
+from sfumato.errors import LedgerError
+from sfumato.noise.entropy import SystemEntropy
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sfumato.ledger.book import Request
+    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.events import Event
+
+
+class _Forks:
+    """Counts forks, because a process id may come back after its owner died."""
+
+    count = 0
+
+    @classmethod
+    def add(cls) -> None:
+        cls.count += 1
+
+
+os.register_at_fork(after_in_child=_Forks.add)
+
+
+def this_process() -> tuple[int, int]:
+    """What no other process shares, not even a forked child."""
+    return os.getpid(), _Forks.count
+
+
+class Stage(StrEnum):
+    """How far a receipt has come; there is no way back."""
+
+    RESERVED = "reserved"
+    DRAWN = "drawn"
+    STORED = "stored"
+    VOIDED = "voided"
+
+
+class Receipt:
+    """Proof that one event is durably charged, good for one source of entropy in one process.
+
+    It dies when the process forks, it cannot be copied or pickled, and once entropy was drawn the
+    charge cannot be voided any more.
+    """
+
+    def __init__(self, request: Request, event: Event, proof: str, ledger: object) -> None:
+        self.request = request
+        self.event = event
+        self.proof = proof
+        self._ledger = ledger
+        self._process = this_process()
+        self._stage = Stage.RESERVED
+        self._lock = threading.Lock()
+
+    @property
+    def stage(self) -> Stage:
+        """How far this receipt has come."""
+        return self._stage
+
+    def entropy(self) -> Entropy:
+        """The source of randomness for the event that was charged; given out once."""
+        self.advance(Stage.DRAWN, {Stage.RESERVED})
+        return _ReceiptEntropy(self)
+
+    def advance(self, stage: Stage, allowed: set[Stage], *, ledger: object = None) -> None:
+        """Compare and set the stage; a receipt moves in its own process and ledger only."""
+        self.check_process()
+        if ledger is not None and ledger is not self._ledger:
+            raise LedgerError(
+                "receipt_foreign", "This receipt was given by another ledger; return it there."
+            )
+        with self._lock:
+            if self._stage not in allowed:
+                raise LedgerError(
+                    "receipt_spent",
+                    f"This receipt cannot become {stage} because it is already {self._stage}. "
+                    "Reserve again for another answer.",
+                )
+            self._stage = stage
+
+    def check_process(self) -> None:
+        """Refuse to work in any process but the one that reserved."""
+        if self._process != this_process():
+            raise LedgerError(
+                "receipt_forked",
+                "A receipt is good only in the process that reserved it. "
+                "Reserve in the process that answers.",
+            )
+
+    def __reduce__(self) -> NoReturn:
+        raise LedgerError(
+            "receipt_copied", "A receipt cannot be copied or pickled: one charge, one answer."
+        )
+
+
+class _ReceiptEntropy(SystemEntropy):
+    """The operating system's entropy, for as long as its receipt is drawn and not yet answered."""
+
+    def __init__(self, receipt: Receipt) -> None:
+        self._receipt = receipt
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Draw `count` independent uniform 64-bit words."""
+        self._receipt.check_process()
+        if self._receipt.stage is not Stage.DRAWN:
+            raise LedgerError(
+                "receipt_spent", "The answer under this receipt is stored; its entropy is closed."
+            )
+        return super().words(count)
+
+    def __reduce__(self) -> NoReturn:
+        raise LedgerError("receipt_copied", "A receipt's entropy cannot be copied or pickled.")

@@ -1,0 +1,234 @@
+"""Replay of the chain: the balances follow from the entries alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sfumato.ledger.book import FORMAT
+from sfumato.ledger.chain import ORIGIN, Position, canonical, digest, link
+from sfumato.ledger.rules import damaged
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from sfumato.ledger.book import Reader
+    from sfumato.ledger.chain import Entry
+    from sfumato.privacy.filters import Charge
+
+Record = dict[str, Any]
+
+_decode = json.JSONDecoder().raw_decode
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What a ledger was found to hold, every entry, balance and answer agreeing."""
+
+    position: Position
+    accounts: int
+    requests: int
+
+
+_Open = tuple[str, str, str, str]
+"""A charge neither answered nor voided: principal, request, digest of its body, and its entry.
+
+A plain tuple of texts, which the garbage collector does not walk through again and again.
+"""
+
+
+@dataclass
+class _Balance:
+    parent: str | None
+    budget: str
+    limits: tuple[tuple[int, ...], ...]
+    spent: list[list[int] | None]
+
+    def spend(self, charge: Charge) -> None:
+        """Add a charge in place: this runs once for every entry of a long chain."""
+        spent = self.spent
+        for number, more in enumerate(charge):
+            have = spent[number]
+            if have is None or more is None:
+                spent[number] = None
+                continue
+            limit = self.limits[number]
+            for part, units in enumerate(more):
+                if units:
+                    total = have[part] = have[part] + units
+                    if total > limit[part]:
+                        spent[number] = None
+
+    def give_back(self, charge: Charge) -> None:
+        """Take a charge out again; a filter that it broke stays broken."""
+        for number, less in enumerate(charge):
+            have = self.spent[number]
+            if have is None or less is None:
+                continue
+            for part, units in enumerate(less):
+                have[part] -= units
+
+
+@dataclass
+class _Replay:
+    """The state that entries lead to, taken one after the other."""
+
+    position: Position = field(default_factory=lambda: Position(0, ORIGIN))
+    balances: dict[str, _Balance] = field(default_factory=dict)
+    datasets: dict[str, str] = field(default_factory=dict)
+    open: dict[int, _Open] = field(default_factory=dict)
+    requests: int = 0
+    fingerprint: int = 0
+
+    def take(self, entry: Entry) -> None:
+        """Check that an entry continues the chain, and apply it."""
+        seq = self.position.seq + 1
+        try:
+            if entry.seq != seq or link(self.position.hash, entry.body) != entry.hash:
+                raise ValueError("number or hash do not match")
+            record, _ = _decode(entry.body)
+            if record["seq"] != seq or (record["kind"] == "genesis") != (seq == 1):
+                raise ValueError("it stands in the wrong place")
+            _APPLY[record["kind"]](self, record, entry.body)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise damaged(f"entry {seq} cannot follow the entries before it ({error})") from None
+        self.position = Position(seq, entry.hash)
+
+    def count(self, seq: int, charged: _Open, answered: int | None, answer: str | None) -> None:
+        """Count a request that was not voided into the sum of all fingerprints."""
+        self.requests += 1
+        self.fingerprint += _fingerprint(*charged[:3], seq, answered, answer)
+
+
+def _genesis(_: _Replay, record: Record, _body: str) -> None:
+    if record["format"] != FORMAT:
+        raise ValueError(f"only format {FORMAT} is known")
+
+
+def _account(state: _Replay, record: Record, _body: str) -> None:
+    if record["account"] in state.balances:
+        raise ValueError("it opens an account again")
+    state.balances[record["account"]] = _Balance(record["parent"], "", (), [])
+    _limit(state, record, _body)
+
+
+def _limit(state: _Replay, record: Record, _body: str) -> None:
+    balance = state.balances[record["account"]]
+    balance.budget = canonical(record["budget"])
+    balance.limits = tuple(map(tuple, record["limits"]))
+    balance.spent = record["spent"]
+
+
+def _dataset(state: _Replay, record: Record, _body: str) -> None:
+    if record["dataset"] in state.datasets:
+        raise ValueError("it attaches a data set again")
+    state.datasets[record["dataset"]] = record["root"]
+
+
+def _burn(state: _Replay, record: Record, _body: str) -> None:
+    for name, charge in record["charges"].items():
+        state.balances[name].spend(charge)
+
+
+def _charge(state: _Replay, record: Record, body: str) -> None:
+    _burn(state, record, body)
+    for name in record["charges"]:
+        spent = state.balances[name].spent
+        if spent.count(None) == len(spent):
+            raise ValueError("it overspends")
+    state.open[record["seq"]] = (record["principal"], record["request"], record["body"], body)
+
+
+def _void(state: _Replay, record: Record, _body: str) -> None:
+    *_, body = state.open.pop(record["charge"])
+    charged = json.loads(body)
+    for name, charge in charged["charges"].items():
+        state.balances[name].give_back(charge)
+
+
+def _answer(state: _Replay, record: Record, _body: str) -> None:
+    seq = record["charge"]
+    state.count(seq, state.open.pop(seq), record["seq"], record["digest"])
+
+
+def _rollback(_state: _Replay, _record: Record, _body: str) -> None:
+    """An operator's note that entries were lost; what it burns stands in entries of its own."""
+
+
+_APPLY = {
+    "genesis": _genesis,
+    "account": _account,
+    "limit": _limit,
+    "dataset": _dataset,
+    "charge": _charge,
+    "burn": _burn,
+    "void": _void,
+    "answer": _answer,
+    "rollback": _rollback,
+}
+
+
+def check_book(reader: Reader) -> Verification:
+    """Replay all entries and compare with every stored balance, data set, request and answer."""
+    reader.check_storage()
+    state = _Replay()
+    for entry in reader.entries():
+        state.take(entry)
+    for seq, charged in state.open.items():
+        state.count(seq, charged, None, None)
+    if state.position != reader.position():
+        raise damaged("the last entry is not the one that the chain leads to")
+    _check_accounts(reader, state)
+    _check_requests(reader, state)
+    return Verification(state.position, len(state.balances), state.requests)
+
+
+def _check_accounts(reader: Reader, state: _Replay) -> None:
+    stored = {
+        account.name: _Balance(
+            account.parent,
+            canonical(account.budget.to_record()),
+            account.budget.limits(),
+            [None if part is None else list(part) for part in account.spent],
+        )
+        for account in reader.accounts()
+    }
+    for name in sorted(stored.keys() | state.balances.keys()):
+        if stored.get(name) != state.balances.get(name):
+            raise damaged(f"account {name!r} does not hold what its entries say")
+    for name, account in state.datasets.items():
+        if reader.dataset(name) != account:
+            raise damaged(f"data set {name!r} is not charged to the account of its entry")
+
+
+def _check_requests(reader: Reader, state: _Replay) -> None:
+    total = 0
+    for request, answer in reader.requests():
+        total += _fingerprint(*request, None if answer is None else digest(answer))
+    if total != state.fingerprint:
+        raise damaged("the stored requests or answers are not those of the entries")
+
+
+def _fingerprint(
+    principal: str,
+    request_id: str,
+    body_digest: str,
+    charge: int,
+    answered: int | None,
+    answer: str | None,
+) -> int:
+    """A number for one request; sums of them agree only for the same set of requests."""
+    # Names are printable, so that a line feed separates the parts.
+    parts = f"{principal}\n{request_id}\n{body_digest}\n{charge}\n{answered}\n{answer}"
+    return int.from_bytes(hashlib.sha256(parts.encode()).digest())
+
+
+def write_export(reader: Reader, target: TextIO) -> None:
+    """Write every entry with its hash as a line of JSON, then the head as the last line."""
+    position = Position(0, ORIGIN)
+    for entry in reader.entries():
+        target.write(f'{entry.body[:-1]},"hash":"{entry.hash}"}}\n')
+        position = Position(entry.seq, entry.hash)
+    target.write(canonical({"head": {"hash": position.hash, "seq": position.seq}}) + "\n")

@@ -1,0 +1,1 @@
+"""The book in a database, through SQLAlchemy Core: SQLite and PostgreSQL."""

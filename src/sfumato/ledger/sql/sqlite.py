@@ -1,0 +1,154 @@
+"""SQLite, made durable: write-ahead log, full syncs, and a directory that we sync ourselves."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import URL, create_engine, event
+
+from sfumato.errors import LedgerError
+from sfumato.ledger.base import Ledger, failure
+from sfumato.ledger.head import OutsideHead, sync_directory
+from sfumato.ledger.rules import damaged
+from sfumato.ledger.sql.store import SqlStore
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from sqlalchemy import Connection, Engine
+    from sqlalchemy.exc import DBAPIError
+
+_BUSY_SECONDS = 30
+_MOUNTS = Path("/proc/self/mountinfo")
+_NETWORK = (
+    *("9p", "afs", "beegfs", "ceph", "cifs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4"),
+    *("smb3", "smbfs", "fuse.ceph", "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs"),
+)
+_PRAGMAS = (
+    ("journal_mode", "WAL", "wal"),
+    ("synchronous", "FULL", 2),
+    ("fullfsync", "ON", 1),  # macOS: a sync that reaches the disk
+    ("foreign_keys", "ON", 1),
+    ("trusted_schema", "OFF", 0),
+    ("cell_size_check", "ON", 1),
+)
+
+
+def open_sqlite(path: Path, *, head: Path) -> Ledger:
+    """Open or create a ledger in a SQLite file, with its outside head in another directory."""
+    if head.resolve().parent == path.resolve().parent:
+        raise LedgerError(
+            "head_not_outside",
+            "The head of a ledger must lie in another directory than its database. "
+            "Put it where a restored backup of the database does not overwrite it.",
+        )
+    try:
+        return Ledger(sqlite_store(path), head=OutsideHead(head))
+    except LedgerError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, there is no ledger
+        raise failure(error) from None
+
+
+def sqlite_store(path: Path) -> SqlStore:
+    """The book in a SQLite file on a local disk."""
+    if path.is_symlink():
+        raise LedgerError(
+            "ledger_symlink", f"The ledger {path.name!r} is a symbolic link. Name the file itself."
+        )
+    kind = file_system(path)
+    if kind in _NETWORK:
+        raise LedgerError(
+            "ledger_on_network",
+            f"The ledger {path.name!r} lies on a network file system ({kind}), which loses locks "
+            "and syncs. Put it on a local disk, or use PostgreSQL.",
+        )
+    # Created by us, so that neither it nor its log is readable to others.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+    engine = create_engine(
+        URL.create("sqlite", database=str(path)), connect_args={"timeout": _BUSY_SECONDS}
+    )
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: sqlite3.Connection, _: object) -> None:
+        _prepare(connection, path)
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        immediate = connection.get_execution_options().get("immediate", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+    return SqlStore(engine, SqliteDialect())
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    """Set up a connection, and make the name of its log durable before anything is charged.
+
+    SQLite deletes the log with the last connection and creates it with the next, and it ignores a
+    failing sync of the directory; a power cut could then lose a log full of synced charges.
+    """
+    connection.isolation_level = None
+    for pragma, value, expected in _PRAGMAS:
+        connection.execute(f"PRAGMA {pragma}={value}")
+        row = connection.execute(f"PRAGMA {pragma}").fetchone()
+        if row is None or row[0] != expected:
+            raise LedgerError(
+                "ledger_unsafe", f"SQLite does not accept {pragma}={value}; it cannot keep charges."
+            )
+    connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()
+    if not path.with_name(path.name + "-wal").exists():
+        raise LedgerError("ledger_unsafe", "SQLite keeps no write-ahead log for the ledger.")
+    sync_directory(path.parent)
+
+
+class SqliteDialect:
+    """One writer by `BEGIN IMMEDIATE`; readers see one moment by the write-ahead log."""
+
+    protections = tuple(
+        f"CREATE TRIGGER sfumato_entries_no_{action.lower()} BEFORE {action} ON sfumato_entries "
+        "BEGIN SELECT RAISE(ABORT, 'entries are only ever added'); END"
+        for action in ("UPDATE", "DELETE")
+    )
+
+    def writing(self, engine: Engine) -> Connection:
+        """A connection whose transactions wait for the write lock when they begin."""
+        return engine.connect().execution_options(immediate=True)
+
+    def reading(self, engine: Engine) -> Connection:
+        """A connection whose transactions see one moment."""
+        return engine.connect()
+
+    def lock_creation(self, connection: Connection) -> None:
+        """The transaction holds the write lock already."""
+
+    def lock(self, connection: Connection) -> None:
+        """The transaction holds the write lock already."""
+
+    def is_busy(self, error: DBAPIError) -> bool:
+        """Whether somebody else held the lock for too long."""
+        return getattr(error.orig, "sqlite_errorname", "").startswith("SQLITE_BUSY")
+
+    def check_storage(self, connection: Connection) -> None:
+        """Raise when the database finds damage in its own files."""
+        found = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
+        if found != "ok":
+            raise damaged("the database file fails its integrity check")
+
+
+def file_system(path: Path, mounts: Path = _MOUNTS) -> str | None:
+    """The kind of file system that a path lies on, where the system tells."""
+    if not mounts.exists():
+        return None
+    target = path.resolve()
+    best, kind = -1, None
+    for line in mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+        before, _, after = line.partition(" - ")
+        escaped = before.split(" ")[4]
+        point = Path(re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), escaped))
+        # A later mount on the same point hides the earlier one.
+        if target.is_relative_to(point) and len(point.parts) >= best:
+            best, kind = len(point.parts), after.split(" ")[0]
+    return kind
