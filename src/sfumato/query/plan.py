@@ -56,7 +56,9 @@ class Argument:
     """A value that is aggregated, as a whole number of steps, clamped in the engine.
 
     The column holds n for the value n * step, low <= n <= high, or NULL. The bounds are declared,
-    or derived from declared ones, never observed.
+    or derived from declared ones, never observed. A date counts in days since 1970-01-01, a truth
+    value as 0 or 1. `COUNT` counts what is not NULL. For `COUNT_DISTINCT` the column holds any
+    integer or text, and without bounds low and high are 0.
     """
 
     column: str
@@ -84,8 +86,10 @@ class Plan:
 
     `source` has the columns of keys and arguments and, where the unit is an `Entity`, the person
     under `contribution.PERSON`; no row of it depends on more than one person. One private row gives
-    at most `multiplicity` rows of `source`: what joins with public tables multiply. `levels` lists
-    the sets of keys to group by, as positions in `keys`; more than one for ROLLUP and CUBE.
+    at most `multiplicity` rows of `source`: what joins with public tables multiply; it is 1 where
+    the unit is an `Entity`, whose rows are bounded after the joins. `levels` lists the sets of keys
+    to group by, as positions in `keys`; more than one for ROLLUP and CUBE. Every table that
+    `source` names is one of `datasets`, which are private, or of `public`, by its name there.
     """
 
     datasets: tuple[str, ...]
@@ -97,3 +101,4 @@ class Plan:
     measures: tuple[Measure, ...]
     finish: exp.Select
     columns: tuple[str, ...]
+    public: tuple[str, ...] = ()

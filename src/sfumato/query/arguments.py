@@ -1,0 +1,169 @@
+"""Values to aggregate, as whole numbers of steps inside public bounds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from math import floor, gcd
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from sfumato.errors import QueryError
+from sfumato.query.expressions.dates import day_number
+from sfumato.query.expressions.operands import as_integer, bracket, demand
+from sfumato.query.plan import Argument, Function
+from sfumato.query.refusal import part
+from sfumato.query.typed import Typed, days_of, literal
+from sfumato.schema.column import Kind
+from sfumato.schema.domain import Bounds
+
+if TYPE_CHECKING:
+    from datetime import date
+
+_POINTS = {
+    Function.SUM: 2**30,
+    Function.AVERAGE: 2**30,
+    Function.VARIANCE: 2**16,
+    Function.STDDEV: 2**16,
+    Function.QUANTILE: 2**14,
+    Function.COUNT_DISTINCT: 2**30,
+}
+"""How fine a continuum is cut where no step is declared, so that sums of squares fit 64 bits."""
+
+_WHOLE = 2**52
+_DATED = {Function.QUANTILE, Function.COUNT_DISTINCT}
+
+
+def argument(
+    function: Function, value: Typed, node: exp.Expr, column: str
+) -> tuple[Argument, exp.Expr]:
+    """The argument of an aggregate and the SQL that fills its column."""
+    value = as_integer(value)
+    kinds = [Kind.INTEGER, Kind.REAL]
+    if function in _DATED:
+        kinds.append(Kind.DATE)
+    if function is Function.COUNT_DISTINCT and value.kind is Kind.TEXT:
+        return Argument(column, 0, 0, Fraction(1), Kind.TEXT, value.nullable), value.sql
+    demand(value, kinds, node)
+    if function is Function.COUNT_DISTINCT and value.kind is Kind.INTEGER and not value.bounded:
+        return Argument(column, 0, 0, Fraction(1), value.kind, value.nullable), value.sql
+    if not value.bounded:
+        raise QueryError(
+            "bounds_missing",
+            f"Cannot aggregate {part(node)}: no bounds of it are declared or follow from declared "
+            "ones, so what one person adds has no limit. Declare bounds for its columns, or write "
+            "LEAST(GREATEST(x, low), high).",
+        )
+    tree, low, high, step = _on_grid(function, value)
+    return Argument(column, low, high, step, value.kind, value.nullable), tree
+
+
+def _on_grid(function: Function, value: Typed) -> tuple[exp.Expr, int, int, Fraction]:
+    """A value in steps: those that are declared, or fine ones."""
+    bounds = value.direct and value.direct.column.domain
+    if isinstance(bounds, Bounds) and bounds.step is not None and bounds.step != 1:
+        return _declared(value, bounds)
+    if value.kind is not Kind.REAL:
+        low, high = (int(end) for end in value.ends)
+        tree = value.sql if value.kind is Kind.INTEGER else day_number(value)
+        return tree, low, high, Fraction(1)
+    first, last = value.ends
+    reach = value.largest if function is Function.SUM else last - first
+    step = fine_step(max(reach, Fraction(1, 10**12)), value.largest, _POINTS[function])
+    low, high = (floor(end / step + Fraction(1, 2)) for end in (first, last))
+    if value.direct is not None and step <= 1:
+        return _at_once(value.direct.raw, value, low, high, step), low, high, step
+    return _held(steps(value, step), value, low, high), low, high, step
+
+
+def _at_once(raw: exp.Expr, value: Typed, low: int, high: int, step: Fraction) -> exp.Expr:
+    """Clamp a column and count it in steps at once. NaN is above infinity, hence NULL."""
+    first, last = (literal(end) for end in value.ends)
+    infinity = exp.cast(exp.Literal.string("Infinity"), exp.DType.DOUBLE)
+    case = exp.case().when(exp.LTE(this=raw.copy(), expression=first), literal(low))
+    inside = steps(replace(value, tree=raw), step)
+    case = case.when(exp.LT(this=raw.copy(), expression=last), inside)
+    return case.when(exp.LTE(this=raw.copy(), expression=infinity), literal(high))
+
+
+def fine_step(reach: Fraction, largest: Fraction, points: int) -> Fraction:
+    """A power of two that cuts a reach into so many points, and no number into more than 2^52."""
+    step = Fraction(1)
+    while reach / step > points or largest / step > _WHOLE:
+        step *= 2
+    while reach / step <= Fraction(points, 2) and 2 * largest / step <= _WHOLE:
+        step /= 2
+    return step
+
+
+def _held(tree: exp.Expr, value: Typed, low: int, high: int) -> exp.Expr:
+    """Steps held inside their bounds without trust in how doubles were rounded."""
+    inside = exp.Least(
+        this=exp.Greatest(this=tree, expressions=[literal(low)], ignore_nulls=True),
+        expressions=[literal(high)],
+        ignore_nulls=True,
+    )
+    if not value.nullable:
+        return inside
+    return (
+        exp.case()
+        .when(exp.Is(this=bracket(value.sql), expression=exp.Null()), exp.Null())
+        .else_(inside)
+    )
+
+
+def steps(value: Typed, step: Fraction) -> exp.Expr:
+    """A real as the nearest whole number of steps."""
+    places: exp.Expr = exp.Div(this=bracket(value.sql), expression=literal(step))
+    return exp.cast(exp.Floor(this=places + literal(Fraction(1, 2))), exp.DType.BIGINT)
+
+
+def _declared(value: Typed, bounds: Bounds) -> tuple[exp.Expr, int, int, Fraction]:
+    """A column on its declared grid, counted in steps that reach zero and the grid alike."""
+    first, width = exact(bounds.low), exact(bounds.grid_step or 1)
+    step = _common(first, width)
+    offset, factor = int(first / step), int(width / step)
+    points = bounds.size
+    assert points is not None
+    tree = place(value, bounds)
+    if factor != 1:
+        tree = exp.Mul(this=bracket(tree), expression=literal(factor))
+    if offset:
+        tree = exp.Add(this=bracket(tree), expression=literal(offset))
+    return tree, offset, offset + factor * (points - 1), step
+
+
+def place(value: Typed, bounds: Bounds) -> exp.Expr:
+    """The number of the grid point nearest to a clamped value, the upper one of two."""
+    step = bounds.grid_step
+    assert step is not None
+    if value.kind is Kind.REAL:
+        points = bounds.size
+        assert points is not None
+        distance = exp.Paren(this=exp.Sub(this=bracket(value.sql), expression=literal(bounds.low)))
+        places = exp.Div(this=distance, expression=literal(Fraction(step)))
+        nearest = exp.cast(exp.Floor(this=places + literal(Fraction(1, 2))), exp.DType.BIGINT)
+        return _held(nearest, value, 0, points - 1)
+    low = int(exact(bounds.low))
+    tree = day_number(value) if value.kind is Kind.DATE else value.sql
+    moved: exp.Expr = exp.Sub(this=bracket(tree), expression=literal(low)) if low else tree
+    if step == 1:
+        return moved
+    doubled = exp.Mul(this=bracket(moved), expression=literal(2))
+    return exp.IntDiv(
+        this=exp.Paren(this=exp.Add(this=doubled, expression=literal(int(step)))),
+        expression=literal(2 * int(step)),
+    )
+
+
+def exact(end: int | Decimal | date) -> Fraction:
+    """A declared number, or a date as its day's number, exactly."""
+    return Fraction(end) if isinstance(end, int | Decimal) else Fraction(days_of(end))
+
+
+def _common(first: Fraction, width: Fraction) -> Fraction:
+    """The largest step of which both are multiples."""
+    below = first.denominator * width.denominator // gcd(first.denominator, width.denominator)
+    return Fraction(gcd(int(first * below), int(width * below)), below)

@@ -1,0 +1,45 @@
+"""Where in a question something stands, for messages: the part, its line and its column."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot.errors import SqlglotError
+
+from sfumato.errors import QueryError
+from sfumato.schema.names import quoted
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+def part(node: exp.Expr) -> str:
+    """Name a part of a question: its words and, where known, its place."""
+    try:
+        words = node.sql(comments=False)
+    except (SqlglotError, ValueError, RecursionError):
+        words = type(node).__name__
+    return f"{quoted(words)}{place(node)}"
+
+
+def place(node: exp.Expr) -> str:
+    """Say at which line and column a part begins; nothing where the parser did not note it."""
+    starts = [
+        (found.meta["line"], found.meta["col"] - (found.meta["end"] - found.meta["start"]))
+        for found in node.walk()
+        if "line" in found.meta
+    ]
+    if not starts:
+        return ""
+    line, column = min(starts)
+    return f" (line {line}, column {column})"
+
+
+def check_modifiers(node: exp.Expr, allowed: set[str]) -> None:
+    """Refuse a node with parts that its rule would overlook, so that none is silently dropped."""
+    strange = {name for name, given in node.args.items() if given} - allowed
+    if strange:
+        raise QueryError(
+            "modifier_not_allowed",
+            f"Cannot use {part(node)} with {', '.join(sorted(strange)).upper()}. Leave that out.",
+        )

@@ -1,0 +1,154 @@
+"""Declared tables as relations, their columns held inside what is declared of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from sfumato.privacy.units import Entity
+from sfumato.query.catalogue import Private
+from sfumato.query.relation import Owner, Relation, column
+from sfumato.query.typed import (
+    FIRST_DAY,
+    LAST_DAY,
+    SMALLEST,
+    TYPES,
+    Direct,
+    Typed,
+    days_of,
+    literal,
+)
+from sfumato.schema.column import Kind
+from sfumato.schema.domain import Bounds, Values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sfumato.query.catalogue import Public
+    from sfumato.schema.column import Column
+    from sfumato.schema.domain import Scalar
+    from sfumato.schema.schema import Schema
+
+_LARGEST = Fraction(10) ** 100
+
+
+def base(name: str, declared: Private | Public, alias: str) -> Relation:
+    """A declared table under an alias."""
+    table = exp.Table(this=exp.to_identifier(name, quoted=True))
+    table.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+    unit = declared.unit if isinstance(declared, Private) else None
+    person = unit.column if isinstance(unit, Entity) else None
+    columns = _Columns(declared.schema, alias, person)
+    if isinstance(declared, Private):
+        return Relation(
+            table,
+            columns,
+            Owner(declared.unit, declared.population),
+            columns[person].tree if person is not None else None,
+            private=frozenset({name}),
+        )
+    keys = {frozenset(key): bound for key, bound in declared.keys.items()}
+    return Relation(table, columns, None, keys=keys, public=frozenset({name}))
+
+
+class _Columns(Mapping[str, Typed]):
+    """The columns of a table, each planned when it is first asked for."""
+
+    def __init__(self, schema: Schema, alias: str, person: str | None) -> None:
+        self._declared = {one.name: one for one in schema.columns}
+        self._alias, self._person = alias, person
+        self._planned: dict[str, Typed] = {}
+
+    def __getitem__(self, name: str) -> Typed:
+        if name not in self._planned:
+            planned = _person if name == self._person else _value
+            self._planned[name] = planned(self._declared[name], self._alias)
+        return self._planned[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._declared)
+
+    def __len__(self) -> int:
+        return len(self._declared)
+
+
+def _raw(declared: Column, alias: str) -> exp.Expr:
+    return exp.cast(column(alias, declared.name), TYPES[declared.kind])
+
+
+def _person(declared: Column, alias: str) -> Typed:
+    """The person, as it is: clamping would make one person of two."""
+    dated = declared.kind is Kind.DATE
+    low, high = (Fraction(FIRST_DAY), Fraction(LAST_DAY)) if dated else (None, None)
+    return Typed(_raw(declared, alias), declared.kind, False, low, high, unit=True)
+
+
+def _value(declared: Column, alias: str) -> Typed:
+    """A column, clamped into its declared bounds."""
+    raw = _raw(declared, alias)
+    ends = _ends(declared)
+    low, high = (None, None) if ends is None else (_exact(end) for end in ends)
+    tree, nullable = raw, declared.nullable
+    if declared.kind is Kind.REAL:
+        tree, nullable = _finite(raw, ends), True  # NaN is read as NULL
+    elif ends is not None:
+        tree = clamped(raw, literal(ends[0]), literal(ends[1]))
+    elif declared.kind is Kind.DATE:
+        low, high, nullable = Fraction(FIRST_DAY), Fraction(LAST_DAY), True
+        span = {"low": literal(date.min), "high": literal(date.max)}
+        tree = exp.case().when(exp.Between(this=raw.copy(), **span), raw.copy())
+    values = declared.domain.values if isinstance(declared.domain, Values) else None
+    if declared.kind is Kind.BOOLEAN:
+        values = values or (False, True)
+    direct = Direct(declared, raw)
+    return Typed(tree, declared.kind, nullable, low, high, values=values, direct=direct)
+
+
+def _ends(declared: Column) -> tuple[Scalar, Scalar] | None:
+    """The lowest and highest value that is declared."""
+    match declared.domain:
+        case Bounds(low=low, high=high):
+            return low, high
+        case Values(values=values) if declared.kind not in (Kind.TEXT, Kind.BOOLEAN):
+            return min(values), max(values)
+    return None
+
+
+def _exact(end: Scalar) -> Fraction:
+    """An end as the engine holds it."""
+    if isinstance(end, date):
+        return Fraction(days_of(end))
+    if isinstance(end, Decimal):
+        return Fraction(float(end))
+    assert isinstance(end, int)
+    return Fraction(end)
+
+
+def clamped(value: exp.Expr, low: exp.Expr, high: exp.Expr) -> exp.Case:
+    """A value moved to the nearer end where it is outside; NULL stays NULL."""
+    below = exp.LT(this=value.copy(), expression=low)
+    above = exp.GT(this=value.copy(), expression=high)
+    case = exp.case().when(below, low.copy()).when(above, high.copy())
+    return case.else_(value.copy())
+
+
+def _finite(raw: exp.Expr, ends: tuple[Scalar, Scalar] | None) -> exp.Expr:
+    """A real that is NULL for NaN and zero when tiny. NaN is above everything on every engine."""
+    tiny = exp.Between(this=raw.copy(), low=literal(-SMALLEST), high=literal(SMALLEST))
+    zero = literal(Fraction(0))
+    case = exp.case()
+    if ends is None:
+        inside = exp.Between(this=raw.copy(), low=literal(-_LARGEST), high=literal(_LARGEST))
+        return case.when(tiny, zero).when(inside, raw.copy())
+    first, last = literal(ends[0]), literal(ends[1])
+    infinity = exp.cast(exp.Literal.string("Infinity"), exp.DType.DOUBLE)
+    case = case.when(exp.LT(this=raw.copy(), expression=first), first.copy())
+    if _exact(ends[0]) <= SMALLEST and _exact(ends[1]) >= -SMALLEST:
+        case = case.when(tiny, zero)
+    case = case.when(exp.LTE(this=raw.copy(), expression=last), raw.copy())
+    return case.when(exp.LTE(this=raw.copy(), expression=infinity), last.copy())

@@ -1,0 +1,53 @@
+"""Declared tables to plan against."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+
+import pytest
+
+from sfumato.privacy.units import Entity, Rows
+from sfumato.query.catalogue import Catalogue, Private, Public
+from sfumato.schema.column import Column, Kind
+from sfumato.schema.domain import Bounds, Values
+from sfumato.schema.schema import Schema
+
+PEOPLE = (
+    Column("id", Kind.INTEGER, nullable=False),
+    Column("age", Kind.INTEGER, domain=Bounds(0, 110)),
+    Column("city", Kind.TEXT, domain=Values(("A", "B", "C"))),
+    Column("spend", Kind.REAL, domain=Bounds(Decimal(0), Decimal("100.5"))),
+    Column("grade", Kind.REAL, domain=Bounds(Decimal("0.5"), Decimal(5), Decimal("0.5"))),
+    Column("born", Kind.DATE, domain=Bounds(date(1990, 1, 1), date(2020, 12, 31))),
+    Column("smoker", Kind.BOOLEAN, nullable=False),
+    Column("name", Kind.TEXT),
+    Column("wide", Kind.INTEGER),
+    Column("wild", Kind.REAL),
+)
+VISITS = (
+    Column("patient", Kind.INTEGER, nullable=False),
+    Column("cost", Kind.INTEGER, domain=Bounds(0, 1000)),
+    Column("day", Kind.DATE, domain=Bounds(date(2020, 1, 1), date(2020, 12, 31))),
+    Column("ward", Kind.TEXT, domain=Values(("x", "y"))),
+)
+PLACES = (
+    Column("city", Kind.TEXT),
+    Column("region", Kind.TEXT, domain=Values(("N", "S"))),
+    Column("size", Kind.INTEGER, domain=Bounds(0, 1_000_000)),
+)
+PERSON, PATIENT = Entity("id", 10, 3), Entity("patient", 5)
+
+
+@pytest.fixture(scope="session")
+def catalogue() -> Catalogue:
+    """People and visits about the same persons, rows of their own, others, and public places."""
+    return {
+        "people": Private(Schema("people", PEOPLE, PERSON), PERSON, "persons"),
+        "visits": Private(Schema("visits", VISITS, PATIENT), PATIENT, "persons"),
+        "others": Private(Schema("others", VISITS, PATIENT), PATIENT, "others"),
+        "solo": Private(Schema("solo", PEOPLE), Rows(), "solo"),
+        "places": Public(Schema("places", PLACES), {("city",): 1}),
+        "pairs": Public(Schema("pairs", PLACES), {("city",): 2, ("city", "region"): 1}),
+        "heaps": Public(Schema("heaps", PLACES)),
+    }
