@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from sfumato.engines.kinds import STORED
 from sfumato.errors import SchemaError
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds, Values
@@ -24,14 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.schema.column import Column
-
-ARROW: dict[Kind, pa.DataType] = {
-    Kind.INTEGER: pa.int64(),
-    Kind.REAL: pa.float64(),
-    Kind.TEXT: pa.string(),
-    Kind.DATE: pa.date32(),
-    Kind.BOOLEAN: pa.bool_(),
-}
 
 
 @dataclass(frozen=True)
@@ -129,7 +122,7 @@ def declared(column: Column) -> Axis:
     match column.domain:
         case Values(values=values):
             array = (
-                pa.array(values, type=ARROW[column.kind])
+                pa.array(values, type=STORED[column.kind])
                 if column.kind is not Kind.REAL
                 else (
                     pa.array([float(value) for value in values], type=pa.float64())  # type: ignore[arg-type]
