@@ -10,48 +10,97 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sfumato import noise
+    from sfumato.anonymize.criteria import (
+        BetaLikeness,
+        DeltaDisclosure,
+        DeltaPresence,
+        DistinctDiversity,
+        EntropyDiversity,
+        FolkDiversity,
+        KAnonymity,
+        KMap,
+        RecursiveDiversity,
+        TCloseness,
+    )
     from sfumato.errors import SfumatoError
     from sfumato.privacy.units import Entity, Relation, Rows
+    from sfumato.query.builder import table
     from sfumato.release import Release
     from sfumato.schema.column import Column, Kind, Role
     from sfumato.schema.domain import Bounds, Values
     from sfumato.schema.schema import Schema
+    from sfumato.vault.gatekeeper import Answer
+    from sfumato.vault.private import Private, protect
     from sfumato.vault.table import Table, read
+    from sfumato.vault.vault import Vault
+    from sfumato.vault.vault import open_vault as open  # noqa: A004 - sf.open, beside the built-in
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Answer",
+    "BetaLikeness",
     "Bounds",
     "Column",
+    "DeltaDisclosure",
+    "DeltaPresence",
+    "DistinctDiversity",
     "Entity",
+    "EntropyDiversity",
+    "FolkDiversity",
+    "KAnonymity",
+    "KMap",
     "Kind",
+    "Private",
+    "RecursiveDiversity",
     "Relation",
     "Release",
     "Role",
     "Rows",
     "Schema",
     "SfumatoError",
+    "TCloseness",
     "Table",
     "Values",
+    "Vault",
     "__version__",
     "noise",
+    "open",
+    "protect",
     "read",
+    "table",
 ]
 
 _HOMES = {
+    "Answer": "vault.gatekeeper",
+    "BetaLikeness": "anonymize.criteria",
     "Bounds": "schema.domain",
     "Column": "schema.column",
+    "DeltaDisclosure": "anonymize.criteria",
+    "DeltaPresence": "anonymize.criteria",
+    "DistinctDiversity": "anonymize.criteria",
     "Entity": "privacy.units",
+    "EntropyDiversity": "anonymize.criteria",
+    "FolkDiversity": "anonymize.criteria",
+    "KAnonymity": "anonymize.criteria",
+    "KMap": "anonymize.criteria",
     "Kind": "schema.column",
+    "Private": "vault.private",
+    "RecursiveDiversity": "anonymize.criteria",
     "Relation": "privacy.units",
     "Release": "release",
     "Role": "schema.column",
     "Rows": "privacy.units",
     "Schema": "schema.schema",
     "SfumatoError": "errors",
+    "TCloseness": "anonymize.criteria",
     "Table": "vault.table",
     "Values": "schema.domain",
+    "Vault": "vault.vault",
+    "open": "vault.vault",
+    "protect": "vault.private",
     "read": "vault.table",
+    "table": "query.builder",
 }
 
 
@@ -60,7 +109,9 @@ def __getattr__(name: str) -> object:
     if name == "noise":
         return import_module("sfumato.noise")
     if name in _HOMES:
-        return getattr(import_module(f"sfumato.{_HOMES[name]}"), name)
+        home = import_module(f"sfumato.{_HOMES[name]}")
+        # Only here may it be called like the built-in.
+        return getattr(home, "open_vault" if name == "open" else name)
     raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
 
 

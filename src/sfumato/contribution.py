@@ -1,9 +1,10 @@
 """Bounding what one person contributes, in SQL, before anything is counted.
 
-A person's rows are first reduced to (person, key, count). Of the keys at most `max_groups` are
-kept, those whose keyed hash comes first. Of the rows that remain at most `max_rows` are kept, by
+A person's rows are first reduced to (person, key, arguments, count), rows that agree in every
+column that is used being one. Where `max_groups` is below `max_rows`, only that many keys are kept,
+those whose keyed hash comes first. Of the rows that remain at most `max_rows` are kept, by
 systematic sampling along the hashed order: with N rows, C the running count and r an offset in
-[0, N) from the same hash, a key keeps
+[0, N) from the same hash, a combination keeps
 
     floor((C m + r) / N) - floor((C' m + r) / N)        C' the running count before it
 
@@ -12,7 +13,7 @@ is a function of that person's own rows and of the salt alone: not of other peop
 order in which rows lie in a file. The salt is secret and drawn anew for each release, so nobody can
 craft keys that survive. Rows without a person (NULL) are left out: no bound would hold for them.
 
-Only persons above a bound are hashed; all others pass as they are.
+Only persons above a bound are grouped and hashed; the rows of all others pass as they are.
 """
 
 from __future__ import annotations
@@ -31,98 +32,132 @@ if TYPE_CHECKING:
 PERSON, COUNT = "sf_person", "sf_count"
 
 
-def bound(rows: exp.Query, unit: Entity, keys: Sequence[str], salt: str) -> exp.Query:
-    """Turn rows of (PERSON, *keys) into rows of (*keys, COUNT), bounded for every person."""
-    columns = [exp.column(key) for key in keys]
+def bound(
+    rows: exp.Query, unit: Entity, keys: Sequence[str], salt: str, arguments: Sequence[str] = ()
+) -> exp.Query:
+    """Turn rows of (PERSON, *keys, *arguments) into (*keys, *arguments, COUNT), bounded.
+
+    A row may stand for no rows at all (COUNT 0); COUNT says for how many it stands.
+    """
+    used = (*keys, *arguments)
+    limits_groups = unit.groups < unit.max_rows
     within = (
-        exp.select(*(exp.column(name, table="sf_grouped") for name in (*keys, COUNT)))
-        .from_("sf_grouped")
-        .join("sf_excessive", on=_same_person(), join_type="left")
-        .where(exp.column(PERSON, table="sf_excessive").is_(exp.Null()))
+        exp.select(*(exp.column(name, table="sf_rows") for name in used))
+        .select(exp.alias_(_integer(exp.convert(1)), COUNT), copy=False)
+        .from_("sf_rows", copy=False)
+        .join("sf_excessive", on=_same_person(), join_type="left", copy=False)
+        .where(exp.column(PERSON, table="sf_excessive").is_(exp.Null()), copy=False)
     )
-    sampled = exp.select(*columns, exp.alias_(_kept(unit.max_rows), COUNT)).from_("sf_chosen")
+    sampled = exp.select(*map(exp.column, used), exp.alias_(_kept(unit.max_rows), COUNT)).from_(
+        "sf_chosen", copy=False
+    )
+    query = (
+        exp.union(within, sampled, distinct=False, copy=False)
+        .with_("sf_rows", as_=_owned(rows), copy=False)
+        .with_("sf_excessive", as_=_excessive(unit, keys if limits_groups else None), copy=False)
+        .with_("sf_grouped", as_=_grouped(used), copy=False)
+        .with_("sf_hashed", as_=_hashed(keys, used, salt), copy=False)
+    )
+    if limits_groups:
+        query = query.with_("sf_placed", as_=_placed(keys, unit.groups), copy=False)
+    return query.with_(
+        "sf_chosen", as_=_chosen(used, "sf_placed" if limits_groups else "sf_hashed")
+    )
+
+
+def _owned(rows: exp.Query) -> exp.Query:
+    """The rows that belong to somebody."""
+    owned = exp.column(PERSON).is_(exp.Null()).not_()
     return (
-        exp.union(within, sampled, distinct=False)
-        .with_("sf_grouped", as_=_grouped(rows, columns))
-        .with_("sf_excessive", as_=_excessive(unit))
-        .with_("sf_hashed", as_=_hashed(keys, salt))
-        .with_("sf_placed", as_=_placed(columns))
-        .with_("sf_chosen", as_=_chosen(columns, unit.groups))
+        exp.select(exp.Star())
+        .from_(rows.subquery("sf_all", copy=False), copy=False)
+        .where(owned, copy=False)
     )
 
 
-def _grouped(rows: exp.Query, columns: Sequence[exp.Column]) -> exp.Query:
-    """(person, key, count) of everybody."""
-    person = exp.column(PERSON)
-    return (
-        exp.select(person, *columns, exp.alias_(_integer(exp.Count(this=exp.Star())), COUNT))
-        .from_(rows.subquery("sf_rows"))
-        .where(person.is_(exp.Null()).not_())
-        .group_by(person, *columns)
+def _excessive(unit: Entity, keys: Sequence[str] | None) -> exp.Query:
+    """The persons with more rows or, where keys are given, more groups than the unit allows."""
+    counted, rows = exp.Count(this=exp.Star()), exp.convert(unit.max_rows)
+    if keys is None:
+        return (
+            exp.select(PERSON)
+            .from_("sf_rows", copy=False)
+            .group_by(PERSON, copy=False)
+            .having(counted > rows, copy=False)
+        )
+    by_group = (
+        exp.select(PERSON, exp.alias_(_integer(counted), COUNT))
+        .from_("sf_rows", copy=False)
+        .group_by(PERSON, *(exp.column(key) for key in keys), copy=False)
     )
-
-
-def _excessive(unit: Entity) -> exp.Query:
-    """The persons with more rows or more groups than the unit allows."""
-    too_many_rows = exp.Sum(this=exp.column(COUNT)) > exp.convert(unit.max_rows)
-    too_many_groups = exp.Count(this=exp.Star()) > exp.convert(unit.groups)
+    too_many_rows = exp.Sum(this=exp.column(COUNT)) > rows
+    too_many_groups = counted > exp.convert(unit.groups)
     return (
         exp.select(PERSON)
-        .from_("sf_grouped")
-        .group_by(PERSON)
-        .having(exp.or_(too_many_rows, too_many_groups))
+        .from_(by_group.subquery("sf_by_group", copy=False), copy=False)
+        .group_by(PERSON, copy=False)
+        .having(exp.or_(too_many_rows, too_many_groups, copy=False), copy=False)
     )
 
 
-def _hashed(keys: Sequence[str], salt: str) -> exp.Query:
-    """The groups of excessive persons, each with its keyed hash and the person's."""
-    person = exp.column(PERSON, table="sf_grouped")
-    columns = [exp.column(key, table="sf_grouped") for key in keys]
+def _grouped(used: Sequence[str]) -> exp.Query:
+    """(person, key, arguments, count) of the excessive persons."""
+    columns = [exp.column(name, table="sf_rows") for name in (PERSON, *used)]
     return (
-        exp.select(
-            person,
-            *columns,
-            exp.column(COUNT, table="sf_grouped"),
-            exp.alias_(digest(salt, [person, *columns]), "sf_hash"),
-            exp.alias_(digest(salt, [person]), "sf_person_hash"),
-        )
-        .from_("sf_grouped")
-        .join("sf_excessive", on=_same_person())
+        exp.select(*columns, exp.alias_(_integer(exp.Count(this=exp.Star())), COUNT))
+        .from_("sf_rows", copy=False)
+        .join("sf_excessive", on=_same_person(), copy=False)
+        .group_by(*(column.copy() for column in columns), copy=False)
     )
 
 
-def _placed(columns: Sequence[exp.Column]) -> exp.Query:
-    """Each person's groups in the order of their hash; the keys themselves break ties."""
-    order = [exp.Ordered(this=c, nulls_first=False) for c in (exp.column("sf_hash"), *columns)]
+def _hashed(keys: Sequence[str], used: Sequence[str], salt: str) -> exp.Query:
+    """Each combination with its keyed hash, its key's and its person's."""
+    hashes = {"sf_hash": used, "sf_key_hash": keys, "sf_person_hash": ()}
+    return exp.select(
+        *(exp.column(name) for name in (PERSON, *used, COUNT)),
+        *(
+            exp.alias_(digest(salt, [exp.column(name) for name in (PERSON, *hashed)]), alias)
+            for alias, hashed in hashes.items()
+        ),
+    ).from_("sf_grouped", copy=False)
+
+
+def _placed(keys: Sequence[str], groups: int) -> exp.Query:
+    """The combinations of each person's first groups by hash; the keys themselves break ties."""
     place = exp.Window(
-        this=exp.RowNumber(),
+        this=exp.DenseRank(),
         partition_by=[exp.column(PERSON)],
-        order=exp.Order(expressions=order),
+        order=_order("sf_key_hash", *keys),
     )
-    return exp.select(exp.Star(), exp.alias_(place, "sf_place")).from_("sf_hashed")
-
-
-def _chosen(columns: Sequence[exp.Column], groups: int) -> exp.Query:
-    """The first groups of each person, with running and total counts and the person's offset."""
-    person, count, place = (exp.column(name) for name in (PERSON, COUNT, "sf_place"))
-    total = exp.Window(this=exp.Sum(this=count), partition_by=[person])
-    order = exp.Order(expressions=[exp.Ordered(this=place.copy(), nulls_first=False)])
-    running = exp.Window(this=exp.Sum(this=count.copy()), partition_by=[person.copy()], order=order)
+    placed = exp.select(exp.Star(), exp.alias_(place, "sf_place")).from_("sf_hashed", copy=False)
+    first = exp.column("sf_place") <= exp.convert(groups)
     return (
-        exp.select(
-            *columns,
-            count,
-            exp.alias_(_integer(total), "sf_total"),
-            exp.alias_(_integer(running), "sf_running"),
-            exp.alias_(integer(exp.column("sf_person_hash")), "sf_digits"),
-        )
-        .from_("sf_placed")
-        .where(place.copy() <= exp.convert(groups))
+        exp.select(exp.Star())
+        .from_(placed.subquery("sf_ranked", copy=False), copy=False)
+        .where(first, copy=False)
     )
+
+
+def _chosen(used: Sequence[str], table: str) -> exp.Query:
+    """Combinations with running and total counts of their person, and the person's offset."""
+    person, count = exp.column(PERSON), exp.column(COUNT)
+    total = exp.Window(this=exp.Sum(this=count), partition_by=[person])
+    running = exp.Window(
+        this=exp.Sum(this=count.copy()),
+        partition_by=[person.copy()],
+        order=_order("sf_hash", *used),
+    )
+    return exp.select(
+        *(exp.column(name) for name in (*used, COUNT)),
+        exp.alias_(_integer(total), "sf_total"),
+        exp.alias_(_integer(running), "sf_running"),
+        exp.alias_(integer(exp.column("sf_person_hash")), "sf_digits"),
+    ).from_(table, copy=False)
 
 
 def _kept(max_rows: int) -> exp.Expr:
-    """How many rows a chosen group keeps."""
+    """How many rows a chosen combination keeps."""
     total, running, count = (exp.column(name) for name in ("sf_total", "sf_running", COUNT))
     offset = exp.Mod(this=exp.column("sf_digits"), expression=total)
 
@@ -134,9 +169,14 @@ def _kept(max_rows: int) -> exp.Expr:
     return exp.case().when(total <= exp.convert(max_rows), count).else_(sampled)
 
 
+def _order(*names: str) -> exp.Order:
+    ordered = [exp.Ordered(this=exp.column(name), nulls_first=False) for name in names]
+    return exp.Order(expressions=ordered)
+
+
 def _same_person() -> exp.Expr:
-    return exp.column(PERSON, table="sf_grouped").eq(exp.column(PERSON, table="sf_excessive"))
+    return exp.column(PERSON, table="sf_rows").eq(exp.column(PERSON, table="sf_excessive"))
 
 
 def _integer(value: exp.Expr) -> exp.Expr:
-    return exp.cast(value, "BIGINT")
+    return exp.Cast(this=value, to=exp.DataType.build("BIGINT"))

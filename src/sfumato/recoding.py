@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _ROW, _RANDOM, _PLACE = "sf_row", "sf_random", "sf_place"
 _VALUE, _CODE, _LABEL = "sf_value", "sf_code", "sf_label"
 _FIRST, _LAST = "sf_first", "sf_last"
+_SIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
+"""Signed types for the codes that we lend: Spark has no others."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class ColumnMap:
     def table(self) -> pa.Table:
         """The map of the values that are present, to be joined on equality."""
         columns = {_VALUE: self.values, _CODE: self.codes, _LABEL: self.labels}
-        return pa.table(columns).filter(self.values.is_valid())
+        return _signed(pa.table(columns).filter(self.values.is_valid()))
 
 
 @dataclass(frozen=True)
@@ -140,9 +142,8 @@ class ByRow:
         renamed = sorted_shares.rename_columns(
             [*(_code(place) for place in range(width)), *sorted_shares.column_names[width:]]
         ).drop_columns(["rows"])
-        return renamed.append_column(_FIRST, [starts - base + 1]).append_column(
-            _LAST, [ends - base]
-        )
+        placed = renamed.append_column(_FIRST, [starts - base + 1])
+        return _signed(placed.append_column(_LAST, [ends - base]))
 
 
 Recoding = ByColumn | ByRow
@@ -212,7 +213,13 @@ def _without(query: exp.Select, suppressed: exp.Table, width: int) -> exp.Select
 
 
 def _numbered(suppressed: pa.Table) -> pa.Table:
-    return suppressed.rename_columns([_code(place) for place in range(suppressed.num_columns)])
+    names = [_code(place) for place in range(suppressed.num_columns)]
+    return _signed(suppressed.rename_columns(names))
+
+
+def _signed(table: pa.Table) -> pa.Table:
+    types = [(field.name, _SIGNED.get(field.type, field.type)) for field in table.schema]
+    return table.cast(pa.schema(types))
 
 
 def _ordered(query: exp.Select, names: Sequence[str]) -> exp.Select:

@@ -7,7 +7,7 @@ import json
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sfumato import __version__
 from sfumato.engines.files.csv import CsvFile
@@ -18,7 +18,7 @@ from sfumato.files import check_target, write_text
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pandas as pd
     import polars as pl
@@ -92,27 +92,20 @@ class Release:
             check_target(place, overwrite=overwrite)
         for name, place in places.items():
             write_file(self.tables[name].to_reader, place, overwrite=overwrite)
-        write_text(beside, self._describe(places), overwrite=overwrite)
+        saved = [
+            Saved(name, place.name, checksum(place), kinds_of(self.tables[name].schema))
+            for name, place in places.items()
+        ]
+        text = describe(saved, self.guarantee, self.provenance, self.error, self.receipt)
+        write_text(beside, text, overwrite=overwrite)
         return [*places.values(), beside]
 
-    def _describe(self, places: Mapping[str, Path]) -> str:
-        description = {
-            "format": _FORMAT,
-            "tables": [
-                {
-                    "name": name,
-                    "file": place.name,
-                    "sha256": _checksum(place),
-                    "columns": kinds_of(self.tables[name].schema),
-                }
-                for name, place in places.items()
-            ],
-            "guarantee": asdict(self.guarantee),
-            "provenance": asdict(self.provenance),
-            "error": self.error,
-            "receipt": self.receipt,
-        }
-        return json.dumps(description, indent=2, ensure_ascii=False) + "\n"
+    def report(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write a page for people: what is guaranteed, what it cost, where it came from."""
+        from sfumato.report.release import page
+
+        text = page(self.guarantee, self.provenance, self.error)
+        write_text(Path(path), text, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> Release:
@@ -133,13 +126,41 @@ class Release:
         tables = {}
         for entry in recorded:
             place = folder / Path(entry["file"]).name
-            if not place.is_file() or _checksum(place) != entry["sha256"]:
+            if not place.is_file() or checksum(place) != entry["sha256"]:
                 raise SourceError(
                     "release_changed",
                     f"'{place}' is not the file that was released. Put the original back.",
                 )
             tables[entry["name"]] = _read(place, entry["columns"])
         return cls(tables, guarantee, provenance, described["error"], described["receipt"])
+
+
+class Saved(NamedTuple):
+    """A table of a release as it lies in a file."""
+
+    name: str
+    file: str
+    sha256: str
+    columns: Mapping[str, Kind]
+
+
+def describe(
+    saved: Sequence[Saved],
+    guarantee: Guarantee,
+    provenance: Provenance,
+    error: Mapping[str, Json] | None = None,
+    receipt: str | None = None,
+) -> str:
+    """The side-car of a saved release, which lets it be loaded again and tells what it is."""
+    description = {
+        "format": _FORMAT,
+        "tables": [table._asdict() for table in saved],
+        "guarantee": asdict(guarantee),
+        "provenance": asdict(provenance),
+        "error": error,
+        "receipt": receipt,
+    }
+    return json.dumps(description, indent=2, ensure_ascii=False) + "\n"
 
 
 def sidecar(path: Path) -> Path:
@@ -159,6 +180,7 @@ def _read(path: Path, columns: Mapping[str, str]) -> pa.Table:
         return pa.Table.from_batches(file.read(kinds), schema)
 
 
-def _checksum(path: Path) -> str:
+def checksum(path: Path) -> str:
+    """The SHA-256 of a file, as the side-car of a release has it."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -17,13 +17,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "schema": {"errors", "privacy.units", "files"},
     "engines": {"errors", "schema", "files"},
     "grouping": {"errors"},
-    "axes": {"errors", "schema"},
+    "axes": {"errors", "schema", "engines.kinds"},
     "encoding": {"axes"},
     "hashing": set(),
     "contribution": {"privacy.units", "hashing"},
     "frequencies": {"errors", "schema", "privacy.units", "engines.base", *COUNTING},
     "recoding": {"errors", "engines.base"},
-    "release": {"errors", "schema.column", "files", "engines.files", "engines.kinds"},
+    # A release can be told to people as a page; the page is loaded only when asked for.
+    "release": {
+        "errors", "schema.column", "files", "engines.files", "engines.kinds", "report.release",
+    },
     "fingerprint": {"engines.base", "hashing"},
     "noise": {"errors", "privacy"},
     "ledger": {"errors", "privacy", "noise", "files"},
@@ -36,6 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "query": {
         "errors", "schema", "release", "noise", "privacy", "mechanisms", "method", "engines.base",
+        "engines.kinds",
         *COUNTING,
     },
     "publish": {

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sfumato.cli.add import add
+from sfumato.cli.anonymize import anonymize
 from sfumato.cli.demo import demo
+from sfumato.cli.init import init
 from sfumato.cli.inspect import inspect
+from sfumato.cli.ledger import ledger
+from sfumato.cli.measure import measure
+from sfumato.cli.query import query
+from sfumato.cli.worlds import worlds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,4 +20,6 @@ if TYPE_CHECKING:
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Look around": (demo,),
     "See the risk": (inspect,),
+    "Release a table": (anonymize, measure, worlds),
+    "Answer questions": (init, add, query, ledger),
 }

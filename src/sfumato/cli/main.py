@@ -48,6 +48,8 @@ def run(arguments: list[str]) -> int:
     as_json = "--json" in arguments
     try:
         result = build()(arguments, standalone_mode=False)
+        if result == INTERRUPTED:  # Typer makes an exit code of Ctrl-C
+            raise KeyboardInterrupt
         sys.stdout.flush()
     except SfumatoError as error:
         return _fail(error.code, error.message, error.exit_code, as_json=as_json)

@@ -12,7 +12,14 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existin
 SchemaFile = Annotated[
     Path | None, typer.Option("--schema", metavar="FILE", help="The table's schema (TOML).")
 ]
+DeclaredSchema = Annotated[
+    Path, typer.Option("--schema", metavar="FILE", help="The table's schema (TOML).")
+]
 TableFile = Annotated[
     str,
     typer.Argument(metavar="TABLE", help="A .csv, .csv.gz or .parquet file.", show_default=False),
+]
+VaultFolder = Annotated[
+    Path,
+    typer.Option("--vault", metavar="VAULT", help="The vault; by default the current folder."),
 ]

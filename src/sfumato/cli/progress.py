@@ -17,24 +17,31 @@ PATIENCE = 0.8
 
 
 @contextmanager
-def progress(title: str) -> Iterator[Report]:
+def progress(title: str, *, unit: str | None = None) -> Iterator[Report]:
     """Show a bar on a terminal once work has lasted `PATIENCE` seconds; elsewhere, nothing.
 
-    Until something is reported the bar only says that work goes on.
+    Until something is reported the bar only says that work goes on. What is counted in a `unit`
+    is shown in figures too.
     """
     if not sys.stderr.isatty():
         yield _silent
         return
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import Progress, TextColumn
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=None, visible=False)
+    columns = (*Progress.get_default_columns(), TextColumn("{task.fields[counted]}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None, visible=False, counted="")
+
+        def report(done: float, total: float) -> None:
+            counted = f"{done:,.0f} of {total:,.0f} {unit}" if unit else ""
+            bar.update(task, completed=done, total=total, counted=counted)
+
         shown = Timer(PATIENCE, lambda: bar.update(task, visible=True))
         shown.daemon = True
         shown.start()
         try:
-            yield lambda done, total: bar.update(task, completed=done, total=total)
+            yield report
         finally:
             shown.cancel()
 

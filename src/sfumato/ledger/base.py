@@ -246,7 +246,7 @@ class Ledger:
                 if checked:
                     self._check_follows(reader, outside)
                 yield reader
-        except SfumatoError:
+        except (SfumatoError, BrokenPipeError):  # an export's reader may go away
             raise
         except Exception as error:  # noqa: BLE001 - the closed door is the same for all
             raise failure(error) from None

@@ -57,7 +57,7 @@ class Entity:
         """Say what the unit hides."""
         return (
             f"Hides whether any one {self.column!r} {_VERB[self.relation]}, "
-            f"using at most {self.max_rows} rows in at most {self.groups} groups of each."
+            f"counting as at most {self.max_rows} rows in at most {self.groups} groups of each."
         )
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato.axes import ARROW, Axis, Grid, Listed
+from sfumato.axes import Axis, Grid, Listed
+from sfumato.engines.kinds import STORED
 from sfumato.errors import QueryError
 from sfumato.query.arguments import place
 from sfumato.query.expressions.operands import bracket
@@ -65,7 +66,7 @@ def _listed(column: str, value: Typed) -> Listed:
         given = [float(one) for one in given if isinstance(one, Decimal)]
     if value.nullable:
         given.append(None)
-    return Listed(column, pa.array(given, type=ARROW[value.kind]), declared=True)
+    return Listed(column, pa.array(given, type=STORED[value.kind]), declared=True)
 
 
 def _derived_bounds(value: Typed) -> Bounds:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato.axes import ARROW, Listed
+from sfumato.axes import Listed
 from sfumato.contribution import PERSON
+from sfumato.engines.kinds import STORED
 from sfumato.engines.sources import open_duckdb
 from sfumato.method import Dataset
 from sfumato.privacy.units import Entity, Rows
@@ -30,7 +31,7 @@ DATASET = "visits"
 
 def declared(column: str, values: Sequence[object], *, kind: Kind = Kind.TEXT) -> Key:
     """A key whose values are public."""
-    return Key(column, column, kind, Listed(column, pa.array(values, ARROW[kind]), declared=True))
+    return Key(column, column, kind, Listed(column, pa.array(values, STORED[kind]), declared=True))
 
 
 def observed(column: str, *, kind: Kind = Kind.TEXT) -> Key:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.sources import open_source
 from sfumato.errors import SchemaError
 from sfumato.risk import inspect
 from sfumato.risk.profile import TextFacts, measure, measure_texts
-from sfumato.schema.column import Kind
+from sfumato.schema.column import Kind, Role
 from sfumato.schema.file import load, save
 from sfumato.schema.inference import Guess, guess, kind_of
 from sfumato.schema.names import quoted, suggestion
@@ -21,8 +21,10 @@ from sfumato.schema.schema import Schema
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sfumato.anonymize.criteria import Criterion
     from sfumato.engines.base import Engine
     from sfumato.engines.sources import Source
+    from sfumato.release import Release
     from sfumato.risk import Inspection
 
     Progress = Callable[[float, float], None]
@@ -43,6 +45,16 @@ class Table:
             for column, reason in zip(self.schema.columns, self.reasons, strict=True)
         ]
         return inspect(self.engine, self.engine.table, guesses, progress=progress)
+
+    def anonymize(self, *criteria: Criterion, **options: Any) -> Release:
+        """Release it in a syntactic form that satisfies the criteria.
+
+        Options are those of `sfumato.vault.anonymizing.anonymize`: algorithm, cost, suppress,
+        suppressed, sensitive, population, weights, refine, limit_seconds, progress.
+        """
+        from sfumato.vault.anonymizing import anonymize
+
+        return anonymize(self, criteria, **options).release()
 
     def close(self) -> None:
         """Let go of the engine."""
@@ -67,6 +79,11 @@ def read(
         engine.close()
         raise
     return Table(engine, known, ("declared in the schema",) * len(known.columns))
+
+
+def read_population(source: Source, schema: Schema) -> Table:
+    """Open a table of the people among whom others hide: only quasi-identifiers are looked at."""
+    return read(source, Schema(schema.table, schema.by_role(Role.QUASI)))
 
 
 def _read_unknown(source: Source, progress: Progress | None) -> Table:

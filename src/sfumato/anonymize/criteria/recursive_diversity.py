@@ -50,7 +50,7 @@ class RecursiveDiversity(Diversity):
     def holds(self, classes: Classes) -> NDArray[np.bool_]:
         """Say of each class whether its commonest value is outweighed."""
         cells = classes.of(self.of)
-        ranked = _descending(cells)
+        ranked = descending(cells)
         rank = np.arange(len(ranked)) - cells.starts[cells.owners]
         tail = np.add.reduceat(np.where(rank >= self.l - 1, ranked, 0), cells.starts)
         top, ratio = ranked[cells.starts], self._ratio
@@ -64,7 +64,7 @@ class RecursiveDiversity(Diversity):
         return f"recursive ({self.c}, {self.l})-diversity of {self.of}"
 
 
-def _descending(cells: Cells) -> NDArray[np.int64]:
+def descending(cells: Cells) -> NDArray[np.int64]:
     """The counts of each class, commonest first, sorted as one integer per cell."""
     ceiling = int(cells.counts.max()) + 1
     packed = np.sort((cells.owners + 1) * ceiling - cells.counts)

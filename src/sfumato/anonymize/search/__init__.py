@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from sfumato.anonymize.cost import named
-from sfumato.anonymize.search import datafly, incognito, optimal, samarati, sweeney
+from sfumato.anonymize.search import (
+    aggarwal_generalize,
+    aggarwal_suppress,
+    datafly,
+    incognito,
+    k_optimize,
+    meyerson_williams,
+    mondrian,
+    mondrian_relaxed,
+    optimal,
+    samarati,
+    sweeney,
+)
 from sfumato.anonymize.search.base import Search, Watch
 from sfumato.errors import ParameterError
 
@@ -29,6 +41,12 @@ SEARCHES: dict[str, Member] = {
     samarati.NAME: Member(samarati.search),
     sweeney.NAME: Member(sweeney.search, cost="precision"),
     datafly.NAME: Member(datafly.search),
+    mondrian.NAME: Member(mondrian.search),
+    mondrian_relaxed.NAME: Member(mondrian_relaxed.search),
+    k_optimize.NAME: Member(k_optimize.search, cost="discernability"),
+    meyerson_williams.NAME: Member(meyerson_williams.search),
+    aggarwal_suppress.NAME: Member(aggarwal_suppress.search),
+    aggarwal_generalize.NAME: Member(aggarwal_generalize.search),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.demo.sections import risk
+from sfumato.demo.sections import anonymize, questions, risk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,4 +12,8 @@ if TYPE_CHECKING:
     from sfumato.demo.context import Town
     from sfumato.report.blocks import Block
 
-SECTIONS: tuple[Callable[[Town], list[Block]], ...] = (risk.section,)
+SECTIONS: tuple[Callable[[Town], list[Block]], ...] = (
+    risk.section,
+    anonymize.section,
+    questions.section,
+)

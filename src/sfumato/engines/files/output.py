@@ -20,13 +20,13 @@ def write_file(
     open_reader: Callable[[], pa.RecordBatchReader], target: Path, *, overwrite: bool
 ) -> None:
     """Write a query's result as CSV, CSV.gz or Parquet; the query starts after all checks."""
-    write = _writer(target)
+    write = format_of(target)
     with whole(target, overwrite=overwrite) as temporary, temporary.open("wb") as stream:
         write(open_reader(), stream)
 
 
-def _writer(target: Path) -> Callable[[pa.RecordBatchReader, BinaryIO], None]:
-    """Choose the format by the end of the name."""
+def format_of(target: Path) -> Callable[[pa.RecordBatchReader, BinaryIO], None]:
+    """Choose the format by the end of the name, or refuse a name that does not tell it."""
     name = target.name.lower()
     for ending, write in _FORMATS.items():
         if name.endswith(ending) and name != ending:

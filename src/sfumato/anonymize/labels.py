@@ -1,0 +1,211 @@
+"""The labels that classes wear where each class has its own: ranges, ancestors, sets, stars."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.anonymize.quasi import Labels
+from sfumato.schema.hierarchy.base import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.anonymize.quasi import Quasi
+    from sfumato.schema.domain import Scalar
+    from sfumato.schema.hierarchy.base import Taxonomy
+
+    Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """The labels of one column: a code for each class, equal where the labels are, and the texts.
+
+    `covers` says of each class what its label covers.
+    """
+
+    codes: Places
+    texts: tuple[str | None, ...]
+    covers: Labels
+
+    @classmethod
+    def build(cls, codes: Places, texts: Sequence[str | None], covers: Labels) -> Written:
+        """Number the labels so that equal texts have one code."""
+        known = {text: code for code, text in enumerate(dict.fromkeys(texts))}
+        return cls(np.array([known[text] for text in texts])[codes], tuple(known), covers)
+
+    def take(self, places: Places) -> Written:
+        """The labels of the classes at these places."""
+        covers = self.covers
+        taken = Labels(covers.leaves[places], covers.rows[places], covers.level[places])
+        return Written(self.codes[places], self.texts, taken)
+
+    def replaced(self, places: Places, other: Written) -> Written:
+        """The same with other labels for the classes at these places."""
+        codes, covers = self.codes.copy(), []
+        codes[places] = other.codes + len(self.texts)
+        for mine, theirs in (
+            (self.covers.leaves, other.covers.leaves),
+            (self.covers.rows, other.covers.rows),
+            (self.covers.level, other.covers.level),
+        ):
+            covers.append(mine.copy())
+            covers[-1][places] = theirs
+        return Written.build(codes, [*self.texts, *other.texts], Labels(*covers))
+
+
+def ordered(leaf: Scalar | None) -> bool:
+    """Whether a leaf is a number or a date with a place between others."""
+    if isinstance(leaf, Decimal):
+        return not leaf.is_nan()
+    return isinstance(leaf, int | date) and not isinstance(leaf, bool)
+
+
+def numeric(taxonomy: Taxonomy) -> bool:
+    """Whether the leaves are numbers or dates in their order, which are released as ranges."""
+    line = [leaf for leaf in taxonomy.leaves if ordered(leaf)]
+    return ordered(taxonomy.leaves[0]) and all(one < other for one, other in pairwise(line))  # type: ignore[operator]
+
+
+def ancestors(column: Quasi, low: Places, high: Places) -> Written:
+    """The lowest common ancestor of the leaves from low to high."""
+    return at_levels(column, low, common_level(column.taxonomy, low, high))
+
+
+def at_levels(column: Quasi, leaf: Places, level: Places) -> Written:
+    """The label of a leaf at a level, for each class."""
+    taxonomy = column.taxonomy
+    code = np.empty_like(level)
+    leaves, rows = np.empty_like(level), np.empty_like(level)
+    for height, labels in enumerate(column.levels):
+        here = level == height
+        code[here] = taxonomy.codes[leaf[here], height]
+        leaves[here], rows[here] = labels.leaves[code[here]], labels.rows[code[here]]
+    return _written(
+        level * len(taxonomy.leaves) + code,
+        Labels(leaves, rows, level),
+        lambda place: taxonomy.labels[level[place]][code[place]],
+    )
+
+
+def ranges(column: Quasi, low: Places, high: Places) -> Written:
+    """The range [low, high], the value itself, or the root where no order tells what is between."""
+    leaves = column.taxonomy.leaves
+    between = np.array([ordered(leaf) for leaf in leaves])
+    texts = column.taxonomy.labels[0]
+    open_ended = (low < high) & ~between[high]
+    low, high = np.where(open_ended, 0, low), np.where(open_ended, len(leaves) - 1, high)
+
+    def text(place: int) -> str | None:
+        if open_ended[place]:
+            return ROOT
+        first, last = int(low[place]), int(high[place])
+        return texts[first] if first == last else f"[{texts[first]}, {texts[last]}]"
+
+    return _written(low * len(leaves) + high, _run(column, low, high), text)
+
+
+def stars(column: Quasi, low: Places, high: Places) -> Written:
+    """The value where a class has only one, else the root."""
+    last = len(column.taxonomy.leaves) - 1
+    mixed = low < high
+    low, high = np.where(mixed, 0, low), np.where(mixed, last, high)
+    covers = _run(column, low, high)
+    level = np.where(mixed, column.taxonomy.height, 0)
+    return _written(
+        np.where(mixed, last + 1, low),
+        Labels(covers.leaves, covers.rows, level),
+        lambda place: ROOT if mixed[place] else column.taxonomy.labels[0][low[place]],
+    )
+
+
+def sets(column: Quasi, owners: Places, leaves: Places, count: int) -> Written:
+    """The set of the values of each class: `owners` and `leaves` name the leaves it has."""
+    taxonomy = column.taxonomy
+    width = len(taxonomy.leaves)
+    pairs = np.unique(owners * width + leaves)
+    starts = np.searchsorted(pairs // width, np.arange(count))
+    ends = np.append(starts[1:], len(pairs))
+    members = pairs % width
+    flat, known = members.tolist(), dict[tuple[int, ...], int]()
+    codes = np.array(
+        [
+            known.setdefault(tuple(flat[start:end]), len(known))
+            for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        ]
+    )
+    covers = Labels(
+        ends - starts,
+        np.add.reduceat(column.rows[members], starts),
+        common_level(taxonomy, members[starts], members[ends - 1]),
+    )
+    return Written.build(codes, [_set_text(taxonomy, one) for one in known], covers)
+
+
+def natural(column: Quasi, owners: Places, leaves: Places, low: Places, high: Places) -> Written:
+    """Ranges of numbers and dates, ancestors of other values, sets where there are no ancestors."""
+    if numeric(column.taxonomy):
+        return ranges(column, low, high)
+    if column.taxonomy.height > 1:
+        return ancestors(column, low, high)
+    return sets(column, owners, leaves, len(low))
+
+
+def common_level(taxonomy: Taxonomy, low: Places, high: Places) -> Places:
+    """The lowest level at which two leaves wear one label."""
+    level = np.zeros(len(low), dtype=np.int64)
+    for height in range(taxonomy.height):
+        level += taxonomy.codes[low, height] != taxonomy.codes[high, height]
+    return level
+
+
+def positions(taxonomy: Taxonomy) -> NDArray[np.float64]:
+    """Where the leaves lie on a line: numbers and days by size, others one step apart.
+
+    What has no place between the others lies as far behind the last as that from the first.
+    """
+    if not numeric(taxonomy):
+        return np.arange(len(taxonomy.leaves), dtype=np.float64)
+    line = np.array([_number(leaf) for leaf in taxonomy.leaves])
+    finite = np.isfinite(line)
+    first, last = line[finite].min(initial=np.inf), line[finite].max(initial=-np.inf)
+    span = last - first if first < last else 1.0
+    placed: NDArray[np.float64] = np.nan_to_num(
+        line, nan=last + 2 * span, posinf=last + span, neginf=first - span
+    )
+    return placed
+
+
+def _number(leaf: Scalar | None) -> float:
+    if isinstance(leaf, date):
+        return float(leaf.toordinal())
+    return float("nan") if leaf is None else float(leaf)
+
+
+def _run(column: Quasi, low: Places, high: Places) -> Labels:
+    """What the leaves from low to high cover."""
+    before = np.concatenate([[0], np.cumsum(column.rows)])
+    level = common_level(column.taxonomy, low, high)
+    return Labels(high - low + 1, before[high + 1] - before[low], level)
+
+
+def _written(keys: Places, covers: Labels, text: Callable[[int], str | None]) -> Written:
+    """Number the labels and write each of them once."""
+    _, first, codes = np.unique(keys, return_index=True, return_inverse=True)
+    return Written.build(codes, [text(place) for place in first.tolist()], covers)
+
+
+def _set_text(taxonomy: Taxonomy, members: tuple[int, ...]) -> str | None:
+    if len(members) == 1:
+        return taxonomy.labels[0][members[0]]
+    if len(members) == len(taxonomy.leaves):
+        return ROOT
+    return "{" + ", ".join(taxonomy.labels[0][place] or "" for place in members) + "}"

@@ -1,0 +1,174 @@
+"""The taxonomy of a column: what its schema declares, together with the values that occur."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from sfumato.errors import SchemaError
+from sfumato.schema.column import Kind
+from sfumato.schema.domain import EXACT, Bounds, Values
+from sfumato.schema.hierarchy.base import ROOT, Taxonomy, spell
+from sfumato.schema.hierarchy.calendar import Calendar
+from sfumato.schema.hierarchy.mask import Mask
+from sfumato.schema.literals import from_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sfumato.schema.column import Column
+    from sfumato.schema.domain import Scalar
+    from sfumato.schema.hierarchy.base import Leaf
+
+_RANGE = re.compile(r"\[(?P<low>.+), (?P<high>.+)(?P<end>[])])|(?P<from>.+?)( to |-)(?P<to>.+)")
+_STRETCH = re.compile(
+    r"(?P<year>[0-9]{3})((?P<decade>x)|(?P<unit>[0-9])(-((?P<month>[01][0-9])|Q(?P<quarter>[1-4])))?)"
+)
+
+MOST_LEAVES = 1_000_000
+"""A wider grid is not written out: then only the values that occur are leaves."""
+
+
+def grow(column: Column, values: Iterable[Leaf]) -> Taxonomy:
+    """Grow the column's hierarchy over its declared values and these.
+
+    Without a hierarchy every value lies right below the root: numbers and dates by size, others in
+    declared order and then by name.
+    """
+    given = [Decimal(repr(value)) if isinstance(value, float) else value for value in values]
+    leaves: list[Leaf] = [*dict.fromkeys([*declared(column), *given])]
+    if column.hierarchy is not None:
+        return column.hierarchy.grow(leaves)
+    present: list[Scalar] = [leaf for leaf in leaves if leaf is not None]  # type: ignore[misc]
+    if column.kind in (Kind.TEXT, Kind.BOOLEAN):
+        known = {leaf: place for place, leaf in enumerate(declared(column))}
+        present.sort(key=lambda leaf: (known.get(leaf, len(known)), spell(leaf)))
+    else:
+        # NaN has no place in an order; it comes after all others.
+        present.sort(key=lambda leaf: (leaf != leaf, 0 if leaf != leaf else leaf))
+    return Taxonomy.build(present, [], missing=None in given)
+
+
+def universe(column: Column, labels: Sequence[Leaf]) -> Taxonomy:
+    """The taxonomy behind a released column: declared values, and those among its labels.
+
+    Where nothing is declared, ranges stand for all whole numbers or days between their ends, and
+    masks of digits for all numbers of their length.
+    """
+    texts = [label for label in labels if isinstance(label, str)]
+    missing: list[Leaf] = [None] if None in labels else []
+    if isinstance(column.hierarchy, Mask) and not declared(column):
+        return column.hierarchy.grow([*_masked(column, texts), *missing])
+    places = set(declared(column)) if _closed(column) else None
+    found: list[Leaf] = [value for text in texts if (value := _value(column, text)) is not None]
+    found += [label for label in labels if label is not None and not isinstance(label, str)]
+    if places is None and not declared(column):
+        found += _implied(column, texts)
+    plain = found if places is None else [value for value in found if value in places]
+    return grow(column, [*plain, *missing])
+
+
+def declared(column: Column) -> Sequence[Scalar]:
+    """The values that the schema names, written out; empty where it names none or too many."""
+    if column.hierarchy is not None and column.hierarchy.declared is not None:
+        return column.hierarchy.declared
+    match column.domain:
+        case Values(values=values):
+            return values
+        case Bounds(size=int(size)) as bounds if size <= MOST_LEAVES:
+            return _grid(bounds, size)
+        case _ if column.kind is Kind.BOOLEAN:
+            return (False, True)
+    return ()
+
+
+def ends_of(text: str, column: Column) -> tuple[Scalar, Scalar, bool] | None:
+    """A label read as a range: its ends, and whether the upper one is in it; None if it is none."""
+    match = _RANGE.fullmatch(text)
+    if match is None or column.kind not in (Kind.INTEGER, Kind.REAL, Kind.DATE):
+        return None
+    low, high = match["low"] or match["from"], match["high"] or match["to"]
+    try:
+        ends = from_text(low, column.kind), from_text(high, column.kind)
+    except SchemaError:
+        return None
+    return *ends, match["end"] != ")"
+
+
+def _implied(column: Column, texts: Sequence[str]) -> list[Leaf]:
+    """The values that ranges and stretches of the calendar stand for, as far as they end."""
+    found: set[Leaf] = set()
+    for text in texts:
+        ends = ends_of(text, column)
+        if ends is None and isinstance(column.hierarchy, Calendar):
+            ends = _stretch(text)
+        match ends:
+            case int(low), int(high), _ if high - low < MOST_LEAVES:
+                found.update(range(low, high + 1))
+            case date() as low, date() as high, _ if (high - low).days < MOST_LEAVES:
+                found.update(low + timedelta(days=day) for day in range((high - low).days + 1))
+            case low, high, closed:
+                found.update((low, high) if closed else (low,))
+    return list(found)
+
+
+def _stretch(text: str) -> tuple[date, date, bool] | None:
+    """The first and last day of a month, quarter, year or decade."""
+    match = _STRETCH.fullmatch(text)
+    if match is None:
+        return None
+    year, first, months = int(match["year"] + (match["unit"] or "0")), 1, 12
+    if match["month"]:
+        first, months = int(match["month"]), 1
+    elif match["quarter"]:
+        first, months = 3 * int(match["quarter"]) - 2, 3
+    elif match["decade"]:
+        months = 120
+    after = year * 12 + first - 1 + months
+    last = date(after // 12, after % 12 + 1, 1) - timedelta(days=1)
+    return date(year, first, 1), last, True
+
+
+def _grid(bounds: Bounds, size: int) -> list[Scalar]:
+    low, step = bounds.low, bounds.grid_step
+    if isinstance(low, date):
+        return [low + timedelta(days=place * int(step or 1)) for place in range(size)]
+    if isinstance(low, Decimal):
+        width = Decimal(step or 1)
+        return [EXACT.add(low, EXACT.multiply(width, Decimal(place))) for place in range(size)]
+    return [low + place * int(step or 1) for place in range(size)]
+
+
+def _closed(column: Column) -> bool:
+    """Whether the hierarchy names the only leaves there can be."""
+    return column.hierarchy is not None and column.hierarchy.declared is not None
+
+
+def _value(column: Column, text: str) -> Scalar | None:
+    """A label read as a value; None where it is a label above the values."""
+    masked = isinstance(column.hierarchy, Mask) and ROOT in text
+    if text == ROOT or masked or (column.kind is Kind.TEXT and text.startswith("{")):
+        return None
+    try:
+        return from_text(text, column.kind)
+    except SchemaError:
+        return None
+
+
+def _masked(column: Column, texts: Sequence[str]) -> list[str]:
+    """All texts of digits as long as the labels, or the labels that mask nothing."""
+    shown = {text for text in texts if text != ROOT}
+    lengths = {len(text) for text in shown}
+    if len(lengths) == 1 and all(text.replace(ROOT, "0").isdigit() for text in shown):
+        (length,) = lengths
+        if 10**length <= MOST_LEAVES:
+            return [f"{number:0{length}}" for number in range(10**length)]
+    if any(ROOT in text for text in shown):
+        raise SchemaError(
+            "domain_missing",
+            f"What the masks of column {column.name!r} cover cannot be told. Declare its values, "
+            "values = [...], in the schema.",
+        )
+    return sorted(shown)

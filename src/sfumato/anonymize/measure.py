@@ -1,0 +1,299 @@
+"""Measuring a table, whoever anonymized it: k, l, t and costs from one pass of counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from math import exp
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.anonymize.classes import Original
+from sfumato.anonymize.cost import COSTS, Separable
+from sfumato.anonymize.cost.entropy import Entropy
+from sfumato.anonymize.covers import read
+from sfumato.anonymize.criteria.k_anonymity import KAnonymity
+from sfumato.anonymize.criteria.recursive_diversity import descending
+from sfumato.anonymize.criteria.t_closeness import farthest
+from sfumato.anonymize.labels import common_level
+from sfumato.anonymize.leaves import grow, universe
+from sfumato.anonymize.points import cells_of
+from sfumato.anonymize.problem import Problem
+from sfumato.anonymize.quasi import Labels, Quasi
+from sfumato.errors import SchemaError, SourceError
+from sfumato.frequencies import Frequencies
+from sfumato.grouping import keys
+from sfumato.schema.column import Role
+from sfumato.schema.hierarchy.base import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.anonymize.classes import Cells, Counts
+    from sfumato.anonymize.covers import Covers
+    from sfumato.schema.column import Column
+    from sfumato.schema.hierarchy.base import Taxonomy
+
+    Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What was found. `reference` says whose shares of sensitive values classes are held against.
+
+    `cost` has None where the original is needed and was not given, and where the labels of a column
+    cannot be read.
+    """
+
+    rows: int
+    classes: int
+    k: int
+    reference: str
+    cost: Mapping[str, float | None]
+    sensitive: Mapping[str, Mapping[str, Any]]
+    population: Mapping[str, float] | None = None
+
+    def json(self) -> dict[str, Any]:
+        """All of it, ready to be written."""
+        found = {
+            "rows": self.rows,
+            "classes": self.classes,
+            "k": self.k,
+            "reference": self.reference,
+            "cost": dict(self.cost),
+            "sensitive": {name: dict(one) for name, one in self.sensitive.items()},
+        }
+        return found if self.population is None else {**found, "population": self.population}
+
+
+def measure(
+    released: Frequencies,
+    columns: Sequence[Column],
+    *,
+    original: Frequencies | None = None,
+    population: Frequencies | None = None,
+) -> Measures:
+    """Measure a released table, alone or against its original.
+
+    `released` and `original` are counted over all quasi-identifiers and sensitive columns. Rows of
+    which every column is blank or the root are suppressed ones and no class.
+    """
+    quasi = [column for column in columns if column.role is Role.QUASI]
+    sensitive = [column for column in columns if column.role is Role.SENSITIVE]
+    if not quasi:
+        raise SchemaError(
+            "quasi_none",
+            "Nothing can be measured: the schema has no quasi-identifier. Give at least one "
+            'column role = "quasi".',
+        )
+    table = _Released(released, quasi, sensitive, original, population)
+    reference = table.kept_rows() if original is None else original
+    return Measures(
+        rows=released.total,
+        classes=len(table.sizes),
+        k=table.k,
+        reference="release" if original is None else "original",
+        cost=table.costs(),
+        sensitive={
+            column.name: _diversity(table.cells(column, reference), column) for column in sensitive
+        },
+        population=None if population is None else table.matches(population),
+    )
+
+
+class _Released:
+    """A released table as a release that costs can be asked of."""
+
+    def __init__(
+        self,
+        released: Frequencies,
+        quasi: Sequence[Column],
+        sensitive: Sequence[Column],
+        original: Frequencies | None,
+        population: Frequencies | None,
+    ) -> None:
+        self.table, self.columns, self.original = released, quasi, original
+        blank = _blank(released, [column.name for column in [*quasi, *sensitive]])
+        if not sensitive:
+            # Nothing but NULL tells a suppressed row from one at the root of every hierarchy.
+            blank &= _blank(released, [column.name for column in quasi], root=False)
+        self.kept = np.flatnonzero(~blank & (released.counts > 0))
+        if not len(self.kept):
+            raise SourceError("table_empty", "The table has no rows: there is nothing to measure.")
+        places = [released.columns.index(column.name) for column in quasi]
+        codes = [released.codes[place][self.kept] for place in places]
+        key, _ = keys(codes, [released.axes[place].size for place in places])
+        _, first, self.owners = np.unique(key, return_index=True, return_inverse=True)
+        counts = released.counts[self.kept]
+        self.sizes = np.bincount(self.owners, counts).astype(np.int64)
+        self.k = int(self.sizes.min())
+        rows = released.total if original is None else original.total
+        self.suppressed = rows - int(counts.sum())
+        self._read([codes_of[first] for codes_of in codes], places, population)
+        self.problem = Problem(
+            tuple(map(self._quasi, quasi, self.taxonomies)), (), (KAnonymity(self.k),), rows, 0
+        )
+
+    def _read(
+        self,
+        codes: Sequence[NDArray[np.integer]],
+        places: Sequence[int],
+        population: Frequencies | None,
+    ) -> None:
+        """Read the labels that occur in classes, once each; `unread` says why that cannot be."""
+        self.labels: list[Ints] = []
+        self.covers: list[Covers] = []
+        self.taxonomies: list[Taxonomy] = []
+        self.unread: SchemaError | None = None
+        known = [table for table in (self.original, population) if table is not None]
+        for column, place, mine in zip(self.columns, places, codes, strict=True):
+            present, numbers = np.unique(mine, return_inverse=True)
+            texts = self.table.axes[place].decode(present).to_pylist()
+            values = list(chain.from_iterable(_values(table, column.name) for table in known))
+            self.labels.append(numbers)
+            try:
+                grown = universe(column, [*texts, *values]) if self.original is None else None
+                self.taxonomies.append(grown or grow(column, values))
+                self.covers.append(read(column, self.taxonomies[-1], texts))
+            except SchemaError as error:
+                self.unread = error
+                return
+
+    def kept_rows(self) -> Frequencies:
+        """The rows that are in classes."""
+        codes = tuple(column[self.kept] for column in self.table.codes)
+        return Frequencies(self.table.axes, codes, self.table.counts[self.kept])
+
+    def _quasi(self, column: Column, taxonomy: Taxonomy) -> Quasi:
+        """The column in the original; without one its rows are not known."""
+        if self.original is not None:
+            return Quasi.build(column.name, taxonomy, [self.original])
+        nothing = np.zeros(0, dtype=np.int64)
+        axis = self.table.axis(column.name)
+        unknown = np.zeros(len(taxonomy.leaves), dtype=np.int64)
+        return Quasi(axis, taxonomy, nothing, nothing.astype(np.int32), unknown)
+
+    def costs(self) -> dict[str, float | None]:
+        """All costs; entropy only against an original, those of labels only where all are read."""
+        found: dict[str, float | None] = {}
+        for name, cost in COSTS.items():
+            unknown = (cost is Entropy and self.original is None) or (
+                self.unread is not None and issubclass(cost, Separable)
+            )
+            found[name.replace("-", "_")] = None if unknown else cost().value(self)
+        return found
+
+    def totals(self, cost: Separable) -> list[float]:
+        """What the cells of each column cost."""
+        found = []
+        for column, covers, labels in zip(
+            self.problem.quasi, self.covers, self.labels, strict=True
+        ):
+            level = common_level(covers.taxonomy, covers.low, covers.high)
+            prices = cost.price(column, Labels(covers.leaves, covers.count(column.rows), level))
+            total = (prices[labels] * self.sizes).sum()
+            found.append(float(total) + self.suppressed * cost.full(column))
+        return found
+
+    def cells(self, column: Column, reference: Frequencies) -> Cells:
+        """How often each value of a sensitive column occurs in each class."""
+        totals = reference.marginal([column.name])
+        occurs = totals.counts > 0
+        values = totals.axes[0].decode(totals.codes[0][occurs]).to_pylist()
+        taxonomy = None if column.hierarchy is None else grow(column, values)
+        leaves = None if taxonomy is None else taxonomy.locate(values)
+        known = {value: place for place, value in enumerate(values)}
+        place = self.table.columns.index(column.name)
+        codes = self.table.codes[place][self.kept]
+        present, numbers = np.unique(codes, return_inverse=True)
+        found = [known.get(v, -1) for v in self.table.axes[place].decode(present).to_pylist()]
+        if -1 in found:
+            raise SourceError(
+                "value_not_in_original",
+                f"Column {column.name!r} of the release holds {found.count(-1):,} values that its "
+                "original has not, so their shares cannot be compared. Measure it alone.",
+            )
+        original = Original(column.name, totals.counts[occurs], taxonomy, leaves)
+        counts = self.table.counts[self.kept]
+        return cells_of(self.owners, np.array(found)[numbers], counts, original)
+
+    def matches(self, population: Frequencies) -> dict[str, float]:
+        """How many people of a population each class fits: the least, and the shares of rows."""
+        if self.unread is not None:
+            raise self.unread
+        leaves = [
+            covers.taxonomy.locate(population.axis(column.name).decode(codes).to_pylist())
+            for column, covers, codes in zip(
+                self.columns,
+                self.covers,
+                (population.codes[population.columns.index(c.name)] for c in self.columns),
+                strict=True,
+            )
+        ]
+        people = np.empty(len(self.sizes), dtype=np.int64)
+        for place in range(len(self.sizes)):
+            fits = np.ones(len(population), dtype=bool)
+            for covers, labels, mine in zip(self.covers, self.labels, leaves, strict=True):
+                fits &= covers.holding(int(labels[place]))[mine]
+            people[place] = population.counts[fits].sum()
+        shares = self.sizes / np.maximum(people, 1)
+        return {
+            "k_map": int(people.min()),
+            "presence_lower": float(shares.min()),
+            "presence_upper": float(shares.max()),
+        }
+
+
+def _values(table: Frequencies, name: str) -> list[Any]:
+    """The values of a column that occur."""
+    codes = np.unique(table.codes[table.columns.index(name)])
+    values: list[Any] = table.axis(name).decode(codes).to_pylist()
+    return values
+
+
+def _blank(table: Frequencies, names: Sequence[str], *, root: bool = True) -> NDArray[np.bool_]:
+    """Which combinations are NULL, or the root, in all these columns."""
+    blank = np.ones(len(table), dtype=bool)
+    for name in names:
+        place = table.columns.index(name)
+        present, numbers = np.unique(table.codes[place], return_inverse=True)
+        values = table.axes[place].decode(present).to_pylist()
+        blank &= np.array([v is None or (root and v == ROOT) for v in values], dtype=bool)[numbers]
+    return blank
+
+
+def _diversity(cells: Cells, column: Column) -> dict[str, Any]:
+    """Every kind of diversity and closeness that the worst class reaches."""
+    counts, sizes = cells.counts, cells.sizes
+    shares = counts / sizes[cells.owners]
+    entropy = -np.add.reduceat(shares * np.log(shares), cells.starts)
+    ranked = descending(cells)
+    expected = cells.original.totals[cells.values] / cells.original.rows
+    gains = np.log(shares / expected)
+    complete = bool((cells.lengths == len(cells.original.totals)).all())
+    hierarchical = column.hierarchy is not None
+    return {
+        "distinct": int(cells.lengths.min()),
+        "entropy": exp(float(entropy.min())),
+        "recursive_c": _recursive(cells, ranked),
+        "folk": float((sizes / ranked[cells.starts]).min()),
+        "t_equal": float(farthest(cells, "equal")),
+        "t_ordered": float(farthest(cells, "ordered")),
+        "t_hierarchy": float(farthest(cells, "hierarchy")) if hierarchical else None,
+        "delta_disclosure": float(np.abs(gains).max()) if complete else None,
+        "beta": float((shares / expected).max() - 1),
+    }
+
+
+def _recursive(cells: Cells, ranked: Counts) -> dict[int, float]:
+    """For each l that every class can reach, the c that r_1 < c (r_l + ... + r_m) must exceed."""
+    before = np.cumsum(ranked) - ranked
+    ends = before[cells.starts] + cells.sizes
+    top = ranked[cells.starts]
+    return {
+        rank + 1: float((top / (ends - before[cells.starts + rank])).max())
+        for rank in range(int(cells.lengths.min()))
+    }

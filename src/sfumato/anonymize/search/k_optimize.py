@@ -1,0 +1,174 @@
+"""k-optimize: the best way to cut every column into intervals, by set enumeration with bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.anonymize.intervals import Intervals
+from sfumato.anonymize.points import Points, failing, refuse_population
+from sfumato.anonymize.search.base import out_of_time, unreachable
+from sfumato.errors import ParameterError
+from sfumato.grouping import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from sfumato.anonymize.classes import Classes
+    from sfumato.anonymize.cost import Cost
+    from sfumato.anonymize.problem import Problem
+    from sfumato.anonymize.search.base import Watch
+
+    Ints = NDArray[np.int64]
+    Splits = frozenset[int]
+
+NAME = "k-optimize"
+_MOST_GROUPINGS = 50_000
+"""Without a time limit the search ends after so many groupings, with the best found so far."""
+
+
+def search(problem: Problem, cost: Cost, watch: Watch) -> Intervals:
+    """Cut columns at the set of values of least discernability; anytime, often not exact.
+
+    *Guarantee*: the optimum where `optimal` says so; else `bound` is what it costs at least.
+    *Reference*: Bayardo and Agrawal 2005.
+    """
+    if cost.name != "discernability":
+        raise ParameterError(
+            "cost_not_of_algorithm",
+            f"Algorithm {NAME!r} minimises discernability; cost {cost.name!r} cannot be asked of "
+            "it. Drop the cost, or take algorithm 'optimal'.",
+        )
+    refuse_population(problem, NAME)
+    table = _Table(problem, Points.of(problem))
+    best, least, bound = _enumerate(table, watch)
+    if best is None:
+        if bound < float("inf"):
+            raise out_of_time(NAME, watch.limit_seconds)
+        raise unreachable(problem)
+    owners, classes = table.group(best)
+    return Intervals.cut(
+        NAME,
+        problem,
+        table.points,
+        table.intervals(best),
+        owners=owners,
+        fails=failing(problem.criteria, classes),
+        checked=table.groupings,
+        optimal=bound >= least,
+        bound=min(bound, least),
+    )
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A set of splits, the splits that may still be added, and a lower bound for all of them."""
+
+    chosen: Splits
+    tail: tuple[int, ...]
+    bound: float
+
+
+def _enumerate(table: _Table, watch: Watch) -> tuple[Splits | None, float, float]:
+    """The best set of splits, its cost, and the least bound of what was not looked into."""
+    best: Splits | None = None
+    least = float("inf")
+    waiting = [_Node(frozenset(), tuple(range(len(table.splits))), 0.0)]
+    while waiting:
+        if watch.expired or table.groupings >= _MOST_GROUPINGS:
+            return best, least, min(node.bound for node in waiting)
+        watch.tell(table.groupings, _MOST_GROUPINGS)
+        node = waiting.pop()
+        if node.bound >= least:
+            continue
+        owners, classes = table.group(node.chosen)
+        cost = table.cost(classes)
+        if cost is not None and cost < least:
+            best, least = node.chosen, cost
+        tail, bounds = _promising(table, node, owners, least)
+        # The most promising child comes first, and has all others in its tail.
+        order = sorted(tail, key=bounds.__getitem__)
+        children = [
+            _Node(node.chosen | {split}, tuple(order[place + 1 :]), bounds[split])
+            for place, split in enumerate(order)
+        ]
+        waiting.extend(reversed(children))
+    return best, least, float("inf") if best is None else least
+
+
+def _promising(
+    table: _Table, node: _Node, owners: Ints, least: float
+) -> tuple[list[int], dict[int, float]]:
+    """The splits whose addition may lead below the least cost, with a lower bound for each."""
+    tail = list(node.tail)
+    while True:
+        price = table.prices({*node.chosen, *tail})
+        bounds = {split: table.bound(owners, split, price) for split in tail}
+        kept = [split for split in tail if bounds[split] < least]
+        if len(kept) == len(tail):
+            return kept, bounds
+        tail = kept
+
+
+class _Table:
+    """Points whose columns can be cut before every value that occurs but the first."""
+
+    def __init__(self, problem: Problem, points: Points) -> None:
+        self.problem, self.points, self.groupings = problem, points, 0
+        self.splits = [
+            (place, leaf)
+            for place, column in enumerate(problem.quasi)
+            for leaf in np.flatnonzero(column.rows)[1:].tolist()
+        ]
+
+    def intervals(self, chosen: Iterable[int]) -> list[Ints]:
+        """The interval of every leaf, column by column."""
+        cuts = [np.zeros(len(c.taxonomy.leaves), dtype=np.int64) for c in self.problem.quasi]
+        for split in chosen:
+            place, leaf = self.splits[split]
+            cuts[place][leaf] = 1
+        return [np.cumsum(one) for one in cuts]
+
+    def group(self, chosen: Iterable[int]) -> tuple[Ints, Classes]:
+        """The class of each point, and all classes."""
+        intervals = self.intervals(chosen)
+        codes = [cut[leaves] for cut, leaves in zip(intervals, self.points.leaves, strict=True)]
+        key, _ = keys(codes, [int(cut[-1]) + 1 for cut in intervals])
+        return self._classes(key)
+
+    def _classes(self, key: Ints) -> tuple[Ints, Classes]:
+        self.groupings += 1
+        present, owners = np.unique(key, return_inverse=True)
+        return owners, self.points.classes(owners, len(present))
+
+    def cost(self, classes: Classes) -> float | None:
+        """The discernability; None where more rows are suppressed than allowed."""
+        fails = failing(self.problem.criteria, classes)
+        suppressed = int(classes.sizes[fails].sum())
+        if suppressed > self.problem.allowed:
+            return None
+        kept = classes.sizes[~fails]
+        return int(kept @ kept) + suppressed * self.problem.rows
+
+    def prices(self, finest: Iterable[int]) -> Ints:
+        """What the rows of each point pay at least, cut at none but these."""
+        owners, classes = self.group(finest)
+        paid: Ints = self.points.counts * np.maximum(classes.sizes, self.problem.smallest)[owners]
+        return paid
+
+    def bound(self, owners: Ints, split: int, price: Ints) -> float:
+        """The least cost with a further split; infinite where it suppresses too many rows.
+
+        A class that fails the absorbing part of the criteria fails however it is cut further.
+        """
+        place, leaf = self.splits[split]
+        finer, classes = self._classes(2 * owners + (self.points.leaves[place] >= leaf))
+        lacking = failing(self.problem.necessary, classes)
+        gone = int(classes.sizes[lacking].sum())
+        if gone > self.problem.allowed:
+            return float("inf")
+        return gone * self.problem.rows + int(price[~lacking[finer]].sum())

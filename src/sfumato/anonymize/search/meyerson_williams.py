@@ -1,0 +1,130 @@
+"""Meyerson and Williams: few starred cells, by greedy cover with all small sets of rows."""
+
+from __future__ import annotations
+
+from itertools import chain, combinations
+from math import comb
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.anonymize.partition import Partition, Shares
+from sfumato.anonymize.points import Points, only_crowds
+from sfumato.anonymize.search.base import unreachable
+from sfumato.errors import ParameterError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.anonymize.cost import Cost
+    from sfumato.anonymize.problem import Problem
+    from sfumato.anonymize.search.base import Watch
+
+    Ints = NDArray[np.int64]
+
+NAME = "meyerson-williams"
+_MOST_SUBSETS = 2_000_000
+
+
+def search(problem: Problem, cost: Cost, watch: Watch) -> Partition:
+    """Cover the rows by sets of k .. 2k - 1 of least diameter per new row, then part the sets.
+
+    *Guarantee*: starred cells at most (2k - 1)(2k - 2) / k x H(2k - 1) times the fewest possible:
+    a set of diameter d has k d to (2k - 1)(2k - 2) d starred cells, and greedy cover loses at most
+    the harmonic number.
+    *Reference*: Meyerson and Williams 2004; the factor is that of the steps above.
+    """
+    k = only_crowds(problem, NAME)
+    if problem.rows < k:
+        raise unreachable(problem)
+    sizes = range(k, min(2 * k, problem.rows + 1))
+    subsets = sum(comb(problem.rows, size) for size in sizes)
+    if subsets > _MOST_SUBSETS:
+        raise ParameterError(
+            "too_many_subsets",
+            f"Algorithm {NAME!r} weighs every set of {k} to {2 * k - 1} rows: with "
+            f"{problem.rows:,} rows more than {_MOST_SUBSETS:,}. Take 'aggarwal-suppress'.",
+        )
+    points = Points.of(problem)
+    point = np.repeat(np.arange(len(points)), points.counts)
+    cells = np.stack([leaves[point] for leaves in points.leaves])
+    distances = (cells[:, :, None] != cells[:, None, :]).sum(axis=0)
+    groups = _parted(_cover(distances, sizes, watch), k)
+    group = np.empty(len(point), dtype=np.int64)
+    for number, rows in enumerate(groups):
+        group[list(rows)] = number
+    return Partition.of(
+        NAME,
+        problem,
+        Shares.of_rows(points, group),
+        "stars",
+        weights=cost.weights,
+        factor=factor(k),
+        checked=subsets,
+    )
+
+
+def factor(k: int) -> float:
+    """How many times the fewest starred cells there can be."""
+    harmonic = sum(1 / i for i in range(1, 2 * k))
+    return max(1.0, (2 * k - 1) * (2 * k - 2) / k * harmonic)
+
+
+def _cover(distances: Ints, sizes: range, watch: Watch) -> list[set[int]]:
+    """Take again and again the set of least diameter for each row that it newly covers."""
+    tables = [(table, _diameters(table, distances)) for table in _tables(len(distances), sizes)]
+    uncovered = np.ones(len(distances), dtype=np.int64)
+    chosen: list[set[int]] = []
+    while uncovered.any():
+        watch.insist(NAME)
+        watch.tell(len(uncovered) - int(uncovered.sum()), len(uncovered))
+        best, least = None, (float("inf"), 0)
+        for table, diameters in tables:
+            new = uncovered[table].sum(axis=1)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratio = np.where(new > 0, diameters / new, np.inf)
+            place = int(ratio.argmin())
+            found = (float(ratio[place]), -int(new[place]))
+            if found < least:
+                best, least = table[place], found
+        assert best is not None
+        chosen.append(set(best.tolist()))
+        uncovered[best] = 0
+    return chosen
+
+
+def _tables(rows: int, sizes: range) -> list[Ints]:
+    """All sets of rows of each size, one per line."""
+    return [
+        np.fromiter(chain.from_iterable(combinations(range(rows), size)), dtype=np.int64).reshape(
+            -1, size
+        )
+        for size in sizes
+    ]
+
+
+def _diameters(table: Ints, distances: Ints) -> Ints:
+    """The largest distance within each set."""
+    widest = np.zeros(len(table), dtype=np.int64)
+    for one, other in combinations(range(table.shape[1]), 2):
+        np.maximum(widest, distances[table[:, one], table[:, other]], out=widest)
+    return widest
+
+
+def _parted(cover: list[set[int]], k: int) -> list[set[int]]:
+    """Make the sets disjoint: a shared row leaves the larger set, or two sets of k rows unite."""
+    groups: list[set[int]] = []
+    for added in cover:
+        fresh = set(added)
+        for group in list(groups):
+            for row in sorted(group & fresh):
+                if len(group) > k:
+                    group.discard(row)
+                elif len(fresh) > k:
+                    fresh.discard(row)
+                else:
+                    groups.remove(group)
+                    fresh |= group
+                    break
+        groups.append(fresh)
+    return groups

@@ -1,0 +1,46 @@
+"""Answering questions on released tables: bounds over all possible worlds, and an estimate.
+
+A released table stands for every table it could have been made from. An answer says what a count,
+sum, mean, least or greatest value is in the least and the most favourable of them, and an estimate
+in which each label is uniform over the leaves it covers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, get_args
+
+from sfumato.anonymize.worlds.bounds import Answer
+from sfumato.anonymize.worlds.buckets import answer_buckets
+from sfumato.anonymize.worlds.released import Released
+from sfumato.anonymize.worlds.statement import Question, parse
+from sfumato.anonymize.worlds.tight import tighten
+from sfumato.errors import ParameterError
+
+if TYPE_CHECKING:
+    from sfumato.frequencies import Frequencies
+    from sfumato.schema.schema import Schema
+
+Trust = Literal["public", "tight"]
+
+
+def answer(sql: str, released: Frequencies, schema: Schema, *, labels: Trust = "public") -> Answer:
+    """Answer a question on a generalized or suppressed table.
+
+    `released` is counted over the quasi-identifiers, the sensitive columns and any other that the
+    question names. `labels` says what a range tells: that values lie in it (public), or also that
+    both its ends occur in some row (tight).
+    """
+    if labels not in get_args(Trust):
+        raise ParameterError(
+            "labels_unknown", f"Labels are public or tight, not {labels!r}. Take one of them."
+        )
+    question = parse(sql, schema)
+    table = Released.of(released, schema, question.where.columns, question.measure)
+    selection, selected = table.select(question.where)
+    found = table.choice(selected).answer(question.aggregate)
+    if labels == "tight":
+        return tighten(found, question.aggregate, selection, table, selected)
+    return found
+
+
+__all__ = ["Answer", "Question", "answer", "answer_buckets", "parse"]

@@ -1,0 +1,116 @@
+"""Bucketized tables: rows without their sensitive values, and the values of each group."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.anonymize.worlds.bounds import Choice
+from sfumato.anonymize.worlds.predicate import conjunction
+from sfumato.anonymize.worlds.released import Released
+from sfumato.anonymize.worlds.statement import parse
+from sfumato.errors import QueryError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.anonymize.worlds.bounds import Answer
+    from sfumato.anonymize.worlds.predicate import Formula
+    from sfumato.anonymize.worlds.selection import Selected
+    from sfumato.frequencies import Frequencies
+    from sfumato.schema.schema import Schema
+
+    Ints = NDArray[np.int64]
+
+
+def answer_buckets(
+    sql: str, rows: Frequencies, values: Frequencies, schema: Schema, *, group: str = "group"
+) -> Answer:
+    """Answer a question on a bucketized release.
+
+    `rows` is counted over the quasi-identifiers and the group, `values` over the group and the
+    sensitive columns. Where a of the n rows of a group and b of its values are asked for, at least
+    a + b - n and at most the smaller of a and b meet.
+    """
+    question = parse(sql, schema)
+    mine: list[list[Formula]] = [[], []]
+    for part in question.conjuncts:
+        mine[_side(part.columns, rows, values)].append(part)
+    measured = _side([question.measure], rows, values) if question.measure else 1
+    sides = [
+        _Side(
+            table, schema, conjunction(parts), question.measure if at == measured else None, group
+        )
+        for at, (table, parts) in enumerate(zip((rows, values), mine, strict=True))
+    ]
+    names = sorted({*sides[0].names, *sides[1].names}, key=str)
+    (sure, may, chance), (other_sure, other_may, other_chance) = (s.totals(names) for s in sides)
+    sizes = sides[0].sizes(names)
+    least = np.maximum(0, sure + other_sure - sizes)
+    most = np.minimum(may, other_may)
+    met = (chance if measured else other_chance) / np.maximum(sizes, 1)
+    return sides[measured].choice(names, least, most, met).answer(question.aggregate)
+
+
+def _side(columns: Sequence[str], rows: Frequencies, values: Frequencies) -> int:
+    """Whether columns are of the rows (0) or of the values (1)."""
+    for place, table in enumerate((rows, values)):
+        if all(column in table.columns for column in columns):
+            return place
+    raise QueryError(
+        "condition_joins_tables",
+        "A condition names quasi-identifiers and sensitive columns at once, which a bucketized "
+        "release tells apart. Join conditions of either kind by AND only.",
+    )
+
+
+class _Side:
+    """One of the two tables, and what of it is asked for."""
+
+    def __init__(
+        self, table: Frequencies, schema: Schema, where: Formula, measure: str | None, group: str
+    ) -> None:
+        released = Released.of(table, schema, where.columns, measure)
+        self._counts = released.counts
+        self._selected: Selected = released.select(where)[1]
+        place = table.columns.index(group)
+        present, self._numbers = np.unique(table.codes[place], return_inverse=True)
+        self.names: list[object] = table.axes[place].decode(present).to_pylist()
+
+    def _groups(self, names: Sequence[object]) -> Ints:
+        places = {name: place for place, name in enumerate(names)}
+        return np.array([places[name] for name in self.names], dtype=np.int64)[self._numbers]
+
+    def sizes(self, names: Sequence[object]) -> Ints:
+        """How many rows each group has."""
+        return np.bincount(self._groups(names), self._counts, len(names)).astype(np.int64)
+
+    def totals(self, names: Sequence[object]) -> tuple[Ints, Ints, NDArray[np.float64]]:
+        """How many of each group are asked for, at least, at most and in expectation."""
+        groups, chosen = self._groups(names), self._selected
+        sure, may = (
+            np.bincount(groups, self._counts * part, len(names)).astype(np.int64)
+            for part in (chosen.certain, chosen.possible)
+        )
+        chance = np.bincount(groups, self._counts * chosen.chance, len(names)).astype(np.float64)
+        return sure, may, chance
+
+    def choice(
+        self, names: Sequence[object], least: Ints, most: Ints, met: NDArray[np.float64]
+    ) -> Choice:
+        """Of each group so many entries as meet, any of those asked for."""
+        may = np.flatnonzero(self._selected.possible)
+        groups, chosen = self._groups(names)[may], self._selected
+        return Choice(
+            groups,
+            self._counts[may],
+            chosen.low[may],
+            chosen.high[may],
+            chosen.middle[may],
+            chosen.chance[may] * met[groups],
+            least,
+            most,
+        )

@@ -1,0 +1,92 @@
+"""`sfumato add`: put a data set under a budget."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.cli.options import Json, VaultFolder
+
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="Its name in questions.", show_default=False)
+]
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="SOURCE",
+        help="A .csv, .csv.gz or .parquet file, duckdb:///file#table, postgresql://...#table or "
+        "spark://...#table.",
+        show_default=False,
+    ),
+]
+SchemaFile = Annotated[
+    Path, typer.Option(metavar="FILE", help="The table's schema (TOML).", show_default=False)
+]
+Unit = Annotated[
+    str | None,
+    typer.Option(metavar="row|COLUMN", help="What one person is; else as the schema says."),
+]
+MaxRows = Annotated[int | None, typer.Option(metavar="N", help="Rows of one person to use.")]
+MaxGroups = Annotated[int | None, typer.Option(metavar="M", help="Groups one person can be in.")]
+Epsilon = Annotated[
+    str | None, typer.Option(metavar="E", help="The whole budget, for all answers ever.")
+]
+Delta = Annotated[str, typer.Option(metavar="D", help="Its delta.")]
+Population = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Data sets about the same people share one budget."),
+]
+Public = Annotated[bool, typer.Option("--public", help="It is about nobody and costs nothing.")]
+Unique = Annotated[
+    list[str] | None,
+    typer.Option(metavar="A,B", help="Columns whose values are unique in a public table."),
+]
+
+
+def add(
+    name: Name,
+    source: Source,
+    schema: SchemaFile,
+    unit: Unit = None,
+    max_rows: MaxRows = None,
+    max_groups: MaxGroups = None,
+    epsilon: Epsilon = None,
+    delta: Delta = "0",
+    population: Population = None,
+    public: Public = False,
+    unique: Unique = None,
+    vault: VaultFolder = Path(),
+    as_json: Json = False,
+) -> None:
+    """Add a data set to a vault, with a budget for the people in it."""
+    from sfumato.vault.registration import Registration, add_public
+
+    added: dict[str, object] = {"dataset": name, "public": public}
+    if public:
+        private_only = {"--unit": unit, "--epsilon": epsilon, "--population": population}
+        given = [option for option, value in private_only.items() if value is not None]
+        if given:
+            raise typer.BadParameter(f"A public table has no {', '.join(given)}; leave it out.")
+        keys = {tuple(columns.split(",")): 1 for columns in unique or ()}
+        add_public(vault, name=name, source=source, schema=schema, keys=keys)
+        sentence = "It is public."
+    else:
+        if unique:
+            raise typer.BadParameter("--unique is for tables that are --public.")
+        held = Registration(
+            name=name,
+            source=source,
+            schema=schema,
+            unit=unit,
+            max_rows=max_rows,
+            max_groups=max_groups,
+            epsilon=epsilon,
+            delta=delta,
+            population=population,
+        ).add_to(vault)
+        sentence = held.unit.sentence()
+        added |= {"population": held.population, "unit": sentence}
+    typer.echo(json.dumps(added) if as_json else f"Added '{name}' to the vault. {sentence}")

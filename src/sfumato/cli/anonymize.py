@@ -1,0 +1,242 @@
+"""`sfumato anonymize`: release a table in which nobody stands out."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from sfumato.cli.options import DeclaredSchema, Json, Overwrite, TableFile
+from sfumato.cli.progress import progress
+from sfumato.cli.steward import values_named
+from sfumato.errors import ParameterError
+
+if TYPE_CHECKING:
+    from sfumato.vault.anonymized import Anonymized
+    from sfumato.vault.asking import Asked
+    from sfumato.vault.table import Table
+
+Out = Annotated[
+    Path,
+    typer.Option(
+        "-o", "--out", metavar="OUT", help="A .csv, .csv.gz or .parquet; for anatomy a directory."
+    ),
+]
+Further = Annotated[
+    list[str] | None,
+    typer.Argument(hidden=True, metavar="COLUMN", help="More names after --sensitive."),
+]
+K = Annotated[int | None, typer.Option(metavar="K", help="How many rows must look alike.")]
+L = Annotated[int | None, typer.Option("--l", metavar="L", help="How many sensitive values.")]
+Diversity = Annotated[
+    Literal["distinct", "entropy", "recursive", "folk"] | None,
+    typer.Option(help="What many values means; by default distinct."),
+]
+C = Annotated[str | None, typer.Option("--c", metavar="C", help="The c of recursive diversity.")]
+T = Annotated[
+    str | None, typer.Option("--t", metavar="T", help="How far a class may be from the table.")
+]
+Distance = Annotated[
+    Literal["equal", "ordered", "hierarchy"] | None,
+    typer.Option(help="How far values are apart; by default equal."),
+]
+DeltaDisclosure = Annotated[
+    str | None, typer.Option(metavar="D", help="Most that |ln p/q| of any value may be.")
+]
+Beta = Annotated[str | None, typer.Option(metavar="B", help="Most that any value may gain.")]
+Presence = Annotated[
+    str | None, typer.Option(metavar="MIN,MAX", help="Shares of the population in the table.")
+]
+Population = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Its people; --k without --presence counts among them."),
+]
+Sensitive = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN ...", help="What to protect; by default all sensitive columns."),
+]
+Algorithm = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="optimal, incognito, samarati, sweeney, datafly, mondrian, mondrian-relaxed, "
+        "k-optimize, meyerson-williams, aggarwal-suppress, aggarwal-generalize, anatomy, permute, "
+        "perturb.",
+    ),
+]
+Cost = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="loss, loss-geometric, discernability, average-class-size, precision, entropy, "
+        "suppressed.",
+    ),
+]
+Suppress = Annotated[
+    str, typer.Option(metavar="FRACTION", help="The share of rows that may be suppressed.")
+]
+Suppressed = Annotated[
+    Literal["drop", "star"], typer.Option(help="What becomes of suppressed rows.")
+]
+Refine = Annotated[
+    bool,
+    typer.Option("--refine", help="Search the suppressed rows again, for labels of their own."),
+]
+LimitSeconds = Annotated[
+    float | None, typer.Option(metavar="S", help="Take the best that is found in this time.")
+]
+Report = Annotated[
+    Path | None, typer.Option(metavar="FILE.html", help="Write a page about the release.")
+]
+
+_IN_NODES = {"optimal", "sweeney"}
+"""The algorithms whose progress is counted in nodes of the lattice."""
+
+
+def anonymize(
+    table: TableFile,
+    schema: DeclaredSchema,
+    out: Out,
+    further: Further = None,
+    k: K = None,
+    l: L = None,  # noqa: E741  # the literature's own name
+    diversity: Diversity = None,
+    c: C = None,
+    t: T = None,
+    distance: Distance = None,
+    delta_disclosure: DeltaDisclosure = None,
+    beta: Beta = None,
+    presence: Presence = None,
+    population: Population = None,
+    sensitive: Sensitive = None,
+    algorithm: Algorithm = "optimal",
+    cost: Cost = None,
+    suppress: Suppress = "0",
+    suppressed: Suppressed = "drop",
+    refine: Refine = False,
+    limit_seconds: LimitSeconds = None,
+    report: Report = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Release a table in which nobody stands out, at the least cost."""
+    from sfumato.vault.asking import Asked
+    from sfumato.vault.outputs import check_outputs
+
+    check_outputs(out, report, several=algorithm == "anatomy", overwrite=overwrite)
+    asked = Asked(
+        k=k,
+        l=l,
+        diversity=diversity or ("folk" if l and algorithm == "anatomy" else None),
+        c=c,
+        t=t,
+        distance=distance,
+        delta_disclosure=delta_disclosure,
+        beta=beta,
+        presence=presence,
+        population=population is not None,
+    )
+    with ExitStack() as stack:
+        decided = _decide(
+            _read(stack, table, schema, population),
+            asked,
+            _columns(sensitive, further),
+            algorithm,
+            {"cost": cost, "suppress": suppress, "suppressed": suppressed, "refine": refine},
+            limit_seconds,
+        )
+        with progress("Writing the release"):
+            decided.write(out, report=report, overwrite=overwrite)
+    if as_json:
+        typer.echo(json.dumps(decided.figures, ensure_ascii=False))
+    else:
+        _show(decided, [out] if report is None else [out, report])
+
+
+def _read(
+    stack: ExitStack, table: str, schema: Path, population: str | None
+) -> tuple[Table, Table | None]:
+    """Open the table, and the population where there is one; the stack closes them."""
+    from sfumato.vault.table import read, read_population
+
+    with progress("Reading the table"):
+        people = stack.enter_context(closing(read(table, schema)))
+        if population is None:
+            return people, None
+        return people, stack.enter_context(closing(read_population(population, people.schema)))
+
+
+def _decide(
+    tables: tuple[Table, Table | None],
+    asked: Asked,
+    columns: list[str],
+    algorithm: str,
+    options: dict[str, Any],
+    limit_seconds: float | None,
+) -> Anonymized:
+    """Search, with a bar that shows how far it is."""
+    from sfumato.vault.anonymizing import anonymize as decide
+
+    people, population = tables
+    criteria = asked.criteria(people.schema, columns)
+    unit = "nodes" if algorithm in _IN_NODES else None
+    with values_named(), progress("Searching", unit=unit) as told:
+        return decide(
+            people,
+            criteria,
+            algorithm=algorithm,
+            sensitive=columns,
+            population=population,
+            limit_seconds=limit_seconds,
+            progress=told,
+            **options,
+        )
+
+
+def _columns(sensitive: list[str] | None, further: list[str] | None) -> list[str]:
+    """The columns after --sensitive, of which the parser takes only the first as its own."""
+    if further and not sensitive:
+        raise ParameterError(
+            "argument_unexpected",
+            f"There is one TABLE, but {further[0]!r} was given beside it. Drop it.",
+        )
+    return [*(sensitive or ()), *(further or ())]
+
+
+def _show(decided: Anonymized, written: list[Path]) -> None:
+    """Print what was decided for people: the promise, what is gone, every cost."""
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    from sfumato.report.text import printable
+
+    found, guarantee = decided.figures, decided.guarantee
+    console = Console(highlight=False)
+    console.print(printable(guarantee.statement))
+    console.print(
+        f"Released {found['released']:,} of {found['rows']:,} rows in {found['classes']:,} "
+        f"classes; {found['suppressed']:,} suppressed."
+    )
+    if found["levels"]:
+        levels = ", ".join(f"{name} {level}" for name, level in found["levels"].items())
+        console.print(printable(f"Levels: {levels}."))
+    table = Grid(box=None, pad_edge=False, header_style="bold")
+    table.add_column("Cost")
+    table.add_column("before", justify="right")
+    table.add_column("after", justify="right")
+    for name, value in found["cost"].items():
+        table.add_row(name.replace("_", " "), *map(_number, (decided.before.get(name), value)))
+    console.print(table)
+    if decided.unprotected:
+        names = ", ".join(decided.unprotected)
+        console.print(printable(f"Released unchanged and unprotected: {names}."), style="bold")
+    for note in guarantee.parameters["notes"]:
+        console.print(printable(note), style="dim")
+    console.print(printable(f"Wrote {' and '.join(map(str, written))}."), soft_wrap=True)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.6g}"

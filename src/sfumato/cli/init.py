@@ -1,0 +1,39 @@
+"""`sfumato init`: make a folder a vault."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.cli.options import Json
+
+
+def init(
+    vault: Annotated[Path, typer.Argument(metavar="VAULT", help="The folder.", show_default=False)],
+    ledger: Annotated[
+        str,
+        typer.Option(metavar="FILE|URL", help="A SQLite file in it, or postgresql://..."),
+    ] = "ledger.sqlite",
+    head: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Where the ledger's last position is kept: outside the folder, best on another "
+            "disk. By default beside the folder.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a folder a vault: data sets under budgets that no crash can overspend."""
+    from sfumato.vault.registration import create
+
+    made = create(vault, database=ledger, head=head)
+    if as_json:
+        typer.echo(json.dumps({"vault": str(made.folder), "head": str(made.head)}))
+    else:
+        typer.echo(
+            f"Made the vault {made.folder}. Keep {made.head} with it, but out of its backups."
+        )

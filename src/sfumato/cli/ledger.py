@@ -1,0 +1,93 @@
+"""`sfumato ledger`: what was spent, whether the book is whole, and its export."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import closing
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfumato.cli.options import Json, VaultFolder
+
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Action(StrEnum):
+    """What to do with the ledger."""
+
+    SHOW = "show"
+    VERIFY = "verify"
+    EXPORT = "export"
+    LIMIT = "limit"
+    ACKNOWLEDGE = "acknowledge"
+
+
+def ledger(
+    action: Annotated[
+        Action,
+        typer.Argument(
+            help="Show the accounts, verify every entry, or export them as JSONL; an operator may "
+            "set a new limit, or acknowledge that entries were lost, which burns every budget.",
+            show_default=False,
+        ),
+    ],
+    account: Annotated[str | None, typer.Option(metavar="NAME", help="limit: of which.")] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(metavar="E", help="limit: the whole budget from now on.")
+    ] = None,
+    delta: Annotated[str, typer.Option(metavar="D", help="limit: its delta.")] = "0",
+    operator: Annotated[
+        str | None, typer.Option(metavar="WHO", help="limit, acknowledge: who decided it.")
+    ] = None,
+    vault: VaultFolder = Path(),
+    as_json: Json = False,
+) -> None:
+    """See what was spent, check the book, or hand it to somebody who trusts nobody."""
+    from sfumato.vault import book
+
+    if action is Action.EXPORT:
+        with closing(book.opened(vault)) as opened:
+            opened.export(sys.stdout)
+        return
+    if action is Action.LIMIT:
+        if account is None or epsilon is None or operator is None:
+            raise typer.BadParameter("limit needs --account, --epsilon and --operator.")
+        book.set_limit(vault, account, epsilon=epsilon, delta=delta, operator=operator)
+    elif action is Action.ACKNOWLEDGE:
+        if operator is None:
+            raise typer.BadParameter("acknowledge needs --operator.")
+        book.acknowledge(vault, operator=operator)
+    if action is Action.VERIFY:
+        verified = book.verify(vault)
+        typer.echo(json.dumps(verified) if as_json else _sentence(verified))
+        return
+    accounts = book.accounts(vault)
+    if as_json:
+        typer.echo(json.dumps({"accounts": accounts}))
+    else:
+        _show(accounts)
+
+
+def _sentence(verified: dict[str, Any]) -> str:
+    return (
+        f"The ledger is whole: {verified['entries']} entries, {verified['accounts']} accounts, "
+        f"{verified['requests']} requests. Head: {verified['head']}"
+    )
+
+
+def _show(accounts: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("Account", "Budget", "Spent", "Remaining"):
+        table.add_column(title, overflow="fold")
+    for one in accounts:
+        left = ", ".join(f"{name} {amount:.6g}" for name, amount in one["remaining"].items())
+        table.add_row(one["account"], one["budget"], one["spent"], left)
+    Console(highlight=False).print(table if accounts else "The ledger has no accounts yet.")

@@ -1,0 +1,69 @@
+"""`sfumato measure`: what a table reaches, whoever anonymized it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfumato.cli.options import DeclaredSchema, Json, TableFile
+from sfumato.cli.progress import progress
+from sfumato.cli.steward import values_named
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def measure(
+    table: TableFile,
+    schema: DeclaredSchema,
+    original: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The table that it was made from.")
+    ] = None,
+    population: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A table of the people it is drawn from.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure k, every l and t, and all costs of a table, alone or against its original."""
+    from sfumato.vault.measuring import measure as measured
+
+    with values_named(), progress("Measuring"):
+        found = measured(table, schema, original=original, population=population).json()
+    if as_json:
+        typer.echo(json.dumps(found, ensure_ascii=False))
+    else:
+        _show(found)
+
+
+def _show(found: Mapping[str, object]) -> None:
+    """Print the figures, one line each."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from sfumato.report.text import printable
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(overflow="fold")
+    table.add_column(justify="right")
+    for name, value in _lines(found):
+        table.add_row(printable(name), printable(value))
+    console = Console(highlight=False)
+    console.print(table)
+    whose = "original's" if found["reference"] == "original" else "release's own"
+    console.print(f"Classes are compared with the {whose} distribution of values.", style="dim")
+
+
+def _lines(found: Mapping[str, object], prefix: str = "") -> list[tuple[str, str]]:
+    """The figures with the names that lead to them."""
+    lines = []
+    for name, value in found.items():
+        title = f"{prefix} {name}".strip().replace("_", " ")
+        if isinstance(value, dict):
+            lines += _lines(value, title)
+        elif isinstance(value, int | float):
+            lines.append((title, f"{value:,.6g}"))
+        elif value is None:
+            lines.append((title, "–"))
+    return lines

@@ -1,0 +1,110 @@
+"""`sfumato query`: ask SQL, get a private answer with error bars, or a refusal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfumato.cli.options import Json, VaultFolder
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from sfumato.vault.gatekeeper import Answer
+
+
+def query(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT.", show_default=False)],
+    epsilon: Annotated[
+        str | None,
+        typer.Option(metavar="E", help="What it may cost; by default a tenth of the budget."),
+    ] = None,
+    rho: Annotated[
+        str | None, typer.Option(metavar="R", help="The same in zero-concentrated terms.")
+    ] = None,
+    delta: Annotated[
+        str | None,
+        typer.Option(metavar="D", help="For groups that are not declared, and Gaussian noise."),
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Only say cost and expected error; spends nothing.")
+    ] = False,
+    principal: Annotated[
+        str, typer.Option(metavar="NAME", help="Who asks, and from whose budget.")
+    ] = "owner",
+    request: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Repeat a request safely: same id, same answer."),
+    ] = None,
+    vault: VaultFolder = Path(),
+    as_json: Json = False,
+) -> None:
+    """Ask a question about the data sets of a vault."""
+    from sfumato.vault.curator import as_json as plain
+    from sfumato.vault.vault import open_vault
+
+    with open_vault(vault) as opened:
+        if explain:
+            found = opened.explain(sql, epsilon=epsilon, rho=rho, delta=delta, principal=principal)
+            typer.echo(json.dumps(found.to_json()) if as_json else found.text())
+            return
+        answer = opened.query(
+            sql, epsilon=epsilon, rho=rho, delta=delta, principal=principal, request_id=request
+        )
+    if as_json:
+        typer.echo(json.dumps(plain(answer), ensure_ascii=False))
+    else:
+        _show(answer)
+
+
+def _show(answer: Answer) -> None:
+    """Print an answer for people: figures with their error bars, then what it cost."""
+    from rich.console import Console
+
+    from sfumato.report.text import printable
+
+    console = Console(highlight=False)
+    console.print(_table(answer))
+    notes = [*answer.guarantee.parameters.get("notes", ()), answer.guarantee.statement]
+    for note in notes:
+        console.print(printable(note), style="dim")
+    asked = "" if answer.charged else ", asked before: free"
+    console.print(f"Cost: {_amounts(answer.cost)}{asked}. Remaining: {_amounts(answer.remaining)}.")
+    console.print(f"Receipt: {answer.receipt}", soft_wrap=True)
+
+
+def _table(answer: Answer) -> Table:
+    from rich.table import Table
+
+    from sfumato.report.text import printable
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    bounds = {
+        name: one["bound95"] for name, one in (answer.error or {}).items() if "bound95" in one
+    }
+    for name in answer.table.column_names:
+        table.add_column(printable(name), overflow="fold")
+        if name in bounds:
+            table.add_column("± 95 %", justify="right")
+    for number, row in enumerate(answer.table.to_pylist()):
+        cells = []
+        for name, value in row.items():
+            cells.append(printable("" if value is None else _number(value)))
+            if name in bounds:
+                bound = bounds[name]
+                one = bound[number] if isinstance(bound, list) else bound
+                cells.append(printable("" if one is None else f"{one:.3g}"))
+        table.add_row(*cells)
+    return table
+
+
+def _number(value: object) -> str:
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)
+
+
+def _amounts(amounts: object) -> str:
+    assert isinstance(amounts, dict)
+    return ", ".join(f"{name} {amount:.6g}" for name, amount in amounts.items() if amount)

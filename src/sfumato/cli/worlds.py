@@ -1,0 +1,40 @@
+"""`sfumato worlds`: ask a released table, and hear what is certain and what is likely."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Literal
+
+import typer
+
+from sfumato.cli.options import DeclaredSchema, Json
+
+
+def worlds(
+    release: Annotated[
+        str,
+        typer.Argument(
+            metavar="RELEASE",
+            help="A .csv, .csv.gz or .parquet file, or the directory of an anatomy.",
+            show_default=False,
+        ),
+    ],
+    sql: Annotated[
+        str, typer.Argument(metavar="SQL", help="One aggregate of one table.", show_default=False)
+    ],
+    schema: DeclaredSchema,
+    labels: Annotated[
+        Literal["public", "tight"],
+        typer.Option(help="Whether both ends of a range are known to occur."),
+    ] = "public",
+    as_json: Json = False,
+) -> None:
+    """Answer a question over all tables that a release may stand for: bounds and an estimate."""
+    from sfumato.vault.measuring import ask
+
+    found = ask(release, sql, schema, labels=labels).json()
+    if as_json:
+        typer.echo(json.dumps(found))
+    else:
+        for name, value in found.items():
+            typer.echo(f"{name:9}{'unknown' if value is None else f'{value:,.6g}'}")

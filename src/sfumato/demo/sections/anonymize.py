@@ -1,0 +1,141 @@
+"""Release the table: nobody stands out any more, and what that costs."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from importlib.resources import as_file, files
+from typing import TYPE_CHECKING
+
+from sfumato.report import charts
+from sfumato.report.blocks import Figures, Heading, Note, Paragraph, Table
+from sfumato.report.charts import Point
+from sfumato.schema.column import Role
+from sfumato.vault.anonymizing import anonymize
+from sfumato.vault.asking import Asked
+from sfumato.vault.table import read
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sfumato.demo.context import Town
+    from sfumato.report.blocks import Block
+    from sfumato.vault.anonymized import Anonymized
+    from sfumato.vault.table import Table as People
+
+K, L = 5, 3
+_SUPPRESS = "0.05"
+_CROWDS = (2, 5, 10, 20, 50)
+_ALGORITHMS = {"optimal": "one level per column", "mondrian": "boxes of their own"}
+_SHOWN = 6
+_SHOWN_COSTS = {
+    "loss": "loss: mean share of a hierarchy that a label covers",
+    "discernability": "discernability: rows that look alike, in pairs",
+    "average_class_size": f"average class size, in multiples of {K}",
+    "entropy": "entropy: bits lost",
+    "suppressed": "suppressed rows",
+}
+
+
+def section(town: Town) -> list[Block]:
+    """Show the table before and after, every cost, and how cost grows with the crowd."""
+    with (
+        as_file(files("sfumato.demo").joinpath("town.toml")) as schema,
+        closing(read(town.people, schema)) as people,
+    ):
+        wide = _decide(people, Asked(k=K))
+        diverse = _decide(people, Asked(k=K, l=L, diversity="entropy"))
+        curves = _curves(people)
+        released = wide.release().table
+        shown = [c.name for c in people.schema.columns if c.role is Role.QUASI]
+    return [
+        Heading("Release the table"),
+        Paragraph(
+            f"Sfumato makes every value coarser, as little as it can, until each row looks like at "
+            f"least {K - 1} others in all {len(shown)} columns that others may know. Out of "
+            f"{wide.figures['lattice'] or 0:,} ways to do so it found the cheapest, and proved it, "
+            f"by looking at {wide.figures['checked'] or 0:,}."
+        ),
+        _table("Before: six people, their names already struck out", town.people, shown),
+        _table("After: six rows of the release, in its own order", released, shown),
+        _figures(wide),
+        _costs(wide),
+        Heading("What a larger crowd costs", level=3),
+        Paragraph(
+            "Whoever wants to hide among more people must say less. Labels that each box of rows "
+            "chooses for itself say more than one level for the whole column, but they are harder "
+            "to work with."
+        ),
+        charts.line(
+            curves,
+            label="Information lost as the crowd grows",
+            x="k: rows that look alike",
+            y="Loss",
+            series="Labels",
+            logarithmic=True,
+            percent=True,
+        ),
+        Heading("What a crowd does not hide", level=3),
+        _diversity(wide, diverse),
+        Note(
+            f"The release keeps {', '.join(wide.unprotected)} as it is: no criterion looks at it, "
+            "and whoever knows it learns from it.",
+            warning=True,
+        ),
+    ]
+
+
+def _decide(people: People, asked: Asked, algorithm: str = "optimal") -> Anonymized:
+    criteria = asked.criteria(people.schema, ["disease"])
+    # Boxes of rows need no suppression: a box that is too small is not cut off.
+    suppress = _SUPPRESS if algorithm == "optimal" else "0"
+    return anonymize(people, criteria, algorithm=algorithm, suppress=suppress)
+
+
+def _curves(people: People) -> list[Point]:
+    """The loss for crowds of growing size, by two kinds of labels."""
+    points = []
+    for algorithm, name in _ALGORITHMS.items():
+        for k in _CROWDS:
+            loss = _decide(people, Asked(k=k), algorithm).figures["cost"]["loss"]
+            points.append(Point(name, k, loss or 0.0))
+    return points
+
+
+def _table(caption: str, table: pa.Table, columns: list[str]) -> Table:
+    names = [*columns, "disease"]
+    step = max(table.num_rows // _SHOWN, 1)
+    rows = table.select(names).take(list(range(0, table.num_rows, step))[:_SHOWN]).to_pylist()
+    headers = [name.replace("_", " ").capitalize() for name in names]
+    return Table(caption, headers, [[str(row[name]) for name in names] for row in rows])
+
+
+def _figures(wide: Anonymized) -> Figures:
+    figures = wide.figures
+    return Figures(
+        [
+            (f"{figures['released']:,}", f"of {figures['rows']:,} rows are released"),
+            (f"{figures['classes']:,}", f"classes, where {wide.before['classes']:,} were before"),
+            ("0", f"people stand in a crowd smaller than {K}"),
+        ]
+    )
+
+
+def _costs(wide: Anonymized) -> Table:
+    cost = wide.figures["cost"]
+    return Table(
+        "What it cost, by several measures; of each, less is better",
+        ("Cost", "Before", "After"),
+        [
+            (what, charts.show(wide.before[name]), charts.show(cost[name] or 0.0))
+            for name, what in _SHOWN_COSTS.items()
+        ],
+    )
+
+
+def _diversity(wide: Anonymized, diverse: Anonymized) -> Paragraph:
+    loss, more = (one.figures["cost"]["loss"] or 0.0 for one in (wide, diverse))
+    return Paragraph(
+        f"If all {K} who look alike have the same illness, the crowd hides nothing. Asking that "
+        f"illnesses be as mixed in every class as {L} equally common ones (entropy {L}-diversity) "
+        f"takes the loss from {charts.share(loss)} to {charts.share(more)}."
+    )

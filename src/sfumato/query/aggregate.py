@@ -1,0 +1,212 @@
+"""The questions to the engine: bounded whole-number aggregates, and how they come back.
+
+Sums never leave 64 bits: long terms are cut into limbs that are summed apart, of 23 bits, so that
+2^40 rows fit, or of 12 bits with weights of 17, so that 2^34 rows do. So no engine error depends on
+the size of a sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sqlglot import exp
+
+from sfumato.contribution import COUNT, PERSON, bound
+from sfumato.mechanisms.arrays import narrow
+from sfumato.privacy.units import Entity
+from sfumato.query.bounding import WEIGHT, weigh_groups, weigh_rows
+from sfumato.query.statistic import Count, Distinct, Rank, Total
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.privacy.units import Unit
+    from sfumato.query.levels import Level
+    from sfumato.query.plan import Plan
+    from sfumato.query.statistic import Additive
+
+_ROWS, _RANKED = "sf_bounded", "sf_ranked"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One query to the engine: its first columns are keys, by position; the others are figures."""
+
+    query: exp.Query
+    positions: tuple[int, ...]
+    figures: tuple[str, ...]
+
+
+class Aggregates:
+    """The queries of one plan, with every person's contribution bounded under a secret salt."""
+
+    def __init__(self, plan: Plan, source: exp.Query, salt: str) -> None:
+        self._plan, self._source, self._salt = plan, source, salt
+        self._columns = [key.column for key in plan.keys]
+        self._every = tuple(range(len(plan.keys)))
+
+    def additive(self, wanted: Sequence[Additive]) -> Asked:
+        """Counts and sums by all keys; those by fewer keys are sums of these."""
+        terms = {
+            f"sf_figure_{place}_{limb}": tree
+            for place, one in enumerate(wanted)
+            for limb, tree in enumerate(self._terms(one))
+        }
+        query = self._summed(self._source.copy(), [], terms)
+        return Asked(query, self._every, tuple(terms))
+
+    def ranked(self, wanted: Rank) -> Asked:
+        """How often each value of an argument occurs, by all keys."""
+        column = wanted.argument.column
+        present = exp.column(column).is_(exp.Null()).not_()
+        rows = exp.select(exp.Star()).from_(self._source.subquery("sf_source"), copy=False)
+        query = self._summed(rows.where(present, copy=False), [column], {_RANKED: exp.convert(1)})
+        return Asked(query, self._every, (column, _RANKED))
+
+    def _summed(
+        self, rows: exp.Query, others: Sequence[str], terms: Mapping[str, exp.Expr]
+    ) -> exp.Query:
+        """Sums of terms by all keys and other columns, every person's weight bounded."""
+        columns = [*self._columns, *others]
+        figures = dict(terms)
+        if isinstance(self._plan.unit, Entity):
+            if self._limits_groups:
+                rows = self._weighed_groups(rows, columns, terms)
+                figures = {name: exp.column(name) for name in terms}
+            else:
+                rows = weigh_rows(rows, self._plan.unit)
+            weight = exp.column(WEIGHT)
+            figures = {
+                name: exp.Mul(this=tree, expression=weight.copy()) for name, tree in figures.items()
+            }
+        return _sums(rows, columns, figures)
+
+    def _weighed_groups(
+        self, rows: exp.Query, columns: Sequence[str], terms: Mapping[str, exp.Expr]
+    ) -> exp.Query:
+        """Sums of each person by group, of which the person keeps some, with their weight."""
+        owned = exp.select(exp.Star()).from_(rows.subquery("sf_all", copy=False), copy=False)
+        owned = owned.where(exp.column(PERSON).is_(exp.Null()).not_(), copy=False)
+        by_group = _sums(owned, [PERSON, *columns], {COUNT: exp.convert(1), **terms})
+        return weigh_groups(by_group, self._entity, self._columns, self._salt)
+
+    def people(self, level: Level) -> Asked:
+        """How many people there are by a level's keys, each in at most so many groups."""
+        unit, columns = self._entity, [key.column for key in level.keys]
+        pairs = _distinct(self._source, [PERSON, *columns])
+        rows: exp.Query = pairs.where(exp.column(PERSON).is_(exp.Null()).not_(), copy=False)
+        counted = _sum(exp.convert(1))
+        if level.groups is None or level.groups > unit.groups:
+            rows = bound(pairs, Entity(PERSON, unit.groups), columns, self._salt)
+            counted = _sum(exp.column(COUNT))
+        query = exp.select(*_columns(columns), exp.alias_(counted, COUNT)).from_(
+            rows.subquery(_ROWS, copy=False), copy=False
+        )
+        return Asked(_grouped(query, columns), level.positions, (COUNT,))
+
+    def distinct(self, wanted: Distinct, level: Level) -> Asked:
+        """How many values of a column there are by a level's keys."""
+        columns = [key.column for key in level.keys]
+        rows: exp.Query = self._source.copy()
+        if isinstance(self._plan.unit, Entity):
+            pairs = _distinct(self._source, [PERSON, *columns, wanted.column])
+            present = pairs.where(exp.column(wanted.column).is_(exp.Null()).not_(), copy=False)
+            bounded = bound(present, self._plan.unit, columns, self._salt, [wanted.column])
+            kept = exp.column(COUNT) > exp.convert(0)
+            rows = (
+                exp.select(exp.Star())
+                .from_(bounded.subquery("sf_pairs", copy=False), copy=False)
+                .where(kept, copy=False)
+            )
+        values = exp.Count(this=exp.Distinct(expressions=[exp.column(wanted.column)]))
+        query = exp.select(*_columns(columns), exp.alias_(exp.cast(values, "BIGINT"), COUNT))
+        return Asked(
+            _grouped(query.from_(rows.subquery(_ROWS, copy=False), copy=False), columns),
+            level.positions,
+            (COUNT,),
+        )
+
+    @property
+    def _entity(self) -> Entity:
+        assert isinstance(self._plan.unit, Entity)
+        return self._plan.unit
+
+    @property
+    def _limits_groups(self) -> bool:
+        """Whether a person can have more groups than are allowed, by what is declared."""
+        axes = [key.axis for key in self._plan.keys]
+        groups = prod(axis.size for axis in axes if axis is not None)
+        within = groups <= self._entity.groups and None not in axes
+        return self._entity.groups < self._entity.max_rows and not within
+
+    def _terms(self, one: Additive) -> list[exp.Expr]:
+        """What to sum for a statistic: its terms, limb by limb from the lowest."""
+        if isinstance(one, Count):
+            if one.column is None:
+                return [exp.convert(1)]
+            missing = exp.column(one.column).is_(exp.Null())
+            return [exp.case().when(missing, exp.convert(0)).else_(exp.convert(1))]
+        bits = limb_bits(self._plan.unit)
+        unit = exp.cast(exp.convert(1 << bits), "BIGINT")
+        trees, rest = [], exp.Paren(this=one.term)
+        for _ in range(limbs(one, self._plan.unit) - 1):
+            trees.append(exp.Paren(this=exp.Mod(this=rest.copy(), expression=unit.copy())))
+            rest = exp.Paren(this=exp.IntDiv(this=rest, expression=unit.copy()))
+        return [*trees, rest]
+
+
+def limb_bits(unit: Unit) -> int:
+    """How many bits of a term are summed in one 64-bit integer, weights included."""
+    return 12 if isinstance(unit, Entity) else 23
+
+
+def limbs(one: Additive, unit: Unit) -> int:
+    """Into how many limbs a statistic's terms are cut."""
+    bits = one.largest.bit_length() if isinstance(one, Total) else 1
+    return max(1, -(-bits // limb_bits(unit)))
+
+
+def joined(parts: Sequence[NDArray[np.int64]], unit: Unit) -> NDArray[Any]:
+    """Put limbs together: int64 where all values fit, Python integers beyond."""
+    if len(parts) == 1:
+        return parts[0]
+    whole = np.zeros(len(parts[0]), dtype=object)
+    for place, part in enumerate(parts):
+        whole += part.astype(object) << (limb_bits(unit) * place)
+    return narrow(whole)
+
+
+def _sum(tree: exp.Expr) -> exp.Expr:
+    """A sum as a 64-bit integer; zero where there is nothing to add."""
+    total = exp.Cast(this=exp.Sum(this=tree), to=exp.DataType.build("BIGINT"))
+    return exp.Coalesce(this=total, expressions=[exp.convert(0)])
+
+
+def _distinct(source: exp.Query, columns: Sequence[str]) -> exp.Select:
+    return (
+        exp.select(*_columns(columns))
+        .distinct(copy=False)
+        .from_(source.subquery("sf_source"), copy=False)
+    )
+
+
+def _sums(rows: exp.Query, columns: Sequence[str], figures: Mapping[str, exp.Expr]) -> exp.Query:
+    """Sums of figures by some columns."""
+    query = exp.select(
+        *_columns(columns),
+        *(exp.alias_(_sum(tree), name, copy=False) for name, tree in figures.items()),
+    )
+    return _grouped(query.from_(rows.subquery(_ROWS, copy=False), copy=False), columns)
+
+
+def _grouped(query: exp.Select, columns: Sequence[str]) -> exp.Select:
+    return query.group_by(*_columns(columns), copy=False) if columns else query
+
+
+def _columns(names: Sequence[str]) -> list[exp.Column]:
+    return [exp.column(name) for name in names]

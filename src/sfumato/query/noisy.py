@@ -1,0 +1,129 @@
+"""The one step between private and public figures: read bounded aggregates, add exact noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sfumato.mechanisms.quantile import Quantile
+from sfumato.mechanisms.threshold_keys import ThresholdKeys
+from sfumato.query.exact import Exact, Questions
+from sfumato.query.figures import BETA, Noisy, spread_factor
+from sfumato.query.rollup import consistent, variances_after
+from sfumato.query.statistic import Count, Rank, Total
+from sfumato.query.tally import Groups, all_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sqlglot import exp
+
+    from sfumato.axes import Axis
+    from sfumato.engines.base import Engine
+    from sfumato.noise.entropy import Entropy
+    from sfumato.query.levels import Level
+    from sfumato.query.plan import Plan
+    from sfumato.query.split import Split
+    from sfumato.query.statistic import Additive, Statistic
+
+
+@dataclass(frozen=True)
+class Released:
+    """What a level may show: its groups and their noisy statistics.
+
+    `consistent` has the counts and sums whose totals equal the sums of their parts.
+    """
+
+    groups: Groups
+    noisy: Mapping[Statistic, Noisy]
+    consistent: Mapping[Statistic, Noisy]
+
+
+def release(
+    plan: Plan, split: Split, engine: Engine, source: exp.Query, entropy: Entropy
+) -> tuple[Mapping[int, Axis], list[Released]]:
+    """Read a plan's aggregates from the engine and give every figure its noise."""
+    # Fresh for each question, and never shown: it keys the hash by which rows are kept.
+    salt = "".join(f"{word:016x}" for word in entropy.words(2).tolist())
+    questions = Questions(plan, split.levels, split.mechanisms, source, salt)
+    exact = Exact(questions, engine)
+    levels = [_release_level(split, exact, level, entropy) for level in split.levels]
+    return exact.axes, _made_consistent(split, levels)
+
+
+def _release_level(split: Split, exact: Exact, level: Level, entropy: Entropy) -> Released:
+    """Give the groups and statistics of one level their noise."""
+    noisy: dict[Statistic, Noisy] = {}
+    if level.declared:
+        groups = all_groups(level)
+    else:
+        groups, noisy[split.carrier] = _passing(split, exact, level, entropy)
+    for one, mechanism in split.at(level).items():
+        if one in noisy:
+            continue
+        if isinstance(mechanism, Quantile):
+            assert isinstance(one, Rank)
+            chosen = mechanism.sample(exact.counted(one, groups), entropy)
+            noisy[one] = Noisy(chosen, 0.0, split.bound(level, one, BETA))
+        else:
+            assert not isinstance(mechanism, ThresholdKeys)
+            fine = split.granules[one]
+            values = (mechanism.steps(exact.values(one, groups), entropy) + fine // 2) // fine
+            noisy[one] = Noisy(values, split.variance(level, one), split.bound(level, one, BETA))
+    return Released(groups, noisy, {})
+
+
+def _passing(split: Split, exact: Exact, level: Level, entropy: Entropy) -> tuple[Groups, Noisy]:
+    """The observed groups whose noisy count passes the threshold, and that count."""
+    mechanism = split.mechanisms[level.number, split.carrier]
+    assert isinstance(mechanism, ThresholdKeys)
+    found, counts = exact.found(split.carrier, level)
+    passed = mechanism.sample(counts, entropy)
+    codes = tuple(column[passed.places] for column in found.codes)
+    groups = Groups(level, found.sizes, codes, len(passed.places))
+    variance, bound = split.variance(level, split.carrier), split.bound(level, split.carrier, BETA)
+    return groups, Noisy(passed.counts, variance, bound)
+
+
+def _made_consistent(split: Split, levels: list[Released]) -> list[Released]:
+    """Adjust counts and sums of several declared levels to each other."""
+    dense = [one for one in levels if one.groups.level.declared]
+    if len(dense) < 2:
+        return levels
+    changed: dict[int, dict[Statistic, Noisy]] = {one.groups.level.number: {} for one in dense}
+    for statistic in split.statistics:
+        if isinstance(statistic, Count | Total):
+            for number, noisy in _adjusted(statistic, dense, split).items():
+                changed[number][statistic] = noisy
+    return [
+        Released(one.groups, one.noisy, changed.get(one.groups.level.number, {})) for one in levels
+    ]
+
+
+def _adjusted(statistic: Additive, dense: Sequence[Released], split: Split) -> dict[int, Noisy]:
+    """One statistic of the declared levels by weighted least squares, by the level's number."""
+    levels = {one.groups.level.positions: one for one in dense}
+    figures = {
+        keys: one.noisy[statistic].values.astype(float).reshape(one.groups.level.sizes)
+        for keys, one in levels.items()
+    }
+    variances = {keys: one.noisy[statistic].variance for keys, one in levels.items()}
+    after = adjusted_variances(split, statistic)
+    adjusted = {}
+    for keys, values in consistent(figures, variances, split.sizes).items():
+        level = levels[keys].groups.level
+        factor = spread_factor([split.mechanisms[level.number, statistic]])
+        bound = factor * math.sqrt(after[level.number])
+        adjusted[level.number] = Noisy(values.ravel(), after[level.number], bound)
+    return adjusted
+
+
+def adjusted_variances(split: Split, statistic: Additive) -> dict[int, float]:
+    """The variances after levels were adjusted to each other; nothing where they are not."""
+    dense = [level for level in split.levels if level.declared]
+    if len(dense) < 2:
+        return {}
+    variances = {level.positions: split.variance(level, statistic) for level in dense}
+    after = variances_after(variances, split.sizes)
+    return {level.number: after[level.positions] for level in dense}

@@ -1,0 +1,156 @@
+"""Aggregates as they come back from the engine: codes of keys, and figures, as arrays.
+
+All queries of one question are coded together, so that equal keys have equal codes in all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.encoding import encode
+from sfumato.grouping import group, keys
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.axes import Axis
+    from sfumato.engines.base import Engine
+    from sfumato.query.aggregate import Asked
+    from sfumato.query.levels import Level
+    from sfumato.query.plan import Key
+
+    Codes = NDArray[np.integer]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The answer to one query: the codes of each key, by position, and the figures."""
+
+    codes: Mapping[int, Codes]
+    figures: Mapping[str, NDArray[np.int64]]
+    rows: int
+
+    def inside(self) -> NDArray[np.bool_]:
+        """Which rows have a place on every declared axis."""
+        fits = np.ones(self.rows, dtype=bool)
+        for codes in self.codes.values():
+            fits &= codes >= 0
+        return fits
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups that a level answers: a column of codes for each of its keys, in order."""
+
+    level: Level
+    sizes: tuple[int, ...]
+    codes: tuple[Codes, ...]
+    count: int
+
+    def places(self, tally: Tally) -> NDArray[np.int64]:
+        """The group of each row of a tally; -1 for rows that belong to none."""
+        of_rows = [tally.codes[position] for position in self.level.positions]
+        inside = tally.inside()
+        places = np.full(tally.rows, -1, dtype=np.int64)
+        if not of_rows:
+            places[inside] = 0
+        elif inside.any() and self.count:
+            within = [codes[inside] for codes in of_rows]
+            places[inside] = self._find(within)
+        return places
+
+    def _find(self, codes: Sequence[Codes]) -> NDArray[np.int64]:
+        if self.level.declared:
+            return np.ravel_multi_index(tuple(codes), self.sizes).astype(np.int64)
+        both = [np.concatenate(pair) for pair in zip(self.codes, codes, strict=True)]
+        numbers, _ = keys(both, self.sizes)
+        own, others = numbers[: self.count], numbers[self.count :]
+        found = np.minimum(np.searchsorted(own, others), self.count - 1)
+        return np.where(own[found] == others, found, -1)
+
+    def collect(self, tally: Tally, figure: str) -> NDArray[np.int64]:
+        """Add up a figure of a tally in each group."""
+        places = self.places(tally)
+        known = places >= 0
+        totals = np.zeros(self.count, dtype=np.int64)
+        np.add.at(totals, places[known], tally.figures[figure][known])
+        return totals
+
+
+def all_groups(level: Level) -> Groups:
+    """Every combination of declared keys, in order."""
+    count = level.groups
+    assert count is not None
+    codes = np.unravel_index(np.arange(count), level.sizes) if level.sizes else ()
+    return Groups(level, level.sizes, tuple(codes), count)
+
+
+def found_groups(
+    level: Level, axes: Mapping[int, Axis], tally: Tally, figure: str
+) -> tuple[Groups, NDArray[np.int64]]:
+    """The groups of a level that occur, in the order of their keys, and a figure above 0 of each.
+
+    They are private until a threshold has let them pass.
+    """
+    sizes = tuple(axes[position].size for position in level.positions)
+    inside = tally.inside()
+    codes = [tally.codes[position][inside] for position in level.positions]
+    if not inside.any():
+        return Groups(level, sizes, tuple(codes), 0), np.zeros(0, dtype=np.int64)
+    found = group(codes, sizes, tally.figures[figure][inside])
+    present = found.counts > 0
+    representatives = found.representatives[present]
+    merged = tuple(column[representatives] for column in codes)
+    return Groups(level, sizes, merged, len(representatives)), found.counts[present]
+
+
+def read(
+    engine: Engine, questions: Sequence[Asked], plan_keys: Sequence[Key]
+) -> tuple[dict[int, Axis], list[Tally]]:
+    """Ask the engine and code what it says; axes go by the position of their key."""
+    tables = [engine.run(asked.query) for asked in questions]
+    codes: list[dict[int, Codes]] = [{} for _ in questions]
+    axes: dict[int, Axis] = {}
+    for position, key in enumerate(plan_keys):
+        having = [place for place, asked in enumerate(questions) if position in asked.positions]
+        columns = [
+            tables[place].column(questions[place].positions.index(position)) for place in having
+        ]
+        if not having:
+            continue
+        axes[position], coded = _code(columns, key)
+        for place, part in zip(having, coded, strict=True):
+            codes[place][position] = part
+    tallies = [
+        Tally(of_keys, _figures(table, asked), table.num_rows)
+        for of_keys, table, asked in zip(codes, tables, questions, strict=True)
+    ]
+    return axes, tallies
+
+
+def _code(columns: Sequence[pa.ChunkedArray], key: Key) -> tuple[Axis, list[Codes]]:
+    """Code one key's values from all tables together, and take them apart again."""
+    values = pa.chunked_array(
+        [chunk for column in columns for chunk in column.chunks], columns[0].type
+    )
+    counted = pa.table({"key": values, "rows": pa.nulls(len(values), pa.int64())})
+    axes, codes, _ = encode(counted.to_reader(), [key.name if key.axis is None else key.axis])
+    ends = np.cumsum([len(column) for column in columns])
+    return axes[0], np.split(codes[0], ends[:-1])
+
+
+def _figures(table: pa.Table, asked: Asked) -> dict[str, NDArray[Any]]:
+    first = len(asked.positions)
+    return {
+        name: table.column(first + place)
+        .combine_chunks()
+        .cast(pa.int64())
+        .to_numpy(zero_copy_only=False)
+        for place, name in enumerate(asked.figures)
+    }

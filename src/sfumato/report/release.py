@@ -1,0 +1,151 @@
+"""A release as a page for people: what is guaranteed, what it cost, where it came from."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from sfumato.report import charts
+from sfumato.report.blocks import Figures, Heading, Note, Paragraph, Table
+from sfumato.report.page import render
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.release import Guarantee, Provenance
+    from sfumato.report.blocks import Block
+
+_COSTS = {
+    "loss": "loss: mean share of the hierarchy that a label covers",
+    "loss_geometric": "loss, geometric mean over columns",
+    "discernability": "discernability: rows that look alike, counted in pairs",
+    "average_class_size": "average class size, in multiples of k",
+    "c_avg": "C_AVG: released rows per class, in multiples of k",
+    "precision": "precision: mean share of the steps up the hierarchies",
+    "entropy": "entropy: bits lost",
+    "suppressed": "suppressed rows",
+}
+"""The costs in words; less is better of each."""
+_SHOWN_ELSEWHERE = {"rows", "released", "suppressed", "classes", "criteria", "levels"}
+_SHOWN_ELSEWHERE |= {"unprotected", "notes", "reference"}
+_PARTS = {"before", "ncp"}
+
+
+def page(
+    guarantee: Guarantee, provenance: Provenance, error: Mapping[str, Any] | None = None
+) -> str:
+    """The whole page."""
+    costs = error or {}
+    blocks = [*_guarantee(guarantee), *_costs(costs), *_columns(guarantee.parameters, costs)]
+    return render(
+        "Release report",
+        [*blocks, *_provenance(provenance)],
+        lead=guarantee.statement,
+        footer=f"Made by Sfumato {provenance.version}. The costs before and the distributions of "
+        "the original tell about the original: show this page to its holder.",
+    )
+
+
+def _guarantee(guarantee: Guarantee) -> list[Block]:
+    """The promise in figures, and what it does not cover."""
+    facts = guarantee.parameters
+    blocks: list[Block] = [Heading("What is guaranteed")]
+    counted = [
+        (f"{facts[name]:,}", what)
+        for name, what in _FIGURES.items()
+        if isinstance(facts.get(name), int)
+    ]
+    if counted:
+        blocks.append(Figures(counted))
+    if facts.get("criteria"):
+        rows = [(criterion,) for criterion in facts["criteria"]]
+        blocks.append(Table("What every released class satisfies", ("Criterion",), rows))
+    others = {name: value for name, value in facts.items() if name not in _SHOWN_ELSEWHERE}
+    if others:
+        blocks.append(_pairs("Parameters of the guarantee", others))
+    if facts.get("unprotected"):
+        names = ", ".join(facts["unprotected"])
+        text = f"Released unchanged and not protected by any criterion: {names}."
+        blocks.append(Note(text, warning=True))
+    return [*blocks, *(Note(text) for text in facts.get("notes", ()))]
+
+
+_FIGURES = {
+    "rows": "rows in the original",
+    "released": "rows released",
+    "suppressed": "rows suppressed",
+    "classes": "classes of rows that look alike",
+}
+
+
+def _costs(error: Mapping[str, Any]) -> list[Block]:
+    """Every cost, before and after where both are known; of an answer, its expected error."""
+    before = error.get("before", {})
+    after = {name: value for name, value in error.items() if not isinstance(value, dict)}
+    expected = {name: value for name, value in error.items() if name not in {*after, *_PARTS}}
+    if expected:
+        return [Heading("How far off it is"), _pairs("Expected error", expected)]
+    if not after:
+        return []
+    rows = [
+        (_COSTS.get(name, name), _shown(before.get(name)), _shown(value))
+        for name, value in after.items()
+    ]
+    if before:
+        table = Table("Costs; of each, less is better", ("Cost", "Before", "After"), rows)
+    else:
+        pairs = [(name, value) for name, _, value in rows]
+        table = Table("Costs; of each, less is better", ("Cost", "Value"), pairs)
+    blocks: list[Block] = [Heading("What it cost"), table]
+    if "classes" in before:
+        text = f"Before, the rows fell into {before['classes']:,} classes."
+        blocks.append(Paragraph(text))
+    return blocks
+
+
+def _columns(facts: Mapping[str, Any], error: Mapping[str, Any]) -> list[Block]:
+    """How much each column lost, and what the classes were compared with."""
+    blocks: list[Block] = []
+    lost = error.get("ncp")
+    if lost:
+        blocks.append(
+            charts.bar(
+                list(lost.items()),
+                label="Information lost in each column, as a share of its hierarchy",
+                what="Column",
+                value="Loss",
+                percent=True,
+            )
+        )
+    if facts.get("levels"):
+        rows = list(facts["levels"].items())
+        blocks.append(Table("Levels of generalization", ("Column", "Level"), rows))
+    for name, counts in facts.get("reference", {}).items():
+        rows = [(_shown(value), count) for value, count in counts]
+        caption = f"The distribution of {name} in the original, which classes are compared with"
+        blocks.append(Table(caption, ("Value", "Rows"), rows, folded=True))
+    return [Heading("Column by column"), *blocks] if blocks else []
+
+
+def _provenance(provenance: Provenance) -> list[Block]:
+    facts = {
+        "method": provenance.method,
+        **provenance.parameters,
+        "fingerprint": provenance.fingerprint,
+        "version": provenance.version,
+    }
+    return [Heading("Where it comes from"), _pairs("Provenance", facts)]
+
+
+def _pairs(caption: str, facts: Mapping[str, Any]) -> Table:
+    rows = [(name.replace("_", " "), _shown(value)) for name, value in facts.items()]
+    return Table(caption, ("What", "Value"), rows)
+
+
+def _shown(value: Any) -> str:
+    """A value for people: numbers short, nothing as a dash, the rest as JSON writes it."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool | str):
+        return str(value)
+    return charts.show(value) if isinstance(value, int | float) else json.dumps(value, default=str)

@@ -1,0 +1,155 @@
+"""Anonymizing a table where it lives: count, search, and hand over what was decided."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from sfumato.anonymize.criteria import (
+    BetaLikeness,
+    DeltaDisclosure,
+    KAnonymity,
+    KMap,
+    TCloseness,
+)
+from sfumato.anonymize.outcome import Generalization
+from sfumato.anonymize.search import SEARCHES, run
+from sfumato.anonymize.search.refine import refine as refine_suppressed
+from sfumato.errors import ParameterError
+from sfumato.schema.column import Kind, Role
+from sfumato.vault.anonymized import Anonymized
+from sfumato.vault.figures import of_outcome, untouched
+from sfumato.vault.posing import pose
+from sfumato.vault.rearranging import REARRANGEMENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sfumato.anonymize.criteria import Criterion
+    from sfumato.anonymize.outcome import Outcome
+    from sfumato.anonymize.problem import Problem
+    from sfumato.frequencies import Frequencies
+    from sfumato.privacy.numbers import Number
+    from sfumato.vault.anonymized import Suppressed
+    from sfumato.vault.table import Table
+
+_COMPARE_ORIGINAL = (TCloseness, DeltaDisclosure, BetaLikeness)
+
+
+def anonymize(
+    table: Table,
+    criteria: Sequence[Criterion],
+    *,
+    algorithm: str = "optimal",
+    cost: str | None = None,
+    suppress: Number = 0,
+    suppressed: Suppressed = "drop",
+    sensitive: Sequence[str] = (),
+    population: Table | None = None,
+    weights: Mapping[str, float] | None = None,
+    refine: bool = False,
+    limit_seconds: float | None = None,
+    progress: Callable[[float, float], None] | None = None,
+) -> Anonymized:
+    """Decide on a release of a table that satisfies the criteria.
+
+    `sensitive` names the columns that anatomy, permute and perturb rearrange, by default those of
+    the criteria or all that are declared sensitive. With `refine`, rows that a full-domain search
+    suppressed are searched again.
+    """
+    if suppressed not in ("drop", "star"):
+        raise ParameterError(
+            "suppressed_unknown", f"Suppressed rows are 'drop' or 'star', not {suppressed!r}."
+        )
+    if algorithm in REARRANGEMENTS:
+        return REARRANGEMENTS[algorithm](table, criteria, tuple(sensitive))
+    if algorithm not in SEARCHES:
+        raise ParameterError(
+            "algorithm_unknown",
+            f"Algorithm {algorithm!r} is not known; take one of "
+            f"{', '.join([*SEARCHES, *REARRANGEMENTS])}.",
+        )
+    problem, counted = pose(table, criteria, suppress=suppress, population=population)
+    outcome = run(
+        problem,
+        algorithm,
+        cost=cost,
+        weights=weights,
+        limit_seconds=limit_seconds,
+        progress=progress,
+    )
+    if refine:
+        outcome = _refined(outcome, cost or SEARCHES[algorithm].cost, weights)
+    parameters = {
+        "cost": cost or SEARCHES[algorithm].cost,
+        "suppress": str(suppress),
+        "suppressed": suppressed,
+        "weights": None if weights is None else dict(weights),
+        "refine": refine,
+    }
+    return _generalized(table, counted, problem, outcome, parameters)
+
+
+def _refined(outcome: Outcome, cost: str, weights: Mapping[str, float] | None) -> Outcome:
+    """Search the suppressed rows again, and note what that gained."""
+    if not isinstance(outcome, Generalization):
+        raise ParameterError(
+            "refine_needs_levels",
+            f"Algorithm {outcome.algorithm!r} does not choose one level per column, so there is "
+            "nothing to refine. Take optimal, incognito, samarati, sweeney or datafly.",
+        )
+    found = refine_suppressed(outcome, cost=cost, weights=weights)
+    note = (
+        f"Suppressed rows were searched again, {found.rounds} times: "
+        f"{outcome.suppressed - found.outcome.suppressed:,} of them are released after all, and "
+        f"{cost} fell by {found.gain:.6g}."
+    )
+    return replace(found.outcome, notes=(*outcome.notes, note))
+
+
+def _generalized(
+    table: Table,
+    counted: Frequencies,
+    problem: Problem,
+    outcome: Outcome,
+    parameters: Mapping[str, Any],
+) -> Anonymized:
+    """What a search decided, with labels in place of quasi-identifiers."""
+    quasi = [column.name for column in problem.quasi]
+    kept = (Role.SENSITIVE, Role.OTHER)
+    unchanged = tuple(column.name for column in table.schema.columns if column.role in kept)
+    sizes = counted.marginal(quasi).counts
+    looked_at = dict.fromkeys(one.column for one in problem.criteria if one.column is not None)
+    return Anonymized(
+        table=table,
+        figures={**of_outcome(outcome), "k": _k(problem.criteria)},
+        statement=f"Every class of released rows satisfies {problem.asked()}.",
+        recoding=outcome.recoding(unchanged),
+        recoded=dict.fromkeys(quasi, Kind.TEXT),
+        unchanged=unchanged,
+        parameters=parameters,
+        before={"classes": len(sizes), **untouched(sizes, k=problem.k)},
+        lost=outcome.ncp,
+        reference={
+            one.column: _distribution(counted, one.column)
+            for one in problem.criteria
+            if isinstance(one, _COMPARE_ORIGINAL)
+        },
+        protected=tuple(looked_at),
+        notes=outcome.notes,
+        suppressed=parameters["suppressed"],
+    )
+
+
+def _k(criteria: Sequence[Criterion]) -> int:
+    """How many rows or people each is among, 1 where that is not asked."""
+    return max((one.k for one in criteria if isinstance(one, KAnonymity | KMap)), default=1)
+
+
+def _distribution(counted: Frequencies, column: str) -> list[list[Any]]:
+    """How often each value of a sensitive column occurs: what classes were compared with."""
+    marginal = counted.marginal([column])
+    values = marginal.axes[0].decode(marginal.codes[0]).to_pylist()
+    spelled = [value.isoformat() if isinstance(value, date) else value for value in values]
+    return [list(pair) for pair in zip(spelled, marginal.counts.tolist(), strict=True)]

@@ -1,0 +1,77 @@
+"""The ledger of a vault as its operator handles it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import tomlkit
+
+from sfumato.errors import ParameterError
+from sfumato.privacy.filters import Budget
+from sfumato.schema.names import quoted, suggestion
+from sfumato.vault.accounts import open_ledger
+from sfumato.vault.amounts import left
+from sfumato.vault.config import NAME, load, save
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sfumato.ledger.base import Ledger
+
+
+def opened(folder: Path) -> Ledger:
+    """Open the ledger alone, whatever has become of the data sets."""
+    return open_ledger(load(folder))
+
+
+def accounts(folder: Path) -> list[dict[str, Any]]:
+    """Every account: its budget, what was spent, and what one more question may cost."""
+    with closing(opened(folder)) as ledger:
+        return [
+            {
+                "account": one.name,
+                "budget": one.budget.describe(one.budget.limits()),
+                "spent": one.budget.describe(one.spent),
+                "remaining": left(one),
+            }
+            for one in ledger.accounts()
+        ]
+
+
+def verify(folder: Path) -> dict[str, Any]:
+    """Walk every entry and compare with what is stored; raises where they disagree."""
+    with closing(opened(folder)) as ledger:
+        found = ledger.verify()
+    return {
+        "entries": found.position.seq,
+        "head": found.position.hash,
+        "accounts": found.accounts,
+        "requests": found.requests,
+    }
+
+
+def acknowledge(folder: Path, *, operator: str) -> None:
+    """Accept a ledger that is older than its head; burns every budget."""
+    with closing(opened(folder)) as ledger:
+        ledger.acknowledge_rollback(operator=operator)
+
+
+def set_limit(folder: Path, account: str, *, epsilon: object, delta: object, operator: str) -> None:
+    """Give an account another budget, in the ledger and in the configuration."""
+    budget = Budget.for_epsilon_delta(epsilon=epsilon, delta=delta)
+    with closing(opened(folder)) as ledger:
+        names = [one.name for one in ledger.accounts()]
+        if account not in names:
+            raise ParameterError(
+                "account_unknown",
+                f"There is no account {quoted(account)}; {suggestion(account, names)}",
+            )
+        ledger.set_limit(account, budget=budget, operator=operator)
+    population, _, principal = account.partition("/")
+    document: Any = tomlkit.parse((folder / NAME).read_text(encoding="utf-8"))
+    declared = (
+        document["principals"][principal]["budgets"] if principal else document["populations"]
+    )
+    declared[population] = {"epsilon": str(epsilon), "delta": str(delta)}
+    save(folder, tomlkit.dumps(document))

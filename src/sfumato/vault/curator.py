@@ -1,0 +1,119 @@
+"""Questions about declared data sets: planned without a look at them, answered at the gate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from sfumato.engines.sources import open_source
+from sfumato.errors import ParameterError
+from sfumato.query import answer
+from sfumato.query.explain import explain
+from sfumato.query.planner import question
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sfumato.query.builder import Answer as BuiltQuestion
+    from sfumato.query.catalogue import Catalogue
+    from sfumato.query.explain import Explanation
+    from sfumato.vault.gatekeeper import Answer, Asker, Gatekeeper
+    from sfumato.vault.places import Places
+
+    Asked = str | BuiltQuestion
+    AskerOf = Callable[[tuple[str, ...]], Asker]
+    """Who asks about these data sets, and who pays."""
+
+SHARE = Fraction(1, 10)
+"""The part of the whole budget that a question costs when nobody says how much."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """What the caller offers for a question."""
+
+    epsilon: object = None
+    rho: object = None
+    delta: object = None
+    weights: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True)
+class Curator:
+    """Knows the declared data sets, where they lie, and the gatekeeper before them."""
+
+    catalogue: Catalogue
+    places: Places
+    gatekeeper: Gatekeeper
+
+    def query(
+        self, asked: Asked, price: Price, asker_of: AskerOf, *, request_id: str | None
+    ) -> Answer:
+        """Answer a question, or refuse it."""
+        prepared = self.prepare(asked, price, asker_of)
+        plan = prepared.plan
+        return self.gatekeeper.answer(
+            prepared,
+            asker_of(plan.datasets),
+            lambda: self.places.together(plan.datasets, plan.public),
+            request_id=request_id,
+        )
+
+    def explain(self, asked: Asked, price: Price, asker_of: AskerOf) -> Explanation:
+        """Say what a question would cost and how far its answer would be off."""
+        return explain(self.prepare(asked, price, asker_of))
+
+    def prepare(self, asked: Asked, price: Price, asker_of: AskerOf) -> answer.Question:
+        """Plan a question at a price, from public facts alone."""
+        tree = asked if isinstance(asked, str) else asked.tree
+        planned = question(tree, self.catalogue)
+        self.places.check(planned.plan.datasets, planned.plan.public)
+        epsilon, delta = price.epsilon, price.delta
+        for name, given, clause in (
+            ("epsilon", epsilon if price.rho is None else price.rho, planned.epsilon),
+            ("delta", delta, planned.delta),
+        ):
+            if given is not None and clause is not None:
+                raise ParameterError(
+                    "cost_twice",
+                    f"The question itself asks for {name} {float(clause):g}, and another cost was "
+                    "given beside it. Give one of them.",
+                )
+        epsilon = planned.epsilon if epsilon is None else epsilon
+        if epsilon is None and price.rho is None:
+            epsilon = self._usual(asker_of(planned.plan.datasets))
+        return answer.prepare(
+            planned.plan,
+            open_table=open_source,
+            epsilon=epsilon,
+            rho=price.rho,
+            delta=(planned.delta or 0) if delta is None else delta,
+            weights=price.weights,
+        )
+
+    def _usual(self, asker: Asker) -> Fraction:
+        """A tenth of the smallest budget that pays, which is public, spent or not."""
+        ledger = self.gatekeeper.ledger
+        payers = (*asker.shared, *asker.own)
+        return SHARE * min(ledger.account(name).budget.loss().epsilon for name in payers)
+
+
+def as_json(given: Answer) -> dict[str, Any]:
+    """An answer in the form that programs get."""
+    table = given.table
+    return {
+        "columns": table.column_names,
+        "rows": [[_plain(value) for value in row.values()] for row in table.to_pylist()],
+        "error": given.error,
+        "cost": {**given.cost, "charged": given.charged},
+        "remaining": given.remaining,
+        "receipt": given.receipt,
+    }
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, float) and not isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -1,0 +1,260 @@
+"""The gatekeeper: the one place where a private answer comes about, whatever method and door.
+
+The order is always the same: cost from public facts → charge, durable → receipt → entropy → data
+→ noise → answer stored, durable → released. What an analyst sees once the charge is made is an
+answer or one fixed refusal, which never tells why.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import count
+from typing import TYPE_CHECKING, TypeVar
+
+from sfumato.errors import BudgetError, EngineError, SfumatoError
+from sfumato.ledger.chain import canonical, digest
+from sfumato.release import Release
+from sfumato.vault.amounts import remaining
+from sfumato.vault.stored import from_bytes, to_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from sfumato.ledger.base import Ledger
+    from sfumato.ledger.book import Key
+    from sfumato.ledger.receipt import Receipt
+    from sfumato.method import Dataset, Prepared
+    from sfumato.privacy.events import Event
+    from sfumato.vault.answered import Answered
+
+R = TypeVar("R")
+
+_LOSSES = ("epsilon", "rho", "delta")
+_NO_ANSWER = ("answer_lost", "request_reused")
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Who asks, what for, and which accounts pay: the data sets' and, if any, the asker's own."""
+
+    principal: str
+    shared: tuple[str, ...]
+    own: tuple[str, ...] = ()
+    purpose: str | None = None
+
+
+@dataclass(frozen=True)
+class Answer(Release):
+    """A release that was paid for: what it cost, whether now, and what is left."""
+
+    cost: Mapping[str, float] = field(default_factory=dict)
+    charged: bool = True
+    remaining: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Gatekeeper:
+    """Charges, runs and stores prepared methods over one ledger.
+
+    Answers and failures leave at the next multiple of `tick_seconds` of the machine's clock;
+    nothing that runs longer than `deadline_seconds` is answered. Why a request failed is told to
+    `tell_operator` alone: the receipt's number, and words that may quote data.
+    """
+
+    ledger: Ledger
+    answered: Answered
+    snapshot: int = 1
+    tick_seconds: float = 0.0
+    deadline_seconds: float | None = None
+    tell_operator: Callable[[int, str], None] = field(default=lambda _charge, _words: None)
+
+    def answer(
+        self,
+        prepared: Prepared,
+        asker: Asker,
+        open_data: Callable[[], Mapping[str, Dataset]],
+        *,
+        request_id: str | None = None,
+    ) -> Answer:
+        """Answer a prepared method: from store where it was paid for, else charge and run it."""
+        body = self._body(prepared, asker)
+        with self._on_the_tick():
+            found = self._lookup(asker.principal, request_id, body)
+            if isinstance(found, bytes):
+                return self._answer(found, asker, charged=False)
+            elsewhere = self._hinted(asker.principal, body, own=False)
+            if elsewhere is not None and not asker.own:
+                return self._answer(elsewhere, asker, charged=False)
+            accounts = asker.own if elsewhere is not None else (*asker.shared, *asker.own)
+            receipt = self._reserve(prepared.event, asker, accounts, found, body)
+            if elsewhere is None:
+                stored = self._run(prepared, receipt, open_data)
+            else:
+                stored = _under(receipt, from_bytes(elsewhere))
+            self.ledger.store(receipt, stored)
+            self.answered.note(body, receipt.request.key)
+            return self._answer(stored, asker, charged=True)
+
+    def _body(self, prepared: Prepared, asker: Asker) -> str:
+        """What makes two questions the same. Never anything read from data."""
+        asked = {
+            "method": prepared.name,
+            "parameters": prepared.parameters,
+            "accounts": asker.shared,
+            "purpose": asker.purpose,
+            "snapshot": self.snapshot,
+        }
+        return digest(canonical(asked).encode())
+
+    def _lookup(self, principal: str, request_id: str | None, body: str) -> bytes | str:
+        """The answer that the principal has already paid for, or else the id to charge under."""
+        if request_id is not None:
+            stored = self._stored((principal, request_id), body)
+            if stored is not None:
+                return stored
+        stored = self._hinted(principal, body, own=True)
+        if stored is not None:
+            return stored
+        if request_id is not None:
+            return request_id
+        # What was charged and failed is never computed again: the next attempt pays.
+        for number in count(1):
+            attempt = f"{body[:40]}-{number}"
+            stored, usable = self._looked_up((principal, attempt), body)
+            if usable:
+                return attempt if stored is None else stored
+        raise AssertionError("numbers never end")
+
+    def _hinted(self, principal: str, body: str, *, own: bool) -> bytes | None:
+        """The answer that the principal, or else that another one, has paid for."""
+        for key in self.answered.find(body):
+            if (key[0] == principal) is own:
+                stored, _ = self._looked_up(key, body)
+                if stored is not None:
+                    return stored
+        return None
+
+    def _looked_up(self, key: Key, body: str) -> tuple[bytes | None, bool]:
+        """A stored answer, and whether the request is free or answered rather than lost."""
+        try:
+            return self._stored(key, body), True
+        except SfumatoError as error:
+            if error.code not in _NO_ANSWER:
+                raise
+            return None, False
+
+    def _stored(self, key: Key, body: str) -> bytes | None:
+        principal, request_id = key
+        return self.ledger.answer(principal=principal, request_id=request_id, body_digest=body)
+
+    def _reserve(
+        self, event: Event, asker: Asker, accounts: tuple[str, ...], request_id: str, body: str
+    ) -> Receipt:
+        try:
+            return self.ledger.reserve(
+                event,
+                accounts=accounts,
+                principal=asker.principal,
+                request_id=request_id,
+                body_digest=body,
+            )
+        except BudgetError as refusal:
+            refused = self._exhausted(event, asker) if asker.own else refusal
+        raise refused from None
+
+    def _exhausted(self, event: Event, asker: Asker) -> BudgetError:
+        """Say what is left of the asker's own budget; of a shared one nothing is told."""
+        for name in asker.own:
+            account = self.ledger.account(name)
+            budget = account.budget
+            if not budget.admits(account.spent, budget.charge(event)):
+                return BudgetError(
+                    "budget_exhausted",
+                    f"This question needs {budget.describe(budget.charge(event))}, but your budget "
+                    f"{name!r} has {budget.describe(budget.remaining(account.spent))} left. "
+                    "Ask for less, or ask the owner for budget.",
+                )
+        return BudgetError(
+            "budget_exhausted",
+            "The data set has too little budget left for this question. "
+            "Ask for less, or ask its owner for budget.",
+        )
+
+    def _run(
+        self,
+        prepared: Prepared,
+        receipt: Receipt,
+        open_data: Callable[[], Mapping[str, Dataset]],
+    ) -> bytes:
+        """Read and add noise. Whatever goes wrong from here on is one and the same to see."""
+        entropy = receipt.entropy()
+        try:
+            release = _within(self.deadline_seconds, lambda: prepared.run(open_data(), entropy))
+            return _under(receipt, release)
+        except Exception as error:  # noqa: BLE001  an analyst must not tell one from another
+            words = getattr(error, "detail", None) or error
+            detail = f"{type(error).__name__}: {words}"
+            self.tell_operator(receipt.request.charge, detail)
+        # Outside the handler, so that the cause is not kept as the context either.
+        raise EngineError(
+            "answer_failed",
+            "The question was charged but could not be answered. The charge stays spent. "
+            "Ask for less at a time, or let the operator look for the cause.",
+            detail=detail,
+        )
+
+    def _answer(self, stored: bytes, asker: Asker, *, charged: bool) -> Answer:
+        release = from_bytes(stored)
+        promised = release.guarantee.parameters
+        return Answer(
+            release.tables,
+            release.guarantee,
+            release.provenance,
+            release.error,
+            release.receipt,
+            cost={one: float(Fraction(promised[one])) for one in _LOSSES if promised.get(one)},
+            charged=charged,
+            remaining=remaining(self.ledger, asker.own or asker.shared),
+        )
+
+    @contextmanager
+    def _on_the_tick(self) -> Iterator[None]:
+        """Let whatever comes leave at the next tick, so that its time tells little."""
+        try:
+            yield
+        finally:
+            if self.tick_seconds > 0:
+                time.sleep(self.tick_seconds - time.monotonic() % self.tick_seconds)
+
+
+def _under(receipt: Receipt, release: Release) -> bytes:
+    """A release as it is stored, with the entry of the ledger that paid for it."""
+    number = f"{receipt.request.charge}:{receipt.proof}"
+    return to_bytes(replace(release, receipt=number))
+
+
+def _within(seconds: float | None, work: Callable[[], R]) -> R:
+    """Work for at most so long; what takes longer is left behind and its result never seen."""
+    if seconds is None:
+        return work()
+    done: list[R] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            done.append(work())
+        except BaseException as error:  # noqa: BLE001  it is raised again by the one who waits
+            failed.append(error)
+
+    worker = threading.Thread(target=run, daemon=True)
+    worker.start()
+    worker.join(seconds)
+    if failed:
+        raise failed[0]
+    if not done:
+        raise TimeoutError(f"not done within {seconds} seconds")
+    return done[0]

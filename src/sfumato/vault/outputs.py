@@ -1,0 +1,89 @@
+"""Where a release goes: a file with its side-car, or a directory of several, all or nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sfumato.engines.files.output import format_of
+from sfumato.errors import OutputError
+from sfumato.files import check_target, whole
+from sfumato.release import sidecar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def check_outputs(path: Path, report: Path | None, *, several: bool, overwrite: bool) -> None:
+    """Refuse what cannot be written, before any work is done for it."""
+    if several:
+        _check_folder(path, overwrite=overwrite)
+    else:
+        format_of(path)
+        for place in (path, sidecar(path)):
+            check_target(place, overwrite=overwrite)
+    if report is not None:
+        check_target(report, overwrite=overwrite)
+
+
+@contextmanager
+def place(path: Path, *, several: bool, overwrite: bool) -> Iterator[Path]:
+    """Give a path of the same name to write a release and its side-car to.
+
+    At the end both take their places; after a failure or an interruption nothing is left behind.
+    """
+    scratch = Path(tempfile.mkdtemp(prefix=f".{path.name[:100]}.", dir=path.parent))
+    written = scratch / path.name
+    try:
+        if several:
+            written.mkdir()
+            yield written
+            _move_folder(written, path, scratch)
+            return
+        yield written
+        # The first to be opened is the last to appear: what is told comes after what it is of.
+        with (
+            whole(sidecar(path), overwrite=overwrite) as told,
+            whole(path, overwrite=overwrite) as final,
+        ):
+            sidecar(written).replace(told)
+            written.replace(final)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _check_folder(path: Path, *, overwrite: bool) -> None:
+    """A directory is replaced only when asked to and when it holds a release."""
+    if path.is_dir() and not overwrite and any(path.iterdir()):
+        raise OutputError(
+            "output_exists",
+            f"Cannot write '{path}': it exists. Choose another name or pass --overwrite.",
+        )
+    if path.is_dir() and any(path.iterdir()) and not sidecar(path).is_file():
+        raise OutputError(
+            "output_not_a_release",
+            f"Cannot replace the directory '{path}': it holds something else than a release. "
+            "Choose another name.",
+        )
+    if os.path.lexists(path) and not path.is_dir():
+        raise OutputError(
+            "output_not_a_directory",
+            f"Cannot write '{path}': this release is a directory, and there is a file of that "
+            "name. Choose another name.",
+        )
+    if not path.parent.is_dir():
+        raise OutputError(
+            "output_unwritable",
+            f"Cannot write '{path}': there is no directory '{path.parent}'. Create it first.",
+        )
+
+
+def _move_folder(written: Path, path: Path, scratch: Path) -> None:
+    """Put a directory into place; an earlier release that is there goes first."""
+    with suppress(FileNotFoundError):
+        path.rename(scratch / "replaced")
+    written.rename(path)

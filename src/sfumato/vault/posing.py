@@ -1,0 +1,103 @@
+"""Posing the problem of a release: count what the criteria look at, grow the hierarchies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.anonymize.criteria import KAnonymity
+from sfumato.anonymize.leaves import grow
+from sfumato.anonymize.problem import Problem
+from sfumato.errors import CriterionError, SchemaError
+from sfumato.frequencies import count
+from sfumato.schema.column import Kind, Role
+from sfumato.schema.names import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.anonymize.criteria import Criterion
+    from sfumato.frequencies import Frequencies
+    from sfumato.privacy.numbers import Number
+    from sfumato.schema.column import Column
+    from sfumato.schema.hierarchy.base import Taxonomy
+    from sfumato.vault.table import Table
+
+_PROPOSED = {
+    Kind.INTEGER: "{ widths = [5, 10, 20] }",
+    Kind.REAL: "{ widths = [5, 10, 20] }",
+    Kind.DATE: '{ dates = ["month", "year", "decade"] }',
+    Kind.TEXT: '{ mask = "right" }',
+    Kind.BOOLEAN: "{ tree = [true, false] }",
+}
+
+
+def pose(
+    table: Table,
+    criteria: Sequence[Criterion],
+    *,
+    suppress: Number,
+    population: Table | None = None,
+    further: Sequence[str] = (),
+) -> tuple[Problem, Frequencies]:
+    """Set the problem up, and give the counts of quasi-identifiers, sensitive and further columns.
+
+    The population is counted by the quasi-identifiers alone.
+    """
+    quasi = [column.name for column in table.schema.by_role(Role.QUASI)]
+    sensitive = (c.column for c in criteria if c.column is not None)
+    columns = list(dict.fromkeys([*quasi, *sensitive, *further]))
+    for name in columns:
+        _require_hierarchy(table.schema.column(name))
+    tables = [count(table.engine, table.engine.table, columns)]
+    _require_rows(tables[0].total, criteria)
+    if population is not None:
+        tables.append(count(population.engine, population.engine.table, quasi))
+    grown = {name: _grown(table.schema.column(name), tables) for name in columns}
+    problem = Problem.build(
+        tables[0],
+        {name: taxonomy for name, taxonomy in grown.items() if taxonomy is not None},
+        quasi,
+        criteria,
+        suppression_limit=suppress,
+        population=None if population is None else tables[1],
+    )
+    return problem, tables[0]
+
+
+def _require_hierarchy(column: Column) -> None:
+    """Refuse a quasi-identifier that nothing says how to make coarser, with what to write."""
+    if column.role is Role.QUASI and column.hierarchy is None:
+        raise SchemaError(
+            "quasi_without_hierarchy",
+            f"Column {quoted(column.name)} is a quasi-identifier without a hierarchy. Write, for "
+            f"example, hierarchy = {_PROPOSED[column.kind]} under [columns.{column.name}], let "
+            "`sfumato inspect --write` propose one, or give it another role.",
+        )
+
+
+def _require_rows(rows: int, criteria: Sequence[Criterion]) -> None:
+    """Refuse a k above the number of rows in plain words; no search can reach it."""
+    k = max((one.k for one in criteria if isinstance(one, KAnonymity)), default=1)
+    if 0 < rows < k:
+        raise CriterionError(
+            "k_above_rows",
+            f"No release is {k:,}-anonymous: the table has only {rows:,} rows. Ask for a smaller "
+            "k, or collect more rows.",
+        )
+
+
+def _grown(column: Column, tables: Sequence[Frequencies]) -> Taxonomy | None:
+    """The hierarchy of a column over all values declared or met; its errors name the column."""
+    if column.hierarchy is None:
+        return None
+    axes = [one.axis(column.name) for one in tables if column.name in one.columns]
+    values = [value for axis in axes for value in axis.decode(np.arange(axis.size)).to_pylist()]
+    try:
+        grown = grow(column, values)
+        grown.locate(values)
+    except SchemaError as error:
+        message = f"Column {quoted(column.name)}: {error.message}"
+        raise SchemaError(error.code, message, detail=error.detail) from None
+    return grown

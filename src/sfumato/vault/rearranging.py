@@ -1,0 +1,174 @@
+"""Releases that rearrange sensitive values instead of generalizing the rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.anonymize.anatomy import GROUP, anatomize
+from sfumato.anonymize.criteria import DistinctDiversity, EntropyDiversity, FolkDiversity
+from sfumato.anonymize.permute import permute
+from sfumato.anonymize.perturb import perturb
+from sfumato.anonymize.search import run
+from sfumato.errors import ParameterError, SchemaError
+from sfumato.frequencies import count
+from sfumato.schema.column import Kind, Role
+from sfumato.schema.domain import Bounds
+from sfumato.vault.anonymized import Anonymized
+from sfumato.vault.figures import of_classes, of_outcome, untouched
+from sfumato.vault.posing import pose
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sfumato.anonymize.criteria import Criterion
+    from sfumato.schema.column import Column
+    from sfumato.vault.table import Table
+
+    Rearrange = Callable[[Table, Sequence[Criterion], tuple[str, ...]], Anonymized]
+
+_GROUPS = "mondrian"
+"""The search that forms the groups inside which values are shuffled."""
+_BLUR = 20
+"""Noise has a standard deviation of the declared range over this."""
+
+
+def _anatomy(table: Table, criteria: Sequence[Criterion], sensitive: tuple[str, ...]) -> Anonymized:
+    """Two tables: rows with their group, and how often each group has which value."""
+    asked = _one_diversity(criteria, sensitive)
+    quasi = [column.name for column in table.schema.by_role(Role.QUASI)]
+    others = tuple(column.name for column in table.schema.by_role(Role.OTHER))
+    hidden = table.schema.column(asked.of)
+    left_out = [c.name for c in table.schema.by_role(Role.SENSITIVE) if c is not hidden]
+    others = tuple(name for name in others if name != asked.of)
+    counted = count(table.engine, table.engine.table, [*quasi, asked.of])
+    made = anatomize(counted, asked.of, l=asked.l, unchanged=others)
+    sizes = counted.marginal(quasi).counts
+    members = np.bincount(made.sensitive[GROUP].to_numpy(), made.sensitive["count"].to_numpy())[1:]
+    kinds = {name: table.schema.column(name).kind for name in quasi}
+    return Anonymized(
+        table=table,
+        figures=of_classes("anatomy", [str(asked)], members.astype(np.int64)),
+        statement=f"Every group of released rows satisfies {asked}.",
+        recoding=made.quasi,
+        recoded={**kinds, GROUP: Kind.INTEGER},
+        unchanged=others,
+        parameters={"l": asked.l, "of": asked.of},
+        before={"classes": len(sizes), **untouched(sizes)},
+        protected=(asked.of,),
+        values=made.sensitive,
+        notes=(
+            "Quasi-identifiers are released as they are, so k-anonymity does not apply.",
+            *(f"Column {name} is sensitive too and was left out." for name in left_out),
+        ),
+    )
+
+
+def _one_diversity(criteria: Sequence[Criterion], sensitive: tuple[str, ...]) -> FolkDiversity:
+    """The one thing that anatomy can promise; buckets without repetition give all three kinds."""
+    kinds = (DistinctDiversity, EntropyDiversity, FolkDiversity)
+    asked = [
+        one for one in criteria if isinstance(one, kinds) and (not sensitive or one.of in sensitive)
+    ]
+    if len(asked) != 1 or len(asked) != len(criteria):
+        raise ParameterError(
+            "anatomy_needs_one_l",
+            "Anatomy takes distinct, entropy or folk l-diversity of one sensitive column and "
+            f"nothing else, but {' and '.join(map(str, criteria)) or 'nothing'} was asked. Give l "
+            "alone, and name one sensitive column.",
+        )
+    return FolkDiversity(asked[0].l, asked[0].of)
+
+
+def _permute(table: Table, criteria: Sequence[Criterion], named: tuple[str, ...]) -> Anonymized:
+    """Quasi-identifiers as they are, sensitive values shuffled inside groups."""
+    sensitive = [column.name for column in _sensitive(table, criteria, named)]
+    problem, counted = pose(table, criteria, suppress=0, further=sensitive)
+    outcome = run(problem, _GROUPS)
+    others = tuple(c.name for c in table.schema.by_role(Role.OTHER) if c.name not in sensitive)
+    left_out = [c.name for c in table.schema.by_role(Role.SENSITIVE) if c.name not in sensitive]
+    quasi = [column.name for column in problem.quasi]
+    sizes = counted.marginal(quasi).counts
+    kinds = {name: table.schema.column(name).kind for name in counted.columns}
+    return Anonymized(
+        table=table,
+        figures={**of_outcome(outcome), "algorithm": "permute"},
+        statement=f"Sensitive values were shuffled inside groups, each of which satisfies "
+        f"{problem.asked()}.",
+        recoding=permute(counted, outcome, sensitive, unchanged=others),
+        recoded=kinds,
+        unchanged=others,
+        parameters={"groups": _GROUPS, "shuffled": sensitive},
+        before={"classes": len(sizes), **untouched(sizes, k=problem.k)},
+        protected=tuple(sensitive),
+        notes=(
+            "Quasi-identifiers are released as they are; costs are those of the groups.",
+            *(f"Column {name} is sensitive too and was left out." for name in left_out),
+        ),
+    )
+
+
+def _perturb(table: Table, criteria: Sequence[Criterion], named: tuple[str, ...]) -> Anonymized:
+    """Sensitive numbers moved by noise, everything else as it is."""
+    if criteria:
+        raise ParameterError(
+            "perturb_promises_nothing",
+            f"Perturbing values satisfies no criterion, but {' and '.join(map(str, criteria))} was "
+            "asked. Drop the criteria, or take another algorithm.",
+        )
+    columns = [c for c in _sensitive(table, (), named) if named or isinstance(c.domain, Bounds)]
+    if not columns:
+        raise SchemaError(
+            "perturb_nothing",
+            "No sensitive column has declared bounds, so none can be perturbed. Declare them, e.g. "
+            "bounds = [0, 100000].",
+        )
+    stddev = {column.name: _spread(column) for column in columns}
+    counted = count(table.engine, table.engine.table, [column.name for column in columns])
+    roles = (Role.QUASI, Role.SENSITIVE, Role.OTHER)
+    unchanged = [c.name for c in table.schema.columns if c.role in roles and c not in columns]
+    quasi = [column.name for column in table.schema.by_role(Role.QUASI)]
+    sizes = count(table.engine, table.engine.table, quasi).counts
+    return Anonymized(
+        table=table,
+        figures=of_classes("perturb", [], sizes),
+        statement="No guarantee: sensitive numbers were blurred by noise.",
+        recoding=perturb(counted, columns, stddev=stddev, unchanged=unchanged),
+        recoded={column.name: column.kind for column in columns},
+        unchanged=tuple(unchanged),
+        parameters={"stddev": stddev},
+        before={"classes": len(sizes), **untouched(sizes)},
+        protected=tuple(stddev),
+        notes=tuple(f"{name}: standard deviation {one}." for name, one in stddev.items()),
+    )
+
+
+def _spread(column: Column) -> str:
+    """The standard deviation of the noise: a share of the declared range, in days for dates."""
+    if not isinstance(column.domain, Bounds):
+        return "1"  # refused with what to declare, where the noise is made
+    low, high = column.domain.low, column.domain.high
+    width = high - low  # type: ignore[operator]  # both are of the column's kind
+    return str(getattr(width, "days", width) / _BLUR)
+
+
+def _sensitive(table: Table, criteria: Sequence[Criterion], named: tuple[str, ...]) -> list[Column]:
+    """The columns to rearrange: those named, else those asked about, else all sensitive ones."""
+    asked = dict.fromkeys(one.column for one in criteria if one.column is not None)
+    names = named or tuple(asked)
+    columns = [table.schema.column(name) for name in names]
+    found = columns or list(table.schema.by_role(Role.SENSITIVE))
+    if not found:
+        raise SchemaError(
+            "sensitive_none",
+            'No column is sensitive: there is nothing to rearrange. Give one role = "sensitive".',
+        )
+    return found
+
+
+REARRANGEMENTS: dict[str, Rearrange] = {
+    "anatomy": _anatomy,
+    "permute": _permute,
+    "perturb": _perturb,
+}

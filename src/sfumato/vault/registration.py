@@ -1,0 +1,262 @@
+"""Setting a vault up: create one, add data sets to it, change a budget."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tomlkit
+
+from sfumato.errors import OutputError, ParameterError, SchemaError
+from sfumato.privacy.filters import Budget
+from sfumato.privacy.units import Entity, Relation, Rows
+from sfumato.schema.column import Kind, Role
+from sfumato.schema.file import load as load_schema
+from sfumato.schema.names import clash, quoted
+from sfumato.vault.accounts import open_accounts, open_ledger
+from sfumato.vault.answered import ANSWERS
+from sfumato.vault.config import NAME, Config, PrivateSet, PublicSet, check_name, load, save
+from sfumato.vault.table import read
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tomlkit.items import InlineTable, Table
+
+    from sfumato.privacy.units import Unit
+    from sfumato.schema.schema import Schema
+
+_DECLARE = {
+    Kind.INTEGER: "bounds = [0, 110]",
+    Kind.REAL: "bounds = [0.0, 100.0]",
+    Kind.DATE: "bounds = [2020-01-01, 2025-12-31]",
+}
+_TEXT = """\
+# A vault of Sfumato. Who may write this file decides what is promised to the people in the data.
+format = 1
+snapshot = 1            # within one snapshot a stored answer is given again; raise it for new data
+tick_milliseconds = 0   # answers leave at multiples of this; 0: at once
+deadline_seconds = 0    # what takes longer is charged but not answered; 0: no limit
+"""
+
+
+def create(folder: Path, *, database: str = "ledger.sqlite", head: Path | None = None) -> Config:
+    """Make a folder a vault, with an empty ledger and the ledger's head outside the folder."""
+    folder = folder.resolve()
+    head = head.resolve() if head else folder.with_name(f"{folder.name}.head")
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(
+            "output_unwritable", f"Cannot create '{folder}': {error.strerror}. Choose another."
+        ) from None
+    for taken in (folder / NAME, folder / database):
+        if taken.exists():
+            raise OutputError(
+                "vault_exists", f"'{folder}' already holds a vault. Choose another folder."
+            )
+    if head.exists():
+        raise OutputError(
+            "head_exists",
+            f"'{head}' belongs to another ledger, perhaps of a vault that was removed. Name "
+            "another file with --head, or remove it if that vault is gone for good.",
+        )
+    config = Config(folder, database, head)
+    open_ledger(config).close()
+    (folder / ANSWERS).mkdir(mode=0o700, exist_ok=True)
+    document = tomlkit.parse(_TEXT)
+    document["ledger"] = {"database": database, "head": os.path.relpath(head, folder)}
+    save(folder, tomlkit.dumps(document), overwrite=False)
+    return config
+
+
+@dataclass(frozen=True, kw_only=True)
+class Registration:
+    """A data set to be added: what it is called, where it lies, and what its people are owed."""
+
+    name: str
+    source: str
+    schema: Path
+    unit: str | None = None
+    max_rows: int | None = None
+    max_groups: int | None = None
+    epsilon: object = None
+    delta: object = 0
+    population: str | None = None
+
+    def add_to(self, folder: Path) -> PrivateSet:
+        """Check the data set and add it to a vault, with a budget for the people in it."""
+        config, schema = _checked(folder, self.name, self.schema)
+        schema = replace(schema, unit=self._unit(schema))
+        _check_bounds(schema)
+        population = self.population or self.name
+        check_name(population, "A population")
+        read(_found(self.source), schema).close()
+        source, at = _stored(config, self.source), _stored(config, str(self.schema))
+        held = PrivateSet(source, at, schema.unit, population)
+        budget = self._budget(config, population)
+        new = replace(
+            config,
+            datasets={**config.datasets, self.name: held},
+            budgets={**config.budgets, population: budget},
+        )
+        ledger = open_ledger(new)
+        try:
+            open_accounts(ledger, new)
+        finally:
+            ledger.close()
+        entry = tomlkit.table()
+        entry.update({"source": source, "schema": at, "unit": _written(schema.unit)})
+        entry["population"] = population
+        budgets: dict[str, Table] = {}
+        if population not in config.budgets:
+            amount = tomlkit.table()
+            amount.update({"epsilon": str(self.epsilon), "delta": str(self.delta)})
+            budgets = {population: amount.add(tomlkit.nl())}
+        _write(config, self.name, entry, budgets)
+        return held
+
+    def _unit(self, schema: Schema) -> Unit:
+        """The unit given, else the schema's; bounds given alone replace those of the schema."""
+        declared = schema.unit
+        if self.unit == "row":
+            return Rows(relation=declared.relation)
+        if self.unit is None and not isinstance(declared, Entity):
+            if self.max_rows is not None or self.max_groups is not None:
+                raise ParameterError(
+                    "unit_missing",
+                    "--max-rows and --max-groups bound the rows of one person, but the unit is the "
+                    "row. Name the column that tells people apart with --unit.",
+                )
+            return declared
+        usual = declared if isinstance(declared, Entity) else None
+        most = self.max_rows
+        if most is None and usual is not None:
+            most = usual.max_rows
+        groups = self.max_groups
+        if groups is None and usual is not None and self.unit in (None, usual.column):
+            groups = usual.max_groups
+        if most is None:
+            raise ParameterError(
+                "max_rows_missing",
+                f"With the unit {quoted(self.unit or '')} say how many rows of one person are used "
+                "at most: --max-rows 10.",
+            )
+        column = self.unit or (usual.column if usual else "")
+        return Entity(column, most, groups, declared.relation)
+
+    def _budget(self, config: Config, population: str) -> Budget:
+        existing = config.budgets.get(population)
+        if self.epsilon is None:
+            if existing is not None:
+                return existing
+            raise ParameterError(
+                "epsilon_missing",
+                f"The people of {quoted(population)} need a budget. Give it with --epsilon, for "
+                "example --epsilon 1.",
+            )
+        budget = Budget.for_epsilon_delta(epsilon=self.epsilon, delta=self.delta)
+        if existing not in (None, budget):
+            raise ParameterError(
+                "budget_changed",
+                f"{quoted(population)} already has another budget, which all its data sets share. "
+                "Leave --epsilon out.",
+            )
+        return budget
+
+
+def add_public(
+    folder: Path,
+    *,
+    name: str,
+    source: str,
+    schema: Path,
+    keys: Mapping[tuple[str, ...], int],
+) -> PublicSet:
+    """Add a table about nobody, which questions may join to the private ones."""
+    config, declared = _checked(folder, name, schema)
+    for columns in keys:
+        for column in columns:
+            declared.column(column)
+    read(_found(source), declared).close()
+    held = PublicSet(_stored(config, source), _stored(config, str(schema)), keys)
+    entry = tomlkit.table()
+    entry.update({"public": True, "source": held.source, "schema": held.schema})
+    listed = tomlkit.array()
+    for columns, rows in keys.items():
+        listed.append(_inline({"columns": list(columns), "rows": rows}))
+    entry["keys"] = listed
+    _write(config, name, entry, {})
+    return held
+
+
+def _checked(folder: Path, name: str, schema: Path) -> tuple[Config, Schema]:
+    config = load(folder)
+    check_name(name, "A data set")
+    if clash([*config.datasets, name]):
+        raise ParameterError(
+            "dataset_exists",
+            f"The vault already holds a data set {quoted(name)}. Choose another name.",
+        )
+    return config, replace(load_schema(schema), table=name)
+
+
+def _check_bounds(schema: Schema) -> None:
+    """Refuse numbers and dates of which nothing is declared: what is not public is not known."""
+    unit = schema.unit.column if isinstance(schema.unit, Entity) else None
+    for column in schema.columns:
+        if column.domain is None and column.kind in _DECLARE:
+            if column.role is Role.IDENTIFIER or column.name == unit:
+                continue
+            raise SchemaError(
+                "bounds_missing",
+                f"Column {quoted(column.name)} is {column.kind} and has no bounds, so nothing "
+                "limits what one person can change in a sum. Declare what everybody knows, under "
+                f"[columns.{column.name}]: {_DECLARE[column.kind]}; or values = [...]; or role = "
+                '"identifier" if it only names people.',
+            )
+
+
+def _found(source: str) -> str:
+    """A source as given from where the caller stands; a DuckDB file by its whole path."""
+    scheme, _, rest = source.partition("://")
+    location, _, table = rest.rpartition("#")
+    if scheme == "duckdb" and not Path(location).exists():
+        return f"duckdb://{Path(location.lstrip('/')).resolve()}#{table}"
+    return source
+
+
+def _stored(config: Config, given: str) -> str:
+    """A path as the vault keeps it: relative ones from its folder, so that both can move."""
+    found = _found(given)
+    if "://" in found or Path(found).is_absolute():
+        return found
+    return os.path.relpath(Path(found).resolve(), config.folder.resolve())
+
+
+def _written(unit: Unit) -> str | InlineTable:
+    usual = unit.relation is Relation.ADD_REMOVE
+    relation = {} if usual else {"relation": str(unit.relation)}
+    if isinstance(unit, Entity):
+        groups = {} if unit.max_groups is None else {"max_groups": unit.max_groups}
+        return _inline({"column": unit.column, "max_rows": unit.max_rows, **groups, **relation})
+    return "row" if usual else _inline(relation)
+
+
+def _inline(values: Mapping[str, object]) -> InlineTable:
+    table = tomlkit.inline_table()
+    table.update(values)
+    return table
+
+
+def _write(config: Config, name: str, entry: Table, budgets: Mapping[str, Table]) -> None:
+    """Add to the configuration; what its owner wrote beside it stays as it is."""
+    document = tomlkit.parse((config.folder / NAME).read_text(encoding="utf-8"))
+    for key, added in (("populations", budgets), ("datasets", {name: entry})):
+        if added:
+            tables = document.setdefault(key, tomlkit.table(is_super_table=True))
+            for one, values in added.items():
+                tables[one] = values
+    save(config.folder, tomlkit.dumps(document))

@@ -1,0 +1,178 @@
+"""A vault: data sets under one roof, with a durable budget for the people in them."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sfumato.errors import BudgetError, PolicyError
+from sfumato.ledger.book import utc_now
+from sfumato.query.catalogue import Private as PrivateEntry
+from sfumato.query.catalogue import Public as PublicEntry
+from sfumato.schema.file import load as load_schema
+from sfumato.schema.names import quoted, suggestion
+from sfumato.vault.accounts import account_of, open_accounts, open_ledger, source_of
+from sfumato.vault.answered import ANSWERS, Answered
+from sfumato.vault.config import OWNER, Config, PrivateSet, load
+from sfumato.vault.curator import Curator, Price
+from sfumato.vault.gatekeeper import Asker, Gatekeeper
+from sfumato.vault.places import Home, Places, address
+from sfumato.vault.table import read
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from sfumato.query.catalogue import Catalogue
+    from sfumato.query.explain import Explanation
+    from sfumato.schema.schema import Schema
+    from sfumato.vault.curator import Asked
+    from sfumato.vault.gatekeeper import Answer
+
+FAILURES = "failures.log"
+"""The file of a vault that says why charged questions failed. It may quote data."""
+
+
+class Vault:
+    """An open vault. Safe for any number of threads; each process opens its own."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        schemas = {name: _schema(config, name) for name in config.datasets}
+        self.ledger = open_ledger(config)
+        try:
+            open_accounts(self.ledger, config)
+        except BaseException:
+            self.ledger.close()
+            raise
+        gatekeeper = Gatekeeper(
+            self.ledger,
+            Answered(config.folder / ANSWERS),
+            snapshot=config.snapshot,
+            tick_seconds=config.tick_seconds,
+            deadline_seconds=config.deadline_seconds,
+            tell_operator=partial(_note_failure, config.folder / FAILURES),
+        )
+        self._places = Places({name: _home(config, name, schemas[name]) for name in schemas})
+        self._curator = Curator(_catalogue(config, schemas), self._places, gatekeeper)
+
+    def query(
+        self,
+        asked: Asked,
+        *,
+        epsilon: object = None,
+        rho: object = None,
+        delta: object = None,
+        weights: Mapping[str, object] | None = None,
+        principal: str = OWNER,
+        purpose: str | None = None,
+        request_id: str | None = None,
+    ) -> Answer:
+        """Answer a question with noise and error bars, charged to the data sets' budgets.
+
+        It is given in SQL or built from `sf.table`. Without epsilon and rho it costs a tenth of
+        the whole budget. The identical question of the same principal is answered again from
+        store, free. A request id names one question for good: repeating it is safe.
+        """
+        price = Price(epsilon=epsilon, rho=rho, delta=delta, weights=weights)
+        asker_of = partial(self._asker, principal, purpose)
+        return self._curator.query(asked, price, asker_of, request_id=request_id)
+
+    def explain(
+        self,
+        asked: Asked,
+        *,
+        epsilon: object = None,
+        rho: object = None,
+        delta: object = None,
+        weights: Mapping[str, object] | None = None,
+        principal: str = OWNER,
+    ) -> Explanation:
+        """Say what a question would cost and how far its answer would be off; spends nothing."""
+        price = Price(epsilon=epsilon, rho=rho, delta=delta, weights=weights)
+        return self._curator.explain(asked, price, partial(self._asker, principal, None))
+
+    def _asker(self, principal: str, purpose: str | None, datasets: tuple[str, ...]) -> Asker:
+        """Who pays for a question of a principal about data sets."""
+        sets = [self.config.datasets[name] for name in datasets]
+        populations = sorted({one.population for one in sets if isinstance(one, PrivateSet)})
+        shared = tuple(populations)
+        if principal == OWNER:
+            return Asker(principal, shared, purpose=purpose)
+        if principal not in self.config.principals:
+            raise PolicyError(
+                "principal_unknown",
+                f"{quoted(principal)} may not ask here. Name a principal of the vault: "
+                + suggestion(principal, [OWNER, *self.config.principals]),
+            )
+        for population in populations:
+            if population not in self.config.principals[principal]:
+                raise BudgetError(
+                    "budget_missing",
+                    f"{quoted(principal)} has no budget for {quoted(population)}. Ask its owner "
+                    "for one.",
+                )
+        own = tuple(account_of(population, principal) for population in populations)
+        return Asker(principal, shared, own, purpose)
+
+    def close(self) -> None:
+        """Let go of engines and of the ledger."""
+        self._places.close()
+        self.ledger.close()
+
+    def __enter__(self) -> Vault:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def open_vault(path: str | Path) -> Vault:
+    """Open a vault's folder: durable ledger, several data sets."""
+    return Vault(load(Path(path)))
+
+
+def _note_failure(path: Path, charge: int, words: str) -> None:
+    """Add a line for the operator's eyes only; what cannot be written must not be told either."""
+    line = f"{utc_now().isoformat(timespec='seconds')} charge {charge}: {' '.join(words.split())}\n"
+    with suppress(OSError):
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as log:
+            log.write(line)
+
+
+def _schema(config: Config, name: str) -> Schema:
+    """The schema of a data set, under the name and with the unit that the vault gives it."""
+    held = config.datasets[name]
+    schema = replace(load_schema(config.folder / held.schema), table=name)
+    return replace(schema, unit=held.unit) if isinstance(held, PrivateSet) else schema
+
+
+def _home(config: Config, name: str, schema: Schema) -> Home:
+    held = config.datasets[name]
+    source = source_of(config.folder, held.source)
+    unit = held.unit if isinstance(held, PrivateSet) else None
+    file = None if "://" in source else Path(source)
+    return Home(address(source), partial(read, source, schema), unit, file)
+
+
+def _catalogue(config: Config, schemas: Mapping[str, Schema]) -> Catalogue:
+    entries: dict[str, PrivateEntry | PublicEntry] = {}
+    for name, held in config.datasets.items():
+        if isinstance(held, PrivateSet):
+            entries[name] = PrivateEntry(schemas[name], held.unit, held.population)
+            continue
+        for columns in held.keys:
+            for column in columns:
+                schemas[name].column(column)
+        entries[name] = PublicEntry(schemas[name], held.keys)
+    return entries

@@ -1,0 +1,35 @@
+"""A vault whose ledger lies in PostgreSQL answers as any other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import sfumato as sf
+from sfumato.vault import book
+from sfumato.vault.registration import Registration, create
+
+if TYPE_CHECKING:
+    import pytest
+
+SCHEMA = 'table = "t"\n[columns.x]\nkind = "integer"\nbounds = [0, 9]\n'
+
+
+def test_a_ledger_in_postgres(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text("x\n" + "1\n" * 1000)
+    Path("t.toml").write_text(SCHEMA)
+    vault = Path("vault")
+    create(vault, database=postgres_url)
+    Registration(name="t", source="t.csv", schema=Path("t.toml"), epsilon=2).add_to(vault)
+    with sf.open(vault) as opened:
+        first = opened.query("SELECT COUNT(*) AS n FROM t", epsilon=1)
+    # Noise of scale 1: beyond 30 with probability below 1e-12.
+    assert abs(first.table["n"][0].as_py() - 1000) < 30
+    with sf.open(vault) as opened:
+        again = opened.query("SELECT COUNT(*) AS n FROM t", epsilon=1)
+    assert again.table == first.table
+    assert again.remaining == first.remaining == {"epsilon": 1.0, "delta": 0.0}
+    assert book.verify(vault)["requests"] == 1

@@ -1,0 +1,145 @@
+"""init, add, query and ledger as their users meet them: real processes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sfumato.cli.main import run
+
+COMMAND = Path(sys.executable).with_name("sfumato")
+CHECKER = Path(__file__).parents[2] / "src" / "sfumato" / "ledger" / "checker.py"
+COUNT = "SELECT city, COUNT(*) AS n FROM visits GROUP BY city"
+SCHEMA = """\
+table = "visits"
+unit = { column = "patient", max_rows = 2 }
+[columns.patient]
+role = "identifier"
+kind = "integer"
+nullable = false
+[columns.city]
+kind = "text"
+values = ["north", "south"]
+nullable = false
+[columns.cost]
+kind = "integer"
+bounds = [0, 100]
+"""
+
+
+def sfumato(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, timeout=120
+    )
+
+
+def done(*arguments: object, cwd: Path) -> str:
+    """The output of a command that succeeds without a word of complaint."""
+    finished = sfumato(*arguments, cwd=cwd)
+    assert (finished.returncode, finished.stderr) == (0, "")
+    return finished.stdout
+
+
+def refusal(finished: subprocess.CompletedProcess[str], exit_code: int) -> str:
+    """Check the manners of a refusal; return its code."""
+    assert finished.returncode == exit_code
+    error = json.loads(finished.stdout)["error"]
+    assert set(error) == {"code", "message"}
+    assert finished.stderr == f"sfumato: {error['message']}\n"
+    return str(error["code"])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a vault 'clinic' that holds 'visits' under epsilon 2."""
+    home = tmp_path_factory.mktemp("home")
+    rows = [f"{place},{'north' if place % 2 else 'south'},{place % 101}" for place in range(1000)]
+    (home / "visits.csv").write_text("\n".join(["patient,city,cost", *rows]) + "\n")
+    (home / "visits.toml").write_text(SCHEMA)
+    assert "Made the vault" in done("init", "clinic", cwd=home)
+    added = done(
+        *("add", "visits", "visits.csv", "--schema", "visits.toml", "--epsilon", "2"),
+        *("--vault", "clinic", "--json"),
+        cwd=home,
+    )
+    assert json.loads(added)["population"] == "visits"
+    return home
+
+
+def test_a_question_is_answered_once_and_then_from_store(folder: Path) -> None:
+    asked = ("query", COUNT, "--epsilon", "0.5", "--vault", "clinic", "--json")
+    first = json.loads(done(*asked, cwd=folder))
+    assert list(first) == ["columns", "rows", "error", "cost", "remaining", "receipt"]
+    assert first["columns"] == ["city", "n"]
+    assert [row[0] for row in first["rows"]] == ["north", "south"]
+    # Two rows of a person and epsilon 0.5: scale 4, beyond 100 with probability exp(-25).
+    assert all(abs(row[1] - 500) < 100 for row in first["rows"])
+    assert set(first["error"]["n"]) >= {"sd", "bound95"}
+    again = json.loads(done(*asked, cwd=folder / "clinic" / ".."))
+    assert again["rows"] == first["rows"]
+    assert again["remaining"] == first["remaining"]
+
+
+def test_people_get_a_table_with_error_bars(folder: Path) -> None:
+    shown = done("query", COUNT, "--epsilon", "0.25", cwd=folder / "clinic")
+    assert "north" in shown
+    assert "± 95 %" in shown
+    assert "Cost: epsilon 0.25." in shown
+    assert "Hides whether any one 'patient' is present" in shown
+
+
+def test_explaining_spends_nothing(folder: Path) -> None:
+    before = done("ledger", "show", "--vault", "clinic", "--json", cwd=folder)
+    asked = ("query", COUNT, "--epsilon", "1", "--explain", "--vault", "clinic")
+    assert "sd" in done(*asked, cwd=folder)
+    assert json.loads(done(*asked, "--json", cwd=folder))["cost"]
+    assert done("ledger", "show", "--vault", "clinic", "--json", cwd=folder) == before
+
+
+def test_an_exhausted_budget_is_refused_with_exit_3(folder: Path) -> None:
+    asked = sfumato("query", COUNT, "--epsilon", "5", "--vault", "clinic", "--json", cwd=folder)
+    assert refusal(asked, 3) == "budget_exhausted"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("query", "SELECT * FROM visits", "--vault", "clinic"), "star_misplaced"),
+        (("query", COUNT, "--epsilon", "nan", "--vault", "clinic"), "epsilon_not_number"),
+        (("query", COUNT, "--epsilon", "1", "--rho", "1", "--vault", "clinic"), "cost_not_one"),
+        (("query", COUNT, "--vault", "nowhere"), "vault_missing"),
+        (("init", "clinic"), "vault_exists"),
+        (("ledger", "limit", "--vault", "clinic"), "usage"),
+        (("ledger", "acknowledge", "--vault", "clinic"), "usage"),
+        (("add", "x", "visits.csv", "--schema", "s", "--public", "--epsilon", "1"), "usage"),
+        (("add", "x", "visits.csv", "--schema", "s", "--unique", "a"), "usage"),
+    ],
+)
+def test_the_callers_mistakes_are_refused_with_exit_2(
+    arguments: tuple[str, ...],
+    code: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(folder)
+    exit_code = run([*arguments, "--json"])
+    output = capsys.readouterr()
+    finished = subprocess.CompletedProcess(arguments, exit_code, output.out, output.err)
+    assert refusal(finished, 2) == code
+
+
+def test_the_ledger_is_shown_verified_and_exported(folder: Path, tmp_path: Path) -> None:
+    assert "visits" in done("ledger", "show", "--vault", "clinic", cwd=folder)
+    found = json.loads(done("ledger", "verify", "--vault", "clinic", "--json", cwd=folder))
+    assert found["accounts"] == 1
+    lines = done("ledger", "export", "--vault", "clinic", cwd=folder).splitlines()
+    assert json.loads(lines[-1])["head"] == {"seq": found["entries"], "hash": found["head"]}
+    export = tmp_path / "export.jsonl"
+    export.write_text("\n".join(lines) + "\n")
+    checked = subprocess.run([sys.executable, CHECKER, export], capture_output=True, text=True)
+    assert checked.returncode == 0

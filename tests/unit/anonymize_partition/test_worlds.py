@@ -1,0 +1,159 @@
+"""Questions on released tables: what is read, what is refused, unknown values, workloads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sfumato.anonymize.cost.workload import workload
+from sfumato.anonymize.worlds import Answer, answer, answer_buckets
+from sfumato.errors import ParameterError, QueryError, SchemaError
+from sfumato.schema.column import Column, Kind, Role
+from sfumato.schema.domain import Bounds, Values
+from sfumato.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sfumato.frequencies import Frequencies
+
+    Counted = Callable[[Sequence[str], Sequence[Sequence[object]]], Frequencies]
+
+NAMES = ("age", "sex", "pay")
+AGE = Column("age", Kind.INTEGER, Role.QUASI, Bounds(0, 9))
+SEX = Column("sex", Kind.TEXT, Role.QUASI, Values(("f", "m")))
+PAY = Column("pay", Kind.INTEGER, Role.SENSITIVE)
+SCHEMA = Schema("t", (AGE, SEX, PAY))
+BOUNDED = Schema("t", (AGE, SEX, Column("pay", Kind.INTEGER, Role.SENSITIVE, Bounds(0, 100))))
+ROWS = [("0-4", "f", 10), ("0-4", "m", 20), ("5-9", "*", 40)]
+
+
+def ask(counted: Counted, sql: str, rows: Sequence[Sequence[object]] = ROWS) -> Answer:
+    return answer(sql, counted(NAMES, rows), SCHEMA)
+
+
+def test_aggregates_of_labels_are_bounded_by_what_they_cover(counted: Counted) -> None:
+    assert ask(counted, "SELECT COUNT(*) FROM t") == Answer(3, 3, 3)
+    assert ask(counted, "SELECT SUM(pay) FROM t") == Answer(70, 70, 70)
+    assert ask(counted, "SELECT SUM(age) FROM t") == Answer(5, 17, 11)
+    found = ask(counted, "SELECT MIN(age) FROM t WHERE sex = 'f'")
+    assert (found.lower, found.upper) == (0, 4)
+    # Of the ages from 0 to 4 only 3 and 4 are above 2.
+    found = ask(counted, "SELECT AVG(age) FROM t WHERE age > 2 AND sex = 'f'")
+    assert (found.lower, found.upper) == (3, 9)
+
+
+def test_missing_values_are_not_counted_nor_summed(counted: Counted) -> None:
+    rows = [(1, "f", 10), (None, "m", None), (3, "m", 30)]
+    assert ask(counted, "SELECT COUNT(pay) FROM t", rows) == Answer(2, 2, 2)
+    assert ask(counted, "SELECT AVG(pay) FROM t", rows) == Answer(20, 20, 20)
+    assert ask(counted, "SELECT COUNT(*) FROM t WHERE age IS NULL", rows) == Answer(1, 1, 1)
+    assert ask(counted, "SELECT COUNT(*) FROM t WHERE NOT age = 1", rows) == Answer(1, 1, 1)
+    assert ask(counted, "SELECT COUNT(*) FROM t WHERE age IS NOT NULL", rows) == Answer(2, 2, 2)
+
+
+def test_suppressed_rows_may_be_anything(counted: Counted) -> None:
+    rows = [("1", "f", "10"), ("3", "m", "30"), ("*", "*", "*")]
+    table = counted(NAMES, rows)
+    found = answer("SELECT COUNT(*) FROM t WHERE age = 3", table, SCHEMA)
+    assert (found.lower, found.upper) == (1, 2)
+    assert found.estimate == pytest.approx(1.1)
+    total = "SELECT SUM(pay) FROM t"
+    assert answer(total, table, SCHEMA) == Answer(None, None, None)
+    assert answer(total, table, BOUNDED) == Answer(40, 140, 90)
+    assert answer("SELECT MAX(pay) FROM t WHERE age = 3", table, BOUNDED).upper == 100
+
+
+def test_no_selection_in_any_world_has_no_mean(counted: Counted) -> None:
+    nobody = "FROM t WHERE sex = 'f' AND age > 4 AND pay < 20"
+    assert ask(counted, f"SELECT AVG(pay) {nobody}") == Answer(None, None, None)
+    assert ask(counted, f"SELECT SUM(pay) {nobody}") == Answer(0, 0, 0)
+
+
+def test_the_greatest_is_expected_among_those_selected(counted: Counted) -> None:
+    """40 half of the time, else 20, and there is always one."""
+    found = ask(counted, "SELECT MAX(pay) FROM t WHERE sex = 'm'")
+    assert found == Answer(20, 40, 30)
+
+
+def test_tight_labels_force_rows_in_and_out(counted: Counted) -> None:
+    table = counted(NAMES, [("0-4", "f", -10), ("0-4", "f", -20), ("0-4", "f", 30)])
+
+    def tight(sql: str) -> Answer:
+        return answer(sql, table, SCHEMA, labels="tight")
+
+    assert tight("SELECT COUNT(*) FROM t WHERE age IN (0, 4)") == Answer(2, 3, 2)
+    found = tight("SELECT COUNT(*) FROM t WHERE age = 2")
+    assert (found.lower, found.upper) == (0, 1)
+    assert found.estimate == pytest.approx(0.6)
+    assert answer("SELECT SUM(pay) FROM t WHERE age = 0", table, SCHEMA).lower == -30
+    assert tight("SELECT SUM(pay) FROM t WHERE age = 2").upper == 30
+    assert tight("SELECT SUM(pay) FROM t WHERE age = 2").lower == -20
+
+
+@pytest.mark.parametrize(
+    ("sql", "code"),
+    [
+        ("SELECT ((", "sql_syntax"),
+        ("SELECT age FROM t", "worlds_not_one_aggregate"),
+        ("SELECT COUNT(*), SUM(pay) FROM t", "worlds_not_one_aggregate"),
+        ("SELECT COUNT(*) FROM t GROUP BY sex", "worlds_not_one_aggregate"),
+        ("SELECT COUNT(*) FROM t, u", "worlds_not_one_aggregate"),
+        ("SELECT COUNT(*) FROM t LIMIT 1", "worlds_not_one_aggregate"),
+        ("SELECT SUM(pay + 1) FROM t", "worlds_not_one_aggregate"),
+        ("SELECT COUNT(DISTINCT age) FROM t", "worlds_not_one_aggregate"),
+        ("DELETE FROM t", "worlds_not_one_aggregate"),
+        ("SELECT MAX(sex) FROM t", "measure_not_number"),
+        ("SELECT COUNT(*) FROM t WHERE age + 1 = 2", "predicate_not_readable"),
+        ("SELECT COUNT(*) FROM t WHERE age = pay", "predicate_not_readable"),
+        ("SELECT COUNT(*) FROM t WHERE age IN (SELECT 1)", "predicate_not_readable"),
+        ("SELECT COUNT(*) FROM t WHERE age = 'x'", "constant_kind"),
+    ],
+)
+def test_questions_that_are_refused(counted: Counted, sql: str, code: str) -> None:
+    with pytest.raises(QueryError) as error:
+        ask(counted, sql)
+    assert error.value.code == code
+
+
+def test_columns_that_are_not_there(counted: Counted) -> None:
+    with pytest.raises(SchemaError) as error:
+        ask(counted, "SELECT COUNT(*) FROM t WHERE height = 2")
+    assert error.value.code == "column_unknown"
+    with pytest.raises(QueryError) as released:
+        answer("SELECT SUM(pay) FROM t", counted(["age"], [(1,)]), SCHEMA)
+    assert released.value.code == "column_not_released"
+    with pytest.raises(ParameterError) as labels:
+        answer("SELECT COUNT(*) FROM t", counted(["age"], [(1,)]), SCHEMA, labels="loose")  # type: ignore[arg-type]
+    assert labels.value.code == "labels_unknown"
+
+
+def test_buckets_refuse_conditions_across_both_tables(counted: Counted) -> None:
+    schema = Schema("t", (AGE, PAY, Column("group", Kind.INTEGER)))
+    rows = counted(("age", "group"), [(1, 1), (2, 1), (3, 2)])
+    values = counted(("group", "pay"), [(1, 10), (1, 20), (2, 30)])
+    with pytest.raises(QueryError) as error:
+        answer_buckets("SELECT COUNT(*) FROM t WHERE age = 1 OR pay = 10", rows, values, schema)
+    assert error.value.code == "condition_joins_tables"
+    found = answer_buckets("SELECT SUM(pay) FROM t WHERE age <= 1", rows, values, schema)
+    assert found == Answer(10, 20, 15)
+    ages = answer_buckets("SELECT SUM(age) FROM t WHERE pay > 10", rows, values, schema)
+    assert ages == Answer(4, 5, 4.5)
+
+
+def test_workload_is_the_mean_relative_error(counted: Counted) -> None:
+    original = counted(NAMES, [(1, "f", 10), (3, "m", 20), (7, "m", 40)])
+    released = counted(NAMES, ROWS)
+    questions = [
+        "SELECT COUNT(*) FROM t WHERE sex = 'm'",
+        "SELECT COUNT(*) FROM t WHERE age = 1",
+        "SELECT AVG(pay) FROM t WHERE age > 9",
+    ]
+    found = workload(questions, original, released, SCHEMA)
+    assert found.errors[2] is None
+    assert found.errors[:2] == pytest.approx((0.25, 0.6))
+    assert found.mean == pytest.approx(0.425)
+    assert workload(questions, original, original, SCHEMA).mean == 0
+    with pytest.raises(ParameterError):
+        workload([], original, released, SCHEMA)

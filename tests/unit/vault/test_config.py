@@ -1,0 +1,140 @@
+"""vault.toml: what it says, and what it must not say, with the line."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sfumato.errors import CallerError, ParameterError
+from sfumato.privacy.losses import Approx, Pure
+from sfumato.privacy.units import Entity, Relation, Rows
+from sfumato.vault.config import PrivateSet, PublicSet, load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WHOLE = """\
+format = 1
+snapshot = 3
+tick_milliseconds = 100
+deadline_seconds = 60
+[ledger]
+database = "ledger.sqlite"
+head = "../clinic.head"
+[populations.patients]
+epsilon = 0.3
+delta = 1e-6
+[populations.staff]
+epsilon = "1/3"
+[datasets.visits]
+source = "../visits.csv"
+schema = "visits.toml"
+unit = { column = "patient", max_rows = 3, relation = "replace-one" }
+population = "patients"
+[datasets.town]
+source = "postgresql://host/db#town"
+schema = "town.toml"
+unit = "row"
+population = "staff"
+[datasets.regions]
+public = true
+source = "regions.csv"
+schema = "regions.toml"
+keys = [{ columns = ["zip"], rows = 1 }]
+[principals.alice.budgets.patients]
+epsilon = 0.1
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    (folder / "vault.toml").write_text(text)
+    return folder
+
+
+def test_everything_is_read_exactly(tmp_path: Path) -> None:
+    config = load(write(tmp_path, WHOLE))
+    assert (config.snapshot, config.tick_seconds, config.deadline_seconds) == (3, 0.1, 60)
+    assert config.head == tmp_path / "../clinic.head"
+    assert config.datasets == {
+        "visits": PrivateSet(
+            "../visits.csv",
+            "visits.toml",
+            Entity("patient", 3, relation=Relation.REPLACE_ONE),
+            "patients",
+        ),
+        "town": PrivateSet("postgresql://host/db#town", "town.toml", Rows(), "staff"),
+        "regions": PublicSet("regions.csv", "regions.toml", {("zip",): 1}),
+    }
+    loss = config.budgets["patients"].loss()
+    assert isinstance(loss, Approx)
+    assert (loss.epsilon, loss.delta) == (Fraction(3, 10), Fraction(1, 10**6))
+    assert config.budgets["staff"].loss() == Pure(epsilon=Fraction(1, 3))
+    assert config.principals["alice"]["patients"].loss() == Pure(epsilon=Fraction(1, 10))
+
+
+def test_a_folder_that_is_no_vault(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError) as caught:
+        load(tmp_path)
+    assert caught.value.code == "vault_missing"
+    assert "sfumato init" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "line"),
+    [
+        ("format = 1", "format = 2", "vault_format", 1),
+        ("format = 1", "", "key_missing", 1),
+        ("snapshot = 3", "snapshot = -1", "vault_number", 2),
+        ("snapshot = 3", "snapshot = true", "value_wrong_type", 2),
+        ("snapshot = 3", "snapshots = 3", "key_unknown", 2),
+        ("epsilon = 0.3", "epsilon = 0", "epsilon_not_positive", 8),
+        ("epsilon = 0.3", "epsilon = nan", "epsilon_not_number", 8),
+        ("epsilon = 0.3", "epsilon = 51", "epsilon_above_policy", 8),
+        ("epsilon = 0.3", "", "epsilon_not_number", 8),
+        ("delta = 1e-6", "delta = 1", "delta_out_of_range", 8),
+        ("[populations.staff]", "[populations.Patients]", "vault_name", 8),
+        ("[datasets.town]", '[datasets."t own"]', "vault_name", 18),
+        ('unit = "row"', "", "value_wrong_type", 18),
+        ('unit = "row"', 'unit = "rows"', "value_wrong_type", 21),
+        ("max_rows = 3", "max_rows = 0", "bound_not_positive", 16),
+        ("max_rows = 3", "max_row = 3", "key_unknown", 16),
+        ("replace-one", "replace-two", "value_unknown", 16),
+        ('population = "staff"', 'population = "stuff"', "vault_budget_missing", 22),
+        ('population = "staff"', "", "key_missing", 18),
+        ("rows = 1 }", "rows = 0 }", "vault_key_wrong", 27),
+        ('source = "regions.csv"', "source = 1", "value_wrong_type", 25),
+        ("epsilon = 0.1", "epsilon = 0.5", "child_above_parent", 28),
+        ("epsilon = 0.1", "epsilon = 0.1\ndelta = 1e-5", "child_above_parent", 28),
+        ("principals.alice", "principals.owner", "vault_principal_reserved", 28),
+        ("budgets.patients]", "budgets.nobody]", "vault_budget_missing", 28),
+        ("principals.alice", 'principals."аdmin"', "vault_name", 28),  # a Cyrillic а
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_its_line(
+    old: str, new: str, code: str, line: int, tmp_path: Path
+) -> None:
+    assert old in WHOLE
+    with pytest.raises(CallerError) as caught:
+        load(write(tmp_path, WHOLE.replace(old, new, 1)))
+    assert caught.value.code == code
+    assert f"vault.toml, line {line}: " in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+def test_what_is_no_toml(tmp_path: Path) -> None:
+    with pytest.raises(CallerError) as caught:
+        load(write(tmp_path, WHOLE + "x = [1"))
+    assert caught.value.code == "vault_syntax"
+
+
+def test_a_password_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, WHOLE.replace("host/db", "me:secret@host/db"))
+    (tmp_path / "vault.toml").chmod(0o644)
+    with pytest.raises(ParameterError) as caught:
+        load(tmp_path)
+    assert caught.value.code == "secret_exposed"
+    assert "secret@" not in caught.value.message
+    (tmp_path / "vault.toml").chmod(0o600)
+    assert load(tmp_path).snapshot == 3
