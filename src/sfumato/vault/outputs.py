@@ -36,7 +36,11 @@ def place(path: Path, *, several: bool, overwrite: bool) -> Iterator[Path]:
 
     At the end both take their places; after a failure or an interruption nothing is left behind.
     """
-    scratch = Path(tempfile.mkdtemp(prefix=f".{path.name[:100]}.", dir=path.parent))
+    try:
+        scratch = Path(tempfile.mkdtemp(prefix=f".{path.name[:100]}.", dir=path.parent))
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+        raise OutputError("output_unwritable", f"Cannot write '{path}': {reason}.") from None
     written = scratch / path.name
     try:
         if several:

@@ -41,7 +41,7 @@ class Mask(Hierarchy):
     def grow(self, leaves: Iterable[Leaf]) -> Taxonomy:
         """Grow over these leaves, as high as the longest has characters."""
         values, missing = part(leaves, str)
-        right = self.side is Side.RIGHT
+        right = Side(self.side) is Side.RIGHT
         # Sorted from the side that stays visible, values that share a label lie together.
         texts = sorted(values, key=None if right else lambda text: text[::-1])
         places = max(map(len, texts), default=0)
