@@ -18,7 +18,7 @@ test-slow: $(VENV)/test.stamp
 	$(VENV)/bin/python tests/system_needs.py
 	$(VENV)/bin/python -m pytest -m slow --timeout 3600
 
-bench: $(VENV)/test.stamp
+bench: $(VENV)/bench.stamp
 	$(VENV)/bin/python -m bench
 
 lint: $(VENV)/test.stamp
@@ -41,6 +41,7 @@ LOCK := $(VENV)/bin/uv pip compile --universal --generate-hashes --no-header --n
 lock:
 	$(LOCK) pyproject.toml requirements/build.in --extra postgres --extra spark --extra accounting --extra audit --extra test -o requirements/test.txt
 	$(LOCK) pyproject.toml requirements/build.in -c requirements/test.txt -o requirements/core.txt
+	$(LOCK) pyproject.toml --extra bench -c requirements/test.txt -o requirements/bench.txt
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] < (3, 14) else "Sfumato needs Python 3.11, 3.12 or 3.13; this is " + sys.version.split()[0] + ". Name another with: make PYTHON=python3.12 ...")'
@@ -53,6 +54,10 @@ $(VENV)/core.stamp: requirements/core.txt pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/test.stamp: requirements/test.txt $(VENV)/core.stamp
 	$(PIP) install --require-hashes --no-deps -r requirements/test.txt
+	touch $@
+
+$(VENV)/bench.stamp: requirements/bench.txt $(VENV)/test.stamp
+	$(PIP) install --require-hashes --no-deps -r requirements/bench.txt
 	touch $@
 
 clean:

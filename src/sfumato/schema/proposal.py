@@ -23,6 +23,9 @@ _DIGIT = re.compile(r"[0-9]")
 _MOST_PLACES = 12
 """Beyond so many places before or after the point nobody declares a width."""
 
+_RARE, _RARER = 0.02, "rarer values"
+"""Values of less than this share of the rows are joined first, under this label."""
+
 _PARTS = 20
 """Into about how many intervals the least width parts the range."""
 
@@ -37,7 +40,21 @@ def propose(profile: ColumnProfile, kind: Kind) -> Hierarchy | None:
         texts = [str(value) for value, _ in profile.top]
         if texts and all(_DIGIT.search(text) for text in texts):
             return Mask()
-    return _flat(profile, kind)
+    return _frequency_tree(profile, kind) or _flat(profile, kind)
+
+
+def _frequency_tree(profile: ColumnProfile, kind: Kind) -> Tree | None:
+    """A tree of two steps: the rare values become one before everything does."""
+    flat = _flat(profile, kind)
+    rare = {value for value, rows in profile.top if rows < _RARE * profile.present}
+    if kind is not Kind.TEXT or flat is None or not 2 <= len(rare) < len(flat.leaves):
+        return None
+    common = [leaf for leaf in flat.leaves if leaf not in rare]
+    if _RARER in flat.leaves:
+        return None
+    leaves = (*common, *(leaf for leaf in flat.leaves if leaf in rare))
+    steps = [(_RARER if leaf in rare else str(leaf), ROOT) for leaf in leaves]
+    return Tree(leaves, tuple(steps))
 
 
 def _widths(profile: ColumnProfile, kind: Kind) -> Widths | None:

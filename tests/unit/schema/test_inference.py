@@ -165,3 +165,29 @@ def test_guesses_make_a_schema_that_loads(tmp_path: Path) -> None:
     assert "# named like a birth date; 3,000 values in 10,000 rows\n[columns.dob]" in (
         path.read_text()
     )
+
+
+def test_rare_values_are_joined_before_everything_is() -> None:
+    from sfumato.schema.hierarchy.base import ROOT
+    from sfumato.schema.hierarchy.tree import Tree
+    from sfumato.schema.proposal import propose
+
+    top = (("US", 900), ("Mexico", 85), ("Peru", 8), ("Laos", 7))
+    profile = ColumnProfile(
+        name="country",
+        kind=Kind.TEXT,
+        rows=1000,
+        nulls=0,
+        distinct=4,
+        shortest=2,
+        longest=6,
+        top=top,
+    )
+    tree = propose(profile, Kind.TEXT)
+    assert isinstance(tree, Tree)
+    assert dict(zip(tree.leaves, tree.ancestors, strict=True)) == {
+        "Mexico": ("Mexico", ROOT),
+        "US": ("US", ROOT),
+        "Laos": ("rarer values", ROOT),
+        "Peru": ("rarer values", ROOT),
+    }
