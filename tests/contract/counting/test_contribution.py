@@ -140,3 +140,15 @@ def test_counting_by_person_needs_a_salt(open_quick_engine: Open) -> None:
     with pytest.raises(ParameterError) as refusal:
         count(engine, engine.table, ["city"], unit=Entity("who", 1))
     assert refusal.value.code == "unit_needs_salt"
+
+
+def test_F13_nobody_can_craft_a_key_that_survives(open_quick_engine: Open) -> None:
+    """4,000 people with the same four keys, one kept of each: every key is kept equally often.
+
+    Chi-square with 3 degrees of freedom is above 31 with probability below 1e-6.
+    """
+    rows: list[Row] = [(f"p{n}", city, 1990) for n in range(4_000) for city in "ABCD"]
+    engine = open_quick_engine(as_table(rows))
+    kept = counted(engine, Entity("who", 4, 1), "salt")
+    assert sum(kept.values()) == 4_000
+    assert sum((number - 1_000) ** 2 / 1_000 for number in kept.values()) < 31
