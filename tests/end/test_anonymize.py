@@ -335,3 +335,19 @@ def test_a_bar_counts_nodes_on_a_terminal(large: Path, tmp_path: Path) -> None:
     os.close(ours)
     assert process.returncode == 0
     assert b" of 3,240 nodes" in shown
+
+
+def test_worlds_refuses_a_star_of_which_nothing_is_declared(tmp_path: Path) -> None:
+    (tmp_path / "out.csv").write_text("age,sex\n*,F\n*,M\n")
+    (tmp_path / "out.toml").write_text(
+        'table = "out"\n[columns.age]\nkind = "integer"\nrole = "quasi"\n'
+        "hierarchy = { widths = [5] }\n"
+        '[columns.sex]\nkind = "text"\nrole = "quasi"\nvalues = ["F", "M"]\n'
+    )
+    command = [Path(sys.executable).with_name("sfumato"), "worlds", "out.csv"]
+    question = ["SELECT COUNT(*) FROM out WHERE age < 30", "--schema", "out.toml", "--json"]
+    done = subprocess.run(
+        [*command, *question], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["error"]["code"] == "domain_missing"

@@ -145,7 +145,8 @@ def _known(taxonomy: Taxonomy) -> dict[str | None, tuple[int, int]]:
     for level in range(taxonomy.height - 1, -1, -1):
         codes = taxonomy.codes[:, level]
         first = np.flatnonzero(np.diff(codes, prepend=-1))
-        last = np.append(first[1:], len(codes)) - 1
+        # With no leaves at all (every cell starred, nothing declared) there are no runs either.
+        last = np.append(first[1:], len(codes))[: len(first)] - 1
         for code, start, end in zip(
             codes[first].tolist(), first.tolist(), last.tolist(), strict=True
         ):

@@ -12,7 +12,7 @@ from sfumato.anonymize.covers import read
 from sfumato.anonymize.leaves import universe
 from sfumato.anonymize.worlds.bounds import Choice
 from sfumato.anonymize.worlds.selection import Known, Selection
-from sfumato.errors import QueryError
+from sfumato.errors import QueryError, SchemaError
 from sfumato.schema.column import Column, Role
 from sfumato.schema.domain import Bounds
 from sfumato.schema.hierarchy.base import ROOT
@@ -54,6 +54,9 @@ class Released:
                 )
         starred = _starred(table)
         columns = {name: _known(schema.column(name), table, starred) for name in names}
+        for name, known in columns.items():
+            if name != measure and known.vague.any():
+                raise _endless(name)
         return cls(columns, measure, table.counts)
 
     def select(self, formula: Formula) -> tuple[Selection, Selected]:
@@ -98,8 +101,19 @@ def _known(column: Column, table: Frequencies, starred: NDArray[np.bool_]) -> Kn
     declared = Column(column.name, column.kind) if plain else column
     taxonomy = universe(declared, [*texts, *([] if plain else _outermost(column))])
     vague = np.array([text == ROOT and not _bounded(column) for text in texts], dtype=bool)
+    if not taxonomy.leaves:
+        raise _endless(column.name)
     covers, numbers = read(column, taxonomy, texts), _numbers(taxonomy.leaves)
     return Known(covers, np.searchsorted(used, labels), numbers, vague)
+
+
+def _endless(name: str) -> SchemaError:
+    """A star of which nobody said what it can stand for bounds nothing."""
+    return SchemaError(
+        "domain_missing",
+        f"Column {name!r} has cells that say nothing, and its schema does not declare what they "
+        "can be, so no bound holds. Declare values = [...] or bounds = [low, high] for it.",
+    )
 
 
 def _outermost(column: Column) -> Sequence[Scalar]:
