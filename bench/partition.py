@@ -84,14 +84,14 @@ def _adult_frame() -> pd.DataFrame:
 
 def _anonypy(k: int) -> tuple[float, float]:
     """CPU seconds and discernability of anonypy's Mondrian on the same columns."""
-    from anonypy import Preserver
+    from anonypy import Mondrian
 
-    preserver = Preserver(_adult_frame(), list(QUASI), "salary-class")
+    search = Mondrian(_adult_frame(), list(QUASI), "salary-class")
     started = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        classes = preserver.count_k_anonymity(k=k)
-    return time.process_time() - started, float(sum(row["count"] ** 2 for row in classes))
+        classes = search.partition(k)
+    return time.process_time() - started, float(sum(len(rows) ** 2 for rows in classes))
 
 
 def _pycanon() -> float:
