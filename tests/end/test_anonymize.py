@@ -344,7 +344,7 @@ def test_worlds_refuses_a_star_of_which_nothing_is_declared(tmp_path: Path) -> N
         "hierarchy = { widths = [5] }\n"
         '[columns.sex]\nkind = "text"\nrole = "quasi"\nvalues = ["F", "M"]\n'
     )
-    command = [Path(sys.executable).with_name("sfumato"), "worlds", "out.csv"]
+    command = [str(Path(sys.executable).with_name("sfumato")), "worlds", "out.csv"]
     question = ["SELECT COUNT(*) FROM out WHERE age < 30", "--schema", "out.toml", "--json"]
     done = subprocess.run(
         [*command, *question], capture_output=True, text=True, cwd=tmp_path, check=False

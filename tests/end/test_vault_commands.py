@@ -143,3 +143,29 @@ def test_the_ledger_is_shown_verified_and_exported(folder: Path, tmp_path: Path)
     export.write_text("\n".join(lines) + "\n")
     checked = subprocess.run([sys.executable, CHECKER, export], capture_output=True, text=True)
     assert checked.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("people", "outcome"),
+    [(["a", "a", "a"], 2), (["a", "", "b"], 2), (["a", "b", "c"], 0), (["a", "a", "b"], 0)],
+    ids=["one person", "nobody in a row", "a person a row", "people"],
+)
+def test_a_unit_that_does_not_tell_people_apart_is_refused_or_warned_of(
+    tmp_path: Path, people: list[str], outcome: int
+) -> None:
+    """What a steward adds is checked once, where it is the steward who reads the message."""
+    (tmp_path / "t.csv").write_text("who,age\n" + "".join(f"{one},30\n" for one in people))
+    (tmp_path / "t.toml").write_text(
+        'table = "t"\nunit = { column = "who", max_rows = 2 }\n'
+        '[columns.who]\nkind = "text"\nrole = "identifier"\nnullable = false\n'
+        '[columns.age]\nkind = "integer"\nbounds = [0, 110]\n'
+    )
+    command = str(Path(sys.executable).with_name("sfumato"))
+    subprocess.run([command, "init", "v"], cwd=tmp_path, check=True, capture_output=True)
+    added = subprocess.run(
+        [command, "add", "t", "t.csv", "--schema", "t.toml", "--epsilon", "1", "--vault", "v"],
+        cwd=tmp_path, check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert added.returncode == outcome, added.stderr
+    assert ("does not tell whose a row is" in added.stderr) == (outcome == 2)
+    assert ("of its own" in added.stderr) == (len(set(people)) == 3 and outcome == 0)

@@ -86,6 +86,7 @@ def add(
             epsilon=epsilon,
             delta=delta,
             population=population,
+            warn=lambda warning: typer.echo(f"sfumato: {warning}", err=True),
         ).add_to(vault)
         sentence = held.unit.sentence()
         added |= {"population": held.population, "unit": sentence}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tomlkit
+from sqlglot import exp
 
 from sfumato.errors import OutputError, ParameterError, SchemaError
 from sfumato.privacy.filters import Budget
@@ -21,12 +22,13 @@ from sfumato.vault.config import NAME, Config, PrivateSet, PublicSet, check_name
 from sfumato.vault.table import read
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tomlkit.items import InlineTable, Table
 
     from sfumato.privacy.units import Unit
     from sfumato.schema.schema import Schema
+    from sfumato.vault.table import Table as People
 
 _DECLARE = {
     Kind.INTEGER: "bounds = [0, 110]",
@@ -72,6 +74,10 @@ def create(folder: Path, *, database: str = "ledger.sqlite", head: Path | None =
     return config
 
 
+def _say_nothing(_warning: str) -> None:
+    """Keep a warning to ourselves."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Registration:
     """A data set to be added: what it is called, where it lies, and what its people are owed."""
@@ -85,6 +91,7 @@ class Registration:
     epsilon: object = None
     delta: object = 0
     population: str | None = None
+    warn: Callable[[str], None] = _say_nothing
 
     def add_to(self, folder: Path) -> PrivateSet:
         """Check the data set and add it to a vault, with a budget for the people in it."""
@@ -93,7 +100,11 @@ class Registration:
         _check_bounds(schema)
         population = self.population or self.name
         check_name(population, "A population")
-        read(_found(self.source), schema).close()
+        table = read(_found(self.source), schema)
+        try:
+            _check_people(table, self.warn)
+        finally:
+            table.close()
         source, at = _stored(config, self.source), _stored(config, str(self.schema))
         held = PrivateSet(source, at, schema.unit, population)
         budget = self._budget(config, population)
@@ -201,6 +212,31 @@ def _checked(folder: Path, name: str, schema: Path) -> tuple[Config, Schema]:
             f"The vault already holds a data set {quoted(name)}. Choose another name.",
         )
     return config, replace(load_schema(schema), table=name)
+
+
+def _check_people(table: People, warn: Callable[[str], None]) -> None:
+    """Refuse a unit's column that names nobody or one person only; warn where it is idle."""
+    unit = table.schema.unit
+    if not isinstance(unit, Entity):
+        return
+    person = exp.column(unit.column, quoted=True)
+    counts = [
+        exp.Count(this=exp.Star()),
+        exp.Count(this=person),
+        exp.Count(this=exp.Distinct(expressions=[person.copy()])),
+    ]
+    named = [exp.alias_(one, f"sf_{place}") for place, one in enumerate(counts)]
+    found = table.engine.run(exp.select(*named).from_(table.engine.table))
+    rows, present, people = found.to_pylist()[0].values()
+    if present < rows or (people == 1 and rows > 1):
+        what = "is missing in some rows" if present < rows else "is the same in every row"
+        raise SchemaError(
+            "unit_column_idle",
+            f"The privacy unit's column {unit.column!r} {what}, so it does not tell whose a row "
+            'is. Name another column, or declare unit = "row".',
+        )
+    if people == rows > 1:
+        warn(f'Every row has a {unit.column!r} of its own, so unit = "row" would say the same.')
 
 
 def _check_bounds(schema: Schema) -> None:
