@@ -57,7 +57,9 @@ def refusal(finished: subprocess.CompletedProcess[str], exit_code: int) -> str:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a vault 'clinic' that holds 'visits' under epsilon 2."""
     home = tmp_path_factory.mktemp("home")
-    rows = [f"{place},{'north' if place % 2 else 'south'},{place % 101}" for place in range(1000)]
+    rows = [
+        f"{place // 2},{'north' if place % 2 else 'south'},{place % 101}" for place in range(1000)
+    ]
     (home / "visits.csv").write_text("\n".join(["patient,city,cost", *rows]) + "\n")
     (home / "visits.toml").write_text(SCHEMA)
     assert "Made the vault" in done("init", "clinic", cwd=home)
