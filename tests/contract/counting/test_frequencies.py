@@ -88,7 +88,7 @@ def test_dense_view_has_a_cell_for_every_combination(open_engine: Open) -> None:
     dense = found.dense()
     assert dense.shape == (5, 3)
     assert dense.sum() == 8
-    assert dense[2].tolist() == [0, 2, 0] or dense[2].sum() == 2
+    assert dense[2].tolist() == [0, 2, 0]
 
 
 def test_weighted_counts_add_up_a_column(open_engine: Open) -> None:
