@@ -11,6 +11,7 @@ from sfumato.cli.init import init
 from sfumato.cli.inspect import inspect
 from sfumato.cli.ledger import ledger
 from sfumato.cli.measure import measure
+from sfumato.cli.publish import publish
 from sfumato.cli.query import query
 from sfumato.cli.worlds import worlds
 
@@ -22,4 +23,5 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "See the risk": (inspect,),
     "Release a table": (anonymize, measure, worlds),
     "Answer questions": (init, add, query, ledger),
+    "Publish statistics": (publish,),
 }

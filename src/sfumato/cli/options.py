@@ -23,3 +23,9 @@ VaultFolder = Annotated[
     Path,
     typer.Option("--vault", metavar="VAULT", help="The vault; by default the current folder."),
 ]
+Epsilon = Annotated[
+    str | None,
+    typer.Option(metavar="E", help="What it may cost; by default a tenth of the budget."),
+]
+Rho = Annotated[str | None, typer.Option(metavar="R", help="The same in zero-concentrated terms.")]
+Principal = Annotated[str, typer.Option(metavar="NAME", help="Who asks, and from whose budget.")]

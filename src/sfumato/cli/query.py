@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli.options import Json, VaultFolder
+from sfumato.cli.options import Epsilon, Json, Principal, Rho, VaultFolder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rich.table import Table
 
     from sfumato.vault.gatekeeper import Answer
@@ -18,13 +20,8 @@ if TYPE_CHECKING:
 
 def query(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT.", show_default=False)],
-    epsilon: Annotated[
-        str | None,
-        typer.Option(metavar="E", help="What it may cost; by default a tenth of the budget."),
-    ] = None,
-    rho: Annotated[
-        str | None, typer.Option(metavar="R", help="The same in zero-concentrated terms.")
-    ] = None,
+    epsilon: Epsilon = None,
+    rho: Rho = None,
     delta: Annotated[
         str | None,
         typer.Option(metavar="D", help="For groups that are not declared, and Gaussian noise."),
@@ -32,9 +29,7 @@ def query(
     explain: Annotated[
         bool, typer.Option("--explain", help="Only say cost and expected error; spends nothing.")
     ] = False,
-    principal: Annotated[
-        str, typer.Option(metavar="NAME", help="Who asks, and from whose budget.")
-    ] = "owner",
+    principal: Principal = "owner",
     request: Annotated[
         str | None,
         typer.Option(metavar="ID", help="Repeat a request safely: same id, same answer."),
@@ -72,7 +67,7 @@ def _show(answer: Answer) -> None:
     for note in notes:
         console.print(printable(note), style="dim")
     asked = "" if answer.charged else ", asked before: free"
-    console.print(f"Cost: {_amounts(answer.cost)}{asked}. Remaining: {_amounts(answer.remaining)}.")
+    console.print(f"Cost: {amounts(answer.cost)}{asked}. Remaining: {amounts(answer.remaining)}.")
     console.print(f"Receipt: {answer.receipt}", soft_wrap=True)
 
 
@@ -105,6 +100,6 @@ def _number(value: object) -> str:
     return f"{value:,.6g}" if isinstance(value, float) else str(value)
 
 
-def _amounts(amounts: object) -> str:
-    assert isinstance(amounts, dict)
-    return ", ".join(f"{name} {amount:.6g}" for name, amount in amounts.items() if amount)
+def amounts(spent: Mapping[str, float]) -> str:
+    """Amounts of privacy loss in words."""
+    return ", ".join(f"{name} {amount:.6g}" for name, amount in spent.items() if amount)

@@ -23,6 +23,7 @@ from sfumato.privacy import numbers
 from sfumato.privacy.elementary import sqrt_down
 from sfumato.privacy.events import Composed
 from sfumato.privacy.losses import Approx, approx_to_zcdp
+from sfumato.privacy.price import Price, price
 from sfumato.privacy.units import Entity
 from sfumato.query.levels import Level, levels
 from sfumato.query.sensitivity import Effect, bounded, effect, granule
@@ -41,18 +42,14 @@ Slot = tuple[int, Statistic]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cost:
+class Cost(Price):
     """What a question may cost: epsilon or rho, a delta, and shares of the measures by name."""
 
-    epsilon: Fraction | None = None
-    rho: Fraction | None = None
-    delta: Fraction = Fraction(0)
     weights: Mapping[str, Fraction] = field(default_factory=dict)
 
     def to_record(self) -> dict[str, Any]:
         """Write the cost as JSON-able data; exact numbers become texts like "1/10"."""
-        given = {"epsilon": self.epsilon, "rho": self.rho, "delta": self.delta or None}
-        record: dict[str, Any] = {name: str(one) for name, one in given.items() if one is not None}
+        record = super().to_record()
         if self.weights:
             record["weights"] = {name: str(self.weights[name]) for name in sorted(self.weights)}
         return record
@@ -66,14 +63,11 @@ def cost(
     weights: Mapping[str, object] | None = None,
 ) -> Cost:
     """Read the cost that a caller offers: exactly one of epsilon and rho."""
-    if (epsilon is None) == (rho is None):
-        raise ParameterError(
-            "cost_not_one", "Give either epsilon or rho as the cost of a question, and not both."
-        )
+    offered = price(epsilon=epsilon, rho=rho, delta=delta)
     return Cost(
-        epsilon=None if epsilon is None else numbers.epsilon(epsilon),
-        rho=None if rho is None else numbers.rho(rho),
-        delta=numbers.delta(delta),
+        epsilon=offered.epsilon,
+        rho=offered.rho,
+        delta=offered.delta,
         weights={name: numbers.positive(one, "weight") for name, one in (weights or {}).items()},
     )
 

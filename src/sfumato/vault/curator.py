@@ -8,19 +8,27 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.sources import open_source
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, QueryError
+from sfumato.privacy.price import price
 from sfumato.query import answer
+from sfumato.query.catalogue import Private as PrivateEntry
 from sfumato.query.explain import explain
 from sfumato.query.planner import question
+from sfumato.schema.names import quoted, suggestion
+from sfumato.vault.publishing import planned, published
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from numpy.typing import ArrayLike
+
+    from sfumato.publish.publication import Publication
     from sfumato.query.builder import Answer as BuiltQuestion
     from sfumato.query.catalogue import Catalogue
     from sfumato.query.explain import Explanation
     from sfumato.vault.gatekeeper import Answer, Asker, Gatekeeper
     from sfumato.vault.places import Places
+    from sfumato.vault.publishing import Published
 
     Asked = str | BuiltQuestion
     AskerOf = Callable[[tuple[str, ...]], Asker]
@@ -92,6 +100,59 @@ class Curator:
             delta=(planned.delta or 0) if delta is None else delta,
             weights=price.weights,
         )
+
+    def publish(
+        self, publication: Publication, asker_of: AskerOf, *, request_id: str | None
+    ) -> Published:
+        """Publish what was planned, or refuse to."""
+        datasets = publication.datasets
+        self.places.check(datasets, ())
+        answer = self.gatekeeper.answer(
+            publication,
+            asker_of(datasets),
+            lambda: self.places.together(datasets, ()),
+            request_id=request_id,
+        )
+        return published(answer, publication)
+
+    def plan(
+        self,
+        kind: str,
+        dataset: str,
+        offered: Price,
+        asker_of: AskerOf,
+        *,
+        columns: Sequence[str] | str,
+        workload: ArrayLike | None,
+        postprocess: Sequence[str] | str,
+        options: Mapping[str, object],
+    ) -> Publication:
+        """Plan a publication at a price, from public facts alone."""
+        entry = self.private(dataset)
+        epsilon = offered.epsilon
+        if epsilon is None and offered.rho is None:
+            epsilon = self._usual(asker_of((dataset,)))
+        return planned(
+            kind,
+            entry.schema,
+            entry.unit,
+            price(epsilon=epsilon, rho=offered.rho, delta=offered.delta or 0),
+            columns=columns,
+            workload=workload,
+            postprocess=postprocess,
+            options=options,
+        )
+
+    def private(self, dataset: str) -> PrivateEntry:
+        """What is declared of a private data set."""
+        entry = self.catalogue.get(dataset)
+        if not isinstance(entry, PrivateEntry):
+            names = [name for name, one in self.catalogue.items() if isinstance(one, PrivateEntry)]
+            raise QueryError(
+                "dataset_not_private",
+                f"There is no private data set {quoted(dataset)}; {suggestion(dataset, names)}",
+            )
+        return entry
 
     def _usual(self, asker: Asker) -> Fraction:
         """A tenth of the smallest budget that pays, which is public, spent or not."""

@@ -16,30 +16,25 @@ from sfumato.vault.gatekeeper import Asker, Gatekeeper
 from sfumato.vault.places import HERE, Home, Places
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import ArrayLike
 
     from sfumato.privacy.units import Unit
+    from sfumato.publish.publication import Publication
     from sfumato.query.explain import Explanation
-    from sfumato.vault.curator import Asked
+    from sfumato.schema.schema import Schema
+    from sfumato.vault.curator import Asked, AskerOf
     from sfumato.vault.gatekeeper import Answer
+    from sfumato.vault.publishing import Published
     from sfumato.vault.table import Table
 
 
 class Private:
     """A table that answers only under differential privacy, until its budget is spent."""
 
-    def __init__(self, table: Table, unit: Unit, budget: Budget) -> None:
-        schema = replace(table.schema, unit=unit)
-        self._name = schema.table
-        self._ledger = memory_ledger()
-        self._ledger.open_account(self._name, budget=budget)
-        self._ledger.attach(self._name, account=self._name)
-        held = replace(table, schema=schema)
-        self._curator = Curator(
-            {self._name: PrivateEntry(schema, unit, self._name)},
-            Places({self._name: Home(HERE, lambda: held, unit)}),
-            Gatekeeper(self._ledger, Answered()),
-        )
+    def __init__(self, curator: Curator, name: str, asker_of: AskerOf) -> None:
+        self._curator, self._name, self._asker_of = curator, name, asker_of
 
     def query(
         self,
@@ -57,7 +52,7 @@ class Private:
         the whole budget. The identical question is answered again from store, free.
         """
         price = Price(epsilon=epsilon, rho=rho, delta=delta, weights=weights)
-        return self._curator.query(asked, price, self._asker, request_id=request_id)
+        return self._curator.query(asked, price, self._asker_of, request_id=request_id)
 
     def explain(
         self,
@@ -70,15 +65,72 @@ class Private:
     ) -> Explanation:
         """Say what a question would cost and how far its answer would be off; spends nothing."""
         price = Price(epsilon=epsilon, rho=rho, delta=delta, weights=weights)
-        return self._curator.explain(asked, price, self._asker)
+        return self._curator.explain(asked, price, self._asker_of)
 
-    def _asker(self, _: tuple[str, ...]) -> Asker:
-        return Asker(OWNER, (self._name,))
+    def publish(
+        self,
+        kind: str,
+        *,
+        columns: Sequence[str] | str,
+        epsilon: object = None,
+        rho: object = None,
+        delta: object = None,
+        workload: ArrayLike | None = None,
+        postprocess: Sequence[str] | str = (),
+        request_id: str | None = None,
+        **options: object,
+    ) -> Published:
+        """Publish statistics of some columns, charged to the table's budget.
+
+        `workload` names the ranges that matter, (queries, columns, 2) in values, ends included;
+        `options` are those of the kind. The identical publication is given again from store, free.
+        """
+        publication = self.plan(
+            kind,
+            columns=columns,
+            epsilon=epsilon,
+            rho=rho,
+            delta=delta,
+            workload=workload,
+            postprocess=postprocess,
+            **options,
+        )
+        return self._curator.publish(publication, self._asker_of, request_id=request_id)
+
+    def plan(
+        self,
+        kind: str,
+        *,
+        columns: Sequence[str] | str,
+        epsilon: object = None,
+        rho: object = None,
+        delta: object = None,
+        workload: ArrayLike | None = None,
+        postprocess: Sequence[str] | str = (),
+        **options: object,
+    ) -> Publication:
+        """Say what `publish` would choose, and how far off it would be; spends nothing."""
+        return self._curator.plan(
+            kind,
+            self._name,
+            Price(epsilon=epsilon, rho=rho, delta=delta),
+            self._asker_of,
+            columns=columns,
+            workload=workload,
+            postprocess=postprocess,
+            options=options,
+        )
+
+    @property
+    def schema(self) -> Schema:
+        """What is declared of the table, which is public."""
+        return self._curator.private(self._name).schema
 
     @property
     def remaining(self) -> Mapping[str, float]:
         """The largest epsilon, delta and rho that one more question may cost."""
-        return remaining(self._ledger, [self._name])
+        asker = self._asker_of((self._name,))
+        return remaining(self._curator.gatekeeper.ledger, asker.own or asker.shared)
 
 
 def protect(
@@ -86,4 +138,14 @@ def protect(
 ) -> Private:
     """Put a table under a budget, in memory; the unit is the schema's unless given here."""
     budget = Budget.for_epsilon_delta(epsilon=epsilon, delta=delta)
-    return Private(table, table.schema.unit if unit is None else unit, budget)
+    schema = table.schema if unit is None else replace(table.schema, unit=unit)
+    name, held = schema.table, replace(table, schema=schema)
+    ledger = memory_ledger()
+    ledger.open_account(name, budget=budget)
+    ledger.attach(name, account=name)
+    curator = Curator(
+        {name: PrivateEntry(schema, schema.unit, name)},
+        Places({name: Home(HERE, lambda: held, schema.unit)}),
+        Gatekeeper(ledger, Answered()),
+    )
+    return Private(curator, name, lambda _: Asker(OWNER, (name,)))

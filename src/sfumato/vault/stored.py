@@ -1,37 +1,46 @@
-"""Releases as bytes, in which form the ledger keeps answers that were paid for."""
+"""Releases as bytes, in which form the ledger keeps answers that were paid for.
+
+A line of JSON says what the release is and how long each of its tables is; the tables follow it as
+Arrow streams, so that large ones are neither spelled out nor copied.
+"""
 
 from __future__ import annotations
 
 import json
-from base64 import b64decode, b64encode
 from dataclasses import asdict
-from io import BytesIO
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from sfumato.release import Guarantee, Provenance, Release
 
-_FORMAT = 1
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FORMAT = 2
 
 
 def to_bytes(release: Release) -> bytes:
     """Write a release down, tables and all."""
+    packed = {name: _packed(table) for name, table in release.tables.items()}
     described = {
         "format": _FORMAT,
-        "tables": {name: _packed(table) for name, table in release.tables.items()},
+        "tables": [[name, len(stream)] for name, stream in packed.items()],
         "guarantee": asdict(release.guarantee),
         "provenance": asdict(release.provenance),
         "error": release.error,
         "receipt": release.receipt,
     }
-    return json.dumps(described, ensure_ascii=False, sort_keys=True).encode()
+    line = json.dumps(described, ensure_ascii=False, sort_keys=True).encode()
+    return b"".join([line, b"\n", *packed.values()])
 
 
 def from_bytes(stored: bytes) -> Release:
     """Read what `to_bytes` wrote; the ledger has checked that it is the same."""
-    described = json.loads(stored)
+    end = stored.index(b"\n")
+    described = json.loads(stored[:end])
     return Release(
-        {name: _unpacked(packed) for name, packed in described["tables"].items()},
+        dict(_unpacked(described["tables"], memoryview(stored)[end + 1 :])),
         Guarantee(**described["guarantee"]),
         Provenance(**described["provenance"]),
         described["error"],
@@ -39,13 +48,15 @@ def from_bytes(stored: bytes) -> Release:
     )
 
 
-def _packed(table: pa.Table) -> str:
-    buffer = BytesIO()
-    with pa.ipc.new_stream(buffer, table.schema) as stream:
+def _packed(table: pa.Table) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
-    return b64encode(buffer.getvalue()).decode("ascii")
+    return sink.getvalue()
 
 
-def _unpacked(packed: str) -> pa.Table:
-    with pa.ipc.open_stream(b64decode(packed)) as stream:
-        return stream.read_all()
+def _unpacked(tables: list[tuple[str, int]], streams: memoryview) -> Iterator[tuple[str, pa.Table]]:
+    for name, length in tables:
+        with pa.ipc.open_stream(streams[:length]) as stream:
+            yield name, stream.read_all()
+        streams = streams[length:]

@@ -21,6 +21,7 @@ from sfumato.vault.config import OWNER, Config, PrivateSet, load
 from sfumato.vault.curator import Curator, Price
 from sfumato.vault.gatekeeper import Asker, Gatekeeper
 from sfumato.vault.places import Home, Places, address
+from sfumato.vault.private import Private
 from sfumato.vault.table import read
 
 if TYPE_CHECKING:
@@ -95,6 +96,11 @@ class Vault:
         """Say what a question would cost and how far its answer would be off; spends nothing."""
         price = Price(epsilon=epsilon, rho=rho, delta=delta, weights=weights)
         return self._curator.explain(asked, price, partial(self._asker, principal, None))
+
+    def private(self, name: str, *, principal: str = OWNER, purpose: str | None = None) -> Private:
+        """One private data set of the vault, to ask and to publish from."""
+        self._curator.private(name)
+        return Private(self._curator, name, partial(self._asker, principal, purpose))
 
     def _asker(self, principal: str, purpose: str | None, datasets: tuple[str, ...]) -> Asker:
         """Who pays for a question of a principal about data sets."""

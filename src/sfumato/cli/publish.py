@@ -1,0 +1,180 @@
+"""`sfumato publish`: release private statistics of a data set, from histograms to maps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.cli.options import Epsilon, Json, Overwrite, Principal, Rho, VaultFolder
+from sfumato.cli.progress import progress
+from sfumato.errors import ParameterError
+
+if TYPE_CHECKING:
+    from sfumato.vault.private import Private
+    from sfumato.vault.publishing import Published
+
+Kind = Annotated[
+    str,
+    typer.Argument(
+        metavar="KIND",
+        help="auto, histogram, marginals, tree, wavelet, fourier, quadtree, kdtree, sparse, mwem, "
+        "quantiles, or another; an unknown one is answered with all.",
+        show_default=False,
+    ),
+]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="A data set of the vault.", show_default=False)
+]
+Columns = Annotated[
+    str, typer.Option(metavar="A,B", help="The columns to publish.", show_default=False)
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("-o", "--out", metavar="OUT", help="Where to write; several tables: a folder."),
+]
+Delta = Annotated[
+    str | None, typer.Option(metavar="D", help="Allows Gaussian noise where it is better.")
+]
+Workload = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="The ranges that matter: a table with A_low and A_high."),
+]
+Steps = Annotated[
+    str, typer.Option(metavar="STEPS", help="Done to noisy counts: nonnegative, integer, total.")
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Option("--option", metavar="NAME=VALUE", help="An option of the kind; repeatable."),
+]
+Explain = Annotated[
+    bool, typer.Option("--explain", help="Only say choices and expected error; spends nothing.")
+]
+Report = Annotated[
+    Path | None, typer.Option(metavar="FILE.html", help="Write a page about the release.")
+]
+
+
+def publish(
+    kind: Kind,
+    name: Name,
+    columns: Columns,
+    out: Out = None,
+    epsilon: Epsilon = None,
+    rho: Rho = None,
+    delta: Delta = None,
+    workload: Workload = None,
+    postprocess: Steps = "",
+    option: Options = None,
+    explain: Explain = False,
+    principal: Principal = "owner",
+    report: Report = None,
+    overwrite: Overwrite = False,
+    vault: VaultFolder = Path(),
+    as_json: Json = False,
+) -> None:
+    """Publish statistics of a data set under differential privacy."""
+    from sfumato.vault.vault import open_vault
+
+    asked: dict[str, Any] = {
+        "columns": columns,
+        "epsilon": epsilon,
+        "rho": rho,
+        "delta": delta,
+        "postprocess": postprocess,
+        **_options(option or []),
+    }
+    if out is None and not explain:
+        raise ParameterError(
+            "out_missing", "Say where to write the release with -o OUT, or only --explain it."
+        )
+    with open_vault(vault) as opened:
+        private = opened.private(name, principal=principal)
+        if workload is not None:
+            asked["workload"] = _ranges(private, workload, columns)
+        if out is None or explain:
+            planned = private.plan(kind, **asked)
+            _explain(dict(planned.parameters), dict(planned.error), as_json=as_json)
+            return
+        _check_targets(out, report, overwrite=overwrite)
+        with progress("Publishing"):
+            released = private.publish(kind, **asked)
+    written = released.save(out, overwrite=overwrite)
+    if report is not None:
+        released.report(report, overwrite=overwrite)
+        written.append(report)
+    _show(kind, released, written, as_json=as_json)
+
+
+def _ranges(private: Private, path: Path, columns: str) -> Any:
+    """The workload of a file, read as the columns are declared."""
+    from sfumato.vault.workloads import read_workload
+
+    return read_workload(path, [private.schema.column(one.strip()) for one in columns.split(",")])
+
+
+def _options(given: list[str]) -> dict[str, object]:
+    """Options written as NAME=VALUE, with dashes or underscores."""
+    found: dict[str, object] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals:
+            raise ParameterError(
+                "option_not_pair", f"An option must be written NAME=VALUE, not {one!r}."
+            )
+        found[name.strip().replace("-", "_")] = value.strip()
+    return found
+
+
+def _check_targets(out: Path, report: Path | None, *, overwrite: bool) -> None:
+    """Refuse what cannot be written before anything is spent."""
+    from sfumato.files import check_target
+
+    for place in (out, report):
+        if place is not None and not place.is_dir():
+            check_target(place, overwrite=overwrite)
+
+
+def _explain(choices: dict[str, Any], error: dict[str, Any], *, as_json: bool) -> None:
+    """Print what would be chosen and how far off it would be."""
+    if as_json:
+        typer.echo(json.dumps({"choices": choices, "error": error}, ensure_ascii=False))
+        return
+    typer.echo("Spends nothing. What would be chosen, and the error to expect:")
+    for name, value in {**choices, **error}.items():
+        typer.echo(f"  {name}: {value if isinstance(value, str) else json.dumps(value)}")
+
+
+def _show(kind: str, released: Published, written: list[Path], *, as_json: bool) -> None:
+    """Print what was published, how far off it is, what it cost and where it lies."""
+    if as_json:
+        found = {
+            "kind": kind,
+            "tables": {name: table.num_rows for name, table in released.tables.items()},
+            "choices": released.provenance.parameters["method"],
+            "error": released.error,
+            "cost": {**released.cost, "charged": released.charged},
+            "remaining": released.remaining,
+            "receipt": released.receipt,
+            "written": [str(path) for path in written],
+        }
+        typer.echo(json.dumps(found, ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    from sfumato.cli.query import amounts
+    from sfumato.report.text import printable
+
+    console = Console(highlight=False)
+    console.print(printable(released.guarantee.statement))
+    for name, value in (released.error or {}).items():
+        shown = value if isinstance(value, str) else json.dumps(value)
+        console.print(printable(f"Expected error, {name}: {shown}"))
+    asked = "" if released.charged else ", published before: free"
+    console.print(
+        f"Cost: {amounts(released.cost)}{asked}. Remaining: {amounts(released.remaining)}."
+    )
+    console.print(f"Receipt: {released.receipt}", soft_wrap=True)
+    console.print(printable(f"Wrote {' and '.join(map(str, written))}."), soft_wrap=True)

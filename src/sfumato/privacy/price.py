@@ -1,0 +1,41 @@
+"""What a caller offers for an answer or a release: epsilon or rho, with or without a delta."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from sfumato.errors import ParameterError
+from sfumato.privacy import numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """A pure epsilon or a rho, and a delta; exactly one of the first two."""
+
+    epsilon: Fraction | None = None
+    rho: Fraction | None = None
+    delta: Fraction = Fraction(0)
+
+    def to_record(self) -> dict[str, Any]:
+        """Write the price as JSON-able data; exact numbers become texts like "1/10"."""
+        given = {"epsilon": self.epsilon, "rho": self.rho, "delta": self.delta or None}
+        return {name: str(one) for name, one in given.items() if one is not None}
+
+    def sentence(self) -> str:
+        """Say the price in words."""
+        return " and ".join(f"{name} {amount}" for name, amount in self.to_record().items())
+
+
+def price(*, epsilon: object = None, rho: object = None, delta: object = 0) -> Price:
+    """Read the price that a caller offers: exactly one of epsilon and rho."""
+    if (epsilon is None) == (rho is None):
+        raise ParameterError(
+            "cost_not_one", "Give either epsilon or rho as the cost, and not both."
+        )
+    return Price(
+        epsilon=None if epsilon is None else numbers.epsilon(epsilon),
+        rho=None if rho is None else numbers.rho(rho),
+        delta=numbers.delta(delta),
+    )

@@ -1,0 +1,1 @@
+"""Differentially private statistics for release: histograms, trees, maps, marginals, quantiles."""

@@ -1,0 +1,87 @@
+"""The cells of declared columns: the interior, where every value is present, and the rim.
+
+Missing values (NULL, NaN) have no place in an order, so ranges, trees and maps are over the
+interior alone: one dense array of points. The cells in which some value is missing, the rim, are
+few and are counted one by one. In any partition of the interior into blocks, blocks and rim cells
+together are a partition of all rows; so the sensitivity of a histogram holds for both together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.axes import Grid
+from sfumato.errors import ParameterError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.axes import Axis
+    from sfumato.frequencies import Frequencies
+
+LARGEST = 1 << 26
+"""The most cells of a dense release."""
+
+
+def points(axis: Axis) -> int:
+    """How many codes of an axis stand for a value that is present; they come first."""
+    return axis.points if isinstance(axis, Grid) else axis.size - axis.values.null_count
+
+
+@dataclass(frozen=True)
+class Domain:
+    """All cells of some declared axes."""
+
+    axes: tuple[Axis, ...]
+
+    def __post_init__(self) -> None:
+        cells = prod(axis.size for axis in self.axes)
+        if cells > LARGEST:
+            raise ParameterError(
+                "too_many_cells",
+                f"{' x '.join(axis.column for axis in self.axes)} has {cells:,} cells; at most "
+                f"{LARGEST:,} can be released one by one. Take fewer columns or a coarser "
+                "step, or publish as 'sparse'.",
+            )
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The points of each axis."""
+        return tuple(points(axis) for axis in self.axes)
+
+    @cached_property
+    def rim_codes(self) -> tuple[NDArray[np.int64], ...]:
+        """The codes of the rim's cells, in lexicographic order."""
+        missing = np.ones([axis.size for axis in self.axes], dtype=bool)
+        missing[tuple(slice(size) for size in self.shape)] = False
+        return np.nonzero(missing)
+
+    def split(self, counts: Frequencies) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The counts of the interior, dense, and those of the rim."""
+        dense = counts.dense()
+        interior = dense[tuple(slice(size) for size in self.shape)]
+        return np.ascontiguousarray(interior), dense[self.rim_codes]
+
+    def table(
+        self, interior: NDArray[np.generic], rim: NDArray[np.generic], name: str = "count"
+    ) -> pa.Table:
+        """One row for every cell, the interior first: the values of the columns, and a figure."""
+        inside = np.indices(self.shape, dtype=np.int32).reshape(len(self.axes), -1)
+        arrays = [
+            axis.decode(np.concatenate([codes, missing]))
+            for axis, codes, missing in zip(self.axes, inside, self.rim_codes, strict=True)
+        ]
+        figures = np.concatenate([interior.ravel(), rim])
+        names = [axis.column for axis in self.axes]
+        return pa.Table.from_arrays([*arrays, pa.array(figures)], names=[*names, name])
+
+    def interior(self, table: pa.Table, name: str = "count") -> NDArray[np.float64]:
+        """The interior of a table that `table` made."""
+        figures = np.asarray(table.column(name), dtype=np.float64)
+        return figures[: prod(self.shape)].reshape(self.shape)

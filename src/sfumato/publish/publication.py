@@ -1,0 +1,120 @@
+"""A publication: a method with its request, as the gatekeeper charges and runs it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.errors import ParameterError
+from sfumato.frequencies import count
+from sfumato.publish.boxes import to_codes
+from sfumato.publish.request import Ranged
+from sfumato.release import Guarantee, Provenance, Release
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+    from numpy.typing import ArrayLike, NDArray
+
+    from sfumato.method import Dataset
+    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.events import Event
+    from sfumato.publish.request import Method, Request
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What the gatekeeper charges and runs. Nothing in it saw data."""
+
+    kind: str
+    request: Request
+    method: Method
+
+    @property
+    def name(self) -> str:
+        """The method's name, for the ledger and the release."""
+        return f"publish {self.kind}"
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The data set it reads."""
+        return (self.request.dataset,)
+
+    @property
+    def event(self) -> Event:
+        """What it costs, from public facts alone."""
+        return self.method.event
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """How far the release will be off, known before anything is spent."""
+        return self.method.error
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Any]:
+        """Everything that determines what is asked, in canonical JSON form."""
+        request = self.request
+        boxes = request.boxes
+        return {
+            "columns": list(request.columns),
+            "cost": request.price.to_record(),
+            "workload": None if boxes is None else hashlib.sha256(boxes.tobytes()).hexdigest(),
+            "postprocess": list(request.postprocess),
+            "unit": request.unit.sentence(),
+            "method": dict(self.method.parameters),
+        }
+
+    def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
+        """Count, bounded by the unit, add noise, and give the release."""
+        data = datasets[self.request.dataset]
+        # Fresh for each release, and never shown: it keys the hash by which rows are kept.
+        salt = "".join(f"{word:016x}" for word in entropy.words(2).tolist())
+        counts = count(
+            data.engine,
+            data.table,
+            self.request.axes,
+            unit=self.request.unit,
+            salt=salt,
+            outside="drop",
+        )
+        return Release(
+            self.method.release(counts, entropy),
+            self.guarantee,
+            Provenance(self.name, self.parameters, fingerprint=""),
+            self.error,
+        )
+
+    def ranges(self, tables: Mapping[str, pa.Table], queries: ArrayLike) -> NDArray[np.float64]:
+        """Estimate from released tables how many rows lie within ranges of values."""
+        return self._ranged().ranges(tables, to_codes(self.request.axes, queries))
+
+    def ranges_stddev(self, queries: ArrayLike) -> NDArray[np.float64]:
+        """The standard deviation of such estimates; known before anything is spent."""
+        boxes = to_codes(self.request.axes, queries)
+        return np.sqrt(self._ranged().ranges_variance(boxes))
+
+    def _ranged(self) -> Ranged:
+        if not isinstance(self.method, Ranged):
+            raise ParameterError(
+                "ranges_unsupported",
+                f"A publication of kind {self.kind!r} does not answer ranges with error bars. "
+                "Publish as 'tree', 'quadtree' or 'histogram'.",
+            )
+        return self.method
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the release promises."""
+        request = self.request
+        promised = request.price.to_record()
+        sentence = request.unit.sentence()
+        return Guarantee(
+            "differential privacy",
+            f"{request.price.sentence()}. {sentence}",
+            {**promised, "unit": sentence},
+        )

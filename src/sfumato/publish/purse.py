@@ -1,0 +1,46 @@
+"""Money for noise: a pure epsilon for Laplace noise or a rho for Gaussian noise, in shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.geometric import Geometric
+from sfumato.privacy.losses import Approx, approx_to_zcdp
+
+if TYPE_CHECKING:
+    from sfumato.privacy.price import Price
+    from sfumato.privacy.sensitivity import Sensitivity
+
+Noise = Geometric | Gaussian
+"""Exact integer noise that is added to counts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Purse:
+    """A pure epsilon or a rho, exactly one of them, to be spent in shares that sum to 1."""
+
+    epsilon: Fraction | None = None
+    rho: Fraction | None = None
+
+    def noise(self, sensitivity: Sensitivity, share: Fraction = Fraction(1)) -> Noise:
+        """The noise that a share pays for, on a vector of answers of this sensitivity."""
+        if self.epsilon is not None:
+            return Geometric(epsilon=self.epsilon * share, l1_sensitivity=sensitivity.l1)
+        assert self.rho is not None
+        return Gaussian(rho=self.rho * share, l2_sensitivity_squared=sensitivity.l2_squared)
+
+
+def purses(price: Price) -> list[Purse]:
+    """The ways to spend a price: with a delta an epsilon may also be spent as the rho it buys."""
+    if price.rho is not None:
+        return [Purse(rho=price.rho)]
+    assert price.epsilon is not None
+    ways = [Purse(epsilon=price.epsilon)]
+    if price.delta:
+        rho = approx_to_zcdp(Approx(epsilon=price.epsilon, delta=price.delta)).rho
+        if rho > 0:
+            ways.append(Purse(rho=rho))
+    return ways
