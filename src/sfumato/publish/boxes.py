@@ -47,13 +47,13 @@ def to_codes(axes: Sequence[Axis], queries: ArrayLike) -> NDArray[np.int64]:
 def _on_grid(axis: Grid, ends: NDArray[np.generic]) -> NDArray[np.int64]:
     """The points at or above the lower and at or below the upper ends."""
     low, step = _number(axis.bounds.low), Fraction(axis.bounds.grid_step or 1)
-    unique, places = np.unique(ends, return_inverse=True)
-    at = [(_number(_plain(one)) - low) / step for one in unique.tolist()]
     last = points(axis)
-    above = np.array([min(max(-((-one).__floor__()), 0), last) for one in at], dtype=np.int64)
-    below = np.array([min(max(one.__floor__(), -1), last - 1) for one in at], dtype=np.int64)
-    places = places.reshape(ends.shape)
-    return np.stack([above[places[:, 0]], below[places[:, 1]]], axis=1)
+    at = {one: (_number(_plain(one)) - low) / step for one in set(ends.ravel().tolist())}
+    above = {one: min(max(place.__ceil__(), 0), last) for one, place in at.items()}
+    below = {one: min(max(place.__floor__(), -1), last - 1) for one, place in at.items()}
+    lows, highs = ends.T.tolist()
+    codes = [[above[one] for one in lows], [below[one] for one in highs]]
+    return np.array(codes, dtype=np.int64).T
 
 
 def _among_listed(axis: Listed, ends: NDArray[np.generic]) -> NDArray[np.int64]:
@@ -77,11 +77,9 @@ def _number(value: object) -> Fraction:
     """A value as an exact number, a date as its day."""
     if isinstance(value, date):
         return Fraction(value.toordinal())
-    if isinstance(value, float):
-        # The shortest decimal that reads as this float is what its writer meant.
-        return Fraction(repr(value))
     try:
-        return Fraction(cast("str", value))
+        # The shortest decimal that reads as a float is what its writer meant.
+        return Fraction(repr(value) if isinstance(value, float) else cast("str", value))
     except (TypeError, ValueError):
         raise ParameterError(
             "range_not_number", f"A range must begin and end at numbers or dates, not {value!r}."

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     Cell = str | int | float
 
 
@@ -54,6 +57,15 @@ class Chart:
 
 
 @dataclass(frozen=True)
+class Mosaic:
+    """Tables of counts as pictures in a row, each under its name, in the same shades."""
+
+    label: str
+    tiles: Sequence[tuple[str, NDArray[np.float64]]]
+    table: Table
+
+
+@dataclass(frozen=True)
 class Figures:
     """A few numbers that matter, each already written out, with what it counts."""
 
@@ -76,4 +88,4 @@ class Links:
     files: Sequence[tuple[str, str]]
 
 
-Block = Heading | Paragraph | Note | Table | Chart | Figures | Headline | Links
+Block = Heading | Paragraph | Note | Table | Chart | Mosaic | Figures | Headline | Links

@@ -15,8 +15,11 @@ from sfumato.report.blocks import Chart, Table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-TONES = ("#a9713f", "#4d8a86", "#8d72a6", "#c05f45", "#7b8a4b")
-"""Sienna, verdigris, dusk, cinnabar, moss: one for each series."""
+TONES = (
+    *("#a9713f", "#4d8a86", "#8d72a6", "#c05f45", "#7b8a4b"),
+    *("#4f80b8", "#b3608e", "#808080"),
+)
+"""Sienna, verdigris, dusk, cinnabar, moss, sky, rose, lead: one for each series."""
 SHADES = ("#f1e6d6", "#d9bf9d", "#bd9467", "#966a3f", "#6a4527", "#3d2616")
 """From a breath of paint to the full tone, for quantities."""
 
@@ -117,6 +120,7 @@ def line(
     y: str,
     series: str,
     logarithmic: bool = False,
+    logarithmic_y: bool = False,
     percent: bool = False,
 ) -> Chart:
     """Draw one line per series, with a band around it where the points have one."""
@@ -124,7 +128,7 @@ def line(
         "x": _axis("x", x, logarithmic=logarithmic),
         "color": _series("series", series, (point.series for point in points)),
     }
-    up = _axis("y", y, percent=percent)
+    up = _axis("y", y, percent=percent, logarithmic=logarithmic_y)
     layers: list[dict[str, Any]] = [
         {"mark": {"type": "line", "point": {"size": 36}}, "encoding": {"y": up}}
     ]
@@ -281,7 +285,9 @@ def _series(field: str, title: str, names: Iterable[str]) -> dict[str, Any]:
         "type": "nominal",
         "title": title,
         "scale": {"domain": domain, "range": [TONES[i % len(TONES)] for i in range(len(domain))]},
-        "legend": {"orient": "bottom", "columns": 6} if len(domain) > 1 else None,
+        "legend": {"orient": "bottom", "columns": 4 if len(domain) > 6 else 6}
+        if len(domain) > 1
+        else None,
     }
 
 

@@ -14,6 +14,7 @@ from html import escape as escape_html
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from sfumato.report import mosaic
 from sfumato.report.blocks import (
     Block,
     Chart,
@@ -21,6 +22,7 @@ from sfumato.report.blocks import (
     Heading,
     Headline,
     Links,
+    Mosaic,
     Note,
     Paragraph,
     Table,
@@ -120,6 +122,23 @@ class _Writer:
         return _figure(block, "".join(drawings))
 
     @block.register
+    def _(self, block: Mosaic) -> str:
+        # By the first picture, so that a noisy one cannot make the others pale.
+        begins = mosaic.steps(float(block.tiles[0][1].max()))
+        tiles = "".join(
+            f'<figure><svg viewBox="0 0 {cells.shape[1]} {cells.shape[0]}" role="img" '
+            f'aria-label="{escape(name)}" shape-rendering="crispEdges">'
+            f"{mosaic.draw(cells, begins)}</svg><figcaption>{escape(name)}</figcaption></figure>"
+            for name, cells in block.tiles
+        )
+        keys = "".join(
+            f'<li><svg viewBox="0 0 1 1"><rect width="1" height="1" fill="{colour}"/></svg>'
+            f"{escape(words)}</li>"
+            for colour, words in mosaic.legend(begins)
+        )
+        return _figure(block, f'<div class="tiles">{tiles}</div><ul class="shades">{keys}</ul>')
+
+    @block.register
     def _(self, block: Figures) -> str:
         pairs = "".join(
             f"<div><dt>{escape(what)}</dt><dd>{escape(number)}</dd></div>"
@@ -153,7 +172,7 @@ class _Writer:
         return svg.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
 
 
-def _figure(chart: Chart, drawings: str) -> str:
+def _figure(chart: Chart | Mosaic, drawings: str) -> str:
     return (
         f"<figure><figcaption>{escape(chart.label)}</figcaption>{drawings}"
         f"<details><summary>Show these figures as a table</summary>{_table(chart.table)}</details>"

@@ -1,0 +1,119 @@
+"""`sfumato publish` as its users meet it: files written, money spent once, plain refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.csv as arrow_csv
+import pytest
+
+import sfumato as sf
+from sfumato.cli.main import run
+
+SCHEMA = """\
+table = "visits"
+unit = "row"
+[columns.age]
+kind = "integer"
+bounds = [0, 63]
+[columns.city]
+kind = "text"
+values = ["north", "south"]
+nullable = false
+"""
+
+
+@pytest.fixture
+def clinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A vault with one data set, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{place % 64},{'north' if place % 2 else 'south'}" for place in range(2000)]
+    Path("visits.csv").write_text("\n".join(["age,city", *rows]) + "\n")
+    Path("visits.toml").write_text(SCHEMA)
+    assert run(["init", "clinic"]) == 0
+    added = "add visits visits.csv --schema visits.toml --epsilon 4 --vault clinic"
+    assert run(added.split()) == 0
+    return tmp_path / "clinic"
+
+
+def told(capsys: pytest.CaptureFixture[str], words: str, *, code: int = 0) -> dict[str, object]:
+    """Run a command with --json and give the one object that it prints."""
+    capsys.readouterr()
+    assert run([*words.split(), "--vault", "clinic", "--json"]) == code
+    found = json.loads(capsys.readouterr().out)
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.usefixtures("clinic")
+def test_a_histogram_is_written_beside_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "publish histogram visits --columns age,city --epsilon 1 -o out.csv --report out.html"
+    found = told(capsys, words)
+    assert found["tables"] == {"histogram": 130}
+    assert found["written"] == ["out.csv", "out.csv.json", "out.html"]
+    assert found["cost"] == {"epsilon": 1.0, "charged": True}
+    assert arrow_csv.read_csv("out.csv").num_rows == 130
+    assert sf.Release.load("out.csv").guarantee.parameters["epsilon"] == "1"
+    assert "differential" in Path("out.html").read_text().lower()
+    # What was paid for is written again for free, but only where nothing lies.
+    assert told(capsys, words, code=2)["error"]["code"] == "output_exists"  # type: ignore[index]
+    again = told(capsys, words.replace("out.", "again."))
+    assert again["cost"] == {"epsilon": 1.0, "charged": False}
+    assert again["remaining"] == found["remaining"]
+
+
+@pytest.mark.usefixtures("clinic")
+def test_a_tree_is_planned_for_the_ranges_of_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("ranges.csv").write_text("age_low,age_high\n0,31\n16,47\n")
+    words = "publish tree visits --columns age --epsilon 1 --workload ranges.csv"
+    planned = told(capsys, f"{words} --explain")
+    found = told(capsys, f"{words} -o tree.parquet")
+    assert found["error"] == planned["error"]
+    assert found["remaining"] == {"epsilon": 3.0, "delta": 0.0}
+
+
+@pytest.mark.usefixtures("clinic")
+def test_people_are_told_what_they_got(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "publish quantiles visits --columns age --epsilon 1 --option ranks=0.5 -o q.csv"
+    capsys.readouterr()
+    assert run([*words.split(), "--vault", "clinic"]) == 0
+    out = capsys.readouterr().out
+    assert "Hides whether any one row is present" in out
+    assert "Cost: epsilon 1. Remaining: epsilon 3." in out
+    assert "Wrote q.csv and q.csv.json." in out
+
+
+@pytest.mark.usefixtures("clinic")
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [
+        ("publish histogram visits --columns age --epsilon 1", "out_missing"),
+        ("publish histogrm visits --columns age -o x.csv", "kind_unknown"),
+        ("publish histogram visitors --columns age -o x.csv", "dataset_not_private"),
+        ("publish histogram visits --columns agee -o x.csv", "column_unknown"),
+        ("publish histogram visits --columns age --option fan -o x.csv", "option_not_pair"),
+        ("publish histogram visits --columns age --option fan=2 -o x.csv", "option_unknown"),
+        ("publish histogram visits --columns age --epsilon 0 -o x.csv", "epsilon_not_positive"),
+        ("publish histogram visits --columns age -o no/such/x.csv", "output_unwritable"),
+        ("publish histogram visits --columns age --workload no.csv -o x.csv", "source_missing"),
+    ],
+)
+def test_mistakes_are_told_and_cost_nothing(
+    capsys: pytest.CaptureFixture[str], words: str, refused: str
+) -> None:
+    error = told(capsys, words, code=2)["error"]
+    assert isinstance(error, dict)
+    assert error["code"] == refused
+    assert not Path("x.csv").exists()
+    with sf.open("clinic") as vault:
+        assert vault.private("visits").remaining["epsilon"] == 4
+
+
+@pytest.mark.usefixtures("clinic")
+def test_without_money_nothing_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "publish histogram visits --columns age --epsilon 5 -o x.csv"
+    error = told(capsys, words, code=3)["error"]
+    assert isinstance(error, dict)
+    assert error["code"] == "budget_exhausted"
+    assert not Path("x.csv").exists()

@@ -1,0 +1,93 @@
+"""Kinds, their options and the purse that pays."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from sfumato.axes import Grid
+from sfumato.errors import ParameterError
+from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.geometric import Geometric
+from sfumato.privacy.losses import Approx, approx_to_zcdp
+from sfumato.privacy.price import price
+from sfumato.privacy.sensitivity import Sensitivity
+from sfumato.privacy.units import Rows
+from sfumato.publish import options
+from sfumato.publish.kinds import KINDS, prepare
+from sfumato.publish.purse import Purse, purses
+from sfumato.publish.request import Request
+from sfumato.schema.column import Kind
+from sfumato.schema.domain import Bounds
+
+REQUEST = Request(
+    dataset="people",
+    axes=(Grid("age", Kind.INTEGER, Bounds(0, 9), nullable=True),),
+    unit=Rows(),
+    price=price(epsilon=1),
+)
+
+
+def test_promised_kinds_are_there() -> None:
+    promised = "auto histogram marginals tree wavelet fourier quadtree kdtree sparse mwem quantiles"
+    assert set(promised.split()) <= set(KINDS)
+
+
+def test_an_unknown_kind_or_option_is_answered_with_what_there_is() -> None:
+    with pytest.raises(ParameterError, match="did you mean 'histogram'") as refused:
+        prepare("histogramm", REQUEST, {})
+    assert refused.value.code == "kind_unknown"
+    with pytest.raises(ParameterError, match="no option 'fanot'") as refused:
+        prepare("histogram", REQUEST, {"fanot": 3})
+    assert refused.value.code == "option_unknown"
+
+
+def test_the_same_request_has_the_same_parameters_and_another_price_has_others() -> None:
+    dearer = Request(dataset="people", axes=REQUEST.axes, unit=REQUEST.unit, price=price(epsilon=2))
+    first, again = (prepare("histogram", REQUEST, {}).parameters for _ in range(2))
+    assert first == again != prepare("histogram", dearer, {}).parameters
+
+
+@pytest.mark.parametrize(("given", "read"), [(3, 3), ("12", 12), ("3", 3)])
+def test_whole_numbers_come_as_numbers_or_texts(given: object, read: int) -> None:
+    assert options.whole(given, "height", least=1, most=12) == read
+
+
+@pytest.mark.parametrize("given", [0, 13, True, 2.5, "2.5", "", None, "9" * 30])
+def test_other_whole_numbers_are_refused(given: object) -> None:
+    with pytest.raises(ParameterError, match="height must be a whole number from 1 to 12"):
+        options.whole(given, "height", least=1, most=12)
+
+
+def test_words_and_lists() -> None:
+    assert options.choice("tree", "method", ["tree", "root"]) == "tree"
+    with pytest.raises(ParameterError, match="did you mean 'tree'"):
+        options.choice("tre", "method", ["tree", "root"])
+    assert options.several("a, b", "columns") == ("a", "b")
+    assert options.several(["a"], "columns") == ("a",)
+    with pytest.raises(ParameterError, match="list of names"):
+        options.several([1], "columns")
+
+
+def test_a_price_is_spent_as_it_was_offered_or_as_the_rho_it_buys() -> None:
+    whole = Sensitivity(l1=Fraction(2), l2_squared=Fraction(4))
+    pure = purses(price(epsilon=1))
+    assert pure == [Purse(epsilon=Fraction(1))]
+    assert pure[0].noise(whole, Fraction(1, 4)) == Geometric(
+        epsilon=Fraction(1, 4), l1_sensitivity=Fraction(2)
+    )
+    both = purses(price(epsilon=1, delta="1e-6"))
+    bought = approx_to_zcdp(Approx(epsilon=Fraction(1), delta=Fraction(1, 10**6))).rho
+    assert both == [Purse(epsilon=Fraction(1)), Purse(rho=bought)]
+    assert purses(price(rho="0.1"))[0].noise(whole) == Gaussian(
+        rho=Fraction(1, 10), l2_sensitivity_squared=Fraction(4)
+    )
+
+
+def test_a_price_is_one_of_two() -> None:
+    with pytest.raises(ParameterError, match="not both"):
+        price()
+    with pytest.raises(ParameterError, match="not both") as refused:
+        price(epsilon=1, rho=1)
+    assert refused.value.code == "cost_not_one"

@@ -1,0 +1,146 @@
+"""Publications through the gate: charged once, stored, refused where they must be."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.errors import (
+    BudgetError,
+    ParameterError,
+    PolicyError,
+    QueryError,
+    SchemaError,
+    SourceError,
+)
+from sfumato.vault.registration import Registration, create
+from sfumato.vault.workloads import read_workload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SCHEMA = sf.Schema(
+    "people",
+    (
+        sf.Column("patient", sf.Kind.INTEGER, sf.Role.IDENTIFIER, nullable=False),
+        sf.Column("age", sf.Kind.INTEGER, sf.Role.QUASI, sf.Bounds(0, 9)),
+        sf.Column("name", sf.Kind.TEXT, sf.Role.IDENTIFIER),
+    ),
+)
+PEOPLE = pa.table(
+    {
+        "patient": [number // 3 for number in range(3000)],
+        "age": [None if number % 50 == 0 else number % 10 for number in range(3000)],
+        "name": ["somebody"] * 3000,
+    }
+)
+
+
+@pytest.fixture
+def private() -> Iterator[sf.Private]:
+    with closing(sf.read(PEOPLE, schema=SCHEMA)) as people:
+        yield sf.protect(people, unit=sf.Rows(), epsilon=2)
+
+
+def test_a_publication_is_charged_once_and_then_free(private: sf.Private) -> None:
+    first = private.publish("histogram", columns=["age"], epsilon="0.5")
+    assert first.charged
+    assert first.cost == {"epsilon": 0.5}
+    assert first.table.num_rows == 11
+    again = private.publish("histogram", columns="age", epsilon=0.5)
+    assert not again.charged
+    assert again.table.equals(first.table)
+    assert private.remaining["epsilon"] == pytest.approx(1.5)
+
+
+def test_ranges_are_read_from_the_release(private: sf.Private) -> None:
+    release = private.publish("histogram", columns=["age"], epsilon=1)
+    queries = np.array([[[0, 4]], [[5, 9]], [[7, 3]]])
+    counts = release.table["count"].to_numpy()
+    assert release.ranges(queries).tolist() == [counts[:5].sum(), counts[5:10].sum(), 0]
+    one = release.ranges_stddev(np.array([[[0, 0]]]))[0]
+    assert release.ranges_stddev(queries) == pytest.approx([one * 5**0.5, one * 5**0.5, 0])
+
+
+def test_a_plan_spends_nothing_and_knows_the_error(private: sf.Private) -> None:
+    planned = private.plan("histogram", columns=["age"], epsilon=1)
+    assert private.remaining["epsilon"] == 2
+    release = private.publish("histogram", columns=["age"], epsilon=1)
+    assert release.error == planned.error
+    queries = np.array([[[0, 4]]])
+    assert planned.ranges_stddev(queries) == release.ranges_stddev(queries)
+
+
+def test_by_default_a_tenth_of_the_budget_is_spent(private: sf.Private) -> None:
+    release = private.publish("histogram", columns=["age"])
+    assert release.cost == {"epsilon": pytest.approx(0.2)}
+
+
+def test_a_person_counts_as_declared() -> None:
+    with closing(sf.read(PEOPLE, schema=SCHEMA)) as people:
+        unit = sf.Entity("patient", max_rows=2)
+        private = sf.protect(people, unit=unit, epsilon=2)
+        release = private.publish("histogram", columns=["age"], epsilon=1)
+        # Two of each person's three rows are used; twice the noise hides them.
+        total = release.table["count"].to_numpy().sum()
+        assert abs(total - 2000) < 200
+        whole = private.plan("histogram", columns=["age"], epsilon=1).error["cell"]["sd"]
+        row = sf.protect(people, unit=sf.Rows(), epsilon=2)
+        half = row.plan("histogram", columns=["age"], epsilon="1/2").error["cell"]["sd"]
+        assert whole == pytest.approx(half)
+
+
+def test_what_cannot_be_published_costs_nothing(private: sf.Private) -> None:
+    with pytest.raises(SchemaError, match="no finite declared domain"):
+        private.publish("histogram", columns=["name"], epsilon=1)
+    with pytest.raises(SchemaError, match="ages"):
+        private.publish("histogram", columns=["ages"], epsilon=1)
+    for columns in ([], ["age", "age"]):
+        with pytest.raises(ParameterError, match="each only once"):
+            private.publish("histogram", columns=columns, epsilon=1)
+    with pytest.raises(BudgetError):
+        private.publish("histogram", columns=["age"], epsilon=3)
+    assert private.remaining["epsilon"] == 2
+
+
+def test_a_kind_without_ranges_says_so(private: sf.Private) -> None:
+    release = private.publish("marginals", columns=["age"], way=1, epsilon=1)
+    with pytest.raises(ParameterError, match="tree") as refused:
+        release.ranges(np.array([[[0, 4]]]))
+    assert refused.value.code == "ranges_unsupported"
+
+
+def test_a_workload_lies_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "ranges.csv").write_text("age_low,age_high\n0,4\n5,9\n")
+    wanted = [SCHEMA.column("age")]
+    assert read_workload(tmp_path / "ranges.csv", wanted).tolist() == [[[0, 4]], [[5, 9]]]
+    (tmp_path / "wrong.csv").write_text("age_low\n0\n")
+    with pytest.raises(SourceError, match="age_high"):
+        read_workload(tmp_path / "wrong.csv", wanted)
+    with pytest.raises(SourceError):
+        read_workload(tmp_path / "absent.csv", wanted)
+
+
+@pytest.mark.usefixtures("files")
+def test_a_vault_hands_out_its_data_sets_to_those_who_may() -> None:
+    create(Path("clinic"))
+    registration = Registration(
+        name="visits", source="visits.csv", schema=Path("visits.toml"), epsilon=4
+    )
+    registration.add_to(Path("clinic"))
+    with sf.open("clinic") as vault:
+        visits = vault.private("visits")
+        release = visits.publish("histogram", columns=["city"], epsilon=1)
+        assert release.table["city"].to_pylist() == ["north", "south"]
+        assert visits.remaining["epsilon"] == pytest.approx(3)
+        with pytest.raises(QueryError, match="no private data set") as unknown:
+            vault.private("nothing")
+        assert unknown.value.code == "dataset_not_private"
+        with pytest.raises(PolicyError):
+            vault.private("visits", principal="stranger").publish("histogram", columns=["city"])
