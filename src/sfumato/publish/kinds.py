@@ -18,7 +18,19 @@ if TYPE_CHECKING:
     Prepare = Callable[..., Method]
 
 KINDS = {
+    "auto": "auto",
     "histogram": "histogram",
+    "sparse": "sparse",
+    "fourier": "fourier",
+    "marginals": "marginals",
+    "continual": "continual",
+    "dawa": "dawa",
+    "mwem": "mwem",
+    "quantiles": "quantiles",
+    "sketch": "sketch",
+    "quadtree": "quadtree",
+    "tree": "tree.kind",
+    "wavelet": "wavelet",
 }
 """The module of each kind, whose `prepare(request, *, options...)` makes the method."""
 

@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.errors import ParameterError
 from sfumato.frequencies import count
 from sfumato.publish.boxes import to_codes
-from sfumato.publish.request import Ranged
+from sfumato.publish.request import Foreseen, Ranged
 from sfumato.release import Guarantee, Provenance, Release
 
 if TYPE_CHECKING:
@@ -91,21 +91,23 @@ class Publication:
 
     def ranges(self, tables: Mapping[str, pa.Table], queries: ArrayLike) -> NDArray[np.float64]:
         """Estimate from released tables how many rows lie within ranges of values."""
-        return self._ranged().ranges(tables, to_codes(self.request.axes, queries))
-
-    def ranges_stddev(self, queries: ArrayLike) -> NDArray[np.float64]:
-        """The standard deviation of such estimates; known before anything is spent."""
-        boxes = to_codes(self.request.axes, queries)
-        return np.sqrt(self._ranged().ranges_variance(boxes))
-
-    def _ranged(self) -> Ranged:
         if not isinstance(self.method, Ranged):
             raise ParameterError(
                 "ranges_unsupported",
-                f"A publication of kind {self.kind!r} does not answer ranges with error bars. "
-                "Publish as 'tree', 'quadtree' or 'histogram'.",
+                f"A publication of kind {self.kind!r} does not answer ranges. Publish as 'auto', "
+                "'tree' or 'histogram'.",
             )
-        return self.method
+        return self.method.ranges(tables, to_codes(self.request.axes, queries))
+
+    def ranges_stddev(self, queries: ArrayLike) -> NDArray[np.float64]:
+        """The standard deviation of such estimates; known before anything is spent."""
+        if not isinstance(self.method, Foreseen):
+            raise ParameterError(
+                "ranges_unforeseen",
+                f"How far ranges of a publication of kind {self.kind!r} are off depends on the "
+                "data and is not known. Publish as 'auto', 'tree' or 'histogram'.",
+            )
+        return np.sqrt(self.method.ranges_variance(to_codes(self.request.axes, queries)))
 
     @property
     def guarantee(self) -> Guarantee:

@@ -80,6 +80,11 @@ class Ranged(Protocol):
         """Estimate the rows in each box from the released tables alone."""
         ...
 
+
+@runtime_checkable
+class Foreseen(Protocol):
+    """A method that knows before anything is spent how far its ranges will be off."""
+
     def ranges_variance(self, boxes: NDArray[np.int64]) -> NDArray[np.float64]:
         """The variance of each estimate, exact or, where `error` says so, a bound."""
         ...

@@ -111,9 +111,15 @@ def test_what_cannot_be_published_costs_nothing(private: sf.Private) -> None:
 
 def test_a_kind_without_ranges_says_so(private: sf.Private) -> None:
     release = private.publish("marginals", columns=["age"], way=1, epsilon=1)
+    queries = np.array([[[0, 4]]])
     with pytest.raises(ParameterError, match="tree") as refused:
-        release.ranges(np.array([[[0, 4]]]))
+        release.ranges(queries)
     assert refused.value.code == "ranges_unsupported"
+    learnt = private.publish("mwem", columns=["age"], epsilon="0.5")
+    assert learnt.ranges(queries).shape == (1,)
+    with pytest.raises(ParameterError, match="depends on the data") as refused:
+        learnt.ranges_stddev(queries)
+    assert refused.value.code == "ranges_unforeseen"
 
 
 def test_a_workload_lies_in_a_file(tmp_path: Path) -> None:

@@ -1,0 +1,52 @@
+"""The histogram before the auditor, through the method that the gatekeeper runs.
+
+Entropy is seeded; over seeds each audit accuses a sound method with probability at most 1e-6.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sfumato.privacy.losses import Pure
+from sfumato.privacy.price import price
+from sfumato.privacy.units import Entity, Relation, Rows, Unit
+from sfumato.publish.histogram import Histogram, prepare
+from sfumato.publish.request import Request
+from sfumato.testing.audit import Claim, Curve, audit
+from sfumato.testing.copies import release_copies
+from sfumato.testing.entropy import SeededEntropy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.axes import Axis
+    from sfumato.noise.entropy import Entropy
+
+ONE = Pure(epsilon=Fraction(1))
+REPLACE = Rows(relation=Relation.REPLACE_ONE)
+# The noise of many rows is so wide that its being whole does not help to tell it from Gaussian.
+PERSON, CROWD = Entity("person", max_rows=2), Entity("person", max_rows=20)
+SOUND = [
+    pytest.param(Rows(), ([5, 0, 2], [5, 1, 2]), {"epsilon": 1}, ONE, 0.85, id="rows"),
+    pytest.param(REPLACE, ([5, 1, 2], [6, 0, 2]), {"epsilon": 1}, ONE, 0.5, id="replaced"),
+    pytest.param(PERSON, ([5, 0, 2], [5, 2, 2]), {"epsilon": 1}, ONE, 0.85, id="people"),
+    pytest.param(CROWD, ([5, 0], [5, 20]), {"rho": "1/2"}, Curve(mu=1.0), 0.85, id="gaussian"),
+]
+
+
+@pytest.mark.parametrize(("unit", "pair", "cost", "claim", "power"), SOUND)
+def test_the_histogram_keeps_its_claim(
+    unit: Unit, pair: Any, cost: dict[str, Any], claim: Claim, power: float
+) -> None:
+    def make(axes: tuple[Axis, ...]) -> Histogram:
+        return prepare(Request(dataset="d", axes=axes, unit=unit, price=price(**cost)))
+
+    def run(table: list[int], count: int, entropy: Entropy) -> NDArray[Any]:
+        return release_copies(make, table, count, entropy)
+
+    found = audit(run, pair, claim, entropy=SeededEntropy(6))
+    assert not found.violated, found.sentence()
+    assert found.power >= power, found.sentence()
