@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
 
 from sfumato import __version__
 from sfumato.engines.files.csv import CsvFile
@@ -86,7 +87,8 @@ class Release:
             places = dict.fromkeys(self.tables, target)
         else:
             target.mkdir(exist_ok=True)
-            places = {name: target / f"{name}.parquet" for name in self.tables}
+            # Names come from columns, which may hold anything, a path's separator too.
+            places = {name: target / f"{quote(name, safe=' ,')}.parquet" for name in self.tables}
         beside = sidecar(target)
         for place in (*places.values(), beside):
             check_target(place, overwrite=overwrite)

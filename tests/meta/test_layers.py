@@ -52,7 +52,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "ledger", "mechanisms", "method", "risk", "report", "files", "anonymize", "query",
         "publish", *COUNTING,
     },
-    "demo": {"errors", "schema", "risk", "report", "vault", "files", "release", *COUNTING},
+    "demo": {
+        "errors", "schema", "risk", "report", "vault", "publish", "files", "release", *COUNTING,
+    },
     "cli": {"errors", "vault", "demo", "report", "risk", "files"},
 }  # fmt: skip
 ANYTHING = {"testing", "__init__", "__main__"}

@@ -59,6 +59,14 @@ def test_several_tables_go_into_a_directory(tmp_path: Path) -> None:
     assert loaded.table.equals(TABLE)
 
 
+def test_names_of_tables_cannot_lead_elsewhere(tmp_path: Path) -> None:
+    release(**{"a/../../b": TABLE, "c": TABLE}).save(tmp_path / "out")
+    assert {one.name for one in (tmp_path / "out").iterdir()} == {
+        *("a%2F..%2F..%2Fb.parquet", "c.parquet", "release.json"),
+    }
+    assert Release.load(tmp_path / "out").tables.keys() == {"a/../../b", "c"}
+
+
 def test_the_side_car_is_json_that_people_can_read(tmp_path: Path) -> None:
     release(table=TABLE).save(tmp_path / "out.csv")
     described = json.loads(sidecar(tmp_path / "out.csv").read_text())

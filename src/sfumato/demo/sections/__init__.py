@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.demo.sections import anonymize, questions, risk
+from sfumato.demo.sections import anonymize, publish, questions, risk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,4 +16,5 @@ SECTIONS: tuple[Callable[[Town], list[Block]], ...] = (
     risk.section,
     anonymize.section,
     questions.section,
+    publish.section,
 )

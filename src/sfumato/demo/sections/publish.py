@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from importlib.resources import as_file, files
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.demo import homes
 from sfumato.demo.draws import below
+from sfumato.demo.town import MAX_VISITS
+from sfumato.publish.histogram import box_sums
 from sfumato.report import charts
 from sfumato.report.blocks import Heading, Mosaic, Note, Paragraph, Table
 from sfumato.vault.private import protect
 from sfumato.vault.table import read
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from numpy.typing import NDArray
 
     from sfumato.demo.context import Town
-    from sfumato.report.blocks import Block
+    from sfumato.report.blocks import Block, Chart
     from sfumato.vault.table import Table as Opened
 
 EPSILONS = ("1", "0.1", "0.01", "0.001")
-_METHODS = {
+_ON_THE_MAP = {
     "every cell": "histogram",
     "tree": "auto",
     "quadtree": "quadtree",
@@ -32,38 +39,96 @@ _METHODS = {
     "PrivTree": "privtree",
     "multiplicative weights": "mwem",
 }
+_OVER_THE_YEAR = {
+    "every day": "histogram",
+    "tree": "auto",
+    "wavelet": "wavelet",
+    "running counts": "continual",
+    "slow waves": "fourier",
+    "even stretches": "dawa",
+    "multiplicative weights": "mwem",
+}
+"""Names for people, and the kinds of publication."""
 _QUERIES = 400
 _COLUMNS = ("east", "north")
 
 
 def section(town: Town) -> list[Block]:
-    """Publish where the people of the town live, at four prices and by every method."""
-    table = homes.table(town.people.num_rows)
+    """Publish where the people of the town live and when they see a doctor, by every method."""
+    return [
+        Heading("Publish statistics"),
+        Paragraph(
+            "A table of counts can be published once and for all, with noise in every cell that "
+            f"hides any one person. The map shows in which of {homes.SIDE * homes.SIDE:,} cells "
+            "people live. The smaller epsilon, the better they are hidden and the more noise there "
+            "is."
+        ),
+        *_homes(town.people.num_rows),
+        *_days(town.visits),
+        Note(
+            "Which method to take must be decided from what is public, before anything is spent: "
+            "trying them all, as this page does with made-up people, would cost the price of each."
+        ),
+    ]
+
+
+def _homes(people: int) -> list[Block]:
+    """The map at four prices, and how well each method answers about rectangles of it."""
+    table = homes.table(people)
+    truth = np.zeros((homes.SIDE, homes.SIDE))
+    np.add.at(truth, (table["east"].to_numpy(), table["north"].to_numpy()), 1)
+    ends = below("rectangles", np.arange(4 * _QUERIES, dtype=np.uint64), homes.SIDE)
+    queries = np.sort(ends.reshape(_QUERIES, 2, 2), axis=2)
     with closing(read(table, homes.SCHEMA)) as opened:
-        truth = np.zeros((homes.SIDE, homes.SIDE))
-        np.add.at(truth, (table["north"].to_numpy(), table["east"].to_numpy()), 1)
         return [
-            Heading("Publish statistics"),
-            Paragraph(
-                "A table of counts can be published once and for all, with noise in every cell "
-                "that hides any one person. The map shows in which of "
-                f"{homes.SIDE * homes.SIDE:,} cells people live. The smaller epsilon, the better "
-                "they are hidden and the more noise there is."
-            ),
             _map(opened, truth),
-            *_methods(opened, truth),
+            Heading("One map, many ways", level=3),
+            Paragraph(
+                "Who asks for rectangles of the map adds up many cells, and their noise. Methods "
+                "that count larger regions too, or first find out where people live, do better "
+                "the finer the map is and the smaller epsilon. Each point is the typical error of "
+                f"one release over {_QUERIES} random rectangles."
+            ),
+            _errors(opened, _COLUMNS, _ON_THE_MAP, queries, box_sums(truth, queries), "homes"),
+        ]
+
+
+def _days(visits: pa.Table) -> list[Block]:
+    """How well each method answers about stretches of days."""
+    days = visits["day"].combine_chunks().cast(pa.int32()).to_numpy()
+    first, last = int(days.min()), int(days.max())
+    truth = np.bincount(days - first).astype(np.float64)
+    ends = below("stretches", np.arange(2 * _QUERIES, dtype=np.uint64), last - first + 1)
+    stretches = np.sort(ends.reshape(_QUERIES, 1, 2), axis=2)
+    exact = box_sums(truth, stretches)
+    queries = (stretches + first).astype("datetime64[D]")
+    with (
+        as_file(files("sfumato.demo") / "visits.toml") as schema,
+        closing(read(visits, schema)) as visited,
+    ):
+        # Twelve, so that nobody's visits are left out of any day.
+        unit: Any = visited.schema.unit
+        everyday = replace(visited.schema, unit=replace(unit, max_groups=MAX_VISITS))
+        opened = replace(visited, schema=everyday)
+        return [
+            Heading("One year, many ways", level=3),
+            Paragraph(
+                "The same for visits to the clinic in random stretches of days, where one person "
+                "stands for all their visits, twelve at most."
+            ),
+            _errors(opened, ("day",), _OVER_THE_YEAR, queries, exact, "visits"),
         ]
 
 
 def _map(opened: Opened, truth: NDArray[np.float64]) -> Mosaic:
     """The truth beside noisy counts of every cell."""
-    tiles = [("the truth", truth)]
+    tiles = [("the truth", truth.T)]
     rows = []
     for epsilon in EPSILONS:
         private = protect(opened, epsilon=epsilon)
         release = private.publish("histogram", columns=_COLUMNS, epsilon=epsilon)
-        cells = release.table["count"].to_numpy().reshape(truth.shape).T.astype(np.float64)
-        tiles.append((f"epsilon {epsilon}", cells))
+        cells = release.table["count"].to_numpy().reshape(truth.shape).astype(np.float64)
+        tiles.append((f"epsilon {epsilon}", cells.T))
         off = np.abs(cells - truth)
         rows.append((epsilon, f"{off.mean():,.2f}", f"{off.max():,.0f}"))
     label = "Homes in each cell of the map: the truth, and what may be published"
@@ -71,45 +136,28 @@ def _map(opened: Opened, truth: NDArray[np.float64]) -> Mosaic:
     return Mosaic(label, tiles, Table(label, headers, rows))
 
 
-def _methods(opened: Opened, truth: NDArray[np.float64]) -> list[Block]:
-    """The error of random rectangles by every method at every price."""
-    ends = below("rectangles", np.arange(4 * _QUERIES, dtype=np.uint64), homes.SIDE)
-    queries = np.sort(ends.reshape(_QUERIES, 2, 2), axis=2)
-    exact = _sums(truth, queries)
+def _errors(
+    opened: Opened,
+    columns: Sequence[str],
+    methods: Mapping[str, str],
+    queries: NDArray[np.generic],
+    exact: NDArray[np.float64],
+    what: str,
+) -> Chart:
+    """The typical error of queries by every method at every price."""
     points = []
-    for name, kind in _METHODS.items():
+    for name, kind in methods.items():
         for epsilon in EPSILONS:
             private = protect(opened, epsilon=epsilon)
-            release = private.publish(kind, columns=_COLUMNS, epsilon=epsilon, workload=queries)
+            release = private.publish(kind, columns=columns, epsilon=epsilon, workload=queries)
             off = np.sqrt(np.mean((release.ranges(queries) - exact) ** 2))
             points.append(charts.Point(name, float(epsilon), float(off)))
-    return [
-        Heading("One map, many ways", level=3),
-        Paragraph(
-            "Who asks for rectangles of the map, not for cells, gets far better answers from "
-            "methods that count larger regions too, or that find out where people live before "
-            f"they count. Each point is the typical error over {_QUERIES} random rectangles in one "
-            "release."
-        ),
-        charts.line(
-            points,
-            label="Typical error of the number of homes in a rectangle",
-            x="Epsilon",
-            y="Homes",
-            series="Method",
-            logarithmic=True,
-            logarithmic_y=True,
-        ),
-        Note(
-            "Which method is best must be chosen from what is public, before anything is spent: "
-            "trying them all, as this page does with made-up people, would cost the price of each."
-        ),
-    ]
-
-
-def _sums(cells: NDArray[np.float64], queries: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The rows in each rectangle, (east, north) ends included."""
-    sums = np.pad(cells.cumsum(0).cumsum(1), ((1, 0), (1, 0)))
-    (west, east), (south, north) = queries[:, 0].T, queries[:, 1].T
-    upper = sums[north + 1, east + 1] - sums[north + 1, west]
-    return np.asarray(upper - (sums[south, east + 1] - sums[south, west]))
+    return charts.line(
+        points,
+        label=f"Typical error of the number of {what} in a range",
+        x="Epsilon",
+        y=what.capitalize(),
+        series="Method",
+        logarithmic=True,
+        logarithmic_y=True,
+    )

@@ -1,0 +1,187 @@
+"""Marginals by parities: a few Fourier coefficients of a table of bits, and whole counts from them.
+
+A column of n values is coded in as many bits as n needs. The parity of a set of bits is 1 or -1 by
+whether an even or odd number of them is set, and a coefficient is the sum of a parity over all
+rows. A marginal is known from the coefficients of all sets of its own columns' bits, and marginals
+that share columns share coefficients: none is measured twice.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.errors import InternalError, ParameterError
+from sfumato.publish.marginals.method import cells_table
+from sfumato.publish.marginals.wanted import table_name, wanted
+from sfumato.publish.purse import purses
+from sfumato.publish.strategy import Columns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from sfumato.axes import Axis
+    from sfumato.frequencies import Frequencies
+    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.events import Event
+    from sfumato.publish.marginals.wanted import Set
+    from sfumato.publish.purse import Noise
+    from sfumato.publish.request import Request
+
+_LARGEST = 1 << 20
+"""The most numbers in the matrix of the linear program: seconds of work."""
+
+
+def prepare(request: Request, *, way: object = None, of: object = None) -> Parities:
+    """Find the coefficients that the marginals need and the noise of least variance for them."""
+    if request.postprocess:
+        raise ParameterError(
+            "postprocess_not_needed",
+            "Tables from parities are whole numbers of at least 0 that agree with each other "
+            "already. Leave post-processing out.",
+        )
+    sets = wanted(request.axes, way=way, of=of)
+    coefficients = _coefficients(request.axes, sets)
+    sensitivity = Columns(
+        l1=len(coefficients), l2_squared=len(coefficients), signed=True
+    ).sensitivity(request)
+    noises = [purse.noise(sensitivity) for purse in purses(request.price)]
+    least = min(noises, key=lambda noise: noise.variance)
+    return Parities(request.axes, sets, coefficients, least)
+
+
+@dataclass(frozen=True)
+class Parities:
+    """Noise on the parity coefficients, then the table of counts that comes nearest to them.
+
+    *Guarantee*: the price in full, epsilon or rho, for all coefficients together; all else is
+    computed from them.
+    *Sensitivity*: a row adds 1 or -1 to each of the |B| coefficients: |B| in L1 and sqrt(|B|) in
+    L2 for every row of a person, twice that if replaced (|B| 2^(-d/2) in the unitary scaling of d
+    bits).
+    *Error*: a linear program finds counts of at least 0 with the least largest distance from the
+    noisy coefficients; the truth is one candidate, so no coefficient ends further from it than
+    twice the largest noise, and no cell of a marginal does, being a mean of coefficients. A vertex
+    has at most |B| counts above 0, and rounding them moves a cell by at most half of those in it.
+    *Edges*: codes that stand for no value are known to be empty. A missing value is one more
+    value. Domains too large for the program are refused.
+    *Reference*: Barak, Chaudhuri, Dwork, Kale, McSherry & Talwar 2007.
+    """
+
+    axes: tuple[Axis, ...]
+    sets: tuple[Set, ...]
+    coefficients: NDArray[np.int64]
+    noise: Noise
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        return self.noise.event
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Any]:
+        """What is released, and how many coefficients are measured for it."""
+        return {
+            "marginals": [table_name(self.axes, places) for places in self.sets],
+            "coefficients": len(self.coefficients),
+            "noise": type(self.noise).__name__.lower(),
+        }
+
+    @cached_property
+    def error(self) -> Mapping[str, Any]:
+        """Bounds that hold for all cells of all tables together with 95 %."""
+        # Coefficients are independent, so each may pass the bound with this chance.
+        each = -math.expm1(math.log(0.95) / len(self.coefficients))
+        noise = 2 * self.noise.bound(each)
+        cells = math.prod(axis.size for axis in self.axes)
+        tables = {}
+        for places in self.sets:
+            size = math.prod(self.axes[place].size for place in places)
+            rounded = min(len(self.coefficients), cells // size) / 2
+            tables[table_name(self.axes, places)] = {"cells": size, "largest95": noise + rounded}
+        return {
+            "coefficient": {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)},
+            "tables": tables,
+            "note": "whole counts of at least 0 are biased: their errors have bounds, no sd",
+        }
+
+    @cached_property
+    def matrix(self) -> NDArray[np.int64]:
+        """The parity of every coefficient, by row, in every cell, by column."""
+        codes = np.zeros([axis.size for axis in self.axes], dtype=np.int64)
+        for axis, size in enumerate(codes.shape):
+            shape = [-1 if place == axis else 1 for place in range(codes.ndim)]
+            codes = (codes << _bits(size)) | np.arange(size).reshape(shape)
+        odd = np.bitwise_count(self.coefficients[:, None] & codes.ravel()) & 1
+        return np.where(odd, np.int64(-1), np.int64(1))
+
+    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """One table for every marginal, all of them sums over one table of whole counts."""
+        noisy = self.noise.steps(self.matrix @ counts.dense().ravel(), entropy)
+        table = self.nearest(noisy.astype(np.float64)).reshape(counts.sizes)
+        released = {}
+        for places in self.sets:
+            away = tuple(axis for axis in range(table.ndim) if axis not in places)
+            axes = [self.axes[place] for place in places]
+            released[table_name(self.axes, places)] = cells_table(axes, table.sum(axis=away))
+        return released
+
+    def nearest(self, noisy: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Whole counts of all cells whose coefficients come nearest to the noisy ones."""
+        from scipy.optimize import linprog
+
+        one = np.ones((len(noisy), 1))
+        matrix = np.block([[self.matrix, -one], [-self.matrix, -one]])
+        goal = np.append(np.zeros(self.matrix.shape[1]), 1.0)
+        # The dual simplex ends in a vertex, in which few counts are above 0.
+        found = linprog(goal, A_ub=matrix, b_ub=np.append(noisy, -noisy), method="highs-ds")
+        if found.x is None:
+            raise InternalError(
+                "linear_program_failed",
+                "The linear program for counts near the noisy coefficients was not solved, though "
+                "it has a solution. Report this; the budget was spent.",
+            )
+        return np.rint(found.x[:-1]).astype(np.int64)
+
+
+def _bits(size: int) -> int:
+    return (size - 1).bit_length()
+
+
+def _coefficients(axes: Sequence[Axis], sets: Sequence[Set]) -> NDArray[np.int64]:
+    """The sets of bits, as numbers, whose parities the marginals need; the last column is lowest.
+
+    No set is needed but those within the bits of one marginal's columns.
+    """
+    widths = [_bits(axis.size) for axis in axes]
+    shifts = [sum(widths[place + 1 :]) for place in range(len(axes))]
+    cells = math.prod(axis.size for axis in axes)
+    largest = max(sum(widths[place] for place in places) for places in sets)
+    if cells << largest > _LARGEST:
+        raise _too_large(cells, 1 << largest)
+    found = np.zeros(1, dtype=np.int64)
+    for places in sets:
+        masks = np.zeros(1, dtype=np.int64)
+        for place in places:
+            own = np.arange(1 << widths[place], dtype=np.int64) << shifts[place]
+            masks = (masks[:, None] | own).ravel()
+        found = np.union1d(found, masks)
+    if cells * len(found) > _LARGEST:
+        raise _too_large(cells, len(found))
+    return found
+
+
+def _too_large(cells: int, coefficients: int) -> ParameterError:
+    return ParameterError(
+        "parities_too_large",
+        f"{cells:,} cells with at least {coefficients:,} parities are too many for the linear "
+        f"program, whose matrix may have {_LARGEST:,} numbers. Publish as 'marginals', or take "
+        "fewer columns or a lower way.",
+    )

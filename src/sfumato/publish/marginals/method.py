@@ -1,0 +1,122 @@
+"""The method that publishes marginals: what it costs, how far it is off, and its tables."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.privacy.events import Composed
+from sfumato.publish.marginals.wanted import table_name
+from sfumato.publish.postprocess import caveat, postprocess
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.axes import Axis
+    from sfumato.frequencies import Frequencies
+    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.events import Event
+    from sfumato.publish.marginals.strategy import Strategy
+    from sfumato.publish.marginals.wanted import Set
+    from sfumato.publish.request import Request
+
+
+@dataclass(frozen=True)
+class Marginals:
+    """Tables of several sets of columns, put together from residuals that were measured with noise.
+
+    *Guarantee*: the price in full, epsilon or rho, for all tables together: a person is in every
+    measured table, and their shares of the budget sum to 1.
+    *Sensitivity*: of each measured table under the privacy unit: a person of m rows moves it by m
+    in L1 and L2 (2 m and m sqrt(2) if replaced). A residual measured by itself, which is done for
+    Gaussian noise where people are added or removed, is a table centred along every axis, times
+    its cells to make it whole: in L2 squared m^2 times the product of n (n - 1) over the sizes n.
+    *Error*: unbiased; every cell of a table has the same variance, the sum over its subsets R of
+    variance(R) product_R(1 - 1/n) / (cells of the table for every cell of R)^2, known exactly
+    before. Of all ways to add Gaussian noise to linear queries, measuring every residual has the
+    least weighted sum of variances where people are added or removed.
+    *Edges*: a missing value is one more value. Columns of a single value change nothing. Two tables
+    agree on all columns they share, unless post-processing treats each by itself.
+    *Reference*: Xiao, He, Zhang & Kifer 2023 (ResidualPlanner); Barak, Chaudhuri, Dwork, Kale,
+    McSherry & Talwar 2007 for tables that agree.
+    """
+
+    request: Request
+    sets: tuple[Set, ...]
+    columns: tuple[int, ...]
+    strategy: Strategy
+    total: int | None = None
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        return Composed(tuple(noise.event for noise in self.strategy.noises))
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Any]:
+        """What is released, what is measured for it, and with which share of the budget."""
+        strategy = self.strategy
+        measured = [
+            table_name(self.request.axes, tuple(self.columns[one] for one in places))
+            for places in strategy.measured
+        ]
+        chosen = {
+            "marginals": [table_name(self.request.axes, places) for places in self.sets],
+            "noise": type(strategy.noises[0]).__name__.lower(),
+            "measured": "residuals" if strategy.centred else "tables",
+            "shares": dict(zip(measured, map(str, strategy.shares), strict=True)),
+        }
+        return chosen if self.total is None else {**chosen, "total": self.total}
+
+    @cached_property
+    def error(self) -> Mapping[str, Any]:
+        """The standard deviation of the cells of each table, and over all cells together."""
+        variances = [self.strategy.cell_variance(one) for one in self.strategy.lattice.wanted]
+        cells = [self.strategy.lattice.cells(one) for one in self.strategy.lattice.wanted]
+        names = [table_name(self.request.axes, places) for places in self.sets]
+        stated: dict[str, Any] = {
+            "tables": {
+                name: {"cells": size, "sd": math.sqrt(variance)}
+                for name, size, variance in zip(names, cells, variances, strict=True)
+            },
+            "all": {"cells": sum(cells), "sd": math.sqrt(np.dot(cells, variances) / sum(cells))},
+        }
+        steps = self.request.postprocess
+        return {**stated, "note": caveat(steps)} if steps else stated
+
+    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """One table for every marginal, one row for every cell, in the order of the columns."""
+        residuals = self.strategy.measure(counts, self.columns, entropy)
+        released = {}
+        for places, known in zip(self.sets, self.strategy.lattice.wanted, strict=True):
+            table = self._finished(self.strategy.marginal(residuals, known))
+            axes = [self.request.axes[place] for place in places]
+            released[table_name(self.request.axes, places)] = cells_table(axes, table)
+        return released
+
+    def _finished(self, table: NDArray[np.float64]) -> NDArray[Any]:
+        steps = self.request.postprocess
+        if not steps:
+            return table
+        figures = postprocess(table, steps, total=self.total)
+        return figures.astype(np.int64) if "integer" in steps else figures
+
+
+def cells_table(axes: Sequence[Axis], figures: NDArray[Any]) -> pa.Table:
+    """One row for every cell of some axes, the last of them fastest, with its figure."""
+    arrays, before, after = [], 1, figures.size
+    for axis in axes:
+        after //= axis.size
+        codes = np.arange(axis.size, dtype=np.int32)
+        places = np.tile(np.repeat(codes, after), before)
+        arrays.append(axis.decode(codes).take(pa.array(places)))
+        before *= axis.size
+    names = [axis.column for axis in axes]
+    return pa.Table.from_arrays([*arrays, pa.array(figures.ravel())], names=[*names, "count"])
