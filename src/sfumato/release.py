@@ -106,7 +106,7 @@ class Release:
         """Write a page for people: what is guaranteed, what it cost, where it came from."""
         from sfumato.report.release import page
 
-        text = page(self.guarantee, self.provenance, self.error)
+        text = page(self.guarantee, self.provenance, self.error, self.tables)
         write_text(Path(path), text, overwrite=overwrite)
 
     @classmethod

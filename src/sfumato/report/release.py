@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from sfumato.report import charts
 from sfumato.report.blocks import Figures, Heading, Note, Paragraph, Table
 from sfumato.report.page import render
+from sfumato.report.published import pictures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import pyarrow as pa
 
     from sfumato.release import Guarantee, Provenance
     from sfumato.report.blocks import Block
@@ -29,20 +31,36 @@ _COSTS = {
 _SHOWN_ELSEWHERE = {"rows", "released", "suppressed", "classes", "criteria", "levels"}
 _SHOWN_ELSEWHERE |= {"unprotected", "notes", "reference"}
 _PARTS = {"before", "ncp"}
+_PRIVATE = "differential privacy"
+_FOR_ALL = "All that stands on this page was released: it may be shown to anyone."
+_FOR_THE_HOLDER = (
+    "The costs before and the distributions of the original tell about the original: show this "
+    "page to its holder."
+)
 
 
 def page(
-    guarantee: Guarantee, provenance: Provenance, error: Mapping[str, Any] | None = None
+    guarantee: Guarantee,
+    provenance: Provenance,
+    error: Mapping[str, Any] | None = None,
+    tables: Mapping[str, pa.Table] | None = None,
 ) -> str:
-    """The whole page."""
+    """The whole page; the tables of a private release are drawn, if they are given."""
     costs = error or {}
-    blocks = [*_guarantee(guarantee), *_costs(costs), *_columns(guarantee.parameters, costs)]
+    blocks = _guarantee(guarantee)
+    lead, audience = guarantee.statement, _FOR_THE_HOLDER
+    if guarantee.kind == _PRIVATE:
+        lead, audience = f"{_PRIVATE.capitalize()}, {lead}", _FOR_ALL
+        blocks += [Heading("How far off it is"), _pairs("Expected error", costs)]
+        if tables and "columns" in provenance.parameters:
+            blocks += pictures(provenance.parameters["columns"], tables)
+    else:
+        blocks += [*_costs(costs), *_columns(guarantee.parameters, costs)]
     return render(
         "Release report",
         [*blocks, *_provenance(provenance)],
-        lead=guarantee.statement,
-        footer=f"Made by Sfumato {provenance.version}. The costs before and the distributions of "
-        "the original tell about the original: show this page to its holder.",
+        lead=lead,
+        footer=f"Made by Sfumato {provenance.version}. {audience}",
     )
 
 
@@ -79,12 +97,9 @@ _FIGURES = {
 
 
 def _costs(error: Mapping[str, Any]) -> list[Block]:
-    """Every cost, before and after where both are known; of an answer, its expected error."""
+    """Every cost, before and after where both are known."""
     before = error.get("before", {})
-    after = {name: value for name, value in error.items() if not isinstance(value, dict)}
-    expected = {name: value for name, value in error.items() if name not in {*after, *_PARTS}}
-    if expected:
-        return [Heading("How far off it is"), _pairs("Expected error", expected)]
+    after = {name: value for name, value in error.items() if name not in _PARTS}
     if not after:
         return []
     rows = [
@@ -143,9 +158,13 @@ def _pairs(caption: str, facts: Mapping[str, Any]) -> Table:
 
 
 def _shown(value: Any) -> str:
-    """A value for people: numbers short, nothing as a dash, the rest as JSON writes it."""
+    """A value for people: numbers short, nothing as a dash, names with their values in a row."""
     if value is None:
         return "–"
     if isinstance(value, bool | str):
         return str(value)
-    return charts.show(value) if isinstance(value, int | float) else json.dumps(value, default=str)
+    if isinstance(value, int | float):
+        return charts.show(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{name.replace('_', ' ')} {_shown(one)}" for name, one in value.items())
+    return "; ".join(map(_shown, value))

@@ -1,0 +1,194 @@
+"""Buckets of even counts, found privately, and one noisy count for each bucket.
+
+Where neighbouring cells have like counts, one count spread over them errs less than noise on each.
+Which cells are alike is a private fact, so a part of the price is paid for the partition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.mechanisms.geometric import Geometric
+from sfumato.privacy.elementary import sqrt_down
+from sfumato.privacy.events import Composed, PureEvent
+from sfumato.publish.domain import Domain
+from sfumato.publish.histogram import box_sums
+from sfumato.publish.postprocess import caveat, check, postprocess
+from sfumato.publish.purse import purses
+from sfumato.publish.strategy import one_axis
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from sfumato.frequencies import Frequencies
+    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.events import Event
+    from sfumato.publish.purse import Noise, Purse
+    from sfumato.publish.request import Request
+
+PARTITION_SHARE = Fraction(1, 4)
+"""The part of the price that finds the buckets."""
+
+
+def prepare(request: Request) -> Dawa:
+    """Share the price between the partition and the counts; choose the better noise."""
+    domain = Domain((one_axis(request, "dawa"),))
+    check(request.postprocess)
+    made = [
+        Dawa(
+            domain,
+            Geometric(epsilon=_partition_epsilon(purse), l1_sensitivity=2 * request.sensitivity.l1),
+            purse.noise(request.sensitivity, 1 - PARTITION_SHARE),
+            request.postprocess,
+        )
+        for purse in purses(request.price)
+    ]
+    return min(made, key=lambda one: one.noise.variance + one.cost_noise.variance)
+
+
+def _partition_epsilon(purse: Purse) -> Fraction:
+    """The pure epsilon of the partition; it costs epsilon^2 / 2 of rho."""
+    if purse.epsilon is not None:
+        return purse.epsilon * PARTITION_SHARE
+    assert purse.rho is not None
+    return sqrt_down(2 * purse.rho * PARTITION_SHARE, 64)
+
+
+@dataclass(frozen=True)
+class Dawa:
+    """A partition into dyadic blocks of least noisy cost, and noise on the count of each block.
+
+    A block costs the sum of the distances of its counts from their median, what its count's noise
+    will be, and noise; the cheapest partition is found from the leaves up.
+
+    *Guarantee*: the price in full: a quarter for the partition, the rest for the counts.
+    *Sensitivity*: a row moves the cost of each block around it by at most 1. If the partition P is
+    cheapest, it still is after a person's rows came or went when each block of P with a rows of
+    that person gets noise lower by 2 a: P then costs less by the number of those rows, and no
+    other partition gets cheaper by more, as both cover the same cells. So noise of scale 2 s /
+    epsilon, s the L1 sensitivity of a histogram, hides the person, whatever blocks are compared;
+    only the partition leaves. Ties go to the larger block, an order that no data change.
+    *Error*: the noise of a cell of a bucket of w cells has the counts' variance / w^2; within a
+    bucket cells are taken as even, a bias that depends on the data. No closed form is known.
+    *Edges*: missing values are counted one by one, like buckets. Counts may be negative.
+    *Reference*: Li, Hay, Miklau & Wang 2014, sections 3 and 4, on dyadic blocks, with medians and
+    with independent counts in place of their second stage.
+    """
+
+    domain: Domain
+    cost_noise: Geometric
+    noise: Noise
+    steps: tuple[str, ...] = ()
+
+    @property
+    def event(self) -> Event:
+        """What it costs: not the costs of blocks leave, but the choice they lead to."""
+        return Composed((PureEvent(epsilon=self.cost_noise.epsilon), self.noise.event))
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The share of the partition, and the noise of the counts."""
+        return {
+            "partition_share": str(PARTITION_SHARE),
+            "noise": type(self.noise).__name__.lower(),
+        }
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """The noise of one bucket's count; cells have less."""
+        note = (
+            "noise alone, for ranges no more than one bucket's a cell; cells of a bucket are taken "
+            "as even, a bias that depends on the data"
+        )
+        return {
+            "bucket": {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)},
+            "note": f"{note}; {caveat(self.steps)}" if self.steps else note,
+        }
+
+    @property
+    def penalty(self) -> int:
+        """What each bucket costs beside its unevenness: public, so free to choose.
+
+        Among many blocks the cheapest are those with low noise, which favours small ones; one
+        standard deviation of that noise more for each bucket makes up for it.
+        """
+        return round(self.noise.stddev + self.cost_noise.stddev)
+
+    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """One row for every cell."""
+        interior, rim = self.domain.split(counts)
+        even = self.even(interior, entropy)
+        figures = np.append(even, self.noise.steps(rim, entropy).astype(np.float64))
+        if self.steps:
+            figures = postprocess(figures, self.steps)
+        inner, outer = np.split(figures, [len(even)])
+        return {"dawa": self.domain.table(inner, outer)}
+
+    def ranges(
+        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Estimate the rows in each range by adding up its cells."""
+        return box_sums(self.domain.interior(tables["dawa"]), boxes)
+
+    def ranges_variance(self, boxes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """A bound on the noise of each estimate, whatever the buckets: no more than one a cell."""
+        lengths = np.maximum(boxes[:, 0, 1] - boxes[:, 0, 0] + 1, 0)
+        return np.asarray(lengths * self.noise.variance)
+
+    def even(self, counts: NDArray[np.int64], entropy: Entropy) -> NDArray[np.float64]:
+        """Noisy counts along the last axis, even within each bucket."""
+        size = counts.shape[-1]
+        cells = np.zeros(counts.shape)
+        sums = np.append(np.zeros((*counts.shape[:-1], 1), np.int64), counts.cumsum(-1), -1)
+        for level, chosen in enumerate(self.partition(counts, entropy)):
+            edges = np.minimum(np.arange(chosen.shape[-1] + 1) << level, size)
+            # Noise on blocks that were not chosen is drawn and never used.
+            noisy = self.noise.steps(np.diff(sums[..., edges]), entropy).astype(np.float64)
+            each = np.where(chosen, noisy / np.diff(edges), 0.0)
+            cells += np.repeat(each, np.diff(edges), axis=-1)
+        return cells
+
+    def partition(self, counts: NDArray[np.int64], entropy: Entropy) -> list[NDArray[np.bool_]]:
+        """Which blocks of each level, of 1, 2, 4, ... cells, are buckets."""
+        levels = (counts.shape[-1] - 1).bit_length() + 1
+        best: NDArray[Any] = self._costs(counts, 0, entropy)
+        kept: list[NDArray[np.bool_]] = [np.ones(best.shape, dtype=bool)]
+        for level in range(1, levels):
+            cost = self._costs(counts, level, entropy)
+            odd = best.shape[-1] % 2
+            pairs = np.pad(best, [(0, 0)] * (best.ndim - 1) + [(0, odd)])
+            halves = pairs[..., ::2] + pairs[..., 1::2]
+            kept.append(cost <= halves)
+            best = np.minimum(cost, halves)
+        chosen = [kept[-1]]
+        opened: NDArray[np.bool_] = ~kept[-1]
+        for keeps in reversed(kept[:-1]):
+            opened = np.repeat(opened, 2, axis=-1)[..., : keeps.shape[-1]]
+            chosen.append(opened & keeps)
+            opened = opened & ~keeps
+        return chosen[::-1]
+
+    def _costs(self, counts: NDArray[np.int64], level: int, entropy: Entropy) -> NDArray[Any]:
+        """The noisy cost of each block of a level; the last block may be short."""
+        width, whole = 1 << level, counts.shape[-1] >> level
+        blocks = counts[..., : whole * width].reshape(*counts.shape[:-1], whole, width)
+        uneven = _unevenness(blocks)
+        rest = counts[..., None, whole * width :]
+        if rest.shape[-1]:
+            uneven = np.append(uneven, _unevenness(rest), axis=-1)
+        return self.cost_noise.steps(uneven + self.penalty, entropy)
+
+
+def _unevenness(blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The sum of distances from the median along the last axis."""
+    width = blocks.shape[-1]
+    ordered = np.sort(blocks, axis=-1)
+    upper, lower = ordered[..., (width + 1) // 2 :], ordered[..., : width // 2]
+    return np.asarray(upper.sum(axis=-1) - lower.sum(axis=-1))

@@ -1,0 +1,202 @@
+"""The method of multiplicative weights with the exponential mechanism or the sparse vector."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.mechanisms.exponential import Exponential
+from sfumato.mechanisms.sparse_vector import ABOVE, SparseVector
+from sfumato.privacy.events import Composed, Repeated
+from sfumato.privacy.sensitivity import Sensitivity, of_sum
+from sfumato.publish.histogram import box_sums
+from sfumato.publish.mwem.learner import Learner
+from sfumato.publish.postprocess import caveat, postprocess
+from sfumato.publish.quantiles import choice_epsilon
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from sfumato.frequencies import Frequencies
+    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.events import Event
+    from sfumato.publish.domain import Domain
+    from sfumato.publish.mwem.queries import Queries
+    from sfumato.publish.purse import Noise, Purse
+    from sfumato.publish.request import Request
+
+TOTAL_SHARE = Fraction(1, 20)
+"""The part of the price that counts all rows, which no one is told otherwise."""
+
+REPLAYS = 10
+"""How often each round goes through all answers so far, for the last table."""
+
+PASSES = 2
+"""How often the sparse vector goes through all queries."""
+
+
+@dataclass(frozen=True)
+class Mwem:
+    """Start from an even table; again and again measure a query that it answers badly, and mend it.
+
+    The update is A(x) *= exp(q(x) (m - q(A)) / (2 n)) with the noisy answer m, then A is brought
+    back to the noisy total n.
+
+    *Guarantee*: the price in full: 1/20 for the total n, and of the rest half for choosing queries
+    and half for answering them, in equal parts for each of T rounds.
+    *Sensitivity*: one person of m rows moves the answer of a query with weights 0 and 1 by m, and
+    that of a parity by m, or by 2 m where people are replaced; so too the score |q - q(A)|, in
+    which q(A) comes from what was released before.
+    *Error*: no closed form. But for probability beta the average of the tables answers no query
+    worse than 2 n sqrt(log(cells) / T) + the bounds of choice, answer and total (`error` gives
+    both parts). The last table, mended by all answers so far again and again in each round, is
+    far better as a rule, but nothing is proven of it.
+    *Edges*: missing values are cells like others, behind the largest code. The table is positive
+    and adds up to n, at least 1. Rounding q(A) to whole rows for the choice loses half a row.
+    *Reference*: Hardt, Ligett & McSherry 2012, Figure 1 and Theorem 2.2; Hardt & Rothblum 2010 for
+    choosing by the sparse vector.
+    """
+
+    request: Request
+    domain: Domain
+    queries: Queries
+    iterations: int
+    iterate: str
+    selection: str
+    purse: Purse
+
+    @property
+    def _share(self) -> Fraction:
+        """The part of all choices, and that of all answers."""
+        return (1 - TOTAL_SHARE) / 2
+
+    @cached_property
+    def sensitivity(self) -> Sensitivity:
+        """How far one person moves the answer of any one query."""
+        return of_sum(self.request.unit, -1 if self.queries.signed else 0, 1)
+
+    @cached_property
+    def total_noise(self) -> Noise:
+        """The noise of the number of rows."""
+        return self.purse.noise(of_sum(self.request.unit, 1, 1), TOTAL_SHARE)
+
+    @cached_property
+    def noise(self) -> Noise:
+        """The noise of each answer."""
+        return self.purse.noise(self.sensitivity, self._share / self.iterations)
+
+    @cached_property
+    def choice(self) -> Exponential | SparseVector:
+        """What chooses queries: for each round, or once for all of them."""
+        if self.selection == "exponential":
+            return Exponential(
+                epsilon=choice_epsilon(self.purse, self._share / self.iterations),
+                candidates=len(self.queries),
+                sensitivity=self.sensitivity.l1,
+            )
+        # A pure epsilon costs epsilon^2 / 2 of rho, a choice of that epsilon a quarter of it.
+        epsilon = choice_epsilon(self.purse, self._share)
+        return SparseVector(
+            epsilon=epsilon if self.purse.rho is None else epsilon / 2,
+            cutoff=self.iterations,
+            sensitivity=self.sensitivity.l1,
+        )
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        choices: Event = self.choice.event
+        if isinstance(self.choice, Exponential):
+            choices = Repeated(choices, self.iterations)
+        answers = Repeated(self.noise.event, self.iterations)
+        return Composed((self.total_noise.event, choices, answers))
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The choices made."""
+        return {
+            "iterations": self.iterations,
+            "queries": f"{len(self.queries)} {type(self.queries).__name__.lower()}",
+            "iterate": self.iterate,
+            "selection": self.selection,
+            "noise": type(self.noise).__name__.lower(),
+        }
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """The noise of each answer, and for the average what the theorem says."""
+        stated: dict[str, Any] = {
+            "answer": {"sd": self.noise.stddev},
+            "total": {"sd": self.total_noise.stddev},
+        }
+        note = "no closed form is known; the error depends on the data"
+        if self.iterate == "average" and isinstance(self.choice, Exponential):
+            each = 0.05 / (2 * self.iterations + 1)
+            bounds = self.choice.bound(each) + self.noise.bound(each)
+            stated["largest95"] = {
+                "rows": bounds + 4 * self.total_noise.bound(each) + 1,
+                "of_total": 2 * math.sqrt(math.log(self._cells) / self.iterations),
+            }
+            note = "no query is worse than `rows` and the share `of_total` of all rows together"
+        return {**stated, "note": f"{note}; {caveat(self._steps)}" if self._steps else note}
+
+    @property
+    def _cells(self) -> int:
+        return math.prod(axis.size for axis in self.domain.axes)
+
+    @property
+    def _steps(self) -> tuple[str, ...]:
+        return self.request.postprocess
+
+    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """One row for every cell."""
+        learnt = self.learn(counts.dense()[None], entropy)[0]
+        if self._steps:
+            learnt = postprocess(learnt, self._steps)
+        inner = learnt[tuple(slice(size) for size in self.domain.shape)]
+        return {"mwem": self.domain.table(inner, learnt[self.domain.rim_codes])}
+
+    def ranges(
+        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Estimate the rows in each box by adding up its cells; their variance is not known."""
+        return box_sums(self.domain.interior(tables["mwem"]), boxes)
+
+    def learn(self, counts: NDArray[np.int64], entropy: Entropy) -> NDArray[np.float64]:
+        """The table learnt from each of some tables of counts (runs, codes of each column)."""
+        exact = np.rint(self.queries.answers(counts)).astype(np.int64)
+        noisy = self.total_noise.steps(counts.reshape(len(counts), -1).sum(axis=1), entropy)
+        learner = Learner.even(self.queries, counts.shape, noisy, self.iterations)
+        learner.replays = REPLAYS if self.iterate == "last" else 0
+        for runs, chosen in self._choices(exact, learner, entropy):
+            learner.hear(runs, chosen, self.noise.steps(exact[runs, chosen], entropy))
+        return learner.average if self.iterate == "average" else learner.tables
+
+    def _choices(
+        self, exact: NDArray[np.int64], learner: Learner, entropy: Entropy
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Runs that are to hear an answer, and the query of each."""
+        everyone = np.arange(len(exact))
+        if isinstance(self.choice, Exponential):
+            for _ in range(self.iterations):
+                scores = np.abs(exact - learner.guesses())
+                yield everyone, self.choice.sample(scores, entropy)
+            return
+        # What is worth an answer stands out of the largest noise among all queries.
+        threshold = round(float(self.choice.query_scale) * math.log(len(self.queries) + 1))
+        session = self.choice.start(threshold, entropy, runs=len(exact))
+        guesses = learner.guesses()
+        for place in [*range(len(self.queries))] * PASSES:
+            verdicts = session.ask(np.abs(exact[:, place] - guesses[:, place])).verdicts
+            runs = np.flatnonzero(verdicts == ABOVE)
+            if len(runs):
+                yield runs, np.full(len(runs), place)
+                guesses = learner.guesses()

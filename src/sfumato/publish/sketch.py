@@ -1,0 +1,198 @@
+"""The count sketch: a short summary of a huge table from which any cell can be estimated.
+
+Each of `depth` lines hashes every cell into one of `width` buckets with a sign, by a public
+function, and adds the signed counts up. The hash hides nothing and is no source of noise: it only
+spreads the cells, and whoever has the release can compute it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.errors import ParameterError
+from sfumato.publish import options
+from sfumato.publish.purse import purses
+from sfumato.publish.strategy import Columns, without_postprocess
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.axes import Axis
+    from sfumato.frequencies import Frequencies
+    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.events import Event
+    from sfumato.publish.purse import Noise
+    from sfumato.publish.request import Request
+
+DEPTH, WIDTH = 3, 4096
+MOST_DEPTH, MOST_WIDTH = 99, 1 << 24
+MOST_CELLS = 1 << 62
+MOST_ASKED = 1 << 22
+
+
+def prepare(
+    request: Request, *, width: object = None, depth: object = None, seed: object = None
+) -> Sketch:
+    """Read the size of the sketch and the public seed of its hash; choose the better noise."""
+    without_postprocess(request, "sketch")
+    cells = math.prod(axis.size for axis in request.axes)
+    if cells > MOST_CELLS:
+        raise ParameterError(
+            "too_many_cells_to_hash",
+            f"{' x '.join(request.columns)} has {cells:.1e} cells; at most {MOST_CELLS:.1e} can "
+            "be told apart. Take fewer columns or a coarser step.",
+        )
+    lines = DEPTH if depth is None else options.whole(depth, "depth", least=1, most=MOST_DEPTH)
+    buckets = WIDTH if width is None else options.whole(width, "width", least=2, most=MOST_WIDTH)
+    start = 0 if seed is None else options.whole(seed, "seed", least=0, most=(1 << 63) - 1)
+    hashing = Hashing(lines, buckets, start)
+    sensitivity = hashing.columns.sensitivity(request)
+    noises = [purse.noise(sensitivity) for purse in purses(request.price)]
+    return Sketch(request.axes, hashing, min(noises, key=lambda noise: noise.variance))
+
+
+@dataclass(frozen=True)
+class Hashing:
+    """A public function of cells: a bucket and a sign in each line."""
+
+    depth: int
+    width: int
+    seed: int
+
+    @property
+    def columns(self) -> Columns:
+        """Each cell has one entry, 1 or -1, in every line."""
+        return Columns(l1=self.depth, l2_squared=self.depth, signed=True)
+
+    def places(self, cells: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The bucket and the sign of each cell in each line: two arrays (depth, cells)."""
+        lines = _mixed(np.arange(1, self.depth + 1, dtype=np.uint64) ^ _mixed(np.uint64(self.seed)))
+        hashed = _mixed(cells.astype(np.uint64)[None, :] ^ lines[:, None])
+        buckets = (hashed >> np.uint64(1)) % np.uint64(self.width)
+        signs = 1 - 2 * (hashed & np.uint64(1)).astype(np.int64)
+        return buckets.astype(np.int64), signs
+
+    def summary(self, cells: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The exact sketch of the cells that have rows."""
+        buckets, signs = self.places(cells)
+        lines = np.zeros((self.depth, self.width), dtype=np.int64)
+        for line, (places, turned) in enumerate(zip(buckets, signs, strict=True)):
+            np.add.at(lines[line], places, turned * counts)
+        return lines
+
+
+def _mixed(words: NDArray[np.uint64] | np.uint64) -> NDArray[np.uint64]:
+    """The finalizer of SplitMix64: a fixed permutation of 64-bit words that mixes all bits."""
+    mixed = np.atleast_1d(words) + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(mixed ^ (mixed >> np.uint64(31)))
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """A count sketch with independent noise on every bucket.
+
+    *Guarantee*: the price in full, epsilon or rho, for all lines together.
+    *Sensitivity*: every row is in one bucket of each line, so depth times that of a count in L1 and
+    depth in L2 squared; where people are replaced two signs may differ, so twice resp. four times.
+    *Error*: an estimate by the mean of the lines is unbiased over seeds, with the noise's variance
+    / depth and what other cells add, sum of squared counts / (width depth), which depends on the
+    data. The median of the lines is safer against large cells.
+    *Edges*: missing values are codes like others; domains up to 2^62 cells; time and memory are
+    those of the cells that have rows and of the sketch. The seed is public and hides nothing.
+    *Reference*: Charikar, Chen & Farach-Colton 2002; Pagh & Thorup 2022, section 3; Steele, Lea &
+    Flood 2014 for the hash.
+    """
+
+    axes: tuple[Axis, ...]
+    hashing: Hashing
+    noise: Noise
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        return self.noise.event
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """All that is needed to compute the hash again, and the noise that was chosen."""
+        hashing = self.hashing
+        return {
+            "depth": hashing.depth,
+            "width": hashing.width,
+            "seed": hashing.seed,
+            "hash": "splitmix64",
+            "noise": type(self.noise).__name__.lower(),
+        }
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """The noise of a bucket and of an estimate by the mean of the lines."""
+        return {
+            "bucket": {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)},
+            "cell": {"sd": self.noise.stddev / math.sqrt(self.hashing.depth)},
+            "note": "noise alone; cells that share a bucket add what depends on the data",
+        }
+
+    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """One row for every bucket of every line."""
+        summary = self.hashing.summary(self.cells(counts.codes), counts.counts)
+        noisy = self.noise.steps(summary, entropy)
+        figures = np.asarray(np.clip(noisy, -(2**63), 2**63 - 1), dtype=np.int64)
+        line, bucket = np.indices(summary.shape).reshape(2, -1)
+        arrays = [pa.array(line), pa.array(bucket), pa.array(figures.ravel())]
+        return {"sketch": pa.Table.from_arrays(arrays, names=["line", "bucket", "count"])}
+
+    def cells(self, codes: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
+        """The number of each combination of codes: mixed radix, the last column fastest."""
+        numbers = np.zeros(len(codes[0]), dtype=np.int64)
+        for axis, column in zip(self.axes, codes, strict=True):
+            numbers = numbers * axis.size + column
+        return numbers
+
+    def estimate(
+        self,
+        tables: Mapping[str, pa.Table],
+        codes: Sequence[NDArray[np.integer]],
+        *,
+        by: str = "median",
+    ) -> NDArray[np.float64]:
+        """Estimate the count of any combinations of codes, by the median or the mean of lines."""
+        lines = self._lines(tables, codes)
+        median = options.choice(by, "by", ("median", "mean")) == "median"
+        return np.asarray(np.median(lines, axis=0) if median else lines.mean(axis=0))
+
+    def ranges(
+        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Estimate the rows in each box, by the median of what the lines say of all its cells."""
+        sizes = np.maximum(boxes[:, :, 1] - boxes[:, :, 0] + 1, 0)
+        asked = int(sizes.astype(object).prod(axis=1).sum())
+        if asked > MOST_ASKED:
+            raise ParameterError(
+                "ranges_too_wide_for_sketch",
+                f"The ranges hold {asked:,} cells; a sketch is asked for at most {MOST_ASKED:,} at "
+                "a time. Ask for fewer or smaller ones.",
+            )
+        found = np.zeros(len(boxes))
+        for place, (box, size) in enumerate(zip(boxes, sizes, strict=True)):
+            codes = np.indices(size).reshape(len(size), -1) + box[:, :1]
+            found[place] = np.median(self._lines(tables, list(codes)).sum(axis=1))
+        return found
+
+    def _lines(
+        self, tables: Mapping[str, pa.Table], codes: Sequence[NDArray[np.integer]]
+    ) -> NDArray[np.int64]:
+        """What each line says of each combination of codes: (depth, cells)."""
+        shape = (self.hashing.depth, self.hashing.width)
+        lines = np.asarray(tables["sketch"].column("count")).reshape(shape)
+        buckets, signs = self.hashing.places(self.cells(codes))
+        return np.asarray(signs * lines[np.arange(len(lines))[:, None], buckets])
