@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.mechanisms.geometric import Geometric
-from sfumato.privacy.elementary import sqrt_down
 from sfumato.privacy.events import Composed, PureEvent
 from sfumato.publish.domain import Domain
 from sfumato.publish.histogram import box_sums
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from sfumato.frequencies import Frequencies
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
-    from sfumato.publish.purse import Noise, Purse
+    from sfumato.publish.purse import Noise
     from sfumato.publish.request import Request
 
 PARTITION_SHARE = Fraction(1, 4)
@@ -44,21 +43,16 @@ def prepare(request: Request) -> Dawa:
     made = [
         Dawa(
             domain,
-            Geometric(epsilon=_partition_epsilon(purse), l1_sensitivity=2 * request.sensitivity.l1),
+            Geometric(
+                epsilon=purse.pure_epsilon(PARTITION_SHARE),
+                l1_sensitivity=2 * request.sensitivity.l1,
+            ),
             purse.noise(request.sensitivity, 1 - PARTITION_SHARE),
             request.postprocess,
         )
         for purse in purses(request.price)
     ]
     return min(made, key=lambda one: one.noise.variance + one.cost_noise.variance)
-
-
-def _partition_epsilon(purse: Purse) -> Fraction:
-    """The pure epsilon of the partition; it costs epsilon^2 / 2 of rho."""
-    if purse.epsilon is not None:
-        return purse.epsilon * PARTITION_SHARE
-    assert purse.rho is not None
-    return sqrt_down(2 * purse.rho * PARTITION_SHARE, 64)
 
 
 @dataclass(frozen=True)

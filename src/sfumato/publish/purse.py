@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.geometric import Geometric
+from sfumato.privacy.elementary import sqrt_down
 from sfumato.privacy.losses import Approx, approx_to_zcdp
 
 if TYPE_CHECKING:
@@ -31,6 +32,23 @@ class Purse:
             return Geometric(epsilon=self.epsilon * share, l1_sensitivity=sensitivity.l1)
         assert self.rho is not None
         return Gaussian(rho=self.rho * share, l2_sensitivity_squared=sensitivity.l2_squared)
+
+    def choice_epsilon(self, share: Fraction = Fraction(1)) -> Fraction:
+        """The epsilon that a share buys for an exponential choice: it costs epsilon^2 / 8 of rho.
+
+        *Reference*: Cesar & Rogers 2021.
+        """
+        if self.epsilon is not None:
+            return self.epsilon * share
+        assert self.rho is not None
+        return sqrt_down(8 * self.rho * share, 64)
+
+    def pure_epsilon(self, share: Fraction = Fraction(1)) -> Fraction:
+        """The pure epsilon that a share buys, which costs epsilon^2 / 2 of rho."""
+        if self.epsilon is not None:
+            return self.epsilon * share
+        assert self.rho is not None
+        return sqrt_down(2 * self.rho * share, 64)
 
 
 def purses(price: Price) -> list[Purse]:

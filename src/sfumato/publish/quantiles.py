@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.quantile import Counted, Quantile
-from sfumato.privacy.elementary import sqrt_down
 from sfumato.privacy.events import ExponentialChoice, Repeated
 from sfumato.privacy.numbers import exact
 from sfumato.privacy.units import Relation
@@ -47,14 +46,6 @@ def prepare(request: Request, *, ranks: object = None) -> Quantiles:
     wanted = _ranks(_DEFAULT if ranks is None else ranks)
     made = [Quantiles(request, wanted, purse) for purse in purses(request.price)]
     return max(made, key=lambda one: one.epsilon)
-
-
-def choice_epsilon(purse: Purse, share: Fraction) -> Fraction:
-    """The epsilon of an exponential choice that a share pays for; it costs epsilon^2 / 8 of rho."""
-    if purse.epsilon is not None:
-        return purse.epsilon * share
-    assert purse.rho is not None
-    return sqrt_down(8 * purse.rho * share, 64)
 
 
 def _ranks(value: object) -> tuple[Fraction, ...]:
@@ -134,7 +125,7 @@ class Quantiles:
     @cached_property
     def epsilon(self) -> Fraction:
         """What each depth costs."""
-        return choice_epsilon(self.purse, Fraction(1, self.depths))
+        return self.purse.choice_epsilon(Fraction(1, self.depths))
 
     @property
     def event(self) -> Event:

@@ -17,7 +17,6 @@ from sfumato.privacy.sensitivity import Sensitivity, of_sum
 from sfumato.publish.histogram import box_sums
 from sfumato.publish.mwem.learner import Learner
 from sfumato.publish.postprocess import caveat, postprocess
-from sfumato.publish.quantiles import choice_epsilon
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -98,14 +97,12 @@ class Mwem:
         """What chooses queries: for each round, or once for all of them."""
         if self.selection == "exponential":
             return Exponential(
-                epsilon=choice_epsilon(self.purse, self._share / self.iterations),
+                epsilon=self.purse.choice_epsilon(self._share / self.iterations),
                 candidates=len(self.queries),
                 sensitivity=self.sensitivity.l1,
             )
-        # A pure epsilon costs epsilon^2 / 2 of rho, a choice of that epsilon a quarter of it.
-        epsilon = choice_epsilon(self.purse, self._share)
         return SparseVector(
-            epsilon=epsilon if self.purse.rho is None else epsilon / 2,
+            epsilon=self.purse.pure_epsilon(self._share),
             cutoff=self.iterations,
             sensitivity=self.sensitivity.l1,
         )

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.geometric import Geometric
-from sfumato.privacy.elementary import sqrt_down
 from sfumato.publish import options
+from sfumato.publish.purse import purses
 from sfumato.publish.sparse.cells import Cells
 from sfumato.publish.sparse.filtered import Filtered, least_threshold
 from sfumato.publish.sparse.sampled import Sampled
@@ -62,9 +62,5 @@ def prepare(
 
 def _noise(request: Request) -> Geometric:
     """Laplace noise, whatever the price: what it gives empty cells can be drawn exactly."""
-    epsilon = request.price.epsilon
-    if epsilon is None:
-        assert request.price.rho is not None
-        # An epsilon costs a rho of epsilon^2 / 2.
-        epsilon = sqrt_down(2 * request.price.rho)
+    epsilon = purses(request.price)[0].pure_epsilon()
     return Geometric(epsilon=epsilon, l1_sensitivity=request.sensitivity.l1)

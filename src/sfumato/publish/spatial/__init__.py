@@ -1,0 +1,1 @@
+"""Private spatial decompositions: trees of boxes that follow the data, with noisy counts."""

@@ -1,0 +1,38 @@
+"""How a price is shared out: between the shape of a tree and its counts, and over its levels."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sfumato.errors import ParameterError
+from sfumato.privacy.numbers import exact
+
+if TYPE_CHECKING:
+    from sfumato.publish.purse import Purse
+
+_GRAIN = 1 << 20
+
+
+def share(value: object, name: str, *, default: Fraction) -> Fraction:
+    """Read the share of the price that is spent on the shape of a tree."""
+    given = default if value is None else exact(value, name)
+    if not 0 < given < 1:
+        raise ParameterError(
+            "share_out_of_range",
+            f"{name} must be a share of the price between 0 and 1, both excluded, not {given}.",
+        )
+    return given
+
+
+def levels(height: int, dimensions: int, purse: Purse) -> list[Fraction]:
+    """Shares of the levels of a tree, the root's first, that err least on ranges.
+
+    A box crosses about 2^((k-1) i) nodes of depth i in k dimensions. The sum of crossings times
+    variances is least for shares that grow as their cube root under Laplace noise, of variance
+    1 / share^2, and as their square root under Gaussian noise, of variance 1 / share
+    (Cormode et al. 2012, Lemma 3).
+    """
+    growth = 2 ** ((dimensions - 1) / (2 if purse.epsilon is None else 3))
+    wanted = [Fraction(round(growth**depth * _GRAIN)) for depth in range(height + 1)]
+    return [one / sum(wanted) for one in wanted]

@@ -1,0 +1,116 @@
+"""What all spatial decompositions share: their release, and ranges over it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.publish.postprocess import caveat, postprocess
+from sfumato.publish.spatial import ranges
+from sfumato.publish.spatial.consistency import LeastSquares
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from sfumato.frequencies import Frequencies
+    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.events import Event
+    from sfumato.publish.purse import Noise
+    from sfumato.publish.request import Request
+    from sfumato.publish.spatial.growth import Growth
+    from sfumato.publish.spatial.space import Space
+    from sfumato.publish.spatial.tree import Tree
+
+LARGEST = 1 << 22
+"""The most boxes that a tree may end in."""
+
+_SPREAD = (
+    "The noise alone. Inside a box rows are taken to lie evenly, and what that is off depends on "
+    "the data."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decomposition(ABC):
+    """A tree of boxes with noisy counts, made consistent; kinds differ in how it grows."""
+
+    space: Space
+    noises: tuple[Noise, ...]
+    """The noise of each measurement of the whole partition, in order."""
+    steps: tuple[str, ...] = ()
+
+    @property
+    @abstractmethod
+    def event(self) -> Event:
+        """What it costs."""
+
+    @property
+    @abstractmethod
+    def parameters(self) -> Mapping[str, Any]:
+        """The choices made, in JSON form."""
+
+    @abstractmethod
+    def grow(self, growth: Growth, entropy: Entropy) -> None:
+        """Divide boxes and measure them, with each of the noises once."""
+
+    def precisions(self, tree: Tree) -> NDArray[np.float64]:
+        """One over the variance of all measurements of each node of a released tree.
+
+        The first noise is of the root alone and each further one of one level more, so an inner
+        node is measured once and a leaf from its own level on.
+        """
+        each = np.array([1 / noise.variance for noise in self.noises])
+        onward = np.cumsum(each[::-1])[::-1]
+        return np.where(tree.leaves, onward[tree.depths], each[tree.depths])
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """The noise of a smallest box at most, and what else is to be known."""
+        stated = {"box": {"sd": self.noises[-1].stddev}, "note": _SPREAD}
+        return {**stated, "postprocess": caveat(self.steps)} if self.steps else stated
+
+    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """All boxes with their counts and, where values can be missing, those rows apart."""
+        growth = self.space.plant(counts)
+        self.grow(growth, entropy)
+        tree, (values, precisions) = growth.tree, growth.measured
+        fitted = LeastSquares(tree, precisions)
+        found = fitted.solve(values)
+        missing, precision = growth.missing
+        if self.steps:
+            leaves = tree.leaves
+            spread = np.append(fitted.variances[leaves], np.full(len(missing), 1 / precision))
+            every = np.append(found[leaves], missing)
+            done = postprocess(every, self.steps, variances=spread)
+            found[leaves], missing = np.split(done, [np.count_nonzero(leaves)])
+            found = tree.sums(found)
+        tables = {"boxes": self.space.table(tree, found, fitted.variances)}
+        if self.space.patterns:
+            tables["missing"] = self.space.missing(missing, 1 / precision)
+        return tables
+
+    def ranges(
+        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Estimate the rows in each box, taken to lie evenly inside the leaves."""
+        return ranges.estimates(*self.space.read(tables["boxes"]), boxes)
+
+    def ranges_variance_of(
+        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """The variance that noise gives each estimate, now that the tree is known."""
+        tree, _ = self.space.read(tables["boxes"])
+        return ranges.variances(LeastSquares(tree, self.precisions(tree)), boxes)
+
+
+def middle(request: Request, space: Space) -> NDArray[np.int64]:
+    """The ranges to judge noise by: those that matter or, if nobody said, the middle of space."""
+    if request.boxes is not None and len(request.boxes):
+        return request.boxes
+    return np.array([[[size // 4, size - 1 - size // 4] for size in space.shape]])

@@ -1,0 +1,124 @@
+"""Released boxes as tables, as maps for other programs, and asked for what is near."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from datetime import date
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sfumato.axes import Grid, Listed
+from sfumato.errors import ParameterError
+from sfumato.publish.spatial.geojson import to_geojson
+from sfumato.publish.spatial.nearest import nearest
+from sfumato.publish.spatial.space import Space
+from sfumato.publish.spatial.tree import Tree
+from sfumato.schema.column import Kind
+from sfumato.schema.domain import Bounds
+
+LONGITUDE = Grid("lon", Kind.REAL, Bounds(Decimal(-10), Decimal(10), Decimal("0.1")), True)
+LATITUDE = Grid("lat", Kind.REAL, Bounds(Decimal(40), Decimal(44), Decimal("0.1")), False)
+DAYS = Grid("day", Kind.DATE, Bounds(date(2026, 1, 1), date(2026, 12, 31)), False)
+WHOLE = Grid("age", Kind.INTEGER, Bounds(-5, 95, 5), False)
+COLOURS = Listed("colour", pa.array(["red", "green", "blue", None]), declared=True)
+
+
+def three(first: int, second: int) -> Tree:
+    """A root and its two halves along the first column."""
+    half = first // 2
+    lows = np.array([[0, 0], [0, 0], [half, 0]])
+    highs = np.array([[first, second], [half - 1, second], [first, second]])
+    return Tree(lows, highs, np.array([-1, 0, 0]))
+
+
+def table(*axes: Grid) -> pa.Table:
+    tree = three(*(axis.points - 1 for axis in axes))
+    return Space(axes).table(tree, np.array([30.0, 10.0, 20.0]), np.array([1.0, 4.0, 9.0]))
+
+
+@pytest.mark.parametrize(
+    "axes", [(LONGITUDE, LATITUDE), (DAYS, WHOLE), (WHOLE, COLOURS), (COLOURS, DAYS)]
+)
+def test_what_was_written_is_read_back(axes: tuple[Grid | Listed, ...]) -> None:
+    space = Space(axes)
+    tree = three(*(size - 1 for size in space.shape))
+    written = space.table(tree, np.arange(3.0), np.ones(3))
+    read, counts = space.read(written)
+    assert read.lows.tolist() == tree.lows.tolist()
+    assert read.highs.tolist() == tree.highs.tolist()
+    assert read.parents.tolist() == tree.parents.tolist()
+    assert counts.tolist() == [0, 1, 2]
+
+
+def test_a_box_is_a_row() -> None:
+    assert table(WHOLE, DAYS).to_pylist()[2] == {
+        "age_low": 45,
+        "age_high": 95,
+        "day_low": date(2026, 1, 1),
+        "day_high": date(2026, 12, 31),
+        "level": 1,
+        "parent": 0,
+        "leaf": True,
+        "count": 20.0,
+        "sd": 3.0,
+    }
+
+
+def test_geojson_has_a_closed_ring_for_each_leaf_and_no_gaps() -> None:
+    for given in (table(LONGITUDE, LATITUDE), table(LATITUDE, LONGITUDE)):
+        found = json.loads(json.dumps(to_geojson(given)))
+        first, second = found["features"]
+        assert found["type"] == "FeatureCollection"
+        assert first["properties"] == {"level": 1, "count": 10.0, "sd": 2.0}
+        west, east = ({x for x, _ in one["geometry"]["coordinates"][0]} for one in (first, second))
+        south, north = (
+            {y for _, y in one["geometry"]["coordinates"][0]} for one in (first, second)
+        )
+        # One of both is halved, and the halves touch midway between two points.
+        assert {len(west & east), len(south & north)} == {1, 2}
+        assert min(west | east) >= -10.05
+        assert max(west | east) <= 10.05
+        for one in (first, second):
+            ring = one["geometry"]["coordinates"][0]
+            assert ring[0] == ring[-1]
+            area = sum(a[0] * b[1] - b[0] * a[1] for a, b in itertools.pairwise(ring))
+            assert area > 0  # counter-clockwise
+
+
+def test_geojson_needs_two_columns() -> None:
+    space = Space((WHOLE,))
+    root = Tree(np.array([[0]]), np.array([[20]]), np.array([-1]))
+    with pytest.raises(ParameterError) as caught:
+        to_geojson(space.table(root, np.zeros(1), np.ones(1)))
+    assert caught.value.code == "geojson_columns"
+
+
+def test_the_nearest_boxes_hold_as_many_as_asked_for() -> None:
+    boxes = table(LONGITUDE, LATITUDE)
+    one = nearest(boxes, (-3, 41), 10).to_pylist()
+    assert [(row["distance"], row["expected"]) for row in one] == [(0.0, 10.0)]
+    both = nearest(boxes, (-3, 41), 11).to_pylist()
+    assert [row["expected"] for row in both] == [10.0, 30.0]
+    assert both[1]["distance"] == pytest.approx(3.0)
+    assert len(nearest(boxes, (-3, 41), 1000)) == 2
+
+
+def test_nearness_in_days() -> None:
+    found = nearest(table(DAYS, WHOLE), (date(2026, 1, 3), 0), 15).to_pylist()
+    assert found[1]["distance"] == (found[1]["day_low"] - date(2026, 1, 3)).days
+
+
+@pytest.mark.parametrize(
+    ("point", "k", "code"),
+    [((1,), 1, "nearest_point"), ((1, 2), 0, "option_not_whole"), ((1, 2), 1, "boxes_not_numbers")],
+)
+def test_what_has_no_distance_is_refused(point: tuple[float, ...], k: int, code: str) -> None:
+    space = Space((WHOLE, COLOURS))
+    boxes = space.table(three(20, 2), np.ones(3), np.ones(3))
+    with pytest.raises(ParameterError) as caught:
+        nearest(boxes, point, k)
+    assert caught.value.code == code
