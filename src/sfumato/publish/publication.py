@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.errors import ParameterError
 from sfumato.frequencies import count
 from sfumato.publish.boxes import to_codes
-from sfumato.publish.request import Foreseen, Ranged
+from sfumato.publish.request import Foreseen, Judged, Ranged
 from sfumato.release import Guarantee, Provenance, Release
 
 if TYPE_CHECKING:
@@ -99,15 +99,20 @@ class Publication:
             )
         return self.method.ranges(tables, to_codes(self.request.axes, queries))
 
-    def ranges_stddev(self, queries: ArrayLike) -> NDArray[np.float64]:
-        """The standard deviation of such estimates; known before anything is spent."""
-        if not isinstance(self.method, Foreseen):
-            raise ParameterError(
-                "ranges_unforeseen",
-                f"How far ranges of a publication of kind {self.kind!r} are off depends on the "
-                "data and is not known. Publish as 'auto', 'tree' or 'histogram'.",
-            )
-        return np.sqrt(self.method.ranges_variance(to_codes(self.request.axes, queries)))
+    def ranges_stddev(
+        self, queries: ArrayLike, tables: Mapping[str, pa.Table] | None = None
+    ) -> NDArray[np.float64]:
+        """The standard deviation of such estimates, before anything is spent or from a release."""
+        boxes = to_codes(self.request.axes, queries)
+        if tables is not None and isinstance(self.method, Judged):
+            return np.sqrt(self.method.ranges_variance_of(tables, boxes))
+        if isinstance(self.method, Foreseen):
+            return np.sqrt(self.method.ranges_variance(boxes))
+        raise ParameterError(
+            "ranges_unforeseen",
+            f"How far ranges of a publication of kind {self.kind!r} are off depends on the data "
+            "and is not known. Publish as 'auto', 'tree' or 'histogram'.",
+        )
 
     @property
     def guarantee(self) -> Guarantee:

@@ -88,3 +88,14 @@ class Foreseen(Protocol):
     def ranges_variance(self, boxes: NDArray[np.int64]) -> NDArray[np.float64]:
         """The variance of each estimate, exact or, where `error` says so, a bound."""
         ...
+
+
+@runtime_checkable
+class Judged(Protocol):
+    """A method that knows from its release, better than before, how far its ranges are off."""
+
+    def ranges_variance_of(
+        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """The variance that noise gives each estimate, given the released tables."""
+        ...

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sfumato.axes import declared
 from sfumato.errors import ParameterError
+from sfumato.files import check_target, write_text
 from sfumato.publish.boxes import to_codes
 from sfumato.publish.kinds import prepare
 from sfumato.publish.options import several
 from sfumato.publish.request import Request
+from sfumato.publish.spatial.geojson import to_geojson
+from sfumato.publish.spatial.nearest import nearest
+from sfumato.publish.spatial.smallest import smallest
+from sfumato.release import describe, sidecar
 from sfumato.vault.gatekeeper import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import date
 
     import numpy as np
+    import pyarrow as pa
     from numpy.typing import ArrayLike, NDArray
 
     from sfumato.privacy.price import Price
@@ -66,7 +75,35 @@ class Published(Answer):
 
     def ranges_stddev(self, queries: ArrayLike) -> NDArray[np.float64]:
         """The standard deviation that the noise gives each of these estimates."""
-        return self.publication.ranges_stddev(queries)
+        return self.publication.ranges_stddev(queries, self.tables)
+
+    def nearest(self, point: Sequence[float | date], k: int) -> pa.Table:
+        """The released boxes nearest to a point that together are expected to hold k rows."""
+        return nearest(self._boxes(), point, k)
+
+    def _boxes(self) -> pa.Table:
+        boxes = smallest(self.tables, self.publication.request.columns)
+        if boxes is None:
+            raise ParameterError(
+                "boxes_none",
+                f"A publication of kind {self.publication.kind!r} has no boxes with counts. "
+                "Publish as 'quadtree', 'hybrid' or 'privtree'.",
+            )
+        return boxes
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> list[Path]:
+        """Write tables as any release does; a map of boxes also as .geojson, for map programs."""
+        target = Path(path)
+        if target.suffix.lower() != ".geojson":
+            return super().save(target, overwrite=overwrite)
+        beside = sidecar(target)
+        check_target(target, overwrite=overwrite)
+        check_target(beside, overwrite=overwrite)
+        drawn = json.dumps(to_geojson(self._boxes()))
+        write_text(target, drawn, overwrite=overwrite)
+        text = describe([], self.guarantee, self.provenance, self.error, self.receipt)
+        write_text(beside, text, overwrite=overwrite)
+        return [target, beside]
 
 
 def published(answer: Answer, publication: Publication) -> Published:

@@ -15,6 +15,7 @@ from sfumato.axes import Grid, Listed
 from sfumato.errors import ParameterError
 from sfumato.publish.spatial.geojson import to_geojson
 from sfumato.publish.spatial.nearest import nearest
+from sfumato.publish.spatial.smallest import smallest
 from sfumato.publish.spatial.space import Space
 from sfumato.publish.spatial.tree import Tree
 from sfumato.schema.column import Kind
@@ -38,6 +39,12 @@ def three(first: int, second: int) -> Tree:
 def table(*axes: Grid) -> pa.Table:
     tree = three(*(axis.points - 1 for axis in axes))
     return Space(axes).table(tree, np.array([30.0, 10.0, 20.0]), np.array([1.0, 4.0, 9.0]))
+
+
+def halves(*axes: Grid) -> pa.Table:
+    found = smallest({"boxes": table(*axes)}, [axis.column for axis in axes])
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize(
@@ -69,7 +76,7 @@ def test_a_box_is_a_row() -> None:
 
 
 def test_geojson_has_a_closed_ring_for_each_leaf_and_no_gaps() -> None:
-    for given in (table(LONGITUDE, LATITUDE), table(LATITUDE, LONGITUDE)):
+    for given in (halves(LONGITUDE, LATITUDE), halves(LATITUDE, LONGITUDE)):
         found = json.loads(json.dumps(to_geojson(given)))
         first, second = found["features"]
         assert found["type"] == "FeatureCollection"
@@ -98,7 +105,7 @@ def test_geojson_needs_two_columns() -> None:
 
 
 def test_the_nearest_boxes_hold_as_many_as_asked_for() -> None:
-    boxes = table(LONGITUDE, LATITUDE)
+    boxes = halves(LONGITUDE, LATITUDE)
     one = nearest(boxes, (-3, 41), 10).to_pylist()
     assert [(row["distance"], row["expected"]) for row in one] == [(0.0, 10.0)]
     both = nearest(boxes, (-3, 41), 11).to_pylist()
@@ -108,7 +115,7 @@ def test_the_nearest_boxes_hold_as_many_as_asked_for() -> None:
 
 
 def test_nearness_in_days() -> None:
-    found = nearest(table(DAYS, WHOLE), (date(2026, 1, 3), 0), 15).to_pylist()
+    found = nearest(halves(DAYS, WHOLE), (date(2026, 1, 3), 0), 15).to_pylist()
     assert found[1]["distance"] == (found[1]["day_low"] - date(2026, 1, 3)).days
 
 
@@ -122,3 +129,20 @@ def test_what_has_no_distance_is_refused(point: tuple[float, ...], k: int, code:
     with pytest.raises(ParameterError) as caught:
         nearest(boxes, point, k)
     assert caught.value.code == code
+
+
+def test_cells_and_blocks_are_boxes_too() -> None:
+    cells = pa.table({"x": [0, 1, None], "y": [5, 6, 7], "count": [1.0, 2.0, 3.0]})
+    found = smallest({"cells": cells}, ["x", "y"])
+    assert found is not None
+    assert found.to_pylist()[1] == {
+        "count": 2.0,
+        "x_low": 1,
+        "x_high": 1,
+        "y_low": 6,
+        "y_high": 6,
+    }
+    assert len(found) == 2
+    blocks = pa.table({"x_low": [0, None], "x_high": [4, None], "count": [1.0, 2.0]})
+    assert smallest({"blocks": blocks}, ["x"]) == blocks.slice(0, 1)
+    assert smallest({"quantiles": pa.table({"rank": [0.5], "x": [3]})}, ["x"]) is None

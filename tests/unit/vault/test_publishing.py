@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import (
     BudgetError,
+    OutputError,
     ParameterError,
     PolicyError,
     QueryError,
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
 SCHEMA = sf.Schema(
     "people",
     (
-        sf.Column("patient", sf.Kind.INTEGER, sf.Role.IDENTIFIER, nullable=False),
+        sf.Column(
+            "patient", sf.Kind.INTEGER, sf.Role.IDENTIFIER, sf.Bounds(0, 999), nullable=False
+        ),
         sf.Column("age", sf.Kind.INTEGER, sf.Role.QUASI, sf.Bounds(0, 9)),
         sf.Column("name", sf.Kind.TEXT, sf.Role.IDENTIFIER),
     ),
@@ -120,6 +124,24 @@ def test_a_kind_without_ranges_says_so(private: sf.Private) -> None:
     with pytest.raises(ParameterError, match="depends on the data") as refused:
         learnt.ranges_stddev(queries)
     assert refused.value.code == "ranges_unforeseen"
+
+
+def test_a_map_is_written_for_map_programs(private: sf.Private, tmp_path: Path) -> None:
+    target = tmp_path / "map.geojson"
+    tree = private.publish("privtree", columns=["age", "patient"], epsilon="0.5")
+    assert tree.save(target) == [target, tmp_path / "map.geojson.json"]
+    drawn = json.loads(target.read_text())
+    leaves = int(np.count_nonzero(tree.table["leaf"]))
+    assert len(drawn["features"]) == leaves
+    assert json.loads((tmp_path / "map.geojson.json").read_text())["receipt"] == tree.receipt
+    with pytest.raises(OutputError):
+        tree.save(target)
+    assert tree.ranges_stddev(np.array([[[0, 4], [0, 500]]]))[0] > 0
+    assert tree.nearest((3, 100), 5)["distance"][0].as_py() == 0
+    middle = private.publish("quantiles", columns=["age"], epsilon="0.5")
+    with pytest.raises(ParameterError, match="no boxes"):
+        middle.save(tmp_path / "none.geojson")
+    assert not (tmp_path / "none.geojson").exists()
 
 
 def test_a_workload_lies_in_a_file(tmp_path: Path) -> None:

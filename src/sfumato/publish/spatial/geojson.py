@@ -14,14 +14,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def to_geojson(table: pa.Table) -> dict[str, Any]:
-    """The leaves as a FeatureCollection of rectangles with their count and its noise's sd.
+_TOLD = ("level", "count", "sd")
+
+
+def to_geojson(boxes: pa.Table) -> dict[str, Any]:
+    """Boxes as a FeatureCollection of rectangles with their count and, if known, its noise's sd.
 
     Longitude comes first in GeoJSON: of the two columns it is the one whose name begins with lon or
     lng or, if there is none, the first. A point of a declared grid stands for all values that are
     nearest to it, so rectangles reach half a step beyond their points and touch each other.
     """
-    names = columns(table)
+    names = columns(boxes)
     if len(names) != 2:
         raise ParameterError(
             "geojson_columns",
@@ -30,10 +33,9 @@ def to_geojson(table: pa.Table) -> dict[str, Any]:
         )
     if names[1].lower().startswith(("lon", "lng")):
         names.reverse()
-    leaves = table.filter(table.column("leaf"))
-    (west, east), (south, north) = (_edges(leaves, name) for name in names)
+    (west, east), (south, north) = (_edges(boxes, name) for name in names)
     rings = np.array([[west, south], [east, south], [east, north], [west, north], [west, south]])
-    properties = leaves.select(["level", "count", "sd"]).to_pylist()
+    properties = boxes.select([one for one in _TOLD if one in boxes.column_names]).to_pylist()
     features = [
         {
             "type": "Feature",
@@ -45,10 +47,10 @@ def to_geojson(table: pa.Table) -> dict[str, Any]:
     return {"type": "FeatureCollection", "features": features}
 
 
-def _edges(leaves: pa.Table, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _edges(boxes: pa.Table, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Where the boxes end: half a step beyond their first and last points."""
-    lows, highs = numbers(leaves, f"{name}_low"), numbers(leaves, f"{name}_high")
-    # Leaves fill the space, so the next box begins one step behind the last point of another.
+    lows, highs = numbers(boxes, f"{name}_low"), numbers(boxes, f"{name}_high")
+    # Boxes fill the space, so the next box begins one step behind the last point of another.
     starts, ends = np.unique(lows)[1:], np.unique(highs)[:-1]
     half = float((starts - ends).min() / 2) if len(starts) else 0.0
     # Twelve decimals are what a declared value can have.

@@ -17,31 +17,30 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def nearest(table: pa.Table, point: Sequence[float | date], k: int) -> pa.Table:
-    """The leaves nearest to a point that together are expected to hold k rows.
+def nearest(boxes: pa.Table, point: Sequence[float | date], k: int) -> pa.Table:
+    """The boxes nearest to a point that together are expected to hold k rows.
 
-    Leaves come by their distance, in the unit of the columns (days for dates), of which the first
-    is that of the box around the point, 0. A negative count holds nobody. Where all leaves hold
+    Boxes come by their distance, in the unit of the columns (days for dates), of which the first
+    is that of the box around the point, 0. A negative count holds nobody. Where all boxes hold
     fewer than k rows, all of them are given.
     """
-    names = columns(table)
+    names = columns(boxes)
     wanted = options.whole(k, "k", least=1, most=1 << 53)
     if len(point) != len(names):
         raise ParameterError(
             "nearest_point",
             f"A point among {', '.join(names)} has {len(names)} coordinates, not {len(point)}.",
         )
-    leaves = table.filter(table.column("leaf"))
-    squares = np.zeros(len(leaves))
+    squares = np.zeros(len(boxes))
     for name, place in zip(names, point, strict=True):
         at = place.toordinal() - _EPOCH if isinstance(place, date) else place
-        below = numbers(leaves, f"{name}_low") - at
-        above = at - numbers(leaves, f"{name}_high")
+        below = numbers(boxes, f"{name}_low") - at
+        above = at - numbers(boxes, f"{name}_high")
         squares += np.maximum(np.maximum(below, above), 0.0) ** 2
     order = np.argsort(squares, kind="stable")
-    mass = np.cumsum(np.maximum(numbers(leaves, "count")[order], 0.0))
+    mass = np.cumsum(np.maximum(numbers(boxes, "count")[order], 0.0))
     taken = order[: np.searchsorted(mass, wanted) + 1]
-    found = leaves.take(pa.array(taken))
+    found = boxes.take(pa.array(taken))
     found = found.append_column("distance", pa.array(np.sqrt(squares[taken])))
     return found.append_column("expected", pa.array(mass[: len(taken)]))
 
