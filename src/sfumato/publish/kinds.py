@@ -31,6 +31,10 @@ KINDS = {
     "quadtree": "quadtree",
     "tree": "tree.kind",
     "wavelet": "wavelet",
+    "adaptive-grid": "spatial.adaptive_grid",
+    "hybrid": "spatial.hybrid",
+    "kdtree": "spatial.kdtree",
+    "privtree": "spatial.privtree",
 }
 """The module of each kind, whose `prepare(request, *, options...)` makes the method."""
 

@@ -1,0 +1,81 @@
+"""The kind 'quadtree': counts of ever smaller quarters of the plane of two columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.errors import ParameterError
+from sfumato.publish import options
+from sfumato.publish.purse import purses
+from sfumato.publish.tree.budget import Budget
+from sfumato.publish.tree.kind import blocks_of, checked, deepened, in_step, public_total
+from sfumato.publish.tree.ladder import Ladder, spectrum
+from sfumato.publish.tree.method import Planned
+from sfumato.publish.tree.search import Shared
+from sfumato.publish.tree.starts import block_sizes, starts
+
+if TYPE_CHECKING:
+    from sfumato.publish.purse import Purse
+    from sfumato.publish.request import Request
+
+
+def prepare(
+    request: Request, *, height: object = None, budget: object = None, total: object = None
+) -> Planned:
+    """Count quarters of quarters, `height` times (default: down to single cells).
+
+    Budgets: "geometric" (the default without a workload), "uniform", "optimised" for the workload
+    (the default with one). With a lower height the release is of blocks that hold several values.
+
+    *Guarantee*: the price in full, for all levels together.
+    *Sensitivity*: of a histogram, for each level.
+    *Error*: of any rectangle, exact and in closed form, after least squares over all levels.
+    *Edges*: a column with fewer values than the other stays whole while the other is halved.
+    *Reference*: Cormode, Procopiuc, Srivastava, Shen & Yu 2012, sections 4.2 and 5: a level i
+    above the leaves gets epsilon_i ~ 2^(-i/3).
+    """
+    if len(request.axes) != 2:
+        raise ParameterError(
+            "columns_not_two",
+            f"A quadtree divides the plane of two columns, not {len(request.axes)}. Name two "
+            "columns, or publish as 'tree'.",
+        )
+    public = public_total(request, total)
+    shape = checked(request)
+    default = "geometric" if request.boxes is None else "optimised"
+    way = options.choice(budget or default, "budget", ["geometric", "uniform", "optimised"])
+    full = max(*((points - 1).bit_length() for points in shape), 1)
+    most = full if height is None else options.whole(height, "height", least=1, most=full)
+    ladders = tuple(_halved(points, most) for points in shape)
+    if way != "optimised":
+        plans = in_step(request, ladders, geometric=way == "geometric", root=True, total=public)
+    else:
+        plans = [
+            Planned(
+                request, blocks_of(_optimised(request, ladders, purse)), {"budget": way}, public
+            )
+            for purse in purses(request.price)
+        ]
+    return min(plans, key=lambda one: one.workload_mse)
+
+
+def _halved(points: int, height: int) -> Ladder:
+    """An axis halved so many times, or until each block is one code."""
+    needed = (points - 1).bit_length()
+    if needed <= height:
+        return deepened(Ladder(points, (2,) * needed), height)
+    cuts = np.arange((1 << height) + 1, dtype=np.int64) * points >> height
+    return Ladder(points, (2,) * height, cuts)
+
+
+def _optimised(request: Request, ladders: tuple[Ladder, ...], purse: Purse) -> Shared:
+    """The best shares of levels in step."""
+    in_step_only = np.eye(ladders[0].depth + 1, dtype=bool)
+    tried = starts(ladders)
+    tried = tried[~tried[:, ~in_step_only].any(axis=1)]
+    energies = spectrum(ladders, request.boxes)
+    budget = Budget(energies, block_sizes(ladders), purse, request.sensitivity, in_step_only)
+    found = budget.improved(tried)
+    return Shared(ladders, budget, found[np.argmin(budget.error(found))]).settled()

@@ -1,0 +1,1 @@
+"""Counts of blocks at several scales at once, made consistent by least squares in linear time."""

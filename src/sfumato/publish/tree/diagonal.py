@@ -1,0 +1,45 @@
+"""Strategies that are diagonal in the projections between levels: exact errors of any ranges."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.publish.tree.ladder import spectrum, variances
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.publish.tree.ladder import Ladder
+
+
+class Diagonal(ABC):
+    """What follows from the precision of each projection."""
+
+    ladders: tuple[Ladder, ...]
+
+    @property
+    @abstractmethod
+    def precisions(self) -> NDArray[np.float64]:
+        """1 / variance of the estimate in each projection."""
+
+    @property
+    def coarse(self) -> bool:
+        """Whether a cell has several values."""
+        return any(ladder.cuts is not None for ladder in self.ladders)
+
+    @property
+    def cell_variance(self) -> float:
+        """The variance of a cell: all have the same."""
+        ends = [0 if one.cuts is None else int(one.cuts[1]) - 1 for one in self.ladders]
+        return float(self.variances(np.array([[(0, end) for end in ends]]))[0])
+
+    def variances(self, boxes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The variance of the estimate of each box."""
+        return variances(self.ladders, boxes, self.precisions)
+
+    def mean_variance(self, boxes: NDArray[np.int64] | None) -> float:
+        """The mean variance over boxes, or over all ranges of cells where none are given."""
+        return float((spectrum(self.ladders, boxes) / self.precisions).sum())

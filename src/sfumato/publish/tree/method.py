@@ -1,0 +1,195 @@
+"""The release of a strategy whose estimate is diagonal in the projections between levels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.publish.domain import Domain
+from sfumato.publish.histogram import box_sums
+from sfumato.publish.postprocess import caveat, postprocess
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from sfumato.frequencies import Frequencies
+    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.events import Event
+    from sfumato.publish.request import Request
+    from sfumato.publish.tree.ladder import Ladder
+
+COARSE = (
+    "counts are of blocks of values; a range that ends within a block takes its rows to be spread "
+    "evenly, and what that is off by is not stated"
+)
+
+
+class Strategy(Protocol):
+    """What is measured, with which noise, and the estimate of cells and rim from it."""
+
+    @property
+    def ladders(self) -> tuple[Ladder, ...]:
+        """The blocks of every axis."""
+        ...
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The choices made, in JSON form."""
+        ...
+
+    @property
+    def coarse(self) -> bool:
+        """Whether counts are of blocks that hold several values."""
+        ...
+
+    @property
+    def cell_variance(self) -> float:
+        """The variance of a cell, their mean where it differs."""
+        ...
+
+    @property
+    def rim_precision(self) -> float:
+        """1 / variance of the estimate of a cell of missing values."""
+        ...
+
+    def variances(self, boxes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The variance of the estimate of each box."""
+        ...
+
+    def mean_variance(self, boxes: NDArray[np.int64] | None) -> float:
+        """The mean variance over boxes, or over all ranges where none are given."""
+        ...
+
+    def estimate(
+        self, cells: NDArray[np.int64], rim: NDArray[np.int64], entropy: Entropy
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Measure with noise, and estimate cells and rim."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """A strategy for a request. What it promises is what the strategy promises."""
+
+    request: Request
+    strategy: Strategy
+    chosen: Mapping[str, Any]
+    """What was chosen beside the strategy, in JSON form."""
+    total: int | None = None
+    """The public total that counts are brought to, if there is one."""
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        return self.strategy.event
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The choices made."""
+        public = {} if self.total is None else {"total": self.total}
+        return {**self.chosen, **self.strategy.parameters, **public}
+
+    @cached_property
+    def domain(self) -> Domain:
+        """All cells of the columns."""
+        return Domain(self.request.axes)
+
+    @cached_property
+    def workload_mse(self) -> float:
+        """The mean squared error of the workload, or of all ranges where none was given."""
+        return self.strategy.mean_variance(self.request.boxes)
+
+    @cached_property
+    def error(self) -> Mapping[str, Any]:
+        """Standard deviations of cells, of the whole, of the workload and of missing values."""
+        boxes = self.request.boxes
+        mse = self.workload_mse
+        workload: dict[str, Any] = {"mse": mse, "sd": math.sqrt(mse)}
+        if boxes is None:
+            workload["of"] = "all ranges of blocks" if self.strategy.coarse else "all ranges"
+        else:
+            largest = self.ranges_variance(boxes).max(initial=0.0)
+            workload |= {"queries": len(boxes), "largest_sd": math.sqrt(largest)}
+        everything = np.array([[(0, size - 1) for size in self.domain.shape]])
+        stated = {
+            "cells": {"sd": math.sqrt(self.strategy.cell_variance)},
+            "total": {"sd": math.sqrt(self.ranges_variance(everything)[0])},
+            "workload": workload,
+        }
+        if len(self.domain.rim_codes[0]):
+            stated["missing"] = {"sd": self.strategy.rim_precision**-0.5}
+        if self.strategy.coarse:
+            stated["blocks"] = {"note": COARSE}
+        steps = self.request.postprocess
+        return {**stated, "note": caveat(steps)} if steps else stated
+
+    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """One row for every cell, or for every block where blocks are released."""
+        cells, rim = self.domain.split(counts)
+        for axis, ladder in enumerate(self.strategy.ladders):
+            cells = ladder.merged(cells, axis)
+        inner, outer = self.strategy.estimate(cells, rim, entropy)
+        for axis, ladder in enumerate(self.strategy.ladders):
+            inner = ladder.taken(inner, axis)
+        inner, outer = self._postprocessed(inner, outer)
+        if not self.strategy.coarse:
+            return {"cells": self.domain.table(inner, outer)}
+        return {"blocks": self._table(inner, outer)}
+
+    def _postprocessed(
+        self, inner: NDArray[np.float64], outer: NDArray[np.float64]
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        steps = self.request.postprocess
+        if not steps:
+            return inner, outer
+        noisy = np.concatenate([inner.ravel(), outer])
+        weights = np.full(noisy.shape, self.strategy.cell_variance)
+        weights[inner.size :] = 1 / self.strategy.rim_precision
+        done: NDArray[Any] = postprocess(noisy, steps, variances=weights, total=self.total)
+        if "integer" in steps:
+            done = done.astype(np.int64)
+        return done[: inner.size].reshape(inner.shape), done[inner.size :]
+
+    def _table(self, inner: NDArray[Any], outer: NDArray[Any]) -> pa.Table:
+        """One row for every block: the first and the last value of each column, and the count."""
+        places = np.indices(inner.shape, dtype=np.int32).reshape(inner.ndim, -1)
+        columns: dict[str, pa.Array] = {}
+        for axis, ladder, place, missing in zip(
+            self.domain.axes, self.strategy.ladders, places, self.domain.rim_codes, strict=True
+        ):
+            cuts = np.arange(ladder.points + 1) if ladder.cuts is None else ladder.cuts
+            ends = {"low": cuts[:-1][place], "high": cuts[1:][place] - 1}
+            for end, codes in ends.items():
+                named = f"{axis.column}_{end}"
+                columns[named] = axis.decode(np.concatenate([codes, missing]))
+        columns["count"] = pa.array(np.concatenate([inner.ravel(), outer]))
+        return pa.table(columns)
+
+    def ranges(
+        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Estimate the rows in each box by adding up its cells."""
+        (table,) = tables.values()
+        ladders = self.strategy.ladders
+        shape = tuple(ladder.cells for ladder in ladders)
+        counts = np.asarray(table.column("count"), dtype=np.float64)
+        cells = counts[: math.prod(shape)].reshape(shape)
+        for axis, ladder in enumerate(ladders):
+            cells = ladder.spread(cells, axis)
+        return box_sums(cells, boxes)
+
+    def ranges_variance(self, boxes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The variance of each estimate: exact, before post-processing, but for blocks cut up."""
+        return self.strategy.variances(boxes)

@@ -1,0 +1,263 @@
+"""The kind 'wavelet': differences between halves, at every scale (Privelet).
+
+Where a block has more than two children, as in the tree of a nominal column, the difference of
+each child to the mean of all of them takes the place of the difference of halves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.privacy.events import Composed
+from sfumato.publish import options
+from sfumato.publish.purse import purses
+from sfumato.publish.strategy import Columns
+from sfumato.publish.tree.blocks import Measured
+from sfumato.publish.tree.budget import exact
+from sfumato.publish.tree.diagonal import Diagonal
+from sfumato.publish.tree.estimate import assembled, gathered
+from sfumato.publish.tree.kind import checked, public_total
+from sfumato.publish.tree.ladder import Ladder, spectrum
+from sfumato.publish.tree.method import Planned
+from sfumato.publish.tree.nominal import nominal_ladders
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.events import Event
+    from sfumato.publish.purse import Purse
+    from sfumato.publish.request import Request
+    from sfumato.publish.tree.estimate import Level
+
+_LEAST = 1e-3
+"""No scale gets less than this part of what the best one gets: all are needed for cells."""
+
+
+def prepare(
+    request: Request, *, budget: object = None, hierarchy: object = None, total: object = None
+) -> Planned:
+    """Measure differences of halves at every scale, of every column.
+
+    Budgets: "uniform" over the scales, as Privelet does it, or "optimised" for the workload (all
+    ranges where there is none). `hierarchy` gives, for a nominal column, the groups of each value
+    from the smallest up: {column: {value: [group, ...]}}; its groups take the place of halves.
+    """
+    public = public_total(request, total)
+    way = options.choice(budget or "uniform", "budget", ["uniform", "optimised"])
+    shape = checked(request)
+    nominal = nominal_ladders(request.axes, hierarchy)
+    ladders = tuple(
+        nominal.get(column) or halves(points)
+        for column, points in zip(request.columns, shape, strict=True)
+    )
+    plans = planned(request, ladders, way, public)
+    return min(plans, key=lambda one: one.workload_mse)
+
+
+def halves(points: int) -> Ladder:
+    """An axis halved down to single codes."""
+    return Ladder(points, (2,) * max((points - 1).bit_length(), 1))
+
+
+def planned(
+    request: Request, ladders: tuple[Ladder, ...], way: str, total: int | None
+) -> list[Planned]:
+    """One plan for each way to pay."""
+    found = []
+    for purse in purses(request.price):
+        shares = (
+            uniform(ladders)
+            if way == "uniform"
+            else optimised(ladders, spectrum(ladders, request.boxes), purse)
+        )
+        strategy = Contrasts.shared(ladders, shares, purse, request)
+        found.append(Planned(request, strategy, {"budget": way}, total))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Contrasts(Diagonal):
+    """Whole-number wavelet coefficients with noise, one share for each tuple of scales.
+
+    *Guarantee*: the price in full, epsilon or rho, for all scales together: shares sum to 1.
+    *Sensitivity*: at each scale a row is in one coefficient, sum(left) - sum(right), with weight
+    1; so uniform shares over 1 + log2 n scales are Privelet's generalised sensitivity, and over
+    several columns the product of those. With f > 2 children the coefficients f * child - block
+    have columns of L1 norm 2 (f - 1). A replaced person may turn a sign: then L2 norms double.
+    *Error*: unbiased; the variance of any range is exact and in closed form.
+    *Edges*: a column is filled up to a power of two with cells that are zero for everyone. Cells
+    of missing values are measured at every scale and averaged.
+    *Reference*: Xiao, Wang & Gehrke 2010, sections IV (Haar), V (nominal) and VI (several columns).
+    """
+
+    ladders: tuple[Ladder, ...]
+    measured: tuple[Measured, ...]
+
+    @classmethod
+    def shared(
+        cls,
+        ladders: tuple[Ladder, ...],
+        shares: Mapping[Level, Fraction],
+        purse: Purse,
+        request: Request,
+    ) -> Contrasts:
+        """Measure each scale with the noise that its share of a purse buys."""
+        assert sum(shares.values()) == 1
+        found = (
+            Measured(
+                level, share, purse.noise(_columns(ladders, level).sensitivity(request), share)
+            )
+            for level, share in shares.items()
+        )
+        return cls(ladders, tuple(found))
+
+    @property
+    def event(self) -> Event:
+        """What all scales cost together."""
+        return Composed(tuple(one.noise.event for one in self.measured))
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """What is spent on each scale."""
+        return {
+            "fanouts": [list(ladder.fanouts) for ladder in self.ladders],
+            "scales": [[list(one.level), str(one.share)] for one in self.measured],
+            "noise": type(self.measured[0].noise).__name__.lower(),
+        }
+
+    @cached_property
+    def precisions(self) -> NDArray[np.float64]:
+        """1 / variance of the estimate in each projection."""
+        # Projections in which nothing can differ, within blocks of one child, are never asked for.
+        found = np.ones([ladder.depth + 1 for ladder in self.ladders])
+        for level, _, noise in self.measured:
+            found[level] = _weight(self.ladders, level) / noise.variance
+        return found
+
+    @cached_property
+    def rim_precision(self) -> float:
+        """1 / variance of the estimate of a cell of missing values."""
+        return sum(self._rim_weight(one) ** 2 / one.noise.variance for one in self.measured)
+
+    def _rim_weight(self, one: Measured) -> int:
+        return _columns(self.ladders, one.level).rim_weight(one.noise)
+
+    def estimate(
+        self, cells: NDArray[np.int64], rim: NDArray[np.int64], entropy: Entropy
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Measure all scales with noise; give the estimate of cells and rim."""
+        coefficients = dict(_coefficients(cells, self.ladders, 0))
+        found: dict[Level, NDArray[np.float64]] = {}
+        around = np.zeros(len(rim))
+        for one in self.measured:
+            exact_ones, weight = coefficients[one.level], self._rim_weight(one)
+            noisy = one.noise.steps(np.concatenate([exact_ones.ravel(), weight * rim]), entropy)
+            inside, outside = np.split(noisy.astype(np.float64), [exact_ones.size])
+            found[one.level] = self._projection(inside.reshape(exact_ones.shape), one.level)
+            around += outside * (weight / one.noise.variance)
+        return assembled(found, self.ladders), around / self.rim_precision
+
+    def _projection(self, array: NDArray[np.float64], level: Level) -> NDArray[np.float64]:
+        """What noisy coefficients say of each block: its mean beyond its parent's."""
+        for axis, (ladder, at) in enumerate(zip(self.ladders, level, strict=True)):
+            if at == 0:
+                array = array / ladder.size
+                continue
+            fanout = ladder.fanouts[at - 1]
+            if fanout == 2:
+                both = np.stack([array, -array], axis=axis + 1)
+                array = both.reshape(*array.shape[:axis], -1, *array.shape[axis + 1 :])
+            else:
+                means = gathered(array, fanout, axis) / fanout
+                array = array - np.repeat(means, fanout, axis=axis)
+            array = array / ladder.widths[at - 1]
+        return array
+
+
+def uniform(ladders: Sequence[Ladder]) -> Mapping[Level, Fraction]:
+    """The same share for every tuple of scales."""
+    scales = _scales(ladders)
+    return dict.fromkeys(scales, Fraction(1, len(scales)))
+
+
+def optimised(
+    ladders: Sequence[Ladder], energies: NDArray[np.float64], purse: Purse
+) -> Mapping[Level, Fraction]:
+    """The shares of least error for a workload: by Lagrange, because scales are independent.
+
+    The variance of a scale falls with the square of its share of epsilon, or with its share of rho.
+    """
+    wanted = np.zeros(energies.shape)
+    for level in _scales(ladders):
+        columns = _columns(ladders, level)
+        size = columns.l1**2 if purse.rho is None else columns.l2_squared
+        wanted[level] = energies[level] * size / _weight(ladders, level)
+    shares = wanted ** (1 / 3 if purse.rho is None else 1 / 2)
+    for level in _scales(ladders):
+        shares[level] = max(shares[level], _LEAST * shares.max())
+    return exact(shares / shares.sum())
+
+
+def _scales(ladders: Sequence[Ladder]) -> list[Level]:
+    """The tuples of levels at which something can differ."""
+    lines = [
+        [0, *(at for at, fanout in enumerate(ladder.fanouts, start=1) if fanout > 1)]
+        for ladder in ladders
+    ]
+    return list(product(*lines))
+
+
+def _coefficients(
+    cells: NDArray[np.int64], ladders: Sequence[Ladder], axis: int
+) -> Iterator[tuple[Level, NDArray[np.int64]]]:
+    """The coefficients of all scales along this axis and those after it."""
+    if axis == len(ladders):
+        yield (), cells
+        return
+    ladder, blocks = ladders[axis], cells
+    for at in range(ladder.depth, -1, -1):
+        fanout = ladder.fanouts[at - 1] if at else 0
+        if fanout == 1:
+            continue
+        found = _contrasts(blocks, fanout, axis) if fanout else blocks
+        for others, array in _coefficients(found, ladders, axis + 1):
+            yield (at, *others), array
+        blocks = gathered(blocks, fanout, axis) if fanout else blocks
+
+
+def _contrasts(blocks: NDArray[np.int64], fanout: int, axis: int) -> NDArray[np.int64]:
+    """Left less right, or of more children each one times their number less all of them."""
+    parents = gathered(blocks, fanout, axis)
+    if fanout > 2:
+        return np.asarray(fanout * blocks - np.repeat(parents, fanout, axis=axis))
+    lefts = blocks[(slice(None),) * axis + (slice(None, None, 2),)]
+    return np.asarray(2 * lefts - parents)
+
+
+def _columns(ladders: Sequence[Ladder], level: Level) -> Columns:
+    """What one row does to the coefficients of a tuple of scales."""
+    fanouts = [ladder.fanouts[at - 1] for ladder, at in zip(ladders, level, strict=True) if at > 0]
+    return Columns(
+        l1=prod(2 * (fanout - 1) for fanout in fanouts if fanout > 2),
+        l2_squared=prod(fanout * (fanout - 1) for fanout in fanouts if fanout > 2),
+        signed=bool(fanouts),
+    )
+
+
+def _weight(ladders: Sequence[Ladder], level: Level) -> float:
+    """The precision in a projection of coefficients of variance 1."""
+    found = 1.0
+    for ladder, at in zip(ladders, level, strict=True):
+        fanout = ladder.fanouts[at - 1] if at else 1
+        found *= ladder.widths[max(at - 1, 0)] * (fanout if fanout > 2 else 1)
+    return found

@@ -1,0 +1,195 @@
+"""The automatic choice against every single method, on workloads of many shapes."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from sfumato.publish import auto, quadtree, wavelet
+from sfumato.publish.tree import kind
+from sfumato.publish.tree.aligned import aligned_ladders
+from sfumato.testing.counts import frequencies, request_for, whole_numbers
+from sfumato.testing.entropy import SeededEntropy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from sfumato.publish.request import Request
+
+    Ranges = NDArray[np.int64]
+
+LINE, SIDE, EDGE = 500, 40, 8
+
+
+def points(size: int) -> Ranges:
+    return np.repeat(np.arange(size), 2).reshape(-1, 2)
+
+
+def prefixes(size: int) -> Ranges:
+    return np.stack([np.zeros(size, dtype=np.int64), np.arange(size)], axis=1)
+
+
+def windows(size: int, width: int) -> Ranges:
+    return np.asarray(np.arange(size - width + 1)[:, None] + np.array([0, width - 1]))
+
+
+def tiles(size: int, width: int) -> Ranges:
+    ends = np.arange(0, size, width)[:, None] + np.array([0, width - 1])
+    return np.asarray(np.minimum(ends, size - 1))
+
+
+def whole(size: int) -> Ranges:
+    return np.array([[0, size - 1]])
+
+
+def some(size: int, count: int, seed: int = 1) -> Ranges:
+    return np.sort(np.random.default_rng(seed).integers(0, size, (count, 2)))
+
+
+def crossed(*sides: Ranges) -> Ranges:
+    """All boxes with one range of each column."""
+    places = np.indices([len(one) for one in sides]).reshape(len(sides), -1)
+    return np.stack([one[at] for one, at in zip(sides, places, strict=True)], axis=1)
+
+
+def beside(*sides: Ranges) -> Ranges:
+    return np.stack(sides, axis=1)
+
+
+def alike(*parts: Ranges) -> Ranges:
+    """Workloads of equal weight."""
+    most = max(map(len, parts))
+    return np.concatenate([np.tile(one, (most // len(one), 1, 1)) for one in parts])
+
+
+WORKLOADS: dict[str, tuple[tuple[int, ...], Ranges | None]] = {
+    "all ranges": ((LINE,), None),
+    "points": ((LINE,), crossed(points(LINE))),
+    "prefixes": ((LINE,), crossed(prefixes(LINE))),
+    "short": ((LINE,), crossed(np.concatenate([windows(LINE, one) for one in (1, 2, 5)]))),
+    "long": ((LINE,), crossed(windows(LINE, 300))),
+    "total": ((LINE,), crossed(whole(LINE))),
+    "a handful": ((LINE,), crossed(some(LINE, 6))),
+    "tiles and points": ((LINE,), alike(crossed(tiles(LINE, 45)), crossed(points(LINE)))),
+    "one corner": ((LINE,), crossed(some(50, 500))),
+    "rectangles": ((SIDE, SIDE), beside(some(SIDE, 500), some(SIDE, 500, seed=2))),
+    "one marginal": ((SIDE, SIDE), crossed(points(SIDE), whole(SIDE))),
+    "both marginals": (
+        (SIDE, SIDE),
+        np.concatenate([crossed(points(SIDE), whole(SIDE)), crossed(whole(SIDE), points(SIDE))]),
+    ),
+    "strips": ((SIDE, SIDE), crossed(windows(SIDE, 3), some(SIDE, 20))),
+    "tall": ((SIDE, SIDE), crossed(windows(SIDE, 2), windows(SIDE, 30))),
+    "few rectangles": ((SIDE, SIDE), beside(some(SIDE, 5), some(SIDE, 5, seed=2))),
+    "all boxes": ((EDGE, EDGE, EDGE), None),
+    "all pairs of three": (
+        (EDGE, EDGE, EDGE),
+        np.concatenate(
+            [
+                crossed(*(whole(EDGE) if at == left else points(EDGE) for at in range(3)))
+                for left in range(3)
+            ]
+        ),
+    ),
+}
+
+
+def single_methods(request: Request) -> Iterator[float]:
+    """The errors of the methods that take no notice of a workload."""
+    budgets = ("uniform", "geometric") if len(request.axes) > 1 else ("uniform",)
+    for fanout, budget, root in product((2, 3, 4, 8, 16, 1 << 20), budgets, ("yes", "no")):
+        yield kind.prepare(request, fanout=fanout, budget=budget, root=root).workload_mse
+    yield wavelet.prepare(request).workload_mse
+    if len(request.axes) == 2:
+        for budget in budgets:
+            yield quadtree.prepare(request, budget=budget).workload_mse
+
+
+def optimised_methods(request: Request) -> Iterator[float]:
+    """The errors of single methods with shares optimised for the workload."""
+    for fanout in (2, 3, 4, 8, 16, 1 << 20):
+        yield kind.prepare(request, fanout=fanout).workload_mse
+    yield wavelet.prepare(request, budget="optimised").workload_mse
+    if len(request.axes) == 2:
+        yield quadtree.prepare(request, budget="optimised").workload_mse
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_auto_is_as_good_as_the_best_single_method(name: str) -> None:
+    shape, boxes = WORKLOADS[name]
+    request = request_for(whole_numbers(*shape), boxes=boxes, epsilon="1/10")
+    found = auto.prepare(request)
+    assert found.error["workload"]["mse"] <= min(single_methods(request)) * 1.04
+    stated = found.parameters["considered"][found.parameters["chosen"]]
+    assert stated == pytest.approx(found.workload_mse, rel=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("cost", [{"epsilon": 1}, {"rho": "1/200"}], ids=["epsilon", "rho"])
+def test_auto_is_as_good_as_the_best_optimised_method(name: str, cost: dict[str, Any]) -> None:
+    shape, boxes = WORKLOADS[name]
+    request = request_for(whole_numbers(*shape), boxes=boxes, **cost)
+    best = min(*single_methods(request), *optimised_methods(request))
+    assert auto.prepare(request).workload_mse <= best * 1.04
+
+
+def test_auto_takes_gaussian_noise_where_a_delta_makes_it_better() -> None:
+    shape, boxes = WORKLOADS["prefixes"]
+    request = request_for(whole_numbers(*shape), boxes=boxes, epsilon=1, delta="1/10")
+    assert auto.prepare(request).parameters["noise"] == "gaussian"
+
+
+@pytest.mark.parametrize(
+    ("name", "variance"),
+    [("total", 1), ("one marginal", 1), ("both marginals", 4), ("points", 1)],
+)
+def test_simple_workloads_cost_what_they_must(name: str, variance: int) -> None:
+    """One count of each row: the noise of epsilon; two: twice that of half of it; and 4 % more."""
+    shape, boxes = WORKLOADS[name]
+    request = request_for(whole_numbers(*shape), boxes=boxes, epsilon="1/10")
+    assert auto.prepare(request).workload_mse <= 200 * variance * 1.04
+
+
+def test_blocks_that_no_query_divides_are_counted_as_one() -> None:
+    boxes = np.array([[[10, 59]], [[60, 99]]])
+    axes = whole_numbers(1000, nullable=True)
+    plan = auto.prepare(request_for(axes, boxes=boxes))
+    assert plan.parameters["chosen"] in {"tree of blocks", "regions"}
+    dense = np.zeros(1001, dtype=np.int64)
+    dense[[10, 59, 60, 99, 100, 1000]] = [100, 10, 1, 2000, 7, 5]
+    tables = plan.release(frequencies(axes, dense), SeededEntropy(3))
+    table = tables["blocks"].to_pydict()
+    assert table["a_low"] == [0, 10, 60, 100, None]
+    assert table["a_high"] == [9, 59, 99, 999, None]
+    errors = plan.ranges(tables, boxes) - [110, 2001]
+    assert (np.abs(errors) <= 6 * np.sqrt(plan.ranges_variance(boxes))).all()
+
+
+def test_single_values_are_kept_where_blocks_gain_little() -> None:
+    boxes = crossed(some(128, 5000))
+    boxes = boxes[(boxes[:, 0, 0] != 17) & (boxes[:, 0, 1] != 16)]  # 16 and 17 stay together
+    plan = auto.prepare(request_for(whole_numbers(128), boxes=boxes))
+    assert "tree of blocks" in plan.parameters["considered"]
+    assert plan.parameters["chosen"] == "tree"
+
+
+def test_ladders_run_along_the_blocks_of_a_workload() -> None:
+    days, weeks, years = points(3640), tiles(3640, 7), tiles(3640, 364)
+    found = aligned_ladders(
+        3640, np.concatenate([np.repeat(weeks, 7, axis=0), years.repeat(364, axis=0), days])
+    )
+    assert {7, 364} <= set(found[0].widths)
+    assert aligned_ladders(64, some(64, 200)) == []
+    assert aligned_ladders(2, whole(2)) == []
+
+
+def test_nothing_but_the_request_is_looked_at() -> None:
+    request = request_for(whole_numbers(30, 5), epsilon=Fraction(1, 3))
+    assert auto.prepare(request).parameters == auto.prepare(request).parameters
