@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.axes import Grid
 from sfumato.errors import ParameterError
 from sfumato.frequencies import count
 from sfumato.publish.boxes import to_codes
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import ArrayLike, NDArray
 
+    from sfumato.axes import Axis
     from sfumato.method import Dataset
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
@@ -62,8 +64,9 @@ class Publication:
         boxes = request.boxes
         return {
             "columns": list(request.columns),
+            "domain": _digest(repr([_declared(axis, request.groups) for axis in request.axes])),
             "cost": request.price.to_record(),
-            "workload": None if boxes is None else hashlib.sha256(boxes.tobytes()).hexdigest(),
+            "workload": None if boxes is None else _digest(boxes.tobytes()),
             "postprocess": list(request.postprocess),
             "unit": request.unit.sentence(),
             "method": dict(self.method.parameters),
@@ -125,3 +128,16 @@ class Publication:
             f"{request.price.sentence()}. {sentence}",
             {**promised, "unit": sentence},
         )
+
+
+def _declared(axis: Axis, groups: Mapping[str, Any]) -> tuple[object, ...]:
+    """All that is declared of an axis: another domain makes another publication."""
+    if isinstance(axis, Grid):
+        bounds = axis.bounds
+        ends = (str(bounds.low), str(bounds.high), str(bounds.grid_step))
+        return axis.column, str(axis.kind), ends, axis.nullable
+    return axis.column, axis.values.to_pylist(), groups.get(axis.column)
+
+
+def _digest(content: str | bytes) -> str:
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.errors import ParameterError
 from sfumato.publish import options
+from sfumato.publish.domain import LARGEST
 from sfumato.publish.purse import purses
+from sfumato.publish.spatial import kdtree
 from sfumato.publish.tree.budget import Budget
 from sfumato.publish.tree.kind import blocks_of, checked, deepened, in_step, public_total
 from sfumato.publish.tree.ladder import Ladder, spectrum
@@ -19,11 +22,12 @@ from sfumato.publish.tree.starts import block_sizes, starts
 if TYPE_CHECKING:
     from sfumato.publish.purse import Purse
     from sfumato.publish.request import Request
+    from sfumato.publish.spatial.kdtree import KdTree
 
 
 def prepare(
     request: Request, *, height: object = None, budget: object = None, total: object = None
-) -> Planned:
+) -> Planned | KdTree:
     """Count quarters of quarters, `height` times (default: down to single cells).
 
     Budgets: "geometric" (the default without a workload), "uniform", "optimised" for the workload
@@ -32,7 +36,8 @@ def prepare(
     *Guarantee*: the price in full, for all levels together.
     *Sensitivity*: of a histogram, for each level.
     *Error*: of any rectangle, exact and in closed form, after least squares over all levels.
-    *Edges*: a column with fewer values than the other stays whole while the other is halved.
+    *Edges*: a column with fewer values than the other stays whole while the other is halved. A
+    plane too fine for a table of cells is divided into boxes, eight times if nothing is said.
     *Reference*: Cormode, Procopiuc, Srivastava, Shen & Yu 2012, sections 4.2 and 5: a level i
     above the leaves gets epsilon_i ~ 2^(-i/3).
     """
@@ -42,6 +47,8 @@ def prepare(
             f"A quadtree divides the plane of two columns, not {len(request.axes)}. Name two "
             "columns, or publish as 'tree'.",
         )
+    if prod(axis.size for axis in request.axes) > LARGEST:
+        return _of_boxes(request, height, budget, total)
     public = public_total(request, total)
     shape = checked(request)
     default = "geometric" if request.boxes is None else "optimised"
@@ -59,6 +66,18 @@ def prepare(
             for purse in purses(request.price)
         ]
     return min(plans, key=lambda one: one.workload_mse)
+
+
+def _of_boxes(request: Request, height: object, budget: object, total: object) -> KdTree:
+    """Quarters of a plane that is too fine to be counted cell by cell."""
+    options.choice(budget or "geometric", "budget of so fine a plane", ["geometric"])
+    if total is not None:
+        raise ParameterError(
+            "total_not_offered",
+            "Boxes of so fine a plane cannot be brought to a public total. Leave it out, or "
+            "declare a coarser step.",
+        )
+    return kdtree.prepare(request, height=height, hybrid=0, prune=0)
 
 
 def _halved(points: int, height: int) -> Ladder:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sfumato.privacy.sensitivity import of_count
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     import pyarrow as pa
@@ -33,6 +33,8 @@ class Request:
     price: Price
     boxes: NDArray[np.int64] | None = None
     """The ranges that matter, (queries, columns, 2), as inclusive codes; None if nobody said."""
+    groups: Mapping[str, Mapping[object, Sequence[str | None]]] = field(default_factory=dict)
+    """For nominal columns that have a hierarchy: the groups of each value, the smallest first."""
     postprocess: tuple[str, ...] = ()
     """What is done to noisy counts afterwards, by name; nothing by default."""
 

@@ -50,12 +50,13 @@ def prepare(
 
     Budgets: "uniform" over the scales, as Privelet does it, or "optimised" for the workload (all
     ranges where there is none). `hierarchy` gives, for a nominal column, the groups of each value
-    from the smallest up: {column: {value: [group, ...]}}; its groups take the place of halves.
+    from the smallest up: {column: {value: [group, ...]}}; its groups take the place of halves. By
+    default it is what the schema says.
     """
     public = public_total(request, total)
     way = options.choice(budget or "uniform", "budget", ["uniform", "optimised"])
     shape = checked(request)
-    nominal = nominal_ladders(request.axes, hierarchy)
+    nominal = nominal_ladders(request.axes, hierarchy or request.groups or None)
     ladders = tuple(
         nominal.get(column) or halves(points)
         for column, points in zip(request.columns, shape, strict=True)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sfumato.axes import declared
+from sfumato.anonymize.leaves import grow
+from sfumato.axes import Listed, declared
 from sfumato.errors import ParameterError
 from sfumato.files import check_target, write_text
 from sfumato.publish.boxes import to_codes
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.price import Price
     from sfumato.privacy.units import Unit
     from sfumato.publish.publication import Publication
+    from sfumato.schema.column import Column
     from sfumato.schema.schema import Schema
 
 
@@ -58,9 +60,26 @@ def planned(
         unit=unit,
         price=price,
         boxes=None if workload is None else to_codes(axes, workload),
+        groups={
+            axis.column: _groups(schema.column(axis.column), axis)
+            for axis in axes
+            if isinstance(axis, Listed) and schema.column(axis.column).hierarchy is not None
+        },
         postprocess=several(postprocess, "postprocess") if postprocess else (),
     )
     return prepare(kind, request, options)
+
+
+def _groups(column: Column, axis: Listed) -> dict[object, list[str | None]]:
+    """The groups that the column's hierarchy puts each declared value into, the smallest first."""
+    values = axis.values.drop_null().to_pylist()
+    grown = grow(column, values)
+    codes = grown.codes[grown.locate(values)]
+    between = range(1, grown.height)
+    return {
+        value: [grown.labels[level][codes[place, level]] for level in between]
+        for place, value in enumerate(values)
+    }
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,7 @@ from sfumato.errors import (
     SchemaError,
     SourceError,
 )
+from sfumato.schema.hierarchy.tree import Tree
 from sfumato.vault.registration import Registration, create
 from sfumato.vault.workloads import read_workload
 
@@ -44,6 +47,8 @@ PEOPLE = pa.table(
         "name": ["somebody"] * 3000,
     }
 )
+
+GROUPS = {"flu": ["lungs"], "asthma": ["lungs"], "cancer": ["tumours"], "leukemia": ["tumours"]}
 
 
 @pytest.fixture
@@ -142,6 +147,64 @@ def test_a_map_is_written_for_map_programs(private: sf.Private, tmp_path: Path) 
     with pytest.raises(ParameterError, match="no boxes"):
         middle.save(tmp_path / "none.geojson")
     assert not (tmp_path / "none.geojson").exists()
+
+
+def test_another_domain_is_another_publication() -> None:
+    # The same columns at the same price, but bounds were declared anew in between.
+    wider = replace(SCHEMA.column("age"), domain=sf.Bounds(0, 19))
+    other = replace(SCHEMA, columns=(SCHEMA.columns[0], wider, SCHEMA.columns[2]))
+    with closing(sf.read(PEOPLE, schema=SCHEMA)) as one, closing(sf.read(PEOPLE, other)) as two:
+        narrow, wide = (
+            sf.protect(people, epsilon=1).plan("histogram", columns=["age"], epsilon=1)
+            for people in (one, two)
+        )
+    assert narrow.parameters != wide.parameters
+
+
+def test_groups_of_the_schema_shape_a_wavelet() -> None:
+    diseases = sf.Column(
+        "disease",
+        sf.Kind.TEXT,
+        sf.Role.SENSITIVE,
+        sf.Values(("flu", "asthma", "cancer", "leukemia")),
+        Tree(
+            ("flu", "asthma", "cancer", "leukemia"),
+            (("lungs", "*"), ("lungs", "*"), ("tumours", "*"), ("tumours", "*")),
+        ),
+        nullable=False,
+    )
+    plain = replace(diseases, hierarchy=None)
+    table = pa.table({"disease": ["flu", "cancer", "flu", "asthma"] * 100})
+    errors = []
+    for column in (diseases, plain):
+        with closing(sf.read(table, sf.Schema("ill", (column,)))) as ill:
+            private = sf.protect(ill, epsilon=2)
+            made = private.publish("wavelet", columns=["disease"], epsilon=2)
+            lungs = np.array([[["flu", "asthma"]]])
+            errors.append(made.ranges_stddev(lungs)[0])
+            assert abs(made.ranges(lungs)[0] - 300) < 12 * errors[-1]
+            known = made.publication.request.groups
+            assert known == ({"disease": GROUPS} if column is diseases else {})
+    # Here the groups are halves, so both measure the same.
+    assert errors[0] == pytest.approx(errors[1])
+
+
+def test_a_fine_plane_is_published_as_boxes() -> None:
+    fine = tuple(
+        sf.Column(name, sf.Kind.REAL, domain=sf.Bounds(Decimal(0), Decimal(100), Decimal("0.001")))
+        for name in ("lon", "lat")
+    )
+    places = pa.table({"lon": [12.345] * 500, "lat": [50.0] * 500})
+    with closing(sf.read(places, sf.Schema("places", fine))) as opened:
+        private = sf.protect(opened, epsilon=2)
+        boxes = private.publish("quadtree", columns=["lon", "lat"], epsilon=1, height=5)
+        assert len(boxes.tables["boxes"]) == sum(4**level for level in range(6))
+        here = boxes.ranges([[[0, 25], [25, 75]]])[0]
+        assert abs(here - 500) < 100
+        with pytest.raises(ParameterError, match="budget of so fine a plane"):
+            private.plan("quadtree", columns=["lon", "lat"], budget="uniform")
+        with pytest.raises(ParameterError, match="public total"):
+            private.plan("quadtree", columns=["lon", "lat"], total=500)
 
 
 def test_a_workload_lies_in_a_file(tmp_path: Path) -> None:
