@@ -13,6 +13,7 @@ from sfumato.cli.progress import progress
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
+    from sfumato.publish.publication import Publication
     from sfumato.vault.private import Private
     from sfumato.vault.publishing import Published
 
@@ -95,8 +96,7 @@ def publish(
         if workload is not None:
             asked["workload"] = _ranges(private, workload, columns)
         if out is None or explain:
-            planned = private.plan(kind, **asked)
-            _explain(dict(planned.parameters), dict(planned.error), as_json=as_json)
+            _explain(private.plan(kind, **asked), as_json=as_json)
             return
         _check_targets(out, report, overwrite=overwrite)
         with progress("Publishing"):
@@ -137,14 +137,19 @@ def _check_targets(out: Path, report: Path | None, *, overwrite: bool) -> None:
             check_target(place, overwrite=overwrite)
 
 
-def _explain(choices: dict[str, Any], error: dict[str, Any], *, as_json: bool) -> None:
-    """Print what would be chosen and how far off it would be."""
+def _explain(planned: Publication, *, as_json: bool) -> None:
+    """Print how far off a publication would be, and what would be chosen for it."""
     if as_json:
-        typer.echo(json.dumps({"choices": choices, "error": error}, ensure_ascii=False))
+        found = {"choices": planned.parameters, "error": planned.error}
+        typer.echo(json.dumps(found, ensure_ascii=False))
         return
-    typer.echo("Spends nothing. What would be chosen, and the error to expect:")
-    for name, value in {**choices, **error}.items():
-        typer.echo(f"  {name}: {value if isinstance(value, str) else json.dumps(value)}")
+    from sfumato.report.text import in_words, printable
+
+    typer.echo(f"Cost: {planned.request.price.sentence()}. Nothing was spent.")
+    for name, value in planned.error.items():
+        typer.echo(printable(f"Expected error, {name}: {in_words(value)}"))
+    for name, value in planned.method.parameters.items():
+        typer.echo(printable(f"Chosen, {name.replace('_', ' ')}: {in_words(value)}"))
 
 
 def _show(kind: str, released: Published, written: list[Path], *, as_json: bool) -> None:
@@ -165,13 +170,12 @@ def _show(kind: str, released: Published, written: list[Path], *, as_json: bool)
     from rich.console import Console
 
     from sfumato.cli.query import amounts
-    from sfumato.report.text import printable
+    from sfumato.report.text import in_words, printable
 
     console = Console(highlight=False)
     console.print(printable(released.guarantee.statement))
     for name, value in (released.error or {}).items():
-        shown = value if isinstance(value, str) else json.dumps(value)
-        console.print(printable(f"Expected error, {name}: {shown}"))
+        console.print(printable(f"Expected error, {name}: {in_words(value)}"))
     asked = "" if released.charged else ", published before: free"
     console.print(
         f"Cost: {amounts(released.cost)}{asked}. Remaining: {amounts(released.remaining)}."

@@ -8,6 +8,7 @@ from sfumato.report import charts
 from sfumato.report.blocks import Figures, Heading, Note, Paragraph, Table
 from sfumato.report.page import render
 from sfumato.report.published import pictures
+from sfumato.report.text import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -103,7 +104,7 @@ def _costs(error: Mapping[str, Any]) -> list[Block]:
     if not after:
         return []
     rows = [
-        (_COSTS.get(name, name), _shown(before.get(name)), _shown(value))
+        (_COSTS.get(name, name), in_words(before.get(name)), in_words(value))
         for name, value in after.items()
     ]
     if before:
@@ -136,7 +137,7 @@ def _columns(facts: Mapping[str, Any], error: Mapping[str, Any]) -> list[Block]:
         rows = list(facts["levels"].items())
         blocks.append(Table("Levels of generalization", ("Column", "Level"), rows))
     for name, counts in facts.get("reference", {}).items():
-        rows = [(_shown(value), count) for value, count in counts]
+        rows = [(in_words(value), count) for value, count in counts]
         caption = f"The distribution of {name} in the original, which classes are compared with"
         blocks.append(Table(caption, ("Value", "Rows"), rows, folded=True))
     return [Heading("Column by column"), *blocks] if blocks else []
@@ -153,18 +154,5 @@ def _provenance(provenance: Provenance) -> list[Block]:
 
 
 def _pairs(caption: str, facts: Mapping[str, Any]) -> Table:
-    rows = [(name.replace("_", " "), _shown(value)) for name, value in facts.items()]
+    rows = [(name.replace("_", " "), in_words(value)) for name, value in facts.items()]
     return Table(caption, ("What", "Value"), rows)
-
-
-def _shown(value: Any) -> str:
-    """A value for people: numbers short, nothing as a dash, names with their values in a row."""
-    if value is None:
-        return "–"
-    if isinstance(value, bool | str):
-        return str(value)
-    if isinstance(value, int | float):
-        return charts.show(value)
-    if isinstance(value, dict):
-        return ", ".join(f"{name.replace('_', ' ')} {_shown(one)}" for name, one in value.items())
-    return "; ".join(map(_shown, value))

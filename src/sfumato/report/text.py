@@ -1,9 +1,9 @@
-"""Charts for the terminal."""
+"""Charts and values for the terminal."""
 
 from __future__ import annotations
 
 import unicodedata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -45,3 +45,16 @@ def bars(
 def printable(text: str) -> Text:
     """Show text as it is, with a mark in place of every character that could steer a terminal."""
     return Text("".join("\ufffd" if unicodedata.category(c)[0] == "C" else c for c in text))
+
+
+def in_words(value: Any) -> str:
+    """A value for people: numbers short, nothing as a dash, names with their values in a row."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool | str):
+        return str(value)
+    if isinstance(value, int | float):
+        return show(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{name.replace('_', ' ')} {in_words(one)}" for name, one in value.items())
+    return "; ".join(map(in_words, value))
