@@ -42,6 +42,7 @@ lock:
 	$(LOCK) pyproject.toml requirements/build.in --extra postgres --extra spark --extra accounting --extra test -o requirements/test.txt
 	$(LOCK) pyproject.toml requirements/build.in -c requirements/test.txt -o requirements/core.txt
 	$(LOCK) pyproject.toml --extra bench -c requirements/test.txt -o requirements/bench.txt
+	for peer in requirements/peers/*.in; do $(LOCK) $$peer -o $${peer%.in}.txt; done
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] < (3, 14) else "Sfumato needs Python 3.11, 3.12 or 3.13; this is " + sys.version.split()[0] + ". Name another with: make PYTHON=python3.12 ...")'

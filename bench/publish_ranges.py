@@ -38,9 +38,9 @@ def rows() -> list[dict[str, object]]:
         error("4,096 values, wavelet", wavelet.prepare(line)),
         error("4,096 values, auto", auto.prepare(line), "at most 263"),
         error("256 x 256, cells alone", flat(plane)),
-        error("256 x 256, quadtree, equal shares", quadtree.prepare(plane, budget="uniform")),
-        error("256 x 256, quadtree, geometric", quadtree.prepare(plane, budget="geometric")),
-        error("256 x 256, quadtree, optimised", quadtree.prepare(plane)),
+        error("256 x 256, quadtree, equal shares", quadtree.of_cells(plane, budget="uniform")),
+        error("256 x 256, quadtree, geometric", quadtree.of_cells(plane, budget="geometric")),
+        error("256 x 256, quadtree, optimised", quadtree.of_cells(plane)),
         error("256 x 256, wavelet", wavelet.prepare(plane)),
         error("256 x 256, auto", auto.prepare(plane), "at most 3,320"),
         *growth(),
@@ -110,7 +110,7 @@ def timed(name: str, asked: Request, *, plan_only: bool) -> dict[str, object]:
     """Seconds of CPU for one plan, or for one release from counts to table."""
     empty = tuple(np.zeros(0, dtype=np.int64) for _ in asked.axes)
     counts = Frequencies(asked.axes, empty, np.zeros(0, dtype=np.int64))
-    plan = None if plan_only else quadtree.prepare(asked)
+    plan = None if plan_only else quadtree.of_cells(asked)
     entropy = SystemEntropy()
     started = time.process_time()
     if plan is None:

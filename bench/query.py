@@ -1,11 +1,14 @@
 """Private answers to SQL on 10 million rows, durable ledger on, beside the same plain aggregates.
 
-OpenDP on Polars would be the peer, but opendp 0.16 refuses the locked polars 2.1: it reads plans of
-polars 1.36.1 only. Tumult Analytics, SmartNoise SQL and PipelineDP are not in the lock.
+Other tools answer the same questions about the same table; what they cannot ask is said.
 """
 
 from __future__ import annotations
 
+import json
+import resource
+import subprocess
+import sys
 import tempfile
 import time
 from fractions import Fraction
@@ -18,11 +21,12 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+from bench._peers import PEERS, ROOT, asked
 from sfumato.vault.registration import Registration, create
 from sfumato.vault.vault import open_vault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from sfumato.vault.vault import Vault
 
@@ -60,35 +64,77 @@ QUESTIONS = {
 _LATER = 0.15
 """Seconds that a private answer may take beyond the plain one, where each row is a person."""
 
+_WANTED = {(peer, False): "at least 10 x" for peer in PEERS.values()} | {
+    (PEERS["opendp"], True): "at least 4 x",
+    (PEERS["opendp"], False): "at least 3 x",
+}
+"""By peer, and whether each row is a person."""
+
+_PEAK = 2.5
+"""GB that all of our questions together may need."""
+
 
 def rows() -> list[dict[str, object]]:
-    """Each question in turn, the best of three, and the plain aggregate in DuckDB."""
+    """Each question, the best of three, beside plain DuckDB and beside every peer."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "visits.parquet"
         _generate(path)
         _register(Path(folder), path)
-        found = []
-        direct = duckdb.connect()
-        with open_vault(Path(folder) / "vault") as vault:
-            for name, (dataset, sql) in QUESTIONS.items():
-                # An equal question would be answered from what is stored.
-                costs = iter([Fraction(1, 10 + time) for time in range(TIMES)])
-                words = sql.format(dataset)
-                ours = _best(partial(_ask, vault, words, costs))
-                plain = sql.format(f"'{path}'")
-                theirs = _best(partial(_run, direct, plain))
-                wanted = f"at most {theirs + _LATER:.2f} s" if dataset == "rows" else None
-                found.append(
-                    {
-                        "name": f"query: {name}",
-                        "unit": "s",
-                        "value": ours,
-                        "peer": "DuckDB, not private",
-                        "peer_value": theirs,
-                        "wanted": wanted,
-                    }
-                )
+        child = [sys.executable, "-m", "bench.query", folder]
+        done = subprocess.run(child, cwd=ROOT, stdout=subprocess.PIPE, check=True)
+        ours = json.loads(done.stdout)
+        peak = ours.pop("peak")
+        found = list(_beside_duckdb(ours, path))
+        found.append(_row("peak memory of all", peak, "GB", wanted=f"at most {_PEAK} GB"))
+        for peer, shown in PEERS.items():
+            found += _beside_peer(ours, asked(peer, path), shown)
     return found
+
+
+def _beside_duckdb(ours: Mapping[str, float], path: Path) -> Iterator[dict[str, object]]:
+    direct = duckdb.connect()
+    for name, (dataset, sql) in QUESTIONS.items():
+        plain = _best(partial(_run, direct, sql.format(f"'{path}'")))
+        wanted = f"at most {plain + _LATER:.2f} s" if dataset == "rows" else None
+        yield _row(name, ours[name], "s", "DuckDB, not private", plain, wanted)
+
+
+def _beside_peer(
+    ours: Mapping[str, float], theirs: Mapping[str, float | str], peer: str
+) -> Iterator[dict[str, object]]:
+    for name, (dataset, _) in QUESTIONS.items():
+        found = theirs.get(name.split()[0], theirs[""])
+        yield _row(name, ours[name], "s", peer, found, _WANTED.get((peer, dataset == "rows")))
+
+
+def _row(
+    name: str,
+    value: float,
+    unit: str,
+    peer: str | None = None,
+    peer_value: float | str | None = None,
+    wanted: str | None = None,
+) -> dict[str, object]:
+    return {
+        "name": f"query: {name}",
+        "value": value,
+        "unit": unit,
+        "peer": peer,
+        "peer_value": peer_value,
+        "wanted": wanted,
+    }
+
+
+def ask_all(folder: Path) -> None:
+    """Ask every question and print its best time, and how much memory all of them took."""
+    found = {}
+    with open_vault(folder / "vault") as vault:
+        for name, (dataset, sql) in QUESTIONS.items():
+            # An equal question would be answered from what is stored.
+            costs = iter([Fraction(1, 10 + time) for time in range(TIMES)])
+            found[name] = _best(partial(_ask, vault, sql.format(dataset), costs))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+    print(json.dumps({**found, "peak": peak}))
 
 
 def _ask(vault: Vault, sql: str, costs: Iterator[Fraction]) -> None:
@@ -146,3 +192,7 @@ def _register(folder: Path, path: Path) -> None:
             epsilon=10 if name == "rows" else None,
             population="people",
         ).add_to(vault)
+
+
+if __name__ == "__main__":
+    ask_all(Path(sys.argv[1]))

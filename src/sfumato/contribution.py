@@ -22,22 +22,29 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sfumato.hashing import digest, integer
+from sfumato.hashing import Keyed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sfumato.hashing import Native
     from sfumato.privacy.units import Entity
 
 PERSON, COUNT = "sf_person", "sf_count"
 
 
 def bound(
-    rows: exp.Query, unit: Entity, keys: Sequence[str], salt: str, arguments: Sequence[str] = ()
+    rows: exp.Query,
+    unit: Entity,
+    keys: Sequence[str],
+    salt: str,
+    arguments: Sequence[str] = (),
+    native: Native | None = None,
 ) -> exp.Query:
     """Turn rows of (PERSON, *keys, *arguments) into (*keys, *arguments, COUNT), bounded.
 
-    A row may stand for no rows at all (COUNT 0); COUNT says for how many it stands.
+    A row may stand for no rows at all (COUNT 0); COUNT says for how many it stands. The hash is
+    the same on every engine unless an engine's own is given.
     """
     used = (*keys, *arguments)
     limits_groups = unit.groups < unit.max_rows
@@ -56,7 +63,7 @@ def bound(
         .with_("sf_rows", as_=_owned(rows), copy=False)
         .with_("sf_excessive", as_=_excessive(unit, keys if limits_groups else None), copy=False)
         .with_("sf_grouped", as_=_grouped(used), copy=False)
-        .with_("sf_hashed", as_=_hashed(keys, used, salt), copy=False)
+        .with_("sf_hashed", as_=_hashed(keys, used, Keyed(salt, native)), copy=False)
     )
     if limits_groups:
         query = query.with_("sf_placed", as_=_placed(keys, unit.groups), copy=False)
@@ -111,15 +118,13 @@ def _grouped(used: Sequence[str]) -> exp.Query:
     )
 
 
-def _hashed(keys: Sequence[str], used: Sequence[str], salt: str) -> exp.Query:
+def _hashed(keys: Sequence[str], used: Sequence[str], keyed: Keyed) -> exp.Query:
     """Each combination with its keyed hash, its key's and its person's."""
-    hashes = {"sf_hash": used, "sf_key_hash": keys, "sf_person_hash": ()}
     return exp.select(
         *(exp.column(name) for name in (PERSON, *used, COUNT)),
-        *(
-            exp.alias_(digest(salt, [exp.column(name) for name in (PERSON, *hashed)]), alias)
-            for alias, hashed in hashes.items()
-        ),
+        exp.alias_(keyed.order([PERSON, *used]), "sf_hash"),
+        exp.alias_(keyed.order([PERSON, *keys]), "sf_key_hash"),
+        exp.alias_(keyed.number([PERSON]), "sf_digits"),
     ).from_("sf_grouped", copy=False)
 
 
@@ -149,10 +154,9 @@ def _chosen(used: Sequence[str], table: str) -> exp.Query:
         order=_order("sf_hash", *used),
     )
     return exp.select(
-        *(exp.column(name) for name in (*used, COUNT)),
+        *(exp.column(name) for name in (*used, COUNT, "sf_digits")),
         exp.alias_(_integer(total), "sf_total"),
         exp.alias_(_integer(running), "sf_running"),
-        exp.alias_(integer(exp.column("sf_person_hash")), "sf_digits"),
     ).from_(table, copy=False)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -22,6 +23,11 @@ class Traits:
     creates_tables: bool
     reports_progress: bool
     cancels_at_once: bool
+    hashed: Callable[[str, Sequence[exp.Expr]], exp.Expr]
+    """A quick hash of a text and some values, of any kind or NULL: a BIGINT, not negative.
+
+    It need not be the same on two engines, nor in two versions of one; it must be spread evenly.
+    """
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,10 @@ class Engine(Protocol):
         """Let queries see a small table of ours, under a name of its own, for a while."""
         ...
 
+    def view(self, query: exp.Query) -> AbstractContextManager[exp.Table]:
+        """Let queries see a query's result as it is at their time, under a name, for a while."""
+        ...
+
     def write(
         self, query: exp.Query, target: Path | TableTarget, *, overwrite: bool = False
     ) -> None:
@@ -70,6 +80,13 @@ class Engine(Protocol):
 
     def progress(self) -> float | None:
         """Say how much of the running query is done, from 0 to 1; None when that is unknown."""
+        ...
+
+    def cancel(self, thread: int) -> None:
+        """Stop the query that a thread of this process, by its identity, is running, if any.
+
+        A query that begins or ends at that moment may escape; it does no harm to ask again.
+        """
         ...
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from secrets import token_hex
+from threading import get_ident
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import duckdb
@@ -65,12 +66,19 @@ def translate(error: Exception) -> BaseException:
     )
 
 
+def _hashed(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
+    """DuckDB joins the hashes of several values by XOR, so their order needs one more hash."""
+    joined = exp.Anonymous(this="HASH", expressions=[exp.convert(salt), *values])
+    unsigned = exp.Anonymous(this="HASH", expressions=[joined])
+    return exp.cast(exp.BitwiseRightShift(this=unsigned, expression=exp.convert(1)), "BIGINT")
+
+
 class DuckDB:
     """An embedded database with one source, locked so that no query reaches anything else."""
 
     dialect: ClassVar[str] = "duckdb"
     traits: ClassVar[Traits] = Traits(
-        creates_tables=True, reports_progress=True, cancels_at_once=True
+        creates_tables=True, reports_progress=True, cancels_at_once=True, hashed=_hashed
     )
 
     @sheltered(translate)
@@ -80,6 +88,7 @@ class DuckDB:
         )
         self._files: list[RegularFile] = []
         self._latest: duckdb.DuckDBPyConnection | None = None
+        self._running: list[tuple[int, duckdb.DuckDBPyConnection]] = []
         self._source_kind = "TABLE"
         spill = tempfile.mkdtemp(prefix="sfumato-")
         self._clean = weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
@@ -202,6 +211,16 @@ class DuckDB:
         finally:
             self._execute(dropped("TABLE", named(name)))
 
+    @contextmanager
+    def view(self, query: exp.Query) -> Iterator[exp.Table]:
+        """Let queries see a query's result as it is at their time, under a name, for a while."""
+        name = f"view_{token_hex(8)}"
+        sheltered(translate)(self._execute)(created("VIEW", name, query))
+        try:
+            yield named(name)
+        finally:
+            self._execute(dropped("VIEW", named(name)))
+
     @sheltered(translate)
     def write(
         self, query: exp.Query, target: Path | TableTarget, *, overwrite: bool = False
@@ -222,6 +241,12 @@ class DuckDB:
         percentage = self._latest.query_progress() if self._latest else -1
         return percentage / 100 if percentage >= 0 else None
 
+    def cancel(self, thread: int) -> None:
+        """Stop the queries that a thread of this process is running."""
+        for owner, cursor in list(self._running):
+            if owner == thread:
+                cursor.interrupt()
+
     def close(self) -> None:
         """Let go of the connection and of everything spilled to disk."""
         self._connection.close()
@@ -231,17 +256,16 @@ class DuckDB:
     def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Open a cursor for each query: a connection holds only one result at a time."""
         self._check_files()
-        try:
-            cursor = self._cursors.pop()
-        except IndexError:
-            with closing(self._connection.cursor()) as cursor:
-                yield cursor
-            return
-        self._latest = cursor
-        try:
+        with ExitStack() as stack:
+            try:
+                cursor = self._latest = self._cursors.pop()
+                stack.callback(self._cursors.append, cursor)
+            except IndexError:
+                cursor = stack.enter_context(closing(self._connection.cursor()))
+            running = (get_ident(), cursor)
+            self._running.append(running)
+            stack.callback(self._running.remove, running)
             yield cursor
-        finally:
-            self._cursors.append(cursor)
 
     @sheltered(translate)
     def _create_from(self, name: str, data: pa.Table | pa.RecordBatchReader) -> None:

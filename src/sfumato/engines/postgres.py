@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
-from threading import RLock
+from threading import RLock, get_ident
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from sfumato.engines.statement import created, dropped, everything, named, rende
 from sfumato.errors import EngineError, SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from sfumato.schema.column import Kind
 
@@ -41,11 +41,25 @@ def _translate(error: Exception) -> BaseException:
 
 
 def _rendered(tree: exp.Expr) -> str:
-    """Write a tree in PostgreSQL's words; its integer division gives numeric, which is no int."""
+    """Write a tree in PostgreSQL's words.
+
+    Its integer division gives numeric, which is no int, and it counts the bits of bit strings only.
+    """
     tree = tree.copy()
     for division in reversed(list(tree.find_all(exp.IntDiv))):  # the innermost first
         division.replace(exp.cast(division.copy(), "BIGINT"))
+    for counted in list(tree.find_all(exp.BitwiseCount)):
+        bits = exp.cast(counted.this, "BIT(64)", dialect=Postgres.dialect)
+        counted.replace(exp.Anonymous(this="BIT_COUNT", expressions=[bits]))
     return render(tree, Postgres.dialect)
+
+
+def _hashed(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
+    """PostgreSQL adds up the hashes of a row's columns, so their order needs one more hash."""
+    row = exp.Anonymous(this="ROW", expressions=[exp.cast(exp.convert(salt), "TEXT"), *values])
+    added = exp.Anonymous(this="HASH_RECORD_EXTENDED", expressions=[row, exp.convert(0)])
+    signed = exp.Anonymous(this="HASHINT8EXTENDED", expressions=[added, exp.convert(0)])
+    return exp.Paren(this=exp.BitwiseAnd(this=signed, expression=exp.convert(2**63 - 1)))
 
 
 class Postgres:
@@ -53,7 +67,7 @@ class Postgres:
 
     dialect: ClassVar[str] = "postgres"
     traits: ClassVar[Traits] = Traits(
-        creates_tables=True, reports_progress=False, cancels_at_once=True
+        creates_tables=True, reports_progress=False, cancels_at_once=True, hashed=_hashed
     )
 
     @sheltered(_translate)
@@ -75,6 +89,7 @@ class Postgres:
                 detail=str(error),
             ) from None
         self._lock = RLock()
+        self._running: int | None = None
         self._table = table
 
     @classmethod
@@ -127,6 +142,19 @@ class Postgres:
         finally:
             self._execute(render(dropped("TABLE", named(name)), self.dialect))
 
+    @contextmanager
+    def view(self, query: exp.Query) -> Iterator[exp.Table]:
+        """Let queries see a query's result as it is at their time, under a name, for a while."""
+        name = f"view_{token_hex(8)}"
+        temporary = exp.Properties(expressions=[exp.TemporaryProperty()])
+        statement = created("VIEW", name, query)
+        statement.set("properties", temporary)
+        sheltered(_translate)(self._execute)(_rendered(statement))
+        try:
+            yield named(name)
+        finally:
+            self._execute(render(dropped("VIEW", named(name)), self.dialect))
+
     @sheltered(_translate)
     def write(
         self, query: exp.Query, target: Path | TableTarget, *, overwrite: bool = False
@@ -147,22 +175,38 @@ class Postgres:
         return None
 
     @sheltered(_translate)
+    def cancel(self, thread: int) -> None:
+        """Stop the statement that a thread of this process is running."""
+        if self._running == thread:
+            self._connection.adbc_cancel()
+
+    @sheltered(_translate)
     def close(self) -> None:
         """Let go of the connection."""
         self._connection.close()
 
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Have the one session to oneself."""
+        with self._lock:
+            before, self._running = self._running, get_ident()
+            try:
+                yield
+            finally:
+                self._running = before
+
     @sheltered(_translate)
     def _ingest(self, name: str, table: pa.Table) -> None:
-        with self._lock, self._connection.cursor() as cursor:
+        with self._turn(), self._connection.cursor() as cursor:
             cursor.adbc_ingest(name, table, mode="create", temporary=True)
 
     def _execute(self, statement: str) -> None:
-        with self._lock, self._connection.cursor() as cursor:
+        with self._turn(), self._connection.cursor() as cursor:
             cursor.execute(statement)
 
     def _fetch(self, statement: str, *, whole: bool = True) -> pa.Table:
         """Fetch a result; parts of a held cursor cannot come by COPY, whole results can."""
-        with self._lock, self._connection.cursor() as cursor:
+        with self._turn(), self._connection.cursor() as cursor:
             cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": str(whole).lower()})
             cursor.execute(statement)
             table: pa.Table = cursor.fetch_arrow_table()

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
+from os import getpid
 from pathlib import Path
 from secrets import token_hex
+from threading import get_ident
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urlsplit
+
+from sqlglot import exp
 
 from sfumato.engines.base import TableTarget, Traits
 from sfumato.engines.failure import sheltered, sheltered_stream, table_missing
@@ -17,11 +21,10 @@ from sfumato.engines.statement import everything, named, render, source_table
 from sfumato.errors import EngineError, OutputError, SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
-    from sqlglot import exp
 
     from sfumato.schema.column import Kind
 
@@ -47,12 +50,18 @@ def _translate(error: Exception) -> BaseException:
     )
 
 
+def _hashed(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
+    """Spark feeds the hash of each value into that of the next."""
+    signed = exp.Anonymous(this="XXHASH64", expressions=[exp.convert(salt), *values])
+    return exp.Paren(this=exp.BitwiseAnd(this=signed, expression=exp.convert(2**63 - 1)))
+
+
 class Spark:
     """A Spark session, ours or the caller's; only ours is stopped when the engine is closed."""
 
     dialect: ClassVar[str] = "spark"
     traits: ClassVar[Traits] = Traits(
-        creates_tables=False, reports_progress=False, cancels_at_once=False
+        creates_tables=False, reports_progress=False, cancels_at_once=False, hashed=_hashed
     )
 
     def __init__(self, session: SparkSession, table: exp.Table, *, owned: bool = False) -> None:
@@ -82,7 +91,12 @@ class Spark:
     @sheltered(_translate)
     def run(self, query: exp.Query) -> pa.Table:
         """Run a query and bring its whole result here."""
-        result: pa.Table = self._session.sql(render(query, self.dialect)).toArrow()
+        tag = _tag(get_ident())
+        self._session.sparkContext.addJobTag(tag)
+        try:
+            result: pa.Table = self._session.sql(render(query, self.dialect)).toArrow()
+        finally:
+            self._session.sparkContext.removeJobTag(tag)
         return result
 
     @sheltered(_translate)
@@ -119,6 +133,16 @@ class Spark:
         finally:
             self._session.catalog.dropTempView(name)
 
+    @contextmanager
+    def view(self, query: exp.Query) -> Iterator[exp.Table]:
+        """Let queries see a query's result as it is at their time, under a name, for a while."""
+        name = f"view_{token_hex(8)}"
+        self._name(name, query)
+        try:
+            yield named(name)
+        finally:
+            self._session.catalog.dropTempView(name)
+
     @sheltered(_translate)
     def write(
         self, query: exp.Query, target: Path | TableTarget, *, overwrite: bool = False
@@ -137,14 +161,28 @@ class Spark:
         return None
 
     @sheltered(_translate)
+    def cancel(self, thread: int) -> None:
+        """Stop the jobs that a thread of this process has started."""
+        self._session.sparkContext.cancelJobsWithTag(_tag(thread))
+
+    @sheltered(_translate)
     def close(self) -> None:
         """Let go of the session."""
         if self._owned:
             self._session.stop()
 
     @sheltered(_translate)
+    def _name(self, name: str, query: exp.Query) -> None:
+        self._session.sql(render(query, self.dialect)).createTempView(name)
+
+    @sheltered(_translate)
     def _register(self, name: str, table: pa.Table) -> None:
         self._session.createDataFrame(table).createTempView(name)
+
+
+def _tag(thread: int) -> str:
+    """What the jobs of a thread of this process go by; a cluster may serve other processes too."""
+    return f"sfumato-{getpid()}-{thread}"
 
 
 @sheltered(_translate)

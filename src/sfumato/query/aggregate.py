@@ -17,7 +17,7 @@ from sqlglot import exp
 from sfumato.contribution import COUNT, PERSON, bound
 from sfumato.mechanisms.arrays import narrow
 from sfumato.privacy.units import Entity
-from sfumato.query.bounding import WEIGHT, weigh_groups, weigh_rows
+from sfumato.query.bounding import WEIGHT, keep_groups, weigh_rows
 from sfumato.query.statistic import Count, Distinct, Rank, Total
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sfumato.hashing import Keyed
     from sfumato.privacy.units import Unit
     from sfumato.query.levels import Level
     from sfumato.query.plan import Plan
@@ -43,10 +44,10 @@ class Asked:
 
 
 class Aggregates:
-    """The queries of one plan, with every person's contribution bounded under a secret salt."""
+    """The queries of one plan, with every person's contribution bounded by a keyed hash."""
 
-    def __init__(self, plan: Plan, source: exp.Query, salt: str) -> None:
-        self._plan, self._source, self._salt = plan, source, salt
+    def __init__(self, plan: Plan, source: exp.Query, keyed: Keyed) -> None:
+        self._plan, self._source, self._keyed = plan, source, keyed
         self._columns = [key.column for key in plan.keys]
         self._every = tuple(range(len(plan.keys)))
 
@@ -75,39 +76,31 @@ class Aggregates:
         columns = [*self._columns, *others]
         figures = dict(terms)
         if isinstance(self._plan.unit, Entity):
-            if self._limits_groups:
-                rows = self._weighed_groups(rows, columns, terms)
-                figures = {name: exp.column(name) for name in terms}
-            else:
-                rows = weigh_rows(rows, self._plan.unit)
+            rows = self._weighed(rows)
             weight = exp.column(WEIGHT)
             figures = {
                 name: exp.Mul(this=tree, expression=weight.copy()) for name, tree in figures.items()
             }
         return _sums(rows, columns, figures)
 
-    def _weighed_groups(
-        self, rows: exp.Query, columns: Sequence[str], terms: Mapping[str, exp.Expr]
-    ) -> exp.Query:
-        """Sums of each person by group, of which the person keeps some, with their weight."""
-        owned = exp.select(exp.Star()).from_(rows.subquery("sf_all", copy=False), copy=False)
-        owned = owned.where(exp.column(PERSON).is_(exp.Null()).not_(), copy=False)
-        by_group = _sums(owned, [PERSON, *columns], {COUNT: exp.convert(1), **terms})
-        return weigh_groups(by_group, self._entity, self._columns, self._salt)
+    def _weighed(self, rows: exp.Query) -> exp.Query:
+        """What is kept of everybody, with its weight."""
+        if not self._limits_groups:
+            return weigh_rows(rows, self._entity)
+        kept = keep_groups(rows, self._entity.groups, self._columns, self._keyed)
+        # Weighing reads its rows twice; these have a name, so that they are found only once.
+        weighed = weigh_rows(exp.select(exp.Star()).from_("sf_kept", copy=False), self._entity)
+        return weighed.with_("sf_kept", as_=kept, copy=False)
 
     def people(self, level: Level) -> Asked:
         """How many people there are by a level's keys, each in at most so many groups."""
-        unit, columns = self._entity, [key.column for key in level.keys]
-        pairs = _distinct(self._source, [PERSON, *columns])
-        rows: exp.Query = pairs.where(exp.column(PERSON).is_(exp.Null()).not_(), copy=False)
-        counted = _sum(exp.convert(1))
-        if level.groups is None or level.groups > unit.groups:
-            rows = bound(pairs, Entity(PERSON, unit.groups), columns, self._salt)
-            counted = _sum(exp.column(COUNT))
-        query = exp.select(*_columns(columns), exp.alias_(counted, COUNT)).from_(
-            rows.subquery(_ROWS, copy=False), copy=False
-        )
-        return Asked(_grouped(query, columns), level.positions, (COUNT,))
+        groups, columns = self._entity.groups, [key.column for key in level.keys]
+        rows = self._source
+        if level.groups is None or level.groups > groups:
+            rows = keep_groups(rows, groups, columns, self._keyed)
+        owned = exp.column(PERSON).is_(exp.Null()).not_()
+        pairs = _distinct(rows, [PERSON, *columns]).where(owned, copy=False)
+        return Asked(_sums(pairs, columns, {COUNT: exp.convert(1)}), level.positions, (COUNT,))
 
     def distinct(self, wanted: Distinct, level: Level) -> Asked:
         """How many values of a column there are by a level's keys."""
@@ -116,7 +109,14 @@ class Aggregates:
         if isinstance(self._plan.unit, Entity):
             pairs = _distinct(self._source, [PERSON, *columns, wanted.column])
             present = pairs.where(exp.column(wanted.column).is_(exp.Null()).not_(), copy=False)
-            bounded = bound(present, self._plan.unit, columns, self._salt, [wanted.column])
+            bounded = bound(
+                present,
+                self._plan.unit,
+                columns,
+                self._keyed.salt,
+                [wanted.column],
+                self._keyed.native,
+            )
             kept = exp.column(COUNT) > exp.convert(0)
             rows = (
                 exp.select(exp.Star())

@@ -33,6 +33,8 @@ _POINTS = {
 """How fine a continuum is cut where no step is declared, so that sums of squares fit 64 bits."""
 
 _WHOLE = 2**52
+_SUMMED = {Function.SUM, Function.AVERAGE}
+_LARGEST = 10**18
 _DATED = {Function.QUANTILE, Function.COUNT_DISTINCT}
 
 
@@ -57,6 +59,12 @@ def argument(
             "LEAST(GREATEST(x, low), high).",
         )
     tree, low, high, step = _on_grid(function, value)
+    if function in _SUMMED and max(-low, high) > _LARGEST:
+        raise QueryError(
+            "overflow_possible",
+            f"Cannot sum {part(node)}: by the declared bounds it may reach beyond 1e18. Declare "
+            "narrower bounds, or write CAST(x AS DOUBLE).",
+        )
     return Argument(column, low, high, step, value.kind, value.nullable), tree
 
 

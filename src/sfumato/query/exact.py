@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sfumato.hashing import Keyed
 from sfumato.mechanisms.quantile import Counted
 from sfumato.query.aggregate import Aggregates, joined, limbs
 from sfumato.query.statistic import Count, Distinct, People, Rank, Total
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
     from sfumato.engines.base import Engine
+    from sfumato.hashing import Native
     from sfumato.query.aggregate import Asked
     from sfumato.query.levels import Level
     from sfumato.query.plan import Plan
@@ -25,7 +27,10 @@ if TYPE_CHECKING:
 
 
 class Questions:
-    """What to ask the engine for the wanted statistics at their levels, under a secret salt."""
+    """What to ask the engine for the wanted statistics at their levels, under a secret salt.
+
+    What is kept of people is the same on every engine unless an engine's own hash is given.
+    """
 
     def __init__(
         self,
@@ -34,12 +39,13 @@ class Questions:
         wanted: Iterable[tuple[int, Statistic]],
         source: exp.Query,
         salt: str,
+        native: Native | None = None,
     ) -> None:
         slots = list(wanted)
         different = dict.fromkeys(one for _, one in slots)
         self.keys, self.unit = plan.keys, plan.unit
         self.additive = [one for one in different if isinstance(one, Count | Total)]
-        aggregates = Aggregates(plan, source, salt)
+        aggregates = Aggregates(plan, source, Keyed(salt, native))
         # Counts, sums and ranks are read once for all levels, by every key.
         self.asked: dict[object, Asked] = {}
         if self.additive:

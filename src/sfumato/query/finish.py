@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,14 +76,21 @@ def finished(plan: Plan, noisy: pa.Table, open_table: OpenTable) -> tuple[pa.Tab
     if query.args.get("distinct") or query.args.get("group"):
         errors = []
     query = query.select(*(exp.column(name, quoted=True) for name in errors))
-    engine = open_table(noisy)
-    try:
-        result = engine.run(placed(query, {NOISY: engine.table}))
-    finally:
-        engine.close()
+    engine = _opened(open_table, os.getpid())
+    with engine.lend(noisy) as table:
+        result = engine.run(placed(query, {NOISY: table}))
     shown = len(plan.columns)
     answer = result.select(list(range(shown))).rename_columns(list(plan.columns))
     return answer, result.select(list(range(shown, result.num_columns)))
+
+
+@cache
+def _opened(open_table: OpenTable, process: int) -> Engine:  # noqa: ARG001  # part of the key
+    """An engine that stays open: opening one takes longer than all that is asked of it here.
+
+    Each process has its own, as a connection does not survive a fork.
+    """
+    return open_table(pa.table({"nothing": pa.array([0])}))
 
 
 def error_bars(plan: Plan, errors: pa.Table, ranks: Mapping[str, float]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def release(
     """Read a plan's aggregates from the engine and give every figure its noise."""
     # Fresh for each question, and never shown: it keys the hash by which rows are kept.
     salt = "".join(f"{word:016x}" for word in entropy.words(2).tolist())
-    questions = Questions(plan, split.levels, split.mechanisms, source, salt)
+    questions = Questions(plan, split.levels, split.mechanisms, source, salt, engine.traits.hashed)
     exact = Exact(questions, engine)
     levels = [_release_level(split, exact, level, entropy) for level in split.levels]
     return exact.axes, _made_consistent(split, levels)

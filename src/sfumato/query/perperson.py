@@ -25,7 +25,7 @@ from sfumato.query.relation import (
     column,
     output_name,
 )
-from sfumato.query.typed import Typed, literal, real
+from sfumato.query.typed import TYPES, Typed, literal, real
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
@@ -65,7 +65,9 @@ def aggregated(planner: Planner, select: exp.Select, block: Block) -> Relation:
     condition = having and demand(compile_value(having.this, scope), (Kind.BOOLEAN,), having.this)
     whole = replace(
         block.whole,
-        item=_grouped(block.query, keys, found).subquery(exp.to_identifier(alias, quoted=True)),
+        item=_grouped(block.query, keys, found).subquery(
+            exp.to_identifier(alias, quoted=True), copy=False
+        ),
         person=None if person is None else column(alias, f"k{person}"),
     )
     outer = exp.select().from_(whole.item)
@@ -98,9 +100,13 @@ def _check_person(select: exp.Select, block: Block, keys: list[Typed]) -> int | 
 def _grouped(query: exp.Select, keys: list[Typed], aggregates: list[exp.Expr]) -> exp.Select:
     """Rows grouped by keys, under names of our own."""
     for place, key in enumerate(keys):
-        query = query.select(exp.alias_(key.sql, f"k{place}", quoted=True)).group_by(key.sql)
+        tree = key.sql
+        if isinstance(tree, exp.Literal | exp.Boolean):
+            tree = exp.cast(tree, TYPES[key.kind])  # bare constants are no keys to some engines
+        query = query.select(exp.alias_(tree, f"k{place}", quoted=True), copy=False)
+        query = query.group_by(tree.copy(), copy=False)
     for place, tree in enumerate(aggregates):
-        query = query.select(exp.alias_(tree.copy(), f"a{place}", quoted=True))
+        query = query.select(exp.alias_(tree.copy(), f"a{place}", quoted=True), copy=False)
     return query if query.expressions else query.select(exp.convert(1))
 
 

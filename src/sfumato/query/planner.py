@@ -201,11 +201,11 @@ def _source(block: Block, keys: list[tuple[Typed, PlannedKey]], measures: Measur
     """The query that yields the rows to aggregate."""
     query = block.query
     if block.whole.person is not None:
-        query = query.select(exp.alias_(block.whole.person.copy(), PERSON))
+        query = query.select(exp.alias_(block.whole.person.copy(), PERSON), copy=False)
     for _, key in keys:
-        query = query.select(exp.alias_(key.tree.copy(), key.key.column))
+        query = query.select(exp.alias_(key.tree.copy(), key.key.column), copy=False)
     for tree, argument in measures.arguments.items():
-        query = query.select(exp.alias_(tree.copy(), argument.column))
+        query = query.select(exp.alias_(tree.copy(), argument.column), copy=False)
     return query if query.expressions else query.select(exp.alias_(exp.convert(1), "sf_one"))
 
 
