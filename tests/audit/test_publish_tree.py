@@ -46,8 +46,8 @@ LINE: dict[str, Make] = {
 }
 PLANE: dict[str, Make] = {
     "tree": kind.prepare,
-    "quadtree": quadtree.prepare,
-    "quadtree of blocks": lambda one: quadtree.prepare(one, height=1),
+    "quadtree": quadtree.of_cells,
+    "quadtree of blocks": lambda one: quadtree.of_cells(one, height=1),
     "wavelet": wavelet.prepare,
     "auto": auto.prepare,
 }

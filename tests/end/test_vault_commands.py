@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,25 @@ nullable = false
 kind = "integer"
 bounds = [0, 100]
 """
+EIGHT = """\
+import os
+from pathlib import Path
+from sfumato.vault.registration import Registration
+held = {"source": "visits.csv", "schema": Path("visits.toml"), "epsilon": 1, "population": "all"}
+children = []
+for place in range(8):
+    child = os.fork()
+    if child:
+        children.append(child)
+        continue
+    try:
+        Registration(name=f"visits{place}", **held).add_to(Path("crowd"))
+        os._exit(0)
+    finally:
+        os._exit(1)
+print([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children])
+"""
+"""Processes that do as `sfumato add` does, started from one that has loaded what they need."""
 
 
 def sfumato(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -119,6 +139,7 @@ def test_an_exhausted_budget_is_refused_with_exit_3(folder: Path) -> None:
         (("ledger", "acknowledge", "--vault", "clinic"), "usage"),
         (("add", "x", "visits.csv", "--schema", "s", "--public", "--epsilon", "1"), "usage"),
         (("add", "x", "visits.csv", "--schema", "s", "--unique", "a"), "usage"),
+        (("add", "x", "visits.csv", "--schema", "s", "--public", "--consent", "a"), "usage"),
     ],
 )
 def test_the_callers_mistakes_are_refused_with_exit_2(
@@ -171,3 +192,20 @@ def test_a_unit_that_does_not_tell_people_apart_is_refused_or_warned_of(
     assert added.returncode == outcome, added.stderr
     assert ("does not tell whose a row is" in added.stderr) == (outcome == 2)
     assert ("of its own" in added.stderr) == (len(set(people)) == 3 and outcome == 0)
+
+
+def test_eight_processes_add_at_once_and_none_is_lost(folder: Path) -> None:
+    done("init", "crowd", cwd=folder)
+    crowd = subprocess.run(
+        # Newer Pythons warn of forks beside the idle threads of numpy.
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", EIGHT],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=240,
+    )
+    assert (crowd.stdout, crowd.stderr) == (f"{[0] * 8}\n", "")
+    config = tomllib.loads((folder / "crowd" / "vault.toml").read_text())
+    assert sorted(config["datasets"]) == [f"visits{place}" for place in range(8)]
+    assert set(config["populations"]) == {"all"}
+    assert "all" in done("ledger", "show", "--vault", "crowd", cwd=folder)

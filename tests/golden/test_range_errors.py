@@ -122,7 +122,7 @@ def test_optimised_shares_of_one_column_are_as_good_as_the_reference(fanout: int
 
 def test_optimised_shares_of_a_quadtree_are_as_good_as_the_reference() -> None:
     request = request_for(whole_numbers(256, 256), boxes=workload(2), epsilon="1/1000")
-    found = quadtree.prepare(request).workload_mse
+    found = quadtree.of_cells(request).workload_mse
     assert found * 1e-6 <= TWO["quadtree_b2x2_optimised_budget_consistent"]["eps1"] * (1 + 1e-6)
 
 
@@ -150,7 +150,7 @@ def plan(columns: int, name: str) -> Planned:
         case ["privelet"]:
             return wavelet.prepare(request)
         case ["quadtree", budget]:
-            return quadtree.prepare(request, budget=budget)
+            return quadtree.of_cells(request, budget=budget)
     assert name == "auto"
     return auto.prepare(request)
 

@@ -87,7 +87,7 @@ def plans(unit: Unit, cost: dict[str, Any], shape: tuple[int, ...]) -> list[Plan
         wavelet.prepare(request),
         wavelet.prepare(request, budget="optimised"),
     ]
-    return [*found, quadtree.prepare(request)] if len(shape) == 2 else found
+    return [*found, quadtree.of_cells(request)] if len(shape) == 2 else found
 
 
 @given(st.data())

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from datetime import date
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import duckdb
@@ -19,6 +20,7 @@ from sfumato.errors import QueryError
 from sfumato.privacy.units import Entity, Rows
 from sfumato.query.catalogue import Catalogue, Private, Public
 from sfumato.query.planner import question
+from sfumato.query.split import Cost, split
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.domain import Bounds, Values
 from sfumato.schema.schema import Schema
@@ -67,6 +69,7 @@ INTERVAL EXTRACT UNION ALL OVER ROLLUP CUBE GROUPING SETS LATERAL VALUES QUALIFY
 ]
 WORDS = [word for kind in KINDS for word in kind]
 RUNS = 10_000
+PRICE = Cost(epsilon=Fraction(1), delta=Fraction(1, 10**6))
 
 
 def damaged(draw: np.random.Generator) -> str:
@@ -127,6 +130,8 @@ def attack(runs: int, seed: int) -> Counter[str]:
             try:
                 plan = question(sql, CATALOGUE).plan
                 ends["planned"] += 1
+                if ends["planned"] % 10 == 0:
+                    split(plan, PRICE)
             except QueryError as refusal:
                 plan = None
                 ends[refusal.code] += 1

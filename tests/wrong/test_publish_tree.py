@@ -61,7 +61,7 @@ def the_root_is_not_paid_for() -> Levels:
 
 def leaves_take_what_all_levels_should_share() -> Levels:
     """Geometric shares by the height of a level, but none of them divided by their sum."""
-    plan = quadtree.prepare(request_for(whole_numbers(4, 4)))
+    plan = quadtree.of_cells(request_for(whole_numbers(4, 4)))
     levels = levels_of(plan, changed((4, 4), (1, 2)), changed((4, 4), (1, 2), 0))
     largest = max(noise.epsilon for noise, _ in levels.noises if isinstance(noise, Geometric))
     return scaled(levels, 1 / largest)

@@ -39,6 +39,10 @@ Population = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Data sets about the same people share one budget."),
 ]
+Consent = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Use only people whose rows all are true in this column."),
+]
 Public = Annotated[bool, typer.Option("--public", help="It is about nobody and costs nothing.")]
 Unique = Annotated[
     list[str] | None,
@@ -56,6 +60,7 @@ def add(
     epsilon: Epsilon = None,
     delta: Delta = "0",
     population: Population = None,
+    consent: Consent = None,
     public: Public = False,
     unique: Unique = None,
     vault: VaultFolder = Path(),
@@ -66,7 +71,12 @@ def add(
 
     added: dict[str, object] = {"dataset": name, "public": public}
     if public:
-        private_only = {"--unit": unit, "--epsilon": epsilon, "--population": population}
+        private_only = {
+            "--unit": unit,
+            "--epsilon": epsilon,
+            "--population": population,
+            "--consent": consent,
+        }
         given = [option for option, value in private_only.items() if value is not None]
         if given:
             raise typer.BadParameter(f"A public table has no {', '.join(given)}; leave it out.")
@@ -86,6 +96,7 @@ def add(
             epsilon=epsilon,
             delta=delta,
             population=population,
+            consent=consent,
             warn=lambda warning: typer.echo(f"sfumato: {warning}", err=True),
         ).add_to(vault)
         sentence = held.unit.sentence()

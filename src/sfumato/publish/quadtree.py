@@ -28,18 +28,9 @@ if TYPE_CHECKING:
 def prepare(
     request: Request, *, height: object = None, budget: object = None, total: object = None
 ) -> Planned | KdTree:
-    """Count quarters of quarters, `height` times (default: down to single cells).
+    """Count quarters of quarters: of cells or, where the plane is too fine for these, of boxes.
 
-    Budgets: "geometric" (the default without a workload), "uniform", "optimised" for the workload
-    (the default with one). With a lower height the release is of blocks that hold several values.
-
-    *Guarantee*: the price in full, for all levels together.
-    *Sensitivity*: of a histogram, for each level.
-    *Error*: of any rectangle, exact and in closed form, after least squares over all levels.
-    *Edges*: a column with fewer values than the other stays whole while the other is halved. A
-    plane too fine for a table of cells is divided into boxes, eight times if nothing is said.
-    *Reference*: Cormode, Procopiuc, Srivastava, Shen & Yu 2012, sections 4.2 and 5: a level i
-    above the leaves gets epsilon_i ~ 2^(-i/3).
+    A plane of more cells than can be released is halved eight times if no height is given.
     """
     if len(request.axes) != 2:
         raise ParameterError(
@@ -49,6 +40,24 @@ def prepare(
         )
     if prod(axis.size for axis in request.axes) > LARGEST:
         return _of_boxes(request, height, budget, total)
+    return of_cells(request, height=height, budget=budget, total=total)
+
+
+def of_cells(
+    request: Request, *, height: object = None, budget: object = None, total: object = None
+) -> Planned:
+    """Count quarters of quarters, `height` times (default: down to single cells).
+
+    Budgets: "geometric" (the default without a workload), "uniform", "optimised" for the workload
+    (the default with one). With a lower height the release is of blocks that hold several values.
+
+    *Guarantee*: the price in full, for all levels together.
+    *Sensitivity*: of a histogram, for each level.
+    *Error*: of any rectangle, exact and in closed form, after least squares over all levels.
+    *Edges*: a column with fewer values than the other stays whole while the other is halved.
+    *Reference*: Cormode, Procopiuc, Srivastava, Shen & Yu 2012, sections 4.2 and 5: a level i
+    above the leaves gets epsilon_i ~ 2^(-i/3).
+    """
     public = public_total(request, total)
     shape = checked(request)
     default = "geometric" if request.boxes is None else "optimised"

@@ -12,7 +12,7 @@ from sfumato.privacy.filters import Budget
 from sfumato.schema.names import quoted, suggestion
 from sfumato.vault.accounts import open_ledger
 from sfumato.vault.amounts import left
-from sfumato.vault.config import NAME, load, save
+from sfumato.vault.config import NAME, changing, load, save
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,18 +60,19 @@ def acknowledge(folder: Path, *, operator: str) -> None:
 def set_limit(folder: Path, account: str, *, epsilon: object, delta: object, operator: str) -> None:
     """Give an account another budget, in the ledger and in the configuration."""
     budget = Budget.for_epsilon_delta(epsilon=epsilon, delta=delta)
-    with closing(opened(folder)) as ledger:
-        names = [one.name for one in ledger.accounts()]
-        if account not in names:
-            raise ParameterError(
-                "account_unknown",
-                f"There is no account {quoted(account)}; {suggestion(account, names)}",
-            )
-        ledger.set_limit(account, budget=budget, operator=operator)
-    population, _, principal = account.partition("/")
-    document: Any = tomlkit.parse((folder / NAME).read_text(encoding="utf-8"))
-    declared = (
-        document["principals"][principal]["budgets"] if principal else document["populations"]
-    )
-    declared[population] = {"epsilon": str(epsilon), "delta": str(delta)}
-    save(folder, tomlkit.dumps(document))
+    with changing(folder) as config:
+        with closing(open_ledger(config)) as ledger:
+            names = [one.name for one in ledger.accounts()]
+            if account not in names:
+                raise ParameterError(
+                    "account_unknown",
+                    f"There is no account {quoted(account)}; {suggestion(account, names)}",
+                )
+            ledger.set_limit(account, budget=budget, operator=operator)
+        population, _, principal = account.partition("/")
+        document: Any = tomlkit.parse((folder / NAME).read_text(encoding="utf-8"))
+        declared = (
+            document["principals"][principal]["budgets"] if principal else document["populations"]
+        )
+        declared[population] = {"epsilon": str(epsilon), "delta": str(delta)}
+        save(folder, tomlkit.dumps(document))

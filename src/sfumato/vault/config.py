@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
 import tomllib
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -19,7 +22,7 @@ from sfumato.schema.parse import Parser
 from sfumato.schema.plain import read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from sfumato.schema.lines import Place
@@ -41,13 +44,15 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}", re.ASCII)
 class PrivateSet:
     """Rows about people; data sets with the same population are about the same people.
 
-    Source and schema file are found from the vault's folder.
+    Source and schema file are found from the vault's folder. Where `consent` names a column, only
+    people who agreed are seen.
     """
 
     source: str
     schema: str
     unit: Unit
     population: str
+    consent: str | None = None
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,17 @@ def load(folder: Path) -> Config:
         what = " ".join(str(error).split())
         raise SchemaError("vault_syntax", f"{path}: not valid TOML: {what}.") from None
     return _Parser(lines, folder).config(document)
+
+
+@contextmanager
+def changing(folder: Path) -> Iterator[Config]:
+    """Read the configuration in order to change it; others who want to must wait meanwhile."""
+    with ExitStack() as stack:
+        if folder.is_dir():
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            stack.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield load(folder)
 
 
 def save(folder: Path, text: str, *, overwrite: bool = True) -> None:
@@ -177,7 +193,7 @@ class _Parser(Parser):
         for name, raw in self._named(document, "datasets", ()).items():
             place: Place = ("datasets", name)
             public = self._typed(raw.get("public", False), bool, (*place, "public"))
-            own = ("public", "keys") if public else ("public", "unit", "population")
+            own = ("public", "keys") if public else ("public", "unit", "population", "consent")
             self._known(raw, ("source", "schema", *own), place)
             source, schema = (self._need(raw, key, str, place) for key in ("source", "schema"))
             if public:
@@ -186,7 +202,8 @@ class _Parser(Parser):
             population = self._need(raw, "population", str, place)
             self._check_population(population, budgets, (*place, "population"))
             unit = self._unit_at(raw.get("unit"), (*place, "unit"))
-            found[name] = PrivateSet(source, schema, unit, population)
+            consent = self._need(raw, "consent", str, place) if "consent" in raw else None
+            found[name] = PrivateSet(source, schema, unit, population, consent)
         return found
 
     def _check_population(self, name: str, budgets: Mapping[str, Budget], place: Place) -> None:

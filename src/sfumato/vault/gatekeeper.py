@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import count
@@ -22,8 +22,9 @@ from sfumato.vault.amounts import remaining
 from sfumato.vault.stored import from_bytes, to_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from sfumato.engines.base import Engine
     from sfumato.ledger.base import Ledger
     from sfumato.ledger.book import Key
     from sfumato.ledger.receipt import Receipt
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _LOSSES = ("epsilon", "rho", "delta")
+_PATIENCE_SECONDS = 0.1
 _NO_ANSWER = ("answer_lost", "request_reused")
 
 
@@ -192,9 +194,15 @@ class Gatekeeper:
     ) -> bytes:
         """Read and add noise. Whatever goes wrong from here on is one and the same to see."""
         entropy = receipt.entropy()
+        engines: list[Engine] = []
+
+        def work() -> Release:
+            datasets = open_data()
+            engines.extend(one.engine for one in datasets.values())
+            return prepared.run(datasets, entropy)
+
         try:
-            release = _within(self.deadline_seconds, lambda: prepared.run(open_data(), entropy))
-            return _under(receipt, release)
+            return _under(receipt, _within(self.deadline_seconds, work, engines))
         except Exception as error:  # noqa: BLE001  an analyst must not tell one from another
             words = getattr(error, "detail", None) or error
             detail = f"{type(error).__name__}: {words}"
@@ -237,8 +245,8 @@ def _under(receipt: Receipt, release: Release) -> bytes:
     return to_bytes(replace(release, receipt=number))
 
 
-def _within(seconds: float | None, work: Callable[[], R]) -> R:
-    """Work for at most so long; what takes longer is left behind and its result never seen."""
+def _within(seconds: float | None, work: Callable[[], R], engines: Sequence[Engine]) -> R:
+    """Work for at most so long; what takes longer is stopped, and its result never seen."""
     if seconds is None:
         return work()
     done: list[R] = []
@@ -256,5 +264,17 @@ def _within(seconds: float | None, work: Callable[[], R]) -> R:
     if failed:
         raise failed[0]
     if not done:
+        # Apart, because the reply must not wait for however long the databases take to stop.
+        threading.Thread(target=_stop, args=(worker, engines), daemon=True).start()
         raise TimeoutError(f"not done within {seconds} seconds")
     return done[0]
+
+
+def _stop(worker: threading.Thread, engines: Sequence[Engine]) -> None:
+    """Cancel what a thread runs, and whatever it begins next, until it has ended."""
+    assert worker.ident is not None
+    while worker.is_alive():
+        for engine in list(engines):
+            with suppress(SfumatoError):
+                engine.cancel(worker.ident)
+        worker.join(_PATIENCE_SECONDS)

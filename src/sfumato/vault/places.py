@@ -12,6 +12,7 @@ from sfumato.errors import QueryError, SourceError
 from sfumato.method import Dataset
 from sfumato.privacy.units import Rows
 from sfumato.schema.names import quoted
+from sfumato.vault.consent import consenting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,12 +29,16 @@ HERE = "here"
 
 @dataclass(frozen=True)
 class Home:
-    """Where a data set lives, how to open it, its unit (None for a public one), and its file."""
+    """Where a data set lives, how to open it, its unit (None for a public one), and its file.
+
+    `consent` names the column that tells who agreed, where only those are to be seen.
+    """
 
     address: str
     open_table: Callable[[], Table]
     unit: Unit | None
     file: Path | None = None
+    consent: str | None = None
 
 
 def address(source: str) -> str:
@@ -51,7 +56,7 @@ class Places:
         self._homes = homes
         self._lock = threading.Lock()
         self._opened: dict[str, Table] = {}
-        self._lent: dict[tuple[str, str], exp.Table] = {}
+        self._seen: dict[tuple[str, str], exp.Table] = {}
         self._stack = ExitStack()
 
     def check(self, private: Sequence[str], public: Sequence[str]) -> None:
@@ -83,7 +88,7 @@ class Places:
         with self._lock:
             self._stack.close()
             self._opened.clear()
-            self._lent.clear()
+            self._seen.clear()
 
     def _open(self, name: str) -> Table:
         if name not in self._opened:
@@ -94,13 +99,21 @@ class Places:
 
     def _in(self, host: str, name: str) -> Dataset:
         hosting, own = self._open(host), self._open(name)
+        if (host, name) not in self._seen:
+            self._seen[host, name] = self._see(host, name)
+        unit = self._homes[name].unit or Rows()
+        return Dataset(name, hosting.engine, self._seen[host, name], own.schema, unit)
+
+    def _see(self, host: str, name: str) -> exp.Table:
+        """A data set as the engine of another sees it, without people who did not agree."""
+        hosting, own = self._open(host).engine, self._open(name).engine
         home = self._homes[name]
-        where = own.engine.table
         # One database shows all its tables to any connection; what lies elsewhere is copied.
-        if name != host and (home.address == HERE or home.address != self._homes[host].address):
-            if (host, name) not in self._lent:
-                copied = own.engine.run(everything(where))
-                lending = self._stack.enter_context(hosting.engine.lend(copied))
-                self._lent[host, name] = lending
-            where = self._lent[host, name]
-        return Dataset(name, hosting.engine, where, own.schema, home.unit or Rows())
+        away = name != host and (home.address == HERE or home.address != self._homes[host].address)
+        seen = own.table
+        if home.consent is not None:
+            agreed = consenting(seen, home.unit or Rows(), home.consent)
+            seen = self._stack.enter_context((own if away else hosting).view(agreed))
+        if away:
+            seen = self._stack.enter_context(hosting.lend(own.run(everything(seen))))
+        return seen

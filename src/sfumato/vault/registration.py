@@ -18,7 +18,8 @@ from sfumato.schema.file import load as load_schema
 from sfumato.schema.names import clash, quoted
 from sfumato.vault.accounts import open_accounts, open_ledger
 from sfumato.vault.answered import ANSWERS
-from sfumato.vault.config import NAME, Config, PrivateSet, PublicSet, check_name, load, save
+from sfumato.vault.config import NAME, Config, PrivateSet, PublicSet, changing, check_name, save
+from sfumato.vault.consent import check_consent
 from sfumato.vault.table import read
 
 if TYPE_CHECKING:
@@ -91,13 +92,20 @@ class Registration:
     epsilon: object = None
     delta: object = 0
     population: str | None = None
+    consent: str | None = None
     warn: Callable[[str], None] = _say_nothing
 
     def add_to(self, folder: Path) -> PrivateSet:
         """Check the data set and add it to a vault, with a budget for the people in it."""
-        config, schema = _checked(folder, self.name, self.schema)
+        with changing(folder) as config:
+            return self._add(config)
+
+    def _add(self, config: Config) -> PrivateSet:
+        schema = _checked(config, self.name, self.schema)
         schema = replace(schema, unit=self._unit(schema))
         _check_bounds(schema)
+        if self.consent is not None:
+            check_consent(schema, self.consent)
         population = self.population or self.name
         check_name(population, "A population")
         table = read(_found(self.source), schema)
@@ -106,7 +114,7 @@ class Registration:
         finally:
             table.close()
         source, at = _stored(config, self.source), _stored(config, str(self.schema))
-        held = PrivateSet(source, at, schema.unit, population)
+        held = PrivateSet(source, at, schema.unit, population, self.consent)
         budget = self._budget(config, population)
         new = replace(
             config,
@@ -121,6 +129,8 @@ class Registration:
         entry = tomlkit.table()
         entry.update({"source": source, "schema": at, "unit": _written(schema.unit)})
         entry["population"] = population
+        if self.consent is not None:
+            entry["consent"] = self.consent
         budgets: dict[str, Table] = {}
         if population not in config.budgets:
             amount = tomlkit.table()
@@ -187,31 +197,31 @@ def add_public(
     keys: Mapping[tuple[str, ...], int],
 ) -> PublicSet:
     """Add a table about nobody, which questions may join to the private ones."""
-    config, declared = _checked(folder, name, schema)
-    for columns in keys:
-        for column in columns:
-            declared.column(column)
-    read(_found(source), declared).close()
-    held = PublicSet(_stored(config, source), _stored(config, str(schema)), keys)
-    entry = tomlkit.table()
-    entry.update({"public": True, "source": held.source, "schema": held.schema})
-    listed = tomlkit.array()
-    for columns, rows in keys.items():
-        listed.append(_inline({"columns": list(columns), "rows": rows}))
-    entry["keys"] = listed
-    _write(config, name, entry, {})
-    return held
+    with changing(folder) as config:
+        declared = _checked(config, name, schema)
+        for columns in keys:
+            for column in columns:
+                declared.column(column)
+        read(_found(source), declared).close()
+        held = PublicSet(_stored(config, source), _stored(config, str(schema)), keys)
+        entry = tomlkit.table()
+        entry.update({"public": True, "source": held.source, "schema": held.schema})
+        listed = tomlkit.array()
+        for columns, rows in keys.items():
+            listed.append(_inline({"columns": list(columns), "rows": rows}))
+        entry["keys"] = listed
+        _write(config, name, entry, {})
+        return held
 
 
-def _checked(folder: Path, name: str, schema: Path) -> tuple[Config, Schema]:
-    config = load(folder)
+def _checked(config: Config, name: str, schema: Path) -> Schema:
     check_name(name, "A data set")
     if clash([*config.datasets, name]):
         raise ParameterError(
             "dataset_exists",
             f"The vault already holds a data set {quoted(name)}. Choose another name.",
         )
-    return config, replace(load_schema(schema), table=name)
+    return replace(load_schema(schema), table=name)
 
 
 def _check_people(table: People, warn: Callable[[str], None]) -> None:

@@ -18,6 +18,7 @@ from sfumato.schema.names import quoted, suggestion
 from sfumato.vault.accounts import account_of, open_accounts, open_ledger, source_of
 from sfumato.vault.answered import ANSWERS, Answered
 from sfumato.vault.config import OWNER, Config, PrivateSet, load
+from sfumato.vault.consent import check_consent
 from sfumato.vault.curator import Curator, Price
 from sfumato.vault.gatekeeper import Asker, Gatekeeper
 from sfumato.vault.places import Home, Places, address
@@ -160,7 +161,11 @@ def _schema(config: Config, name: str) -> Schema:
     """The schema of a data set, under the name and with the unit that the vault gives it."""
     held = config.datasets[name]
     schema = replace(load_schema(config.folder / held.schema), table=name)
-    return replace(schema, unit=held.unit) if isinstance(held, PrivateSet) else schema
+    if not isinstance(held, PrivateSet):
+        return schema
+    if held.consent is not None:
+        check_consent(schema, held.consent)
+    return replace(schema, unit=held.unit)
 
 
 def _home(config: Config, name: str, schema: Schema) -> Home:
@@ -168,7 +173,8 @@ def _home(config: Config, name: str, schema: Schema) -> Home:
     source = source_of(config.folder, held.source)
     unit = held.unit if isinstance(held, PrivateSet) else None
     file = None if "://" in source else Path(source)
-    return Home(address(source), partial(read, source, schema), unit, file)
+    consent = held.consent if isinstance(held, PrivateSet) else None
+    return Home(address(source), partial(read, source, schema), unit, file, consent)
 
 
 def _catalogue(config: Config, schemas: Mapping[str, Schema]) -> Catalogue:

@@ -77,6 +77,7 @@ def test_L2_crash_loses_budget_never_privacy(place: Any, one: Budget) -> None:
 
 
 def test_L2_void_only_by_the_holder_and_before_entropy(place: Any, one: Budget) -> None:
+    """Bad input 41: what may have been answered is not refunded."""
     ledger, other = place.open(), place.open()
     ledger.open_account("visits", budget=one)
     kept, drawn = charge(ledger, "1/10", "r1"), charge(ledger, "2/10", "r2")

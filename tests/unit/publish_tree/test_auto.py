@@ -108,7 +108,7 @@ def single_methods(request: Request) -> Iterator[float]:
     yield wavelet.prepare(request).workload_mse
     if len(request.axes) == 2:
         for budget in budgets:
-            yield quadtree.prepare(request, budget=budget).workload_mse
+            yield quadtree.of_cells(request, budget=budget).workload_mse
 
 
 def optimised_methods(request: Request) -> Iterator[float]:
@@ -117,7 +117,7 @@ def optimised_methods(request: Request) -> Iterator[float]:
         yield kind.prepare(request, fanout=fanout).workload_mse
     yield wavelet.prepare(request, budget="optimised").workload_mse
     if len(request.axes) == 2:
-        yield quadtree.prepare(request, budget="optimised").workload_mse
+        yield quadtree.of_cells(request, budget="optimised").workload_mse
 
 
 @pytest.mark.parametrize("name", WORKLOADS)

@@ -89,7 +89,7 @@ def test_a_quadtree_costs_its_price_and_is_off_as_it_says(
         asked = np.array([[[0, 4], [0, 2]], [[2, 9], [1, 2]], [[0, 9], [0, 6]]])
     else:
         asked = BOXES
-    plan = quadtree.prepare(request_for(axes, boxes=boxes, epsilon="1/2"), **options)
+    plan = quadtree.of_cells(request_for(axes, boxes=boxes, epsilon="1/2"), **options)
     assert epsilon_of(plan) == Fraction(1, 2)
     assert agrees(runs(plan, dense, asked, 150), plan.ranges_variance(asked))
 
@@ -128,7 +128,7 @@ def test_people_of_many_rows_get_noise_for_all_of_them() -> None:
     unit = Entity("person", max_rows=4, relation=Relation.REPLACE_ONE)
     for plan in (
         kind.prepare(request_for(whole_numbers(20), unit=unit)),
-        quadtree.prepare(request_for(whole_numbers(8, 8), unit=unit)),
+        quadtree.of_cells(request_for(whole_numbers(8, 8), unit=unit)),
     ):
         for one in blocks(plan).measured:
             assert isinstance(one.noise, Geometric)
@@ -147,21 +147,21 @@ def test_gaussian_shares_cost_the_rho_that_was_offered() -> None:
 
 
 def test_a_quadtree_gives_each_level_up_less_by_the_cube_root_of_two() -> None:
-    plan = quadtree.prepare(request_for(whole_numbers(256, 256)))
+    plan = quadtree.of_cells(request_for(whole_numbers(256, 256)))
     shares = [float(one.share) for one in blocks(plan).measured]
     assert [one.level for one in blocks(plan).measured] == [(at, at) for at in range(9)]
     assert np.allclose(np.diff(np.log2(shares)), 1 / 3, rtol=1e-9)
 
 
 def test_a_narrow_column_stays_whole_while_the_other_is_halved() -> None:
-    plan = quadtree.prepare(request_for(whole_numbers(16, 3)))
+    plan = quadtree.of_cells(request_for(whole_numbers(16, 3)))
     assert plan.parameters["fanouts"] == [[2, 2, 2, 2], [1, 1, 2, 2]]
-    assert quadtree.prepare(request_for(whole_numbers(1, 1))).parameters["cells"] == [1, 1]
+    assert quadtree.of_cells(request_for(whole_numbers(1, 1))).parameters["cells"] == [1, 1]
 
 
 def test_a_low_quadtree_releases_blocks_from_first_to_last_value() -> None:
     axes = whole_numbers(10, 7, nullable=True)
-    plan = quadtree.prepare(request_for(axes), height="1")
+    plan = quadtree.of_cells(request_for(axes), height="1")
     table = plan.release(frequencies(axes, np.zeros((11, 8))), SeededEntropy(1))["blocks"]
     first, *_, last = table.to_pylist()
     assert {**first, "count": 0} == {"a_low": 0, "a_high": 4, "b_low": 0, "b_high": 2, "count": 0}

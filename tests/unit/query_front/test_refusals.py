@@ -111,6 +111,8 @@ REFUSED = {
         "bounds_missing",
     # arithmetic that could leave the numbers
     "SELECT SUM(age * 9223372036854775807) FROM people": "overflow_possible",
+    "SELECT SUM(age * 30000000000000000) FROM people": "overflow_possible",
+    "SELECT AVG(age * 30000000000000000) FROM people": "overflow_possible",
     "SELECT COUNT(*) FROM people WHERE FLOOR(wild) = 1": "bounds_missing",
     "SELECT SUM(" + "*".join(["spend"] * 9) + ") FROM people": "number_out_of_range",
     "SELECT COUNT(*) FROM people WHERE age > 1e400": "number_out_of_range",

@@ -120,6 +120,7 @@ def test_another_principal_pays_from_their_own_budget_and_gets_the_same_figures(
 
 
 def test_a_principal_learns_of_their_own_budget_only(gatekeeper: Gatekeeper, counting: Any) -> None:
+    """Bad input 41: more than is left, of one's own budget or of the one that all share."""
     gatekeeper.answer(counting(epsilon=Fraction(7, 10)), ALICE, nothing)
     with pytest.raises(BudgetError) as own:
         gatekeeper.answer(counting(epsilon=Fraction(1, 5)), ALICE, nothing)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import stat
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +12,8 @@ import pytest
 
 from sfumato.errors import CallerError, LedgerError, OutputError, SfumatoError
 from sfumato.privacy.units import Entity, Rows
-from sfumato.vault import book
-from sfumato.vault.config import PrivateSet, load
+from sfumato.vault import book, registration
+from sfumato.vault.config import PrivateSet, load, save
 from sfumato.vault.registration import Registration, add_public, create
 from sfumato.vault.vault import open_vault
 
@@ -216,3 +218,18 @@ def test_a_limit_that_was_only_written_is_refused() -> None:
 def test_an_unwritable_folder_is_refused() -> None:
     with pytest.raises(OutputError):
         create(Path("/proc/clinic"))
+
+
+def test_who_adds_at_the_same_time_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    create(CLINIC)
+
+    def slowly(folder: Path, text: str) -> None:
+        time.sleep(0.05)  # between reading and writing, when another would read the old text
+        save(folder, text)
+
+    monkeypatch.setattr(registration, "save", slowly)
+    names = ["one", "two", "three", "four"]
+    with ThreadPoolExecutor(len(names)) as threads:
+        list(threads.map(lambda name: add(name=name, population="visits"), names))
+    assert sorted(load(CLINIC).datasets) == sorted(names)
+    assert set(load(CLINIC).budgets) == {"visits"}

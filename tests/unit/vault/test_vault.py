@@ -104,6 +104,7 @@ def test_a_question_may_be_built(vault: sf.Vault) -> None:
 
 
 def test_principals_pay_from_budgets_of_their_own(vault: sf.Vault) -> None:
+    """Bad input 41: too little left, no budget at all, nobody known."""
     mine = vault.query(COUNT, epsilon="0.75", principal="alice")
     assert mine.remaining == {"epsilon": 0.25, "delta": 0.0}
     assert code_of(vault.query, COUNT, epsilon="0.5", principal="alice") == "budget_exhausted"

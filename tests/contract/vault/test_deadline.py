@@ -1,0 +1,88 @@
+"""A deadline ends the work of the database too; the next question finds it free."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from sfumato.errors import EngineError
+from sfumato.ledger.memory import memory_ledger
+from sfumato.method import Dataset
+from sfumato.privacy.events import PureEvent
+from sfumato.privacy.filters import Budget
+from sfumato.privacy.units import Rows
+from sfumato.release import Guarantee, Provenance, Release
+from sfumato.schema.column import Column, Kind
+from sfumato.schema.schema import Schema
+from sfumato.testing.engines import query
+from sfumato.vault.answered import Answered
+from sfumato.vault.gatekeeper import Asker, Gatekeeper
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sfumato.engines.base import Engine
+    from sfumato.noise.entropy import Entropy
+
+ROWS = 4_000
+SLOW = "SELECT SUM((a.x * b.x + c.x) % 7) AS n FROM t a CROSS JOIN t b CROSS JOIN t c"
+QUICK = "SELECT CAST(COUNT(*) AS BIGINT) AS n FROM t"
+
+
+@dataclass
+class Asking:
+    """A method that asks its engine one thing; `ended` tells when the engine has let go of it."""
+
+    sql: str
+    name: str = "asking"
+    datasets: tuple[str, ...] = ("t",)
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def event(self) -> PureEvent:
+        return PureEvent(epsilon=Fraction(1, 10))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"sql": self.sql}
+
+    def run(self, datasets: Mapping[str, Dataset], _: Entropy) -> Release:
+        held = datasets["t"]
+        try:
+            table = held.engine.run(query(self.sql, t=held.table))
+        finally:
+            self.ended.set()
+        return Release({"n": table}, Guarantee("none", "A test."), Provenance("asking", {}, ""))
+
+
+def test_a_deadline_stops_the_engine(open_engine: Callable[[pa.Table], Engine]) -> None:
+    engine = open_engine(pa.table({"x": pa.array(range(ROWS), pa.int64())}))
+    ledger = memory_ledger()
+    ledger.open_account("t", budget=Budget.for_epsilon_delta(epsilon=1, delta=0))
+    gatekeeper = Gatekeeper(ledger, Answered(), deadline_seconds=1.5)
+    schema = Schema("t", (Column("x", Kind.INTEGER),))
+    data = {"t": Dataset("t", engine, engine.table, schema, Rows())}
+    slow = Asking(SLOW)
+    with pytest.raises(EngineError) as caught:
+        gatekeeper.answer(slow, Asker("owner", ("t",)), lambda: data)
+    assert caught.value.code == "answer_failed"
+    assert slow.ended.wait(60), "the engine still works at a question that nobody waits for"
+    unhurried = Gatekeeper(ledger, Answered())
+    found = unhurried.answer(Asking(QUICK), Asker("owner", ("t",)), lambda: data)
+    assert found.table["n"].to_pylist() == [ROWS]
+
+
+def test_others_go_on(open_engine: Callable[[pa.Table], Engine]) -> None:
+    engine = open_engine(pa.table({"x": pa.array(range(3), pa.int64())}))
+    idle = threading.Thread(target=lambda: None)
+    idle.start()
+    idle.join()
+    assert idle.ident is not None
+    engine.cancel(idle.ident)
+    engine.cancel(threading.get_ident())
+    assert engine.run(query(QUICK, t=engine.table))["n"].to_pylist() == [3]

@@ -1,0 +1,182 @@
+"""Ways in which systems like this one failed, at the sizes at which they did, asked in SQL."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sfumato.engines.sources import open_duckdb
+from sfumato.errors import QueryError
+from sfumato.privacy.units import Entity, Relation, Rows
+from sfumato.query.bounding import WHOLE
+from sfumato.query.catalogue import Private, Public
+from sfumato.query.exact import Exact, Questions
+from sfumato.query.finish import placed
+from sfumato.query.planner import question
+from sfumato.query.sensitivity import effect
+from sfumato.query.split import Cost, split
+from sfumato.query.statistic import Total
+from sfumato.query.tally import all_groups
+from sfumato.schema.column import Column, Kind
+from sfumato.schema.domain import Bounds, Values
+from sfumato.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from sfumato.privacy.sensitivity import Sensitivity
+    from sfumato.privacy.units import Unit
+
+COLUMNS = (
+    Column("x", Kind.REAL, domain=Bounds(Decimal(0), Decimal(1))),
+    Column("z", Kind.REAL, domain=Bounds(Decimal(-1000), Decimal(1000))),
+    Column("i", Kind.INTEGER, domain=Bounds(-(2**31), 2**31 - 1), nullable=False),
+    Column("g", Kind.INTEGER, domain=Bounds(0, 99)),
+    Column("s", Kind.TEXT, domain=Values(("a", "b"))),
+)
+
+
+def ask(sql: str, table: pa.Table, unit: Unit) -> dict[Any, tuple[Any, Sensitivity]]:
+    """The exact statistics of a question, each beside what one person may move in it."""
+    person = (Column("who", Kind.INTEGER, nullable=False),) if isinstance(unit, Entity) else ()
+    private = Private(Schema("t", (*person, *COLUMNS), unit), unit, "people")
+    places = Public(Schema("places", COLUMNS[-1:]), {("s",): 3})
+    plan = question(sql, {"t": private, "places": places}).plan
+    chosen = split(plan, Cost(epsilon=Fraction(1)))
+    engine = open_duckdb(table)
+    try:
+        with engine.lend(pa.table({"s": ["a", "a", "a", "b"]})) as lent:
+            source = placed(plan.source, {"t": engine.table, "places": lent})
+            exact = Exact(Questions(plan, chosen.levels, chosen.mechanisms, source, "salt"), engine)
+    finally:
+        engine.close()
+    (level,) = chosen.levels
+    groups = all_groups(level)
+    return {
+        one: (
+            sum(map(int, exact.values(one, groups))),
+            effect(plan, one, grouped=level.grouped).sensitivity,
+        )
+        for one in chosen.at(level)
+    }
+
+
+def figure(sql: str, table: pa.Table, unit: Unit) -> tuple[int, Sensitivity]:
+    """The one statistic that a question needs."""
+    (found,) = ask(sql, table, unit).values()
+    return found
+
+
+def alternating(rows: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Values of the scale of 2^53, which are cut off at 1, beside one unit in the last place."""
+    return np.where(np.arange(rows) % 2, 2.0**53, 2.0**-53)
+
+
+def check_order(rows: int, orders: int) -> None:
+    draw = np.random.default_rng(1)
+    values = alternating(rows)
+    sql = "SELECT SUM(x) FROM t"
+    shuffled = (pa.table({"x": draw.permutation(values)}) for _ in range(orders))
+    (found,) = {figure(sql, table, Rows())[0] for table in shuffled}
+    for lost in (0, 1):
+        without, allowed = figure(sql, pa.table({"x": np.delete(values, lost)}), Rows())
+        assert abs(found - without) <= allowed.l1
+
+
+def test_F1_the_order_of_rows_does_not_move_a_sum() -> None:
+    check_order(2**12, 10)
+
+
+@pytest.mark.slow
+def test_F1_a_million_rows_in_a_hundred_orders() -> None:
+    check_order(2**20, 100)
+
+
+def test_F2_single_precision_and_large_integers_are_summed_exactly() -> None:
+    """Cut to [-1000, 1000] four of the one and seven of the other sign make -3000."""
+    single = pa.table({"z": pa.array([1e38] * 4 + [-1e38] * 7, pa.float32())})
+    found = ask("SELECT SUM(z) FROM t", single, Rows())
+    ((statistic, (total, _)),) = found.items()
+    assert isinstance(statistic, Total)
+    assert total * statistic.argument.step == -3000
+    many = pa.table({"i": pa.array(np.full(2**20, 2**31 - 1), pa.int32())})
+    assert figure("SELECT SUM(i) FROM t", many, Rows())[0] == 2**20 * (2**31 - 1)
+    # As much as 2^33 rows and more of the largest value would make.
+    millionfold = figure("SELECT SUM(i * 100000000) FROM t", many, Rows())[0]
+    assert millionfold == 2**20 * (2**31 - 1) * 10**8 > 2**33 * (2**31 - 1)
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), float("-inf"), -0.0, None, 1e308])
+@pytest.mark.parametrize(
+    "aggregate",
+    [
+        "SUM(x)",
+        "COUNT(x)",
+        "AVG(x)",
+        "STDDEV(x)",
+        "SUM(LEAST(GREATEST(1 / x, 0), 9))",
+        "COUNT(DISTINCT z)",
+    ],
+)
+def test_F5_one_odd_row_moves_nothing_beyond_the_declared(
+    aggregate: str, odd: float | None
+) -> None:
+    rows: list[float | None] = [0.25, 0.5, 0.5, 1.0]
+    kind = pa.float64()
+    sql = f"SELECT {aggregate} FROM t"
+
+    def asked(values: list[float | None]) -> dict[Any, tuple[Any, Sensitivity]]:
+        column = pa.array(values, kind)
+        return ask(sql, pa.table({"x": column, "z": column}), Rows())
+
+    before, after = asked(rows), asked([*rows, odd])
+    for statistic, (value, allowed) in before.items():
+        assert abs(after[statistic][0] - value) <= allowed.l1
+
+
+def test_F5_no_aggregate_is_free() -> None:
+    """Not even the count of a column that is declared to have no gaps."""
+    _, allowed = figure("SELECT COUNT(i) FROM t", pa.table({"i": [1, 2]}), Rows())
+    assert allowed.l1 == 1
+
+
+@pytest.mark.parametrize("relation", Relation)
+def test_F7_a_key_that_is_overwritten_takes_its_bound_along(relation: Relation) -> None:
+    """A person has one row in each of 100 groups. By a constant key it is one group of 100 rows."""
+    unit = Entity("who", 100, 100, relation)
+    table = pa.table({"who": [1] * 100 + [2], "g": [*range(100), 7]})
+    sql = "SELECT g, COUNT(*) FROM (SELECT who, 7 AS g FROM t) v GROUP BY g"
+    found, allowed = figure(sql, table, unit)
+    alone, _ = figure(sql, table.slice(100), unit)
+    assert allowed.l1 == found - alone == 100 * WHOLE
+    assert allowed.l2_squared == (100 * WHOLE) ** 2
+    people = "SELECT g, COUNT(DISTINCT who) FROM t GROUP BY g"
+    both = 1 if relation is Relation.ADD_REMOVE else 2
+    assert figure(people, table, unit)[1].l2_squared == both * 100
+
+
+@pytest.mark.parametrize("max_rows", [1, 1_000])
+def test_F18_a_thousand_rows_joined_to_themselves(max_rows: int) -> None:
+    unit = Entity("who", max_rows)
+    table = pa.table({"who": [1] * 1_000 + [2], "g": [5] * 1_001})
+    sql = "SELECT COUNT(*) FROM t a JOIN t b ON a.who = b.who"
+    found, allowed = figure(sql, table, unit)
+    alone, _ = figure(sql, table.slice(1_000), unit)
+    assert allowed.l1 == max_rows * WHOLE
+    assert 0 <= found - alone <= allowed.l1
+
+
+def test_F18_a_row_joined_to_rows_of_others_is_refused() -> None:
+    with pytest.raises(QueryError) as refusal:
+        figure("SELECT COUNT(*) FROM t a JOIN t b ON a.g = b.g", pa.table({"g": [1]}), Rows())
+    assert refusal.value.code == "join_without_person"
+
+
+def test_F18_repeated_keys_of_a_public_table_count_as_declared() -> None:
+    sql = "SELECT COUNT(*) FROM t JOIN places ON t.s = places.s"
+    found, allowed = figure(sql, pa.table({"s": ["a", "b"]}), Rows())
+    assert found == 4
+    assert allowed.l1 == 3
