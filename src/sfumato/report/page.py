@@ -126,9 +126,10 @@ class _Writer:
         # By the first picture, so that a noisy one cannot make the others pale.
         begins = mosaic.steps(float(block.tiles[0][1].max()))
         tiles = "".join(
-            f'<figure><svg viewBox="0 0 {cells.shape[1]} {cells.shape[0]}" role="img" '
-            f'aria-label="{escape(name)}" shape-rendering="crispEdges">'
-            f"{mosaic.draw(cells, begins)}</svg><figcaption>{escape(name)}</figcaption></figure>"
+            f'<figure><div role="img" aria-label="{escape(name)}">'
+            f'<svg viewBox="0 0 {cells.shape[1]} {cells.shape[0]}" shape-rendering="crispEdges">'
+            f"{mosaic.draw(cells, begins)}</svg></div>"
+            f"<figcaption>{escape(name)}</figcaption></figure>"
             for name, cells in block.tiles
         )
         keys = "".join(
