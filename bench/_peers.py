@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENTS = ROOT / ".venv-peers"
-DEADLINE = 900
+DEADLINE = 300
 """Seconds for all questions to one peer."""
 
 PEERS = {
