@@ -112,7 +112,8 @@ def _running() -> list[dict[str, object]]:
         root, tree = (continual.prepare(request, method=name) for name in ("root", "tree"))
         found.append(
             {
-                "name": f"continual: 4,096 running counts by square root, {request.price.sentence()}",
+                "name": "continual: 4,096 running counts by square root, "
+                + request.price.sentence(),
                 "unit": "rows, sd",
                 "value": root.error["running"]["sd"],
                 "peer": "binary tree",
