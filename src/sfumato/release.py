@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from sfumato import __version__
 from sfumato.engines.files.csv import CsvFile
-from sfumato.engines.files.output import write_file
+from sfumato.engines.files.output import format_of, write_file
 from sfumato.engines.kinds import STORED, kinds_of
 from sfumato.errors import SourceError
 from sfumato.files import check_target, write_text
@@ -80,10 +80,12 @@ class Release:
     def save(self, path: str | Path, *, overwrite: bool = False) -> list[Path]:
         """Write each table and, beside it, what it is; return the paths, the side-car last.
 
-        Several tables go into a directory, one Parquet file each.
+        Several tables go into a directory, one Parquet file each; so does a single one where the
+        path has no ending.
         """
         target = Path(path)
-        if len(self.tables) == 1:
+        check_place(target, overwrite=overwrite)
+        if len(self.tables) == 1 and _is_file(target):
             places = dict.fromkeys(self.tables, target)
         else:
             target.mkdir(exist_ok=True)
@@ -135,6 +137,20 @@ class Release:
                 )
             tables[entry["name"]] = _read(place, entry["columns"])
         return cls(tables, guarantee, provenance, described["error"], described["receipt"])
+
+
+def check_place(path: Path, *, overwrite: bool = False) -> None:
+    """Refuse early a place where no release can be saved, however many tables it has."""
+    if _is_file(path):
+        format_of(path)
+        check_target(path, overwrite=overwrite)
+    elif not path.is_dir():
+        # A folder is made, for which there must be nothing in the way.
+        check_target(path)
+
+
+def _is_file(path: Path) -> bool:
+    return bool(path.suffix) and not path.is_dir()
 
 
 class Saved(NamedTuple):

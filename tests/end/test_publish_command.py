@@ -96,6 +96,9 @@ def test_people_are_told_what_they_got(capsys: pytest.CaptureFixture[str]) -> No
         ("publish histogram visits --columns age --option fan=2 -o x.csv", "option_unknown"),
         ("publish histogram visits --columns age --epsilon 0 -o x.csv", "epsilon_not_positive"),
         ("publish histogram visits --columns age -o no/such/x.csv", "output_unwritable"),
+        ("publish histogram visits --columns age -o x.txt", "output_format_unknown"),
+        ("publish histogram visits --columns age -o no/such/folder", "output_unwritable"),
+        ("publish histogram visits --columns age -o visits.csv", "output_exists"),
         ("publish histogram visits --columns age --workload no.csv -o x.csv", "source_missing"),
     ],
 )

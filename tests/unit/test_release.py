@@ -59,6 +59,17 @@ def test_several_tables_go_into_a_directory(tmp_path: Path) -> None:
     assert loaded.table.equals(TABLE)
 
 
+def test_a_name_without_an_ending_is_a_directory(tmp_path: Path) -> None:
+    release(counts=TABLE).save(tmp_path / "out")
+    assert (tmp_path / "out" / "counts.parquet").is_file()
+    assert Release.load(tmp_path / "out").table.equals(TABLE)
+    (tmp_path / "taken").write_text("mine")
+    for place in ("taken", "no/such", "out.txt"):
+        with pytest.raises(OutputError):
+            release(quasi=TABLE, other=TABLE).save(tmp_path / place)
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
 def test_names_of_tables_cannot_lead_elsewhere(tmp_path: Path) -> None:
     release(**{"a/../../b": TABLE, "c": TABLE}).save(tmp_path / "out")
     assert {one.name for one in (tmp_path / "out").iterdir()} == {

@@ -34,7 +34,7 @@ Columns = Annotated[
 ]
 Out = Annotated[
     Path | None,
-    typer.Option("-o", "--out", metavar="OUT", help="Where to write; several tables: a folder."),
+    typer.Option("-o", "--out", metavar="OUT", help="A .csv, .parquet or .geojson; or a folder."),
 ]
 Delta = Annotated[
     str | None, typer.Option(metavar="D", help="Allows Gaussian noise where it is better.")
@@ -131,10 +131,11 @@ def _options(given: list[str]) -> dict[str, object]:
 def _check_targets(out: Path, report: Path | None, *, overwrite: bool) -> None:
     """Refuse what cannot be written before anything is spent."""
     from sfumato.files import check_target
+    from sfumato.vault.publishing import check_target_of
 
-    for place in (out, report):
-        if place is not None and not place.is_dir():
-            check_target(place, overwrite=overwrite)
+    check_target_of(out, overwrite=overwrite)
+    if report is not None:
+        check_target(report, overwrite=overwrite)
 
 
 def _explain(planned: Publication, *, as_json: bool) -> None:

@@ -18,7 +18,7 @@ from sfumato.publish.request import Request
 from sfumato.publish.spatial.geojson import to_geojson
 from sfumato.publish.spatial.nearest import nearest
 from sfumato.publish.spatial.smallest import smallest
-from sfumato.release import describe, sidecar
+from sfumato.release import check_place, describe, sidecar
 from sfumato.vault.gatekeeper import Answer
 
 if TYPE_CHECKING:
@@ -34,6 +34,17 @@ if TYPE_CHECKING:
     from sfumato.publish.publication import Publication
     from sfumato.schema.column import Column
     from sfumato.schema.schema import Schema
+
+
+_GEOJSON = ".geojson"
+
+
+def check_target_of(path: Path, *, overwrite: bool) -> None:
+    """Refuse a place where `Published.save` could not write, before anything is spent."""
+    if path.suffix.lower() == _GEOJSON:
+        check_target(path, overwrite=overwrite)
+    else:
+        check_place(path, overwrite=overwrite)
 
 
 def planned(
@@ -113,7 +124,7 @@ class Published(Answer):
     def save(self, path: str | Path, *, overwrite: bool = False) -> list[Path]:
         """Write tables as any release does; a map of boxes also as .geojson, for map programs."""
         target = Path(path)
-        if target.suffix.lower() != ".geojson":
+        if target.suffix.lower() != _GEOJSON:
             return super().save(target, overwrite=overwrite)
         beside = sidecar(target)
         check_target(target, overwrite=overwrite)
