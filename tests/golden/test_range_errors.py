@@ -19,7 +19,8 @@ import pytest
 from sfumato.publish import auto, quadtree, wavelet
 from sfumato.publish.histogram import box_sums
 from sfumato.publish.tree import kind
-from sfumato.publish.tree.blocks import Blocks, Measured
+from sfumato.publish.tree.blocks import Blocks
+from sfumato.publish.tree.diagonal import Measured
 from sfumato.publish.tree.kind import step_shares
 from sfumato.publish.tree.ladder import Ladder, balanced, spectrum
 from sfumato.publish.wavelet import Contrasts, uniform

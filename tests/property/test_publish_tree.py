@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from sfumato.privacy.units import Entity, Relation, Rows
 from sfumato.publish import quadtree, wavelet
 from sfumato.publish.tree import kind
-from sfumato.publish.tree.blocks import Blocks, Measured
+from sfumato.publish.tree.blocks import Blocks
+from sfumato.publish.tree.diagonal import Measured
 from sfumato.publish.tree.ladder import Ladder, balanced, variances
 from sfumato.testing.counts import Silence, frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy

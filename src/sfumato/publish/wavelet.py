@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.privacy.events import Composed
 from sfumato.publish import options
 from sfumato.publish.purse import purses
 from sfumato.publish.strategy import Columns
-from sfumato.publish.tree.blocks import Measured
 from sfumato.publish.tree.budget import exact
-from sfumato.publish.tree.diagonal import Diagonal
+from sfumato.publish.tree.diagonal import Diagonal, Measured
 from sfumato.publish.tree.estimate import assembled, gathered
 from sfumato.publish.tree.kind import checked, public_total
 from sfumato.publish.tree.ladder import Ladder, spectrum
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.noise.entropy import Entropy
-    from sfumato.privacy.events import Event
     from sfumato.publish.purse import Purse
     from sfumato.publish.request import Request
     from sfumato.publish.tree.estimate import Level
@@ -101,9 +98,6 @@ class Contrasts(Diagonal):
     *Reference*: Xiao, Wang & Gehrke 2010, sections IV (Haar), V (nominal) and VI (several columns).
     """
 
-    ladders: tuple[Ladder, ...]
-    measured: tuple[Measured, ...]
-
     @classmethod
     def shared(
         cls,
@@ -121,11 +115,6 @@ class Contrasts(Diagonal):
             for level, share in shares.items()
         )
         return cls(ladders, tuple(found))
-
-    @property
-    def event(self) -> Event:
-        """What all scales cost together."""
-        return Composed(tuple(one.noise.event for one in self.measured))
 
     @property
     def parameters(self) -> Mapping[str, Any]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.publish.tree.blocks import Blocks, Measured
+from sfumato.publish.tree.blocks import Blocks
+from sfumato.publish.tree.diagonal import Measured
 from sfumato.publish.tree.estimate import assembled, gathered, projected, totals
 from sfumato.publish.tree.ladder import Ladder, variances
 from sfumato.testing.entropy import SeededEntropy

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.privacy.events import Composed
 from sfumato.publish.tree.budget import precisions
-from sfumato.publish.tree.diagonal import Diagonal
+from sfumato.publish.tree.diagonal import Diagonal, Measured
 from sfumato.publish.tree.estimate import assembled, projected, totals
 
 if TYPE_CHECKING:
@@ -20,19 +19,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.noise.entropy import Entropy
-    from sfumato.privacy.events import Event
     from sfumato.privacy.sensitivity import Sensitivity
-    from sfumato.publish.purse import Noise, Purse
+    from sfumato.publish.purse import Purse
     from sfumato.publish.tree.estimate import Level
     from sfumato.publish.tree.ladder import Ladder
-
-
-class Measured(NamedTuple):
-    """One level of blocks, or one projection, with the share of the price that its noise costs."""
-
-    level: Level
-    share: Fraction
-    noise: Noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +42,6 @@ class Blocks(Diagonal):
     Procopiuc, Srivastava, Shen & Yu 2012, section 5; Li, Miklau, Hay, McGregor & Rastogi 2015.
     """
 
-    ladders: tuple[Ladder, ...]
-    measured: tuple[Measured, ...]
-
     @classmethod
     def shared(
         cls,
@@ -68,11 +55,6 @@ class Blocks(Diagonal):
         noises = {level: purse.noise(sensitivity, share) for level, share in shares.items()}
         found = (Measured(level, shares[level], noise) for level, noise in noises.items())
         return cls(ladders, tuple(found))
-
-    @property
-    def event(self) -> Event:
-        """What all levels cost together."""
-        return Composed(tuple(one.noise.event for one in self.measured))
 
     @property
     def parameters(self) -> Mapping[str, Any]:

@@ -3,22 +3,44 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from sfumato.privacy.events import Composed
 from sfumato.publish.tree.ladder import spectrum, variances
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from numpy.typing import NDArray
 
+    from sfumato.privacy.events import Event
+    from sfumato.publish.purse import Noise
+    from sfumato.publish.tree.estimate import Level
     from sfumato.publish.tree.ladder import Ladder
 
 
+class Measured(NamedTuple):
+    """One level of blocks, or one projection, with the share of the price that its noise costs."""
+
+    level: Level
+    share: Fraction
+    noise: Noise
+
+
+@dataclass(frozen=True, eq=False)
 class Diagonal(ABC):
-    """What follows from the precision of each projection."""
+    """What follows from what is measured, and from the precision of each projection."""
 
     ladders: tuple[Ladder, ...]
+    measured: tuple[Measured, ...]
+
+    @property
+    def event(self) -> Event:
+        """What all measurements cost together."""
+        return Composed(tuple(one.noise.event for one in self.measured))
 
     @property
     @abstractmethod
