@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,12 @@ _SERVERS = {"spark": "spark_session", "postgres": "postgres_url"}
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_configure() -> None:
+    # A shell lets what it starts in the background ignore Ctrl-C, which tests send to commands.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for server, fixture in _SERVERS.items():

@@ -145,13 +145,11 @@ def attack(runs: int, seed: int) -> Counter[str]:
     return ends
 
 
-def test_ten_thousand_damaged_questions_are_planned_or_refused() -> None:
-    ends = attack(RUNS, seed=1)
-    assert ends["planned"] > RUNS / 50
+@pytest.mark.parametrize(
+    ("runs", "seed"), [(RUNS, 1), pytest.param(10 * RUNS, 2, marks=pytest.mark.slow)]
+)
+def test_damaged_questions_are_planned_or_refused(runs: int, seed: int) -> None:
+    ends = attack(runs, seed)
+    assert ends["planned"] > runs / 50
     assert len(ends) > 20
     assert ends["of several lines"] == 0
-
-
-@pytest.mark.slow
-def test_a_hundred_thousand_damaged_questions_are_planned_or_refused() -> None:
-    attack(10 * RUNS, seed=2)

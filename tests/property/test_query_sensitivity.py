@@ -55,6 +55,8 @@ WORLDS = 1 + len(PEOPLE)
 PRICE = Cost(epsilon=Fraction(1), delta=Fraction(1, 10))
 PARTS = 8
 _MARK = 987654321
+MOVES = 0.3
+"""Statistics that a person moves, on average: with fewer, nothing would have been tried."""
 _ROUGHLY = re.compile(r"\b(LN|LOG|LOG10|EXP|POWER)\(")
 _PRIVATE = {"visits": ("who", *NAMES), "homes": ("who", "k")}
 
@@ -143,8 +145,9 @@ def in_world(query: exp.Query, write: Callable[[exp.Expr], str]) -> str:
     return f"WITH {', '.join(seen)}{joined}"
 
 
-def check(case: Case, chosen: Split, worlds: list[Figures], declared: Declared) -> None:
-    """Compare what was declared with what each person moved."""
+def check(case: Case, chosen: Split, worlds: list[Figures], declared: Declared) -> int:
+    """Compare what was declared with what each person moved; count where something moved."""
+    moves = 0
     for other in worlds[1:]:
         for slot in chosen.mechanisms:
             number, statistic = slot
@@ -157,7 +160,8 @@ def check(case: Case, chosen: Split, worlds: list[Figures], declared: Declared) 
                 one, two = (
                     {label: each[label] for label in each.keys() & both} for each in (one, two)
                 )
-            _check_slot(case, statistic, allowed.sensitivity, mechanism, one, two)
+            moves += _check_slot(case, statistic, allowed.sensitivity, mechanism, one, two)
+    return moves
 
 
 def _check_slot(
@@ -167,12 +171,13 @@ def _check_slot(
     mechanism: object,
     one: dict[Label, Any],
     other: dict[Label, Any],
-) -> None:
+) -> bool:
+    """Check one statistic; tell whether anything moved."""
     labels = one.keys() | other.keys()
     if isinstance(statistic, Rank):
         moved = sum(score_move(statistic, one.get(label), other.get(label)) for label in labels)
         assert moved <= allowed.l1 / 2 * statistic.quantile.denominator, case.words
-        return
+        return bool(moved)
     change = [one.get(label, 0) - other.get(label, 0) for label in labels]
     assert sum(map(abs, change)) <= allowed.l1, case.words
     assert sum(moved**2 for moved in change) <= allowed.l2_squared, case.words
@@ -181,6 +186,7 @@ def _check_slot(
         changed = [abs(moved) for moved in change if moved]
         assert len(changed) <= both * mechanism.max_groups, case.words
         assert max(changed, default=0) <= mechanism.max_count, case.words
+    return any(change)
 
 
 def brute_force(
@@ -192,13 +198,14 @@ def brute_force(
     worlds: int = WORLDS,
     declared: Declared = effect,
     other: Run | None = None,
-) -> None:
-    """Draw questions and databases until so many worlds were compared.
+) -> float:
+    """Draw questions and databases until so many worlds were compared; give the moves in each.
 
     Every second question is bounded by the engine's own hash, as in production; under the portable
     one another engine must count the same.
     """
-    for number in range(-(-wanted // (worlds - 1))):
+    moves, cases = 0, max(1, -(-wanted // (worlds - 1)))
+    for number in range(cases):
         draw = np.random.default_rng((seed, number))
         case = drawn(draw)
         chosen = split(case.plan, PRICE)
@@ -209,10 +216,11 @@ def brute_force(
             Figures(asked, [of_query[world] for of_query in results], chosen)
             for world in range(worlds)
         ]
-        check(case, chosen, figures, declared)
+        moves += check(case, chosen, figures, declared)
         if other is not None and number % 2 == 0 and not _ROUGHLY.search(case.words):
             same = Figures(asked, [one[0] for one in other(case.tables, queries, 1)], chosen)
             assert figures[0].told() == same.told(), case.words
+    return moves / (cases * (worlds - 1))
 
 
 class InMemory:
@@ -271,7 +279,8 @@ def runs(request: pytest.FixtureRequest) -> int:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_on_duckdb(runs: int, part: int) -> None:
-    brute_force(InMemory(optimizes=part == 0), DuckDB.traits.hashed, runs // PARTS, part)
+    run = InMemory(optimizes=part == 0)
+    assert brute_force(run, DuckDB.traits.hashed, runs // PARTS, part) > MOVES
 
 
 def test_the_grammar_is_drawn_whole() -> None:
@@ -318,7 +327,7 @@ def test_on_postgres(postgres_url: str, runs: int) -> None:
     try:
         duckdb_too = InMemory(optimizes=False)
         native = Postgres.traits.hashed
-        brute_force(run, native, runs // 10, PARTS, worlds=5, other=duckdb_too)
+        assert brute_force(run, native, runs // 10, PARTS, worlds=5, other=duckdb_too) > MOVES
     finally:
         engine.close()
 
@@ -345,7 +354,7 @@ def test_on_spark(spark_session: Any, runs: int) -> None:
     try:
         duckdb_too = InMemory(optimizes=False)
         native = Spark.traits.hashed
-        brute_force(run, native, runs // 80, PARTS + 1, worlds=6, other=duckdb_too)
+        assert brute_force(run, native, runs // 80, PARTS + 1, worlds=6, other=duckdb_too) > MOVES
     finally:
         for name in settings:
             spark_session.conf.unset(name)

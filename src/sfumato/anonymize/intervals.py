@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.anonymize.labels import ancestors, numeric, ranges, sets
-from sfumato.anonymize.partition import Partition, Release, Shares, measured
+from sfumato.anonymize.outcome import measured
+from sfumato.anonymize.partition import Partition, Release, Shares
 from sfumato.recoding import ByColumn, ColumnMap
 
 if TYPE_CHECKING:
@@ -61,8 +62,10 @@ class Intervals(Partition):
         labels = tuple(
             column.take(place[~fails]) for column, place in zip(written, places, strict=True)
         )
+        release = Release(problem, shares, labels)
         return cls(
-            **measured(algorithm, Release(problem, shares, labels)),
+            **measured(algorithm, release),
+            release=release,
             checked=checked,
             optimal=optimal,
             bound=bound,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from sfumato.anonymize.cost import Costs, ncp
 from sfumato.recoding import ByColumn
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sfumato.anonymize.node import Node
+    from sfumato.anonymize.partition import Release
     from sfumato.anonymize.views import Levels
     from sfumato.recoding import Recoding
 
@@ -54,6 +55,36 @@ class Outcome(ABC):
         """The release as the engine can make it, with further columns as they are."""
 
 
+class Measured(TypedDict):
+    """What is known of any release, as an outcome has it."""
+
+    algorithm: str
+    criteria: tuple[str, ...]
+    k: int
+    rows: int
+    suppressed: int
+    classes: int
+    cost: Mapping[str, float]
+    ncp: Mapping[str, float]
+
+
+def measured(
+    algorithm: str, release: Node | Release, weights: Mapping[str, float] | None = None
+) -> Measured:
+    """Count and price a release."""
+    problem = release.problem
+    return Measured(
+        algorithm=algorithm,
+        criteria=tuple(map(str, problem.criteria)),
+        k=problem.k,
+        rows=problem.rows,
+        suppressed=release.suppressed,
+        classes=len(release.sizes),
+        cost=Costs(weights).measure(release),
+        ncp=ncp(release),
+    )
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Generalization(Outcome):
     """A full-domain release: one level for each quasi-identifier, failing classes suppressed."""
@@ -75,21 +106,13 @@ class Generalization(Outcome):
         notes: tuple[str, ...] = (),
     ) -> Generalization:
         """The outcome of a search that chose a node."""
-        problem = node.problem
-        names = [column.name for column in problem.quasi]
+        names = [column.name for column in node.problem.quasi]
 
         def by_name(levels: Levels) -> dict[str, int]:
             return dict(zip(names, levels, strict=True))
 
         return cls(
-            algorithm=algorithm,
-            criteria=tuple(map(str, problem.criteria)),
-            k=problem.k,
-            rows=problem.rows,
-            suppressed=node.suppressed,
-            classes=len(node.sizes),
-            cost=Costs(weights).measure(node),
-            ncp=ncp(node),
+            **measured(algorithm, node, weights),
             optimal=optimal,
             bound=bound,
             levels=by_name(node.levels),

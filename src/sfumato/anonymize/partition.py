@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from sfumato.anonymize.cost import Costs, ncp
 from sfumato.anonymize.labels import ancestors, natural, sets, stars
-from sfumato.anonymize.outcome import Outcome
+from sfumato.anonymize.outcome import Outcome, measured
 from sfumato.grouping import group as merge
 from sfumato.grouping import keys
 from sfumato.recoding import ByRow
@@ -145,38 +144,6 @@ class Release:
         ]
 
 
-class Measured(TypedDict):
-    """What is known of any release, as an outcome has it."""
-
-    algorithm: str
-    criteria: tuple[str, ...]
-    k: int
-    rows: int
-    suppressed: int
-    classes: int
-    cost: Mapping[str, float]
-    ncp: Mapping[str, float]
-    release: Release
-
-
-def measured(
-    algorithm: str, release: Release, weights: Mapping[str, float] | None = None
-) -> Measured:
-    """Count and price a release."""
-    problem = release.problem
-    return Measured(
-        algorithm=algorithm,
-        criteria=tuple(map(str, problem.criteria)),
-        k=problem.k,
-        rows=problem.rows,
-        suppressed=release.suppressed,
-        classes=len(release.sizes),
-        cost=Costs(weights).measure(release),
-        ncp=ncp(release),
-        release=release,
-    )
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Partition(Outcome):
     """A release in which each group of rows wears labels of its own."""
@@ -197,7 +164,8 @@ class Partition(Outcome):
     ) -> Partition:
         """The outcome of a search that grouped the rows."""
         release = Release(problem, shares, shares.write(problem, style))
-        return cls(**measured(algorithm, release, weights), factor=factor, checked=checked)
+        figures = measured(algorithm, release, weights)
+        return cls(**figures, release=release, factor=factor, checked=checked)
 
     @property
     def starred(self) -> int:

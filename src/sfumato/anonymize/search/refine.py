@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from sfumato.anonymize.labels import at_levels
-from sfumato.anonymize.outcome import Generalization
-from sfumato.anonymize.partition import Partition, Release, Shares, measured, released_classes
+from sfumato.anonymize.outcome import Generalization, measured
+from sfumato.anonymize.partition import Partition, Release, Shares, released_classes
 from sfumato.anonymize.points import Points, refuse_population
 from sfumato.anonymize.search import run
 from sfumato.anonymize.views import Table
@@ -58,7 +58,8 @@ def refine(
         rest = rest[numbers < 0]
         step = None if len(found) > _MOST_ROUNDS else _again(step, cost, weights)
     release = _joined(problem, points, found, groups)
-    refined = Partition(**measured(outcome.algorithm, release, weights), checked=outcome.checked)
+    figures = measured(outcome.algorithm, release, weights)
+    refined = Partition(**figures, release=release, checked=outcome.checked)
     name = cost.replace("-", "_")
     return Refined(refined, outcome.cost[name] - refined.cost[name], len(found) - 1)
 
