@@ -15,6 +15,7 @@ from sfumato.testing.audit.pairs import (
     small_tables,
     worst,
 )
+from sfumato.testing.audit.transcripts import largest_loss
 from sfumato.testing.audit.verdict import Audit, Claim, audit
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "epsilon_bound",
     "fit",
     "fit_uniform",
+    "largest_loss",
     "lowest_bit",
     "mu_bound",
     "neighbours",
