@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from sqlglot import exp
 
 import sfumato as sf
 from sfumato.engines.duckdb import DuckDB
@@ -18,6 +18,9 @@ from sfumato.risk import uniqueness as module
 from sfumato.risk.inspection import MOST_SETS, Inspection, largest_within
 from sfumato.risk.reidentification import reidentification
 from sfumato.risk.uniqueness import uniqueness
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 DRAW = np.random.default_rng(11)
 TABLE = pa.table(
