@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import ast
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "sfumato"
 PAGE = Path(__file__).with_suffix(".md")
+INTERRUPTED = 130
 HEAD = """# Error codes
 
 Written by `make reference` from the source. A message is shown with its parts in braces. Exit code
-2: the caller's mistake. 3: refused for privacy. 1: our fault, or the machine's.
+2: the caller's mistake. 3: refused for privacy. 1: our fault, or the machine's. 130: interrupted.
 
 | code | exit | message |
 |---|---|---|
@@ -30,40 +36,105 @@ def exit_codes() -> dict[str, int]:
     }
 
 
+@dataclass(frozen=True)
+class Refuser:
+    """A class of errors, or a function that makes one of a code it is given."""
+
+    place: int
+    """Where the code stands among the arguments."""
+    exit_code: int | None
+    """None where the call says it."""
+
+
 def page() -> str:
     """The whole page."""
     from sfumato.privacy.numbers import CODES
 
-    classes = exit_codes()
+    calls = [
+        call
+        for path in sorted(SOURCE.rglob("*.py"))
+        for call in _calls(path, ast.parse(path.read_text()), None)
+    ]
     found: dict[str, tuple[int, str]] = {}
-    for path in sorted(SOURCE.rglob("*.py")):
-        tree = ast.parse(path.read_text())
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call):
-                for code, exit_code, message in _codes(node, classes):
-                    found.setdefault(code, (exit_code, message))
+    for code, exit_code, message in _codes(calls):
+        if len(message) > len(found.get(code, (0, ""))[1]):
+            found[code] = exit_code, message
     for code in CODES:  # built from the name of a parameter and what is wrong with it
-        found.setdefault(code, (classes["ParameterError"], "{...}"))
+        found.setdefault(code, (exit_codes()["ParameterError"], "{...}"))
     lines = [f"| `{code}` | {exit_code} | {text} |" for code, (exit_code, text) in found.items()]
     return HEAD + "\n".join(sorted(lines)) + "\n"
 
 
-def _codes(node: ast.Call, classes: dict[str, int]) -> list[tuple[str, int, str]]:
-    """Codes of one call: of an error class, or of a function that refuses on its behalf."""
-    name = ast.unparse(node.func).rpartition(".")[2]
-    texts = [
-        argument.value
-        for argument in node.args
-        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
-    ]
-    if name in classes and texts:
-        first = node.args[0]
-        if isinstance(first, ast.Constant) and isinstance(first.value, str):
-            message = _message(node.args[1]) if len(node.args) > 1 else ""
-            return [(first.value, classes[name], message)]
-    if name == "_refusal":
-        return [(text, 2, "") for text in texts if text.isidentifier() and "_" in text]
-    return []
+@dataclass(frozen=True)
+class Call:
+    """A call, and the function in which it stands."""
+
+    path: Path
+    function: ast.FunctionDef | None
+    node: ast.Call
+
+    @property
+    def name(self) -> tuple[Path | None, str]:
+        """What is called; a private function is one of its own module."""
+        return _known_as(self.path, ast.unparse(self.node.func).rpartition(".")[2])
+
+
+def _known_as(path: Path, name: str) -> tuple[Path | None, str]:
+    return path if name.startswith("_") else None, name
+
+
+def _calls(path: Path, node: ast.AST, function: ast.FunctionDef | None) -> Iterator[Call]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Call):
+            yield Call(path, function, child)
+        yield from _calls(path, child, child if isinstance(child, ast.FunctionDef) else function)
+
+
+def _codes(calls: Sequence[Call]) -> Iterator[tuple[str, int, str]]:
+    """Codes with their exit code and message: given to errors, or to functions that make them."""
+    refusers = _refusers(calls)
+    for call in calls:
+        code = _code(call, refusers)
+        if isinstance(code, ast.Constant) and isinstance(code.value, str):
+            exit_code = refusers[call.name].exit_code
+            yield code.value, _given(call) if exit_code is None else exit_code, _words(call, code)
+
+
+def _refusers(calls: Sequence[Call]) -> dict[tuple[Path | None, str], Refuser]:
+    found: dict[tuple[Path | None, str], Refuser] = {
+        (None, name): Refuser(0, exit_code) for name, exit_code in exit_codes().items()
+    }
+    found[SOURCE / "cli" / "main.py", "_fail"] = Refuser(0, None)
+    known = 0
+    while known < len(found):  # a function may hand its code to another one
+        known = len(found)
+        for call in calls:
+            code = _code(call, found)
+            if call.function is None or not isinstance(code, ast.Name):
+                continue
+            names = [one.arg for one in call.function.args.args if one.arg != "self"]
+            if code.id in names:
+                refuser = Refuser(names.index(code.id), found[call.name].exit_code)
+                found.setdefault(_known_as(call.path, call.function.name), refuser)
+    return found
+
+
+def _code(call: Call, refusers: Mapping[tuple[Path | None, str], Refuser]) -> ast.expr | None:
+    """The argument of a call that is an error's code."""
+    refuser = refusers.get(call.name)
+    if refuser is None or len(call.node.args) <= refuser.place:
+        return None
+    return call.node.args[refuser.place]
+
+
+def _given(call: Call) -> int:
+    """The exit code that the command line itself leaves with."""
+    leaving = call.node.args[2]
+    return leaving.value if isinstance(leaving, ast.Constant) else INTERRUPTED
+
+
+def _words(call: Call, code: ast.Constant) -> str:
+    return max((_message(one) for one in call.node.args if one is not code), key=len, default="")
 
 
 def _message(node: ast.expr) -> str:

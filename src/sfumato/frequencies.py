@@ -140,14 +140,15 @@ def _rows(
     where: exp.Expr | None,
 ) -> exp.Select:
     """The rows to count, with their keys under names of our own."""
-    query = exp.select(exp.alias_(exp.convert(1), "sf_row")).from_(table.copy())
-    for column, key in zip(columns, keys, strict=True):
-        value = (
-            column.code()
-            if isinstance(column, Grid)
-            else exp.column(column if isinstance(column, str) else column.column, quoted=True)
-        )
-        query = query.select(exp.alias_(value, key))
+    values = [
+        column.code()
+        if isinstance(column, Grid)
+        else exp.column(column if isinstance(column, str) else column.column, quoted=True)
+        for column in columns
+    ]
+    named = [exp.alias_(value, key, copy=False) for value, key in zip(values, keys, strict=True)]
+    # All at once: each further select() would copy those before it.
+    query = exp.select(exp.alias_(exp.convert(1), "sf_row"), *named).from_(table.copy())
     return query if where is None else query.where(where)
 
 

@@ -15,6 +15,19 @@ def test_codes_are_snake_case() -> None:
     assert [code for code in codes if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", code)] == []
 
 
+def test_every_code_that_a_test_has_met_is_in_the_reference() -> None:
+    """What tests saw raised, an independent list: none of it may be missing on the page."""
+    tests = Path(__file__).parents[1]
+    met = {
+        code
+        for path in tests.rglob("test_*.py")
+        for code in re.findall(r"""code"?\]? == "([a-z0-9_]+)\"""", path.read_text())
+    }
+    assert len(met) > 100
+    page = REFERENCE.with_suffix(".md").read_text()
+    assert sorted(code for code in met if f"| `{code}` |" not in page) == []
+
+
 def test_the_reference_says_what_the_source_says() -> None:
     written = runpy.run_path(str(REFERENCE))["page"]()
     assert REFERENCE.with_suffix(".md").read_text() == written, "run: make reference"

@@ -25,3 +25,6 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Answer questions": (init, add, query, ledger),
     "Publish statistics": (publish,),
 }
+
+CHARGING = frozenset({"query", "publish"})
+"""Commands that spend budget: what interrupts them may come after the charge."""

@@ -62,6 +62,7 @@ def _as_json(found: Inspection) -> dict[str, object]:
             for guess in found.guesses
         ],
         "largest_set": found.largest,
+        "left_out": found.left_out,
         "sets": [
             {
                 "columns": list(one.columns),

@@ -5,19 +5,25 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import typer
 from typer.exceptions import TyperException
 
 from sfumato import __version__
-from sfumato.cli.commands import COMMANDS
+from sfumato.cli.commands import CHARGING, COMMANDS
+from sfumato.cli.streams import check_arguments, open_streams, stdout_works
 from sfumato.errors import SfumatoError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 INTERRUPTED = 130
+_STAYS = (
+    " If it was charged already, the charge stays, as 'sfumato ledger show' tells; an answer that "
+    "was made is kept, and the same question gives it again, free."
+)
 
 
 def build() -> typer.Typer:
@@ -46,7 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: list[str]) -> int:
     """Run one command; every outcome is an exit code and at most one line on standard error."""
     as_json = "--json" in arguments
+    charge = _STAYS if CHARGING & set(arguments[:1]) else ""
     try:
+        open_streams()
+        check_arguments(arguments)
         result = build()(arguments, standalone_mode=False)
         if result == INTERRUPTED:  # Typer makes an exit code of Ctrl-C
             raise KeyboardInterrupt
@@ -56,18 +65,17 @@ def run(arguments: list[str]) -> int:
     except TyperException as error:
         return _fail("usage", _one_line(error.format_message()), 2, as_json=as_json)
     except KeyboardInterrupt:
-        return _fail(
-            "interrupted", "Interrupted; nothing was written.", INTERRUPTED, as_json=as_json
-        )
+        message = f"Interrupted; nothing was written.{charge}"
+        return _fail("interrupted", message, INTERRUPTED, as_json=as_json)
     except OSError as error:
-        # The reader has gone or the disk is full: Python must not flush once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        works = stdout_works()
         if isinstance(error, BrokenPipeError):
             return 1
-        message = f"The system refused: {os.strerror(error.errno or 0)}."
-        return _fail("system_refused", message, 1, as_json=False)
+        message = f"The system refused: {os.strerror(error.errno or 0)}.{charge}"
+        return _fail("system_refused", message, 1, as_json=as_json and works)
     except MemoryError:
-        return _fail("out_of_memory", "There is not enough memory for this.", 1, as_json=as_json)
+        message = f"There is not enough memory for this.{charge}"
+        return _fail("out_of_memory", message, 1, as_json=as_json)
     except Exception as error:  # noqa: BLE001  # its text may quote data, so its name must do
         message = (
             f"Sfumato failed inside ({type(error).__name__}). This is a bug: please report it."
@@ -88,8 +96,12 @@ def _options(
 
 def _fail(code: str, message: str, exit_code: int, *, as_json: bool) -> int:
     if as_json:
-        typer.echo(json.dumps({"error": {"code": code, "message": message}}))
-    typer.echo(f"sfumato: {message}", err=True)
+        try:
+            typer.echo(json.dumps({"error": {"code": code, "message": message}}))
+        except OSError:
+            stdout_works()
+    with suppress(OSError):  # nobody may be left to read it
+        typer.echo(f"sfumato: {message}", err=True)
     return exit_code
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sfumato.risk import Inspection
     from sfumato.risk.uniqueness import SetRisk
 
-_MOST_BARS = 12
+_MOST_BARS, _MOST_NAMES = 12, 12
 
 
 def show(found: Inspection, *, written: Path | None = None) -> None:
@@ -68,7 +68,8 @@ def _sets(found: Inspection) -> RenderableType:
             chosen[one.columns] = one
     rows = [(f"{_name(one)}", one.unique_share) for one in chosen.values()]
     title = f"Most telling sets of columns (of {len(found.sets):,} examined)"
-    return bars(rows, what=title, value="unique", percent=True)
+    shown = bars(rows, what=title, value="unique", percent=True)
+    return Group(shown, f"\n{left_out}") if (left_out := found.left_out) else shown
 
 
 def _attackers(found: Inspection) -> Table:
@@ -88,4 +89,6 @@ def _attackers(found: Inspection) -> Table:
 
 
 def _name(one: SetRisk) -> str:
+    if len(one.columns) > _MOST_NAMES:
+        return f"all {len(one.columns):,} quasi-identifiers"
     return " + ".join(one.columns)

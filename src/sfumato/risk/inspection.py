@@ -38,6 +38,18 @@ class Inspection:
         """The risk by all quasi-identifiers together."""
         return max(self.sets, key=lambda one: len(one.columns))
 
+    @property
+    def left_out(self) -> str | None:
+        """What was not examined because there are too many sets, in words; None if nothing was."""
+        width = max((len(one.columns) for one in self.sets), default=0)
+        if self.largest >= min(LARGEST, width - 1):
+            return None
+        return (
+            f"{width:,} quasi-identifiers have too many sets to examine all of up to {LARGEST}: "
+            f"those of {self.largest + 1} to {LARGEST} columns were left out. Give columns that "
+            "nobody outside can know the role 'other' in the schema."
+        )
+
 
 def inspect(
     engine: Engine,

@@ -25,7 +25,7 @@ def check_value(value: Scalar, what: str) -> None:
     """Refuse a declared value that no engine can hold exactly; `what` names it."""
     if isinstance(value, Decimal):
         exponent = value.as_tuple().exponent if value.is_finite() else None
-        small = value.is_finite() and abs(value) < Decimal(10) ** _WHOLE_DIGITS
+        small = value.is_finite() and value.adjusted() < _WHOLE_DIGITS
         fits = small and isinstance(exponent, int) and exponent >= -_DECIMALS
         allowed = f"at most {_WHOLE_DIGITS} digits before the point and {_DECIMALS} after it"
     elif isinstance(value, int):

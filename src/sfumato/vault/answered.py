@@ -48,7 +48,7 @@ class Answered:
             return self._known.get(body, {})
         try:
             found = json.loads((self._folder / f"{body}.json").read_bytes())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         pairs = found.items() if isinstance(found, dict) else ()
         return {one: other for one, other in pairs if isinstance(other, str)}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from sfumato.errors import LedgerError
 from sfumato.release import Guarantee, Provenance, Release
 
 if TYPE_CHECKING:
@@ -37,14 +38,23 @@ def to_bytes(release: Release) -> bytes:
 
 def from_bytes(stored: bytes) -> Release:
     """Read what `to_bytes` wrote; the ledger has checked that it is the same."""
-    end = stored.index(b"\n")
-    described = json.loads(stored[:end])
-    return Release(
-        dict(_unpacked(described["tables"], memoryview(stored)[end + 1 :])),
-        Guarantee(**described["guarantee"]),
-        Provenance(**described["provenance"]),
-        described["error"],
-        described["receipt"],
+    try:
+        end = stored.index(b"\n")
+        described = json.loads(stored[:end])
+        return Release(
+            dict(_unpacked(described["tables"], memoryview(stored)[end + 1 :])),
+            Guarantee(**described["guarantee"]),
+            Provenance(**described["provenance"]),
+            described["error"],
+            described["receipt"],
+        )
+    except (ValueError, KeyError, TypeError, RecursionError, pa.ArrowException) as error:
+        detail = f"{type(error).__name__}: {error}"
+    raise LedgerError(
+        "answer_unreadable",
+        "The stored answer cannot be read: this version did not write it. The charge stays spent. "
+        "Read it with the version that wrote it, or let the operator look for the cause.",
+        detail=detail,
     )
 
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+import sfumato as sf
+from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.sources import open_duckdb
 from sfumato.frequencies import Frequencies, count
 from sfumato.risk import uniqueness as module
-from sfumato.risk.inspection import MOST_SETS, largest_within
+from sfumato.risk.inspection import MOST_SETS, Inspection, largest_within
 from sfumato.risk.reidentification import reidentification
 from sfumato.risk.uniqueness import uniqueness
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 DRAW = np.random.default_rng(11)
 TABLE = pa.table(
@@ -95,3 +102,32 @@ def test_with_many_columns_smaller_sets_are_examined() -> None:
     assert largest_within(40) == 3
     assert largest_within(1000) == 1
     assert MOST_SETS == 20_000
+
+
+def inspected(width: int) -> Inspection:
+    wide = sf.read(pa.table({f"c{place}": [1, 2, 2] for place in range(width)}))
+    columns = tuple(replace(one, role=sf.Role.QUASI) for one in wide.schema.columns)
+    return replace(wide, schema=replace(wide.schema, columns=columns)).inspect()
+
+
+def test_what_was_not_examined_is_said() -> None:
+    found = inspected(250)
+    assert len(found.sets) == 251
+    assert found.left_out is not None
+    assert "2 to 4 columns were left out" in found.left_out
+    assert inspected(5).left_out is None
+
+
+def test_many_columns_are_measured_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine plans thousands of aggregates of one query in minutes."""
+    asked: list[int] = []
+    run = DuckDB.run
+
+    def counting(engine: DuckDB, query: exp.Query) -> pa.Table:
+        asked.append(len(query.selects))
+        return run(engine, query)
+
+    monkeypatch.setattr(DuckDB, "run", counting)
+    names = [f"c{place}" for place in range(300)]
+    assert len(sf.read(pa.table({name: ["a", "b"] for name in names})).schema.columns) == 300
+    assert max(asked) <= 120

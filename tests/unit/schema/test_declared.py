@@ -34,6 +34,8 @@ from sfumato.schema.schema import Schema
         (Decimal(0), Decimal("inf"), None, "value_out_of_range"),
         (Decimal("-1e308"), Decimal("1e308"), None, "value_out_of_range"),
         (Decimal("1e-400"), Decimal(1), None, "value_out_of_range"),
+        (Decimal(0), Decimal("1e999999999"), None, "value_out_of_range"),
+        (Decimal("-1e999999999"), Decimal("0e999999999"), None, "value_out_of_range"),
         (-(2**63) - 1, 0, None, "value_out_of_range"),
         (Decimal(0), Decimal(1), Decimal("nan"), "value_out_of_range"),
     ],

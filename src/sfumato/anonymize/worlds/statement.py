@@ -38,19 +38,23 @@ class Question:
 
 def parse(sql: str, schema: Schema) -> Question:
     """Read a question, or refuse it."""
-    import sqlglot
     from sqlglot import exp
-    from sqlglot.errors import SqlglotError
 
-    try:
-        tree = sqlglot.parse_one(sql)
-    except SqlglotError:
-        raise QueryError("sql_syntax", f"The question cannot be read as SQL. {ALLOWED}") from None
+    # The same reader as for private questions, so the same limits on length and depth.
+    from sfumato.query.parse import parse as parse_select
+
+    parsed = parse_select(sql)
+    tree = parsed.tree
+    if parsed.options != type(parsed.options)():
+        raise QueryError(
+            "worlds_not_private",
+            f"A released table is asked without noise, so no privacy can be asked for. {ALLOWED}",
+        )
     extra = {name for name, part in tree.args.items() if part} - {
         "kind", "expressions", "from", "from_", "where",
     }  # fmt: skip
     tables = list(tree.find_all(exp.Table))
-    if not isinstance(tree, exp.Select) or extra or len(tree.expressions) != 1 or len(tables) != 1:
+    if extra or len(tree.expressions) != 1 or len(tables) != 1:
         raise QueryError(
             "worlds_not_one_aggregate", f"The question is not one aggregate of one table. {ALLOWED}"
         )

@@ -22,11 +22,10 @@ MOST_MEBIBYTES = 64
 def read_tree(path: Path, kind: Kind) -> Tree:
     """Read a tree whose values are of a kind."""
     text = read_text(path, what="Hierarchy file", most_mebibytes=MOST_MEBIBYTES)
-    head = text.lstrip("\r\n").split("\n", 1)[0]
-    # The separator is the one that parts the first row into more cells.
-    separator = max(";,", key=lambda sign: len(next(csv.reader([head], delimiter=sign), [])))
+    if "\n" not in text:
+        text = text.replace("\r", "\n")  # lines ended so on old machines
     leaves, ancestors = [], []
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_separator(text), strict=True)
     try:
         for row in reader:
             if row:
@@ -40,3 +39,16 @@ def read_tree(path: Path, kind: Kind) -> Tree:
         reading = f", line {reader.line_num}" if error.code == "value_kind" else ""
         message = f"Hierarchy file '{path}'{reading}: {error.message}"
         raise SchemaError(error.code, message) from None
+
+
+def _separator(text: str) -> str:
+    """The sign that parts the first row into more cells."""
+    head = text.lstrip("\r\n").split("\n", 1)[0]
+
+    def cells(sign: str) -> int:
+        try:
+            return len(next(csv.reader([head], delimiter=sign), []))
+        except csv.Error:
+            return 0  # the whole file is refused with the line, when it is read
+
+    return max(";,", key=cells)

@@ -82,12 +82,31 @@ def test_any_single_top_is_the_root(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    ["Smith, J;x;*\n", '"Smith, J",x,*\r\n', "\ufeffSmith, J;x;*", "\r\nSmith, J;x;*\r\n\r\n"],
-    ids=["semicolon", "quoted comma", "byte order mark", "blank lines"],
+    [
+        "Smith, J;x;*\n",
+        '"Smith, J",x,*\r\n',
+        "\ufeffSmith, J;x;*",
+        "\r\nSmith, J;x;*\r\n\r\n",
+        "Smith, J;x;*\r\r",
+    ],
+    ids=["semicolon", "quoted comma", "byte order mark", "blank lines", "carriage returns"],
 )
 def test_separators_and_marks(tmp_path: Path, content: str) -> None:
     tree = read(tmp_path, content)
     assert (tree.leaves, tree.ancestors) == (("Smith, J",), (("x", ROOT),))
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["a;" + "b" * 200_000 + ";*\n", 'a;"b\n'],
+    ids=["a long cell", "a quote without end"],
+)
+def test_what_is_no_table_is_refused_with_its_line(tmp_path: Path, content: str) -> None:
+    with pytest.raises(SchemaError) as error:
+        read(tmp_path, content)
+    assert error.value.code == "hierarchy_syntax"
+    assert "line " in error.value.message
+    assert len(error.value.message) < 500
 
 
 def test_unicode_line_separators_end_no_row(tmp_path: Path) -> None:
