@@ -18,11 +18,11 @@ from sfumato.ledger.book import Account, Draft, Request, utc_now
 from sfumato.ledger.chain import Entry, Position, digest
 from sfumato.ledger.groupcommit import GroupCommit, Result, Ticket
 from sfumato.ledger.receipt import Receipt, Stage, this_process
-from sfumato.ledger.replay import Verification, check_book, write_export
+from sfumato.ledger.replay import Verification, check_book, events_seen, write_export
 from sfumato.privacy.events import to_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime
     from typing import TextIO
 
@@ -61,6 +61,24 @@ class Ledger:
         self._group = GroupCommit(self._commit)
         self._heal_head()
 
+    @classmethod
+    def create(cls, store: Store, *, head: OutsideHead) -> Ledger:
+        """Begin a book: give its first entry a head. One that holds anything more is refused."""
+        with head.lock(), store.reading() as reader:
+            position = reader.position()
+            begun = position.seq == 1 and head.read() in (None, position)
+            if begun:
+                head.write(position)
+        ledger = cls(store, head=head)
+        if not begun:
+            ledger.close()
+            raise LedgerError(
+                "ledger_exists",
+                "There already is a ledger in this database, or its head belongs to another. "
+                "Name an empty database and another head.",
+            )
+        return ledger
+
     def open_account(self, name: str, *, budget: Budget, parent: str | None = None) -> Account:
         """Open an account, below a parent if given; one that exists is returned as it stands."""
         return self._run(lambda draft: rules.open_account(draft, name, budget, parent))
@@ -71,7 +89,12 @@ class Ledger:
 
     def set_limit(self, name: str, *, budget: Budget, operator: str) -> Account:
         """Give an account another budget, by an operator's entry; what was spent stays spent."""
-        return self._run(lambda draft: rules.set_limit(draft, name, budget, operator))
+
+        def operation(draft: Draft) -> Account:
+            seen = events_seen(draft).get(name, ())
+            return rules.set_limit(draft, name, budget, operator, seen)
+
+        return self._run(operation)
 
     def reserve(
         self,
@@ -171,8 +194,13 @@ class Ledger:
         with self._reading() as reader:
             write_export(reader, target)
 
-    def acknowledge_rollback(self, *, operator: str) -> None:
-        """Accept, as an operator, a database older than the outside head; burns every budget."""
+    def acknowledge_rollback(
+        self, *, operator: str, accounts: Mapping[str, Budget] | None = None
+    ) -> None:
+        """Accept, as an operator, a database older than the outside head; burns every budget.
+
+        `accounts` are all that should stand: those that the database lacks are opened, burnt.
+        """
         self._check_usable()
         if self._head is None:
             return
@@ -182,7 +210,7 @@ class Ledger:
                 if self._follows(writer, lost):
                     return
                 draft = Draft(writer, self._clock)
-                rules.burn(draft, lost, operator)
+                rules.acknowledge(draft, lost, operator, accounts or {}, events_seen(draft))
                 writer.save(draft)
             self._head.write(draft.position)
 
@@ -283,8 +311,7 @@ class Ledger:
     def _follows(reader: Reader, outside: Position | None) -> bool:
         """Whether the database holds all that the outside head has seen."""
         if outside is None:
-            # A crash right after creation leaves the first entry alone, and it spends nothing.
-            return reader.position().seq == 1
+            return False
         if outside == reader.position():
             return True
         entry = reader.entry(outside.seq)
@@ -307,3 +334,14 @@ def failure(error: Exception) -> LedgerError:
         "The ledger's storage failed; no answer is given. Find the cause and open it again.",
         detail=f"{type(error).__name__}: {error}",
     )
+
+
+@contextmanager
+def closed_on_failure() -> Iterator[None]:
+    """Whatever goes wrong in opening a ledger, there is none."""
+    try:
+        yield
+    except LedgerError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the closed door is the same for all
+        raise failure(error) from None
