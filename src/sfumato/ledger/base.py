@@ -2,7 +2,7 @@
 
 The order of every answer: reserve (durable, and the head outside the database synced) → receipt →
 entropy → read → noise → `store` (durable) → released. After a crash every open reservation stays
-spent.
+spent; one that is known to have drawn no entropy can be resumed.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import threading
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from sfumato.errors import LedgerError, SfumatoError
+from sfumato.errors import CallerError, LedgerError, RefusedError, SfumatoError
 from sfumato.ledger import rules
 from sfumato.ledger.book import Account, Draft, Request, utc_now
-from sfumato.ledger.chain import Entry, Position, digest
+from sfumato.ledger.chain import Entry, Position, canonical, digest
 from sfumato.ledger.groupcommit import GroupCommit, Result, Ticket
 from sfumato.ledger.receipt import Receipt, Stage, this_process
 from sfumato.ledger.replay import Verification, check_book, events_seen, write_export
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from sfumato.ledger.book import Key, Reader, Store
+    from sfumato.ledger.flight import Flight
     from sfumato.ledger.head import OutsideHead
     from sfumato.privacy.events import Event
     from sfumato.privacy.filters import Budget, Charge
@@ -104,10 +105,15 @@ class Ledger:
         principal: str,
         request_id: str,
         body_digest: str,
+        flight: Flight | None = None,
     ) -> Receipt:
-        """Charge an event to accounts and their ancestors, durably, all or none."""
+        """Charge an event to accounts and their ancestors, durably, all or none.
+
+        Under a flight, a charge that comes to nothing before entropy was drawn can be resumed.
+        """
         rules.check_request(principal, request_id, body_digest)
         names, record = tuple(accounts), to_record(event)
+        mark = None if flight is None else flight.claim((principal, request_id))
 
         def operation(draft: Draft) -> tuple[int, str]:
             seq = rules.reserve(
@@ -118,13 +124,40 @@ class Ledger:
                 principal=principal,
                 request_id=request_id,
                 body_digest=body_digest,
+                mark=mark,
             )
             return seq, draft.position.hash
 
-        seq, proof = self._run(operation, (principal, request_id))
+        try:
+            seq, proof = self._run(operation, (principal, request_id))
+        except (CallerError, RefusedError):
+            if flight is not None:
+                flight.forget()
+            raise
         self._at_step("reserved")
         request = Request(principal, request_id, body_digest, seq)
-        return Receipt(request, event, proof, self)
+        return Receipt(request, event, proof, self, flight)
+
+    def resume(
+        self, flight: Flight, event: Event, *, accounts: Iterable[str], body_digest: str
+    ) -> Receipt | None:
+        """Take up the charge that a flight's earlier holder made and drew no entropy from."""
+        if flight.key is None or flight.drawn:
+            return None
+        with self._reading(checked=True) as reader:
+            request = reader.requests_among([flight.key]).get(flight.key)
+            if request is None or (request.body_digest, request.answered) != (body_digest, None):
+                return None
+            entry = rules.linked(reader, request.charge)
+        record = json.loads(entry.body)
+        same = canonical(record["event"]) == canonical(to_record(event))
+        if (
+            record.get("flight") != flight.mark
+            or not same
+            or set(accounts) - set(record["charges"])
+        ):
+            return None
+        return Receipt(request, event, entry.hash, self, flight)
 
     def void(self, receipt: Receipt) -> None:
         """Give a charge back; only its holder can, and only before entropy was drawn."""

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import BudgetError, CallerError, LedgerError, ParameterError
 from sfumato.ledger.book import Account, Draft, Request
-from sfumato.ledger.chain import Position, digest, link
+from sfumato.ledger.chain import Entry, Position, digest, link
 from sfumato.privacy.events import ApproxEvent, Event, PureEvent, to_record
 from sfumato.privacy.filters import Budget, Charge, charge_from_record
 from sfumato.privacy.losses import Approx
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from sfumato.ledger.book import Reader
 
 _LONGEST_NAME = 200
 
@@ -123,6 +125,7 @@ def reserve(
     principal: str,
     request_id: str,
     body_digest: str,
+    mark: str | None = None,
 ) -> int:
     """Charge an event to accounts and all their ancestors, all or none; return the entry."""
     asked = sorted(set(accounts))
@@ -140,8 +143,10 @@ def reserve(
             raise _exhausted(account, charge, own=account.name in asked)
         charges[account.name] = charge
         charged[account.name] = replace(account, spent=spent)
+    flight = {} if mark is None else {"flight": mark}
     seq = draft.append(
         "charge",
+        **flight,
         body=body_digest,
         charges=charges,
         event=record,
@@ -246,12 +251,17 @@ def give_back(spent: Charge, charge: Charge) -> Charge:
 
 
 def charges_of(draft: Draft, seq: int) -> dict[str, Charge]:
-    """What an entry charged, read from the chain and checked against its hash."""
-    entry, before = draft.entry(seq), draft.entry(seq - 1)
+    """What an entry charged."""
+    charges = json.loads(linked(draft, seq).body)["charges"]
+    return {name: charge_from_record(charge) for name, charge in charges.items()}
+
+
+def linked(book: Draft | Reader, seq: int) -> Entry:
+    """An entry, read from the chain and checked against its hash."""
+    entry, before = book.entry(seq), book.entry(seq - 1)
     if entry is None or before is None or link(before.hash, entry.body) != entry.hash:
         raise damaged(f"entry {seq} is missing or changed")
-    charges = json.loads(entry.body)["charges"]
-    return {name: charge_from_record(charge) for name, charge in charges.items()}
+    return entry
 
 
 def known(draft: Draft, name: str) -> Account:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -35,8 +36,8 @@ def spent(ledger: Ledger, account: str) -> Fraction:
     return Fraction(part[0], 10**9)
 
 
-def nothing() -> dict[str, Any]:
-    return {}
+def nothing() -> AbstractContextManager[dict[str, Any]]:
+    return nullcontext({})
 
 
 def test_the_charge_comes_before_data_and_the_answer_is_stored_before_it_leaves(
@@ -49,9 +50,9 @@ def test_the_charge_comes_before_data_and_the_answer_is_stored_before_it_leaves(
         seen.append(f"entropy at {spent(ledger, 'visits')}")
         return drawing(receipt)
 
-    def open_data() -> dict[str, Any]:
+    def open_data() -> AbstractContextManager[dict[str, Any]]:
         seen.append(f"data at {spent(ledger, 'visits')}")
-        return {}
+        return nullcontext({})
 
     def store(book: Ledger, receipt: Receipt, answer: bytes) -> None:
         storing(book, receipt, answer)
@@ -59,8 +60,12 @@ def test_the_charge_comes_before_data_and_the_answer_is_stored_before_it_leaves(
 
     monkeypatch.setattr(Receipt, "entropy", entropy)
     monkeypatch.setattr(type(ledger), "store", store)
-    gatekeeper.answer(counting(), OWNER, open_data)
-    assert seen == ["entropy at 1/2", "data at 1/2", "stored"]
+
+    def check_data() -> None:
+        seen.append(f"checked at {spent(ledger, 'visits')}")
+
+    gatekeeper.answer(counting(), OWNER, open_data, check_data=check_data)
+    assert seen == ["checked at 0", "data at 1/2", "entropy at 1/2", "stored"]
 
 
 def test_an_answer_says_what_it_cost_and_what_is_left(
@@ -181,7 +186,7 @@ def test_F11_every_failure_after_the_charge_is_one_reply_and_stays_spent(
 def test_F11_data_that_cannot_be_opened_are_the_same_reply(
     gatekeeper: Gatekeeper, counting: Any
 ) -> None:
-    def open_data() -> dict[str, Any]:
+    def open_data() -> AbstractContextManager[dict[str, Any]]:
         raise QuotingError("row 7: 'alice'")
 
     with pytest.raises(EngineError) as caught:
