@@ -63,14 +63,16 @@ class Ledger:
         self._heal_head()
 
     @classmethod
-    def create(cls, store: Store, *, head: OutsideHead) -> Ledger:
+    def create(
+        cls, store: Store, *, head: OutsideHead, at_step: Callable[[str], None] = _pass_by
+    ) -> Ledger:
         """Begin a book: give its first entry a head. One that holds anything more is refused."""
         with head.lock(), store.reading() as reader:
             position = reader.position()
             begun = position.seq == 1 and head.read() in (None, position)
             if begun:
                 head.write(position)
-        ledger = cls(store, head=head)
+        ledger = cls(store, head=head, at_step=at_step)
         if not begun:
             ledger.close()
             raise LedgerError(

@@ -18,7 +18,7 @@ from sfumato.errors import LedgerError
 from sfumato.ledger.base import Ledger
 from sfumato.ledger.chain import digest
 from sfumato.ledger.head import OutsideHead
-from sfumato.ledger.sql.sqlite import create_sqlite, sqlite_store
+from sfumato.ledger.sql.sqlite import sqlite_store
 from sfumato.privacy.events import PureEvent
 from sfumato.privacy.filters import Budget
 
@@ -68,9 +68,11 @@ class Bench:
         return self.folder / "released"
 
     def open(self, at_step: Callable[[str], None] = lambda _: None) -> Ledger:
-        if not self.head.exists() or OutsideHead(self.head).read() is None:
-            create_sqlite(self.database, head=self.head).close()  # also one begun and interrupted
-        return Ledger(sqlite_store(self.database), head=OutsideHead(self.head), at_step=at_step)
+        head = OutsideHead(self.head)
+        if head.read() is None:  # never begun, or interrupted before it was
+            store = sqlite_store(self.database, create=True)
+            return Ledger.create(store, head=head, at_step=at_step)
+        return Ledger(sqlite_store(self.database), head=head, at_step=at_step)
 
     def answer(self, charges: int, at_step: Callable[[str], None] = lambda _: None) -> None:
         """Charge, draw, store and release, over and over."""
