@@ -18,7 +18,7 @@ from sfumato.ledger.chain import digest
 from sfumato.ledger.head import OutsideHead
 from sfumato.ledger.rules import cost, known
 from sfumato.ledger.rules import store as store_answer
-from sfumato.ledger.sql.sqlite import open_sqlite, sqlite_store
+from sfumato.ledger.sql.sqlite import create_sqlite, sqlite_store
 from sfumato.privacy.events import PureEvent, to_record
 from sfumato.privacy.filters import Budget, charge_from_record
 
@@ -57,7 +57,7 @@ def _ledger() -> Iterator[tuple[Path, Ledger]]:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "head").mkdir()
         path = Path(folder) / "ledger.sqlite"
-        ledger = open_sqlite(path, head=Path(folder) / "head" / "head")
+        ledger = create_sqlite(path, head=Path(folder) / "head" / "head")
         budget = Budget.for_epsilon_delta(epsilon=10, delta="1/1000000")
         ledger.open_account("visits", budget=budget)
         ledger.open_account("visits/alice", budget=budget, parent="visits")

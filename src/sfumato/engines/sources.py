@@ -23,6 +23,7 @@ from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
     from sfumato.engines.base import Engine
+    from sfumato.engines.files.regular import RegularFile
 
 
 class ArrowTable(Protocol):
@@ -65,7 +66,7 @@ def open_duckdb(
     engine = DuckDB(memory_limit=memory_limit)
     try:
         if isinstance(source, str) and source.startswith("duckdb://"):
-            _attach(engine, source, asked)
+            engine.adopt(attached(engine, source), asked)
         elif isinstance(source, str | Path):
             _read_path(engine, Path(source), asked)
         elif isinstance(source, Sequence):
@@ -83,7 +84,7 @@ def _read_path(engine: DuckDB, path: Path, kinds: Mapping[str, Kind]) -> None:
     """Read a file by the end of its name; a directory is its Parquet files."""
     name = path.name.lower()
     if _is_directory(path):
-        _view_parquet(engine, sorted(path.glob("*.parquet")) or [path], kinds)
+        _view_parquet(engine, parquet_paths(path), kinds)
     elif name.endswith(".parquet"):
         _view_parquet(engine, [path], kinds)
     elif name.endswith((".csv", ".csv.gz")):
@@ -97,6 +98,11 @@ def _read_path(engine: DuckDB, path: Path, kinds: Mapping[str, Kind]) -> None:
             f"Cannot tell the format of {str(path)!r}. Its name must end in .csv, .csv.gz or "
             ".parquet; a table of a DuckDB file is named duckdb:///file.duckdb#table.",
         )
+
+
+def parquet_paths(directory: Path) -> list[Path]:
+    """The Parquet files that make a directory a table."""
+    return sorted(directory.glob("*.parquet")) or [directory]
 
 
 def _is_directory(path: Path) -> bool:
@@ -122,8 +128,8 @@ def _view_parquet(engine: DuckDB, paths: Sequence[str | Path], kinds: Mapping[st
     engine.adopt(relation, kinds)
 
 
-def _attach(engine: DuckDB, url: str, kinds: Mapping[str, Kind]) -> None:
-    """Look at one table of a DuckDB file; duckdb:///a/b is /a/b or, failing that, a/b."""
+def duckdb_file(url: str) -> tuple[RegularFile, str]:
+    """The file and the table of a URL; duckdb:///a/b is /a/b or, failing that, a/b."""
     location, _, table = url.removeprefix("duckdb://").rpartition("#")
     if not location.startswith("/") or not table:
         raise SourceError(
@@ -131,9 +137,14 @@ def _attach(engine: DuckDB, url: str, kinds: Mapping[str, Kind]) -> None:
             f"Cannot read {url!r} as a table of a DuckDB file. Write duckdb:///file.duckdb#table.",
         )
     try:
-        file = regular_file(location)
+        return regular_file(location), table
     except SourceError:
-        file = regular_file(location.lstrip("/"))
+        return regular_file(location.lstrip("/")), table
+
+
+def attached(engine: DuckDB, url: str) -> exp.Table:
+    """Let an engine look at one table of a DuckDB file."""
+    file, table = duckdb_file(url)
     with file.open() as stream:
         if stream.read(12)[8:] != b"DUCK":
             raise SourceError("not_duckdb", f"{file.given!r} is not a DuckDB file. Name another.")
@@ -143,7 +154,7 @@ def _attach(engine: DuckDB, url: str, kinds: Mapping[str, Kind]) -> None:
     relation = exp.to_table(table, dialect="duckdb")
     relation.set("db", relation.args.get("db") or exp.to_identifier("main", quoted=True))
     relation.set("catalog", catalogue)
-    engine.adopt(relation, kinds)
+    return relation
 
 
 def _copy_table(engine: DuckDB, source: ArrowTable, kinds: Mapping[str, Kind]) -> None:

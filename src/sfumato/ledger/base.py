@@ -2,7 +2,7 @@
 
 The order of every answer: reserve (durable, and the head outside the database synced) → receipt →
 entropy → read → noise → `store` (durable) → released. After a crash every open reservation stays
-spent.
+spent; one that is known to have drawn no entropy can be resumed.
 """
 
 from __future__ import annotations
@@ -12,21 +12,22 @@ import threading
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from sfumato.errors import LedgerError, SfumatoError
+from sfumato.errors import CallerError, LedgerError, RefusedError, SfumatoError
 from sfumato.ledger import rules
 from sfumato.ledger.book import Account, Draft, Request, utc_now
-from sfumato.ledger.chain import Entry, Position, digest
+from sfumato.ledger.chain import Entry, Position, canonical, digest
 from sfumato.ledger.groupcommit import GroupCommit, Result, Ticket
 from sfumato.ledger.receipt import Receipt, Stage, this_process
-from sfumato.ledger.replay import Verification, check_book, write_export
+from sfumato.ledger.replay import Verification, check_book, events_seen, write_export
 from sfumato.privacy.events import to_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime
     from typing import TextIO
 
     from sfumato.ledger.book import Key, Reader, Store
+    from sfumato.ledger.flight import Flight
     from sfumato.ledger.head import OutsideHead
     from sfumato.privacy.events import Event
     from sfumato.privacy.filters import Budget, Charge
@@ -61,6 +62,26 @@ class Ledger:
         self._group = GroupCommit(self._commit)
         self._heal_head()
 
+    @classmethod
+    def create(
+        cls, store: Store, *, head: OutsideHead, at_step: Callable[[str], None] = _pass_by
+    ) -> Ledger:
+        """Begin a book: give its first entry a head. One that holds anything more is refused."""
+        with head.lock(), store.reading() as reader:
+            position = reader.position()
+            begun = position.seq == 1 and head.read() in (None, position)
+            if begun:
+                head.write(position)
+        ledger = cls(store, head=head, at_step=at_step)
+        if not begun:
+            ledger.close()
+            raise LedgerError(
+                "ledger_exists",
+                "There already is a ledger in this database, or its head belongs to another. "
+                "Name an empty database and another head.",
+            )
+        return ledger
+
     def open_account(self, name: str, *, budget: Budget, parent: str | None = None) -> Account:
         """Open an account, below a parent if given; one that exists is returned as it stands."""
         return self._run(lambda draft: rules.open_account(draft, name, budget, parent))
@@ -71,7 +92,12 @@ class Ledger:
 
     def set_limit(self, name: str, *, budget: Budget, operator: str) -> Account:
         """Give an account another budget, by an operator's entry; what was spent stays spent."""
-        return self._run(lambda draft: rules.set_limit(draft, name, budget, operator))
+
+        def operation(draft: Draft) -> Account:
+            seen = events_seen(draft).get(name, ())
+            return rules.set_limit(draft, name, budget, operator, seen)
+
+        return self._run(operation)
 
     def reserve(
         self,
@@ -81,10 +107,15 @@ class Ledger:
         principal: str,
         request_id: str,
         body_digest: str,
+        flight: Flight | None = None,
     ) -> Receipt:
-        """Charge an event to accounts and their ancestors, durably, all or none."""
+        """Charge an event to accounts and their ancestors, durably, all or none.
+
+        Under a flight, a charge that comes to nothing before entropy was drawn can be resumed.
+        """
         rules.check_request(principal, request_id, body_digest)
         names, record = tuple(accounts), to_record(event)
+        mark = None if flight is None else flight.claim((principal, request_id))
 
         def operation(draft: Draft) -> tuple[int, str]:
             seq = rules.reserve(
@@ -95,13 +126,40 @@ class Ledger:
                 principal=principal,
                 request_id=request_id,
                 body_digest=body_digest,
+                mark=mark,
             )
             return seq, draft.position.hash
 
-        seq, proof = self._run(operation, (principal, request_id))
+        try:
+            seq, proof = self._run(operation, (principal, request_id))
+        except (CallerError, RefusedError):
+            if flight is not None:
+                flight.forget()
+            raise
         self._at_step("reserved")
         request = Request(principal, request_id, body_digest, seq)
-        return Receipt(request, event, proof, self)
+        return Receipt(request, event, proof, self, flight)
+
+    def resume(
+        self, flight: Flight, event: Event, *, accounts: Iterable[str], body_digest: str
+    ) -> Receipt | None:
+        """Take up the charge that a flight's earlier holder made and drew no entropy from."""
+        if flight.key is None or flight.drawn:
+            return None
+        with self._reading(checked=True) as reader:
+            request = reader.requests_among([flight.key]).get(flight.key)
+            if request is None or (request.body_digest, request.answered) != (body_digest, None):
+                return None
+            entry = rules.linked(reader, request.charge)
+        record = json.loads(entry.body)
+        same = canonical(record["event"]) == canonical(to_record(event))
+        if (
+            record.get("flight") != flight.mark
+            or not same
+            or set(accounts) - set(record["charges"])
+        ):
+            return None
+        return Receipt(request, event, entry.hash, self, flight)
 
     def void(self, receipt: Receipt) -> None:
         """Give a charge back; only its holder can, and only before entropy was drawn."""
@@ -171,8 +229,13 @@ class Ledger:
         with self._reading() as reader:
             write_export(reader, target)
 
-    def acknowledge_rollback(self, *, operator: str) -> None:
-        """Accept, as an operator, a database older than the outside head; burns every budget."""
+    def acknowledge_rollback(
+        self, *, operator: str, accounts: Mapping[str, Budget] | None = None
+    ) -> None:
+        """Accept, as an operator, a database older than the outside head; burns every budget.
+
+        `accounts` are all that should stand: those that the database lacks are opened, burnt.
+        """
         self._check_usable()
         if self._head is None:
             return
@@ -182,7 +245,7 @@ class Ledger:
                 if self._follows(writer, lost):
                     return
                 draft = Draft(writer, self._clock)
-                rules.burn(draft, lost, operator)
+                rules.acknowledge(draft, lost, operator, accounts or {}, events_seen(draft))
                 writer.save(draft)
             self._head.write(draft.position)
 
@@ -283,8 +346,7 @@ class Ledger:
     def _follows(reader: Reader, outside: Position | None) -> bool:
         """Whether the database holds all that the outside head has seen."""
         if outside is None:
-            # A crash right after creation leaves the first entry alone, and it spends nothing.
-            return reader.position().seq == 1
+            return False
         if outside == reader.position():
             return True
         entry = reader.entry(outside.seq)
@@ -307,3 +369,14 @@ def failure(error: Exception) -> LedgerError:
         "The ledger's storage failed; no answer is given. Find the cause and open it again.",
         detail=f"{type(error).__name__}: {error}",
     )
+
+
+@contextmanager
+def closed_on_failure() -> Iterator[None]:
+    """Whatever goes wrong in opening a ledger, there is none."""
+    try:
+        yield
+    except LedgerError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the closed door is the same for all
+        raise failure(error) from None

@@ -131,7 +131,10 @@ class Draft:
 
     def recorded(self, **field: str) -> bool:
         """Whether any entry starts with this field: the chain remembers what a table lost."""
-        return self._reader.recorded(canonical(field)[:-1] + ",")
+        prefix = canonical(field)[:-1] + ","
+        return self._reader.recorded(prefix) or any(
+            entry.body.startswith(prefix) for entry in self.entries
+        )
 
     def history(self) -> Iterator[Entry]:
         """All entries, with those of this draft."""

@@ -1,8 +1,8 @@
 """An independent reader of an exported ledger: `python checker.py EXPORT.jsonl`.
 
 It shares no code with the ledger and needs nothing but Python. It checks that every line continues
-the hash chain, that no charge overspends, and that the last line is the head of the chain; it
-returns what was spent from every account.
+the hash chain, that every charge is what its event costs, that no charge overspends, and that the
+last line is the head of the chain; it returns what was spent from every account.
 
 Amounts are lists, one item per filter of the account's budget: a list of whole units, or null once
 the filter is broken. A charge is granted while at least one filter of each account is unbroken.
@@ -13,12 +13,22 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from decimal import Decimal, localcontext
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Amount = list[list[int] | None]
+
+QUANTITIES = {
+    "pure": ("epsilon",),
+    "approx": ("epsilon", "delta"),
+    "zcdp": ("rho", "delta"),
+    "renyi": ("divergence",),
+}
+PER_UNIT = {"epsilon": 10**9, "divergence": 10**9, "rho": 10**18, "delta": 10**18}
 
 
 class ExportError(Exception):
@@ -28,9 +38,8 @@ class ExportError(Exception):
 def check(lines: Iterable[str]) -> dict[str, Amount]:
     """Replay an export; return what was spent from each account, or raise `ExportError`."""
     previous, seq = "0" * 64, 0
-    limits: dict[str, Amount] = {}
-    spent: dict[str, Amount] = {}
-    pending: dict[int, dict[str, Amount]] = {}
+    accounts: dict[str, Account] = {}
+    pending: dict[int, dict[str, Any]] = {}
     head = None
     for line in lines:
         if head is not None:
@@ -46,41 +55,130 @@ def check(lines: Iterable[str]) -> dict[str, Amount]:
             previous = hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()
             if claimed != previous or entry["seq"] != seq:
                 raise ExportError(f"Entry {seq} does not continue the chain.")
-            _apply(entry, limits, spent, pending)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            _apply(entry, accounts, pending)
+        except (ArithmeticError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ExportError(f"Entry {seq} cannot be read: {error!r}.") from None
     if head != {"hash": previous, "seq": seq}:
         raise ExportError(f"The head does not belong to the {seq} entries before it.")
-    return spent
+    return {name: account.spent for name, account in accounts.items()}
+
+
+class Account:
+    """What an account may spend, what it has spent, and on what."""
+
+    def __init__(self) -> None:
+        self.filters: list[dict[str, str]] = []
+        self.limits: Amount = []
+        self.spent: Amount = []
+        self.events: list[dict[str, Any]] = []
+
+    def limit(self, entry: dict[str, Any]) -> None:
+        """Take a new budget, under which every event so far is counted again."""
+        self.filters = entry["budget"]["filters"]
+        self.limits = [
+            [Fraction(one[name]) * PER_UNIT[name] // 1 for name in QUANTITIES[one["kind"]]]
+            for one in self.filters
+        ]
+        self.spent = [[0] * len(parts or ()) for parts in self.limits]
+        for event in self.events:
+            self.spend(event)
+        if (entry["limits"], entry["spent"]) != (self.limits, self.spent):
+            raise ExportError(f"Entry {entry['seq']} does not follow from its budget.")
+
+    def spend(self, event: dict[str, Any]) -> Amount:
+        """Add what an event costs, and return it."""
+        charge = [
+            _units(one, event, limit) for one, limit in zip(self.filters, self.limits, strict=True)
+        ]
+        self.spent = _cap(_combine(self.spent, charge, 1), self.limits)
+        return charge
 
 
 def _apply(
-    entry: dict[str, Any],
-    limits: dict[str, Amount],
-    spent: dict[str, Amount],
-    pending: dict[int, dict[str, Amount]],
+    entry: dict[str, Any], accounts: dict[str, Account], pending: dict[int, dict[str, Any]]
 ) -> None:
     kind = entry["kind"]
     if kind in {"account", "limit"}:
-        if (kind == "account") == (entry["account"] in limits):
+        if (kind == "account") == (entry["account"] in accounts):
             raise ExportError(f"Entry {entry['seq']} opens an account twice or never.")
-        limits[entry["account"]] = entry["limits"]
-        spent[entry["account"]] = entry["spent"]
+        accounts.setdefault(entry["account"], Account()).limit(entry)
     elif kind in {"charge", "burn"}:
         for name, charge in entry["charges"].items():
-            spent[name] = _cap(_combine(spent[name], charge, 1), limits[name])
-            if kind == "charge" and not any(part is not None for part in spent[name]):
+            if accounts[name].spend(entry["event"]) != charge:
+                raise ExportError(f"Entry {entry['seq']} charges {name!r} something else.")
+            accounts[name].events.append(entry["event"])
+            if kind == "charge" and not any(part is not None for part in accounts[name].spent):
                 raise ExportError(f"Entry {entry['seq']} overspends account {name!r}.")
         if kind == "charge":
-            pending[entry["seq"]] = entry["charges"]
+            pending[entry["seq"]] = entry
     elif kind in {"void", "answer"}:
         if entry["charge"] not in pending:
             raise ExportError(f"Entry {entry['seq']} closes a charge that is not open.")
-        charges = pending.pop(entry["charge"])
-        for name, charge in charges.items() if kind == "void" else ():
-            spent[name] = _combine(spent[name], charge, -1)
+        charged = pending.pop(entry["charge"])
+        for name, charge in charged["charges"].items() if kind == "void" else ():
+            accounts[name].spent = _combine(accounts[name].spent, charge, -1)
+            accounts[name].events.remove(charged["event"])
     elif kind not in {"genesis", "dataset", "rollback"}:
         raise ExportError(f"Entry {entry['seq']} is of the unknown kind {kind!r}.")
+
+
+def _units(one: dict[str, str], event: dict[str, Any], limit: list[int] | None) -> list[int] | None:
+    """The whole units that an event takes from a filter; null where it would break it."""
+    costs = _costs(one, event)
+    names = QUANTITIES[one["kind"]]
+    if costs is None:
+        return None
+    units = [-(-cost * PER_UNIT[name] // 1) for cost, name in zip(costs, names, strict=True)]
+    return None if any(x > y for x, y in zip(units, limit or (), strict=True)) else units
+
+
+def _costs(one: dict[str, str], event: dict[str, Any]) -> list[Fraction] | None:
+    """What an event costs exactly; parts of a parallel one concern different people."""
+    kind = event["kind"]
+    if kind == "repeated":
+        each = _costs(one, event["event"])
+        return None if each is None else [event["count"] * cost for cost in each]
+    if kind not in {"composed", "parallel"}:
+        return _leaf(one, event)
+    parts = [_costs(one, part) for part in event["events" if kind == "composed" else "parts"]]
+    if any(part is None for part in parts):
+        return None
+    most = len(parts)
+    if kind == "parallel":
+        most = {"add-remove": 1, "replace-one": 2}[event["relation"]]
+    columns = zip(*(part for part in parts if part is not None), strict=True)
+    return [sum(sorted(column)[-most:], Fraction(0)) for column in columns]
+
+
+def _leaf(one: dict[str, str], event: dict[str, Any]) -> list[Fraction] | None:
+    """What one use of one mechanism costs."""
+    kind, delta = event["kind"], Fraction(event.get("delta", 0))
+    epsilon = Fraction(event.get("epsilon", 0))
+    if kind == "laplace-noise":
+        epsilon = Fraction(event["l1_sensitivity"]) / Fraction(event["scale"])
+    rho = epsilon**2 / (8 if kind == "exponential-choice" else 2)
+    if kind == "gaussian-noise":
+        rho = Fraction(event["l2_sensitivity_squared"]) / (2 * Fraction(event["variance"]))
+    elif one["kind"] in {"pure", "approx"}:
+        pure = one["kind"] == "pure"
+        return None if pure and delta else [epsilon] if pure else [epsilon, delta]
+    if one["kind"] == "zcdp":
+        return [rho, delta]
+    if one["kind"] != "renyi" or delta:
+        return None
+    order = Fraction(one["order"])
+    if kind == "gaussian-noise":
+        return [order * rho]
+    divergence = min(epsilon, _divergence(epsilon, order, event.get("categories", 2)))
+    return [min(divergence, order * rho) if kind == "exponential-choice" else divergence]
+
+
+def _divergence(epsilon: Fraction, order: Fraction, categories: int) -> Fraction:
+    """The Renyi divergence of randomized response, far below a unit of its true value."""
+    with localcontext(prec=60):
+        e, a = (Decimal(x.numerator) / x.denominator for x in (epsilon, order))
+        top = (a * e).exp() + ((1 - a) * e).exp() + categories - 2
+        return Fraction((top / (e.exp() + categories - 1)).ln() / (a - 1))
 
 
 def _combine(have: Amount, more: Amount, sign: int) -> Amount:

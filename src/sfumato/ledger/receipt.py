@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, NoReturn
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.ledger.book import Request
+    from sfumato.ledger.flight import Flight
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
 
@@ -44,20 +46,30 @@ class Stage(StrEnum):
     DRAWN = "drawn"
     STORED = "stored"
     VOIDED = "voided"
+    LEFT = "left to whoever asks next"
 
 
 class Receipt:
     """Proof that one event is durably charged, good for one source of entropy in one process.
 
     It dies when the process forks, it cannot be copied or pickled, and once entropy was drawn the
-    charge cannot be voided any more.
+    charge cannot be voided any more. Under a flight, that entropy is drawn is noted before it is
+    given out; while it is not, the charge can be left to the flight's next holder.
     """
 
-    def __init__(self, request: Request, event: Event, proof: str, ledger: object) -> None:
+    def __init__(
+        self,
+        request: Request,
+        event: Event,
+        proof: str,
+        ledger: object,
+        flight: Flight | None = None,
+    ) -> None:
         self.request = request
         self.event = event
         self.proof = proof
         self._ledger = ledger
+        self._flight = flight
         self._process = this_process()
         self._stage = Stage.RESERVED
         self._lock = threading.Lock()
@@ -71,6 +83,11 @@ class Receipt:
         """The source of randomness for the event that was charged; given out once."""
         self.advance(Stage.DRAWN, {Stage.RESERVED})
         return _ReceiptEntropy(self)
+
+    def leave(self) -> None:
+        """Leave a charge from which no entropy was drawn to whoever asks next."""
+        with suppress(LedgerError):
+            self.advance(Stage.LEFT, {Stage.RESERVED})
 
     def advance(self, stage: Stage, allowed: set[Stage], *, ledger: object = None) -> None:
         """Compare and set the stage; a receipt moves in its own process and ledger only."""
@@ -86,6 +103,8 @@ class Receipt:
                     f"This receipt cannot become {stage} because it is already {self._stage}. "
                     "Reserve again for another answer.",
                 )
+            if stage is Stage.DRAWN and self._flight is not None:
+                self._flight.draw()
             self._stage = stage
 
     def check_process(self) -> None:

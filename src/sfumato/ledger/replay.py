@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from sfumato.errors import ParameterError
 from sfumato.ledger.book import FORMAT
 from sfumato.ledger.chain import ORIGIN, Position, canonical, digest, link
-from sfumato.ledger.rules import damaged
+from sfumato.ledger.rules import cost, damaged, recount
+from sfumato.privacy.events import from_record
+from sfumato.privacy.filters import Budget
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import TextIO
 
-    from sfumato.ledger.book import Reader
+    from sfumato.ledger.book import Draft, Reader
     from sfumato.ledger.chain import Entry
+    from sfumato.privacy.events import Event
     from sfumato.privacy.filters import Charge
 
 Record = dict[str, Any]
@@ -45,6 +52,7 @@ class _Balance:
     budget: str
     limits: tuple[tuple[int, ...], ...]
     spent: list[list[int] | None]
+    events: Counter[str] = field(default_factory=Counter, compare=False)
 
     def spend(self, charge: Charge) -> None:
         """Add a charge in place: this runs once for every entry of a long chain."""
@@ -92,7 +100,7 @@ class _Replay:
             if record["seq"] != seq or (record["kind"] == "genesis") != (seq == 1):
                 raise ValueError("it stands in the wrong place")
             _APPLY[record["kind"]](self, record, entry.body)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ParameterError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise damaged(f"entry {seq} cannot follow the entries before it ({error})") from None
         self.position = Position(seq, entry.hash)
 
@@ -117,8 +125,13 @@ def _account(state: _Replay, record: Record, _body: str) -> None:
 def _limit(state: _Replay, record: Record, _body: str) -> None:
     balance = state.balances[record["account"]]
     balance.budget = canonical(record["budget"])
-    balance.limits = tuple(map(tuple, record["limits"]))
+    budget = _budget(balance.budget)
+    balance.limits = budget.limits()
     balance.spent = record["spent"]
+    if record["limits"] != _listed(balance.limits):
+        raise ValueError("its limits are not those of its budget")
+    if balance.spent != _listed(recount(budget, _decoded(balance.events))):
+        raise ValueError("what it says was spent is not what its events cost")
 
 
 def _dataset(state: _Replay, record: Record, _body: str) -> None:
@@ -128,8 +141,13 @@ def _dataset(state: _Replay, record: Record, _body: str) -> None:
 
 
 def _burn(state: _Replay, record: Record, _body: str) -> None:
+    event = canonical(record["event"])
     for name, charge in record["charges"].items():
-        state.balances[name].spend(charge)
+        balance = state.balances[name]
+        if charge != _units(balance.budget, event):
+            raise ValueError("its event costs something else")
+        balance.spend(charge)
+        balance.events[event] += 1
 
 
 def _charge(state: _Replay, record: Record, body: str) -> None:
@@ -144,8 +162,10 @@ def _charge(state: _Replay, record: Record, body: str) -> None:
 def _void(state: _Replay, record: Record, _body: str) -> None:
     *_, body = state.open.pop(record["charge"])
     charged = json.loads(body)
+    event = canonical(charged["event"])
     for name, charge in charged["charges"].items():
         state.balances[name].give_back(charge)
+        state.balances[name].events[event] -= 1
 
 
 def _answer(state: _Replay, record: Record, _body: str) -> None:
@@ -170,6 +190,39 @@ _APPLY = {
 }
 
 
+@lru_cache(maxsize=4096)
+def _units(budget: str, event: str) -> object:
+    """What an event costs, as a charge is written down; long chains repeat the same few."""
+    return _listed(cost(_budget(budget), from_record(json.loads(event))))
+
+
+@lru_cache(maxsize=1024)
+def _budget(text: str) -> Budget:
+    return Budget.from_record(json.loads(text))
+
+
+def _decoded(events: Counter[str]) -> Iterable[tuple[Event, int]]:
+    return [(from_record(json.loads(text)), times) for text, times in events.items() if times]
+
+
+def _listed(charge: Charge) -> list[list[int] | None]:
+    """A charge as JSON gives it back."""
+    return [None if part is None else list(part) for part in charge]
+
+
+def events_seen(draft: Draft) -> dict[str, Iterable[tuple[Event, int]]]:
+    """What each account was charged with and not given back, from a chain walked to its end.
+
+    Whoever counts again must not count from an entry that was changed, lost or put in.
+    """
+    state = _Replay()
+    for entry in draft.history():
+        state.take(entry)
+    if state.position != draft.position:
+        raise damaged("its last entry is not the end of its chain")
+    return {name: _decoded(balance.events) for name, balance in state.balances.items()}
+
+
 def check_book(reader: Reader) -> Verification:
     """Replay all entries and compare with every stored balance, data set, request and answer."""
     reader.check_storage()
@@ -191,7 +244,7 @@ def _check_accounts(reader: Reader, state: _Replay) -> None:
             account.parent,
             canonical(account.budget.to_record()),
             account.budget.limits(),
-            [None if part is None else list(part) for part in account.spent],
+            _listed(account.spent),
         )
         for account in reader.accounts()
     }

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import BudgetError, CallerError, LedgerError, ParameterError
 from sfumato.ledger.book import Account, Draft, Request
-from sfumato.ledger.chain import Position, digest, link
-from sfumato.privacy.events import ApproxEvent, Event, PureEvent, from_record, to_record
+from sfumato.ledger.chain import Entry, Position, digest, link
+from sfumato.privacy.events import ApproxEvent, Event, PureEvent, to_record
 from sfumato.privacy.filters import Budget, Charge, charge_from_record
 from sfumato.privacy.losses import Approx
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+
+    from sfumato.ledger.book import Reader
 
 _LONGEST_NAME = 200
 
@@ -40,6 +42,12 @@ def open_account(draft: Draft, name: str, budget: Budget, parent: str | None) ->
         raise damaged(f"account {name!r} was opened, yet its row is gone")
     if parent is not None:
         _check_share(name, budget, parent, known(draft, parent).budget)
+    account = _open(draft, name, budget, parent)
+    # Once entries were lost, nobody knows whether this account stood, and spent, in them.
+    return _burn(draft, account, [budget]) if draft.recorded(kind="rollback") else account
+
+
+def _open(draft: Draft, name: str, budget: Budget, parent: str | None) -> Account:
     account = Account(name, parent, budget, budget.zero())
     draft.append(
         "account",
@@ -73,7 +81,9 @@ def attach(draft: Draft, dataset: str, account: str) -> None:
     draft.datasets[dataset] = account
 
 
-def set_limit(draft: Draft, name: str, budget: Budget, operator: str) -> Account:
+def set_limit(
+    draft: Draft, name: str, budget: Budget, operator: str, seen: Iterable[tuple[Event, int]]
+) -> Account:
     """Give an account another budget, charged with every event that it has already seen."""
     check_name(operator, "operator")
     account = known(draft, name)
@@ -82,25 +92,27 @@ def set_limit(draft: Draft, name: str, budget: Budget, operator: str) -> Account
     for other in draft.all_accounts():
         if other.parent == name:
             _check_share(other.name, other.budget, name, budget)
-    spent = budget.zero()
-    for event in _events_of(draft, name):
-        spent = budget.add(spent, budget.charge(event))
+    spent = recount(budget, seen)
     if all(part is None for part in spent):
         raise ParameterError(
             "limit_below_spent",
             f"The new limit of account {name!r} is below what was already spent from it. "
             "Give a higher limit.",
         )
+    return _limit(draft, account, budget, operator, spent)
+
+
+def _limit(draft: Draft, account: Account, budget: Budget, operator: str, spent: Charge) -> Account:
     account = replace(account, budget=budget, spent=spent)
     draft.append(
         "limit",
-        account=name,
+        account=account.name,
         budget=budget.to_record(),
         limits=budget.limits(),
         operator=operator,
         spent=spent,
     )
-    draft.accounts[name] = account
+    draft.accounts[account.name] = account
     return account
 
 
@@ -113,6 +125,7 @@ def reserve(
     principal: str,
     request_id: str,
     body_digest: str,
+    mark: str | None = None,
 ) -> int:
     """Charge an event to accounts and all their ancestors, all or none; return the entry."""
     asked = sorted(set(accounts))
@@ -130,8 +143,10 @@ def reserve(
             raise _exhausted(account, charge, own=account.name in asked)
         charges[account.name] = charge
         charged[account.name] = replace(account, spent=spent)
+    flight = {} if mark is None else {"flight": mark}
     seq = draft.append(
         "charge",
+        **flight,
         body=body_digest,
         charges=charges,
         event=record,
@@ -162,25 +177,61 @@ def store(draft: Draft, request: Request, answer: bytes) -> None:
     draft.answers[request.charge] = answer
 
 
-def burn(draft: Draft, lost: Position | None, operator: str) -> None:
-    """Charge every account with its whole guarantee: nobody knows what the lost entries spent.
+def acknowledge(
+    draft: Draft,
+    lost: Position | None,
+    operator: str,
+    declared: Mapping[str, Budget],
+    seen: Mapping[str, Iterable[tuple[Event, int]]],
+) -> None:
+    """Charge every account, kept or declared, with its whole guarantee.
 
-    Whatever they were, the filters kept them within that guarantee.
+    Nobody knows what the lost entries spent, nor which accounts they opened; whatever they did, the
+    filters kept it within the guarantee. A declared budget other than the one kept was perhaps set
+    by a lost entry: it takes its place, and the larger of both is burnt.
     """
     check_name(operator, "operator")
     record = None if lost is None else {"seq": lost.seq, "hash": lost.hash}
     draft.append("rollback", lost=record, operator=operator)
-    for account in draft.all_accounts():
-        loss = account.budget.loss()
-        event = (
-            ApproxEvent(epsilon=loss.epsilon, delta=loss.delta)
-            if isinstance(loss, Approx)
-            else PureEvent(epsilon=loss.epsilon)
+    kept = {account.name: account for account in draft.all_accounts()}
+    for name in declared.keys() - kept.keys():
+        check_name(name, "account")
+        if draft.recorded(account=name):
+            raise damaged(f"account {name!r} was opened, yet its row is gone")
+    for name in sorted(kept.keys() | declared.keys()):
+        account = kept.get(name) or _open(draft, name, declared[name], None)
+        before, budget = account.budget, declared.get(name, account.budget)
+        if budget != before:
+            spent = recount(budget, seen.get(name, ()))
+            account = _limit(draft, account, budget, operator, spent)
+        _burn(draft, account, [before, budget])
+
+
+def _burn(draft: Draft, account: Account, guarantees: Iterable[Budget]) -> Account:
+    """Charge an account with the largest of some guarantees, whatever is left of it."""
+    losses = [budget.loss() for budget in guarantees]
+    epsilon = max(loss.epsilon for loss in losses)
+    deltas = [loss.delta for loss in losses if isinstance(loss, Approx)]
+    event: Event = (
+        ApproxEvent(epsilon=epsilon, delta=max(deltas)) if deltas else PureEvent(epsilon=epsilon)
+    )
+    charge = cost(account.budget, event)
+    draft.append("burn", charges={account.name: charge}, event=to_record(event))
+    spent = account.budget.add(account.spent, charge)
+    draft.accounts[account.name] = replace(account, spent=spent)
+    return draft.accounts[account.name]
+
+
+def recount(budget: Budget, events: Iterable[tuple[Event, int]]) -> Charge:
+    """What a budget has spent after events, each so many times."""
+    spent = budget.zero()
+    for event, times in events:
+        charge = tuple(
+            None if part is None else tuple(times * units for units in part)
+            for part in cost(budget, event)
         )
-        charge = cost(account.budget, event)
-        draft.append("burn", charges={account.name: charge}, event=to_record(event))
-        spent = account.budget.add(account.spent, charge)
-        draft.accounts[account.name] = replace(account, spent=spent)
+        spent = budget.add(spent, charge)
+    return spent
 
 
 @lru_cache(maxsize=4096)
@@ -200,12 +251,17 @@ def give_back(spent: Charge, charge: Charge) -> Charge:
 
 
 def charges_of(draft: Draft, seq: int) -> dict[str, Charge]:
-    """What an entry charged, read from the chain and checked against its hash."""
-    entry, before = draft.entry(seq), draft.entry(seq - 1)
+    """What an entry charged."""
+    charges = json.loads(linked(draft, seq).body)["charges"]
+    return {name: charge_from_record(charge) for name, charge in charges.items()}
+
+
+def linked(book: Draft | Reader, seq: int) -> Entry:
+    """An entry, read from the chain and checked against its hash."""
+    entry, before = book.entry(seq), book.entry(seq - 1)
     if entry is None or before is None or link(before.hash, entry.body) != entry.hash:
         raise damaged(f"entry {seq} is missing or changed")
-    charges = json.loads(entry.body)["charges"]
-    return {name: charge_from_record(charge) for name, charge in charges.items()}
+    return entry
 
 
 def known(draft: Draft, name: str) -> Account:
@@ -305,17 +361,6 @@ def _with_ancestors(draft: Draft, names: Iterable[str]) -> list[Account]:
             found[current] = known(draft, current)
             current = found[current].parent
     return list(found.values())
-
-
-def _events_of(draft: Draft, name: str) -> list[Event]:
-    events: dict[int, Event] = {}
-    for entry in draft.history():
-        record = json.loads(entry.body)
-        if name in record.get("charges", ()):
-            events[record["seq"]] = from_record(record["event"])
-        elif record["kind"] == "void":
-            events.pop(record["charge"], None)
-    return list(events.values())
 
 
 def _exhausted(account: Account, charge: Charge, *, own: bool) -> BudgetError:

@@ -27,6 +27,18 @@ def open_ledger(config: Config) -> Ledger:
     return open_sqlite(config.folder / config.database, head=config.head)
 
 
+def create_ledger(config: Config) -> None:
+    """Create the ledger of a new vault; nothing else ever does."""
+    if config.database.startswith(("postgresql://", "postgres://")):
+        from sfumato.ledger.sql.postgres import create_postgres
+
+        create_postgres(config.database, head=config.head).close()
+        return
+    from sfumato.ledger.sql.sqlite import create_sqlite
+
+    create_sqlite(config.folder / config.database, head=config.head).close()
+
+
 def account_of(population: str, principal: str) -> str:
     """The account from which a principal pays for questions about a population.
 
@@ -41,14 +53,21 @@ def source_of(folder: Path, source: str) -> str:
     return source if "://" in source else str(folder / source)
 
 
+def declared_accounts(config: Config) -> dict[str, Budget]:
+    """Every account that the configuration declares, of populations and of their principals."""
+    shares = {
+        account_of(population, principal): budget
+        for principal, budgets in config.principals.items()
+        for population, budget in budgets.items()
+    }
+    return {**config.budgets, **shares}
+
+
 def open_accounts(ledger: Ledger, config: Config) -> None:
     """Open every account of the configuration, and bind data sets and sources to them for good."""
     existing = {account.name: account for account in ledger.accounts()}
-    for population, budget in config.budgets.items():
-        _open(ledger, existing, population, budget)
-    for principal, budgets in config.principals.items():
-        for population, budget in budgets.items():
-            _open(ledger, existing, account_of(population, principal), budget)
+    for account, budget in declared_accounts(config).items():
+        _open(ledger, existing, account, budget)
     for name, held in config.datasets.items():
         if isinstance(held, PrivateSet):
             # The source too: under another name the same rows must not get a fresh budget.

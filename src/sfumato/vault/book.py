@@ -10,7 +10,7 @@ import tomlkit
 from sfumato.errors import ParameterError
 from sfumato.privacy.filters import Budget
 from sfumato.schema.names import quoted, suggestion
-from sfumato.vault.accounts import open_ledger
+from sfumato.vault.accounts import declared_accounts, open_ledger
 from sfumato.vault.amounts import left
 from sfumato.vault.config import NAME, changing, load, save
 
@@ -53,8 +53,8 @@ def verify(folder: Path) -> dict[str, Any]:
 
 def acknowledge(folder: Path, *, operator: str) -> None:
     """Accept a ledger that is older than its head; burns every budget."""
-    with closing(opened(folder)) as ledger:
-        ledger.acknowledge_rollback(operator=operator)
+    with changing(folder) as config, closing(open_ledger(config)) as ledger:
+        ledger.acknowledge_rollback(operator=operator, accounts=declared_accounts(config))
 
 
 def set_limit(folder: Path, account: str, *, epsilon: object, delta: object, operator: str) -> None:

@@ -66,6 +66,7 @@ class Curator:
             prepared,
             asker_of(plan.datasets),
             lambda: self.places.together(plan.datasets, plan.public),
+            check_data=lambda: self.places.check_readable((*plan.datasets, *plan.public)),
             request_id=request_id,
         )
 
@@ -111,6 +112,7 @@ class Curator:
             publication,
             asker_of(datasets),
             lambda: self.places.together(datasets, ()),
+            check_data=lambda: self.places.check_readable(datasets),
             request_id=request_id,
         )
         return published(answer, publication)

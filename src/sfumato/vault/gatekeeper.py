@@ -1,8 +1,9 @@
 """The gatekeeper: the one place where a private answer comes about, whatever method and door.
 
-The order is always the same: cost from public facts → charge, durable → receipt → entropy → data
-→ noise → answer stored, durable → released. What an analyst sees once the charge is made is an
-answer or one fixed refusal, which never tells why.
+The order is always the same: cost from public facts → the data can be reached → charge, durable →
+receipt → data opened → entropy → read → noise → answer stored, durable → released. What an analyst
+sees once the charge is made is an answer or one fixed refusal, which never tells why. A charge that
+failed before entropy was drawn is used by whoever asks the same next; later it is lost.
 """
 
 from __future__ import annotations
@@ -15,22 +16,28 @@ from fractions import Fraction
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
-from sfumato.errors import BudgetError, EngineError, SfumatoError
+from sfumato.errors import BudgetError, EngineError, LedgerError, SfumatoError
 from sfumato.ledger.chain import canonical, digest
+from sfumato.ledger.flight import Flights
 from sfumato.release import Release
 from sfumato.vault.amounts import remaining
 from sfumato.vault.stored import from_bytes, to_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from sfumato.engines.base import Engine
     from sfumato.ledger.base import Ledger
     from sfumato.ledger.book import Key
+    from sfumato.ledger.flight import Flight
     from sfumato.ledger.receipt import Receipt
     from sfumato.method import Dataset, Prepared
     from sfumato.privacy.events import Event
     from sfumato.vault.answered import Answered
+
+    OpenData = Callable[[], AbstractContextManager[Mapping[str, Dataset]]]
+    """Opens the data sets of a question, and keeps them open while it is being answered."""
 
 R = TypeVar("R")
 
@@ -59,6 +66,17 @@ class Answer(Release):
 
 
 @dataclass(frozen=True)
+class _Asked:
+    """One question on its way: what, by whom, what makes it the same, and how to get at data."""
+
+    prepared: Prepared
+    asker: Asker
+    body: str
+    open_data: OpenData
+    check_data: Callable[[], None]
+
+
+@dataclass(frozen=True)
 class Gatekeeper:
     """Charges, runs and stores prepared methods over one ledger.
 
@@ -69,6 +87,7 @@ class Gatekeeper:
 
     ledger: Ledger
     answered: Answered
+    flights: Flights = field(default_factory=Flights)
     snapshot: int = 1
     tick_seconds: float = 0.0
     deadline_seconds: float | None = None
@@ -78,28 +97,79 @@ class Gatekeeper:
         self,
         prepared: Prepared,
         asker: Asker,
-        open_data: Callable[[], Mapping[str, Dataset]],
+        open_data: OpenData,
         *,
+        check_data: Callable[[], None] = lambda: None,
         request_id: str | None = None,
     ) -> Answer:
-        """Answer a prepared method: from store where it was paid for, else charge and run it."""
-        body = self._body(prepared, asker)
+        """Answer a prepared method: from store where it was paid for, else charge and run it.
+
+        Whoever asks what is being answered waits for that answer. `check_data` refuses, before
+        anything is charged, what cannot be read; nothing that it tells may depend on rows.
+        """
+        asked = _Asked(prepared, asker, self._body(prepared, asker), open_data, check_data)
         with self._on_the_tick():
-            found = self._lookup(asker.principal, request_id, body)
-            if isinstance(found, bytes):
-                return self._answer(found, asker, charged=False)
-            elsewhere = self._hinted(asker.principal, body, own=False)
-            if elsewhere is not None and not asker.own:
-                return self._answer(elsewhere, asker, charged=False)
-            accounts = asker.own if elsewhere is not None else (*asker.shared, *asker.own)
-            receipt = self._reserve(prepared.event, asker, accounts, found, body)
-            if elsewhere is None:
-                stored = self._run(prepared, receipt, open_data)
-            else:
-                stored = _under(receipt, from_bytes(elsewhere))
-            self.ledger.store(receipt, stored)
-            self.answered.note(body, receipt.request.key)
-            return self._answer(stored, asker, charged=True)
+            stored = self._free(asked, request_id)
+            if stored is None:
+                wait = self.deadline_seconds
+                with self.flights.alone(asked.body, timeout_seconds=wait) as flight:
+                    self._settle(asked, flight)
+                    return self._alone(asked, flight, request_id)
+            return self._answer(stored, asker, charged=False)
+
+    def _free(self, asked: _Asked, request_id: str | None) -> bytes | None:
+        """A stored answer that costs the asker nothing."""
+        try:
+            found = self._lookup(asked.asker.principal, request_id, asked.body)
+        except LedgerError as error:
+            if error.code != "answer_lost":  # it may be on its way
+                raise
+            return None
+        if isinstance(found, bytes):
+            return found
+        if asked.asker.own:
+            return None
+        return self._hinted(asked.asker.principal, asked.body, own=False)
+
+    def _settle(self, asked: _Asked, flight: Flight) -> None:
+        """Bring to its end what an earlier asker of the same question left.
+
+        A charge from which no entropy was drawn is used; an answer that was stored is noted.
+        """
+        key = flight.key
+        if key is None:
+            return
+        stored, _ = self._looked_up(key, asked.body)
+        receipt = None
+        if stored is None:
+            receipt = self.ledger.resume(
+                flight, asked.prepared.event, accounts=asked.asker.shared, body_digest=asked.body
+            )
+        if receipt is not None:
+            self._check(asked)
+            self.ledger.store(receipt, self._run(asked, receipt))
+        if receipt is not None or stored is not None:
+            self.answered.note(asked.body, key)
+
+    def _alone(self, asked: _Asked, flight: Flight, request_id: str | None) -> Answer:
+        """Answer as the only asker of a question."""
+        asker, body = asked.asker, asked.body
+        found = self._lookup(asker.principal, request_id, body)
+        if isinstance(found, bytes):
+            return self._answer(found, asker, charged=False)
+        elsewhere = self._hinted(asker.principal, body, own=False)
+        if elsewhere is None:
+            self._check(asked)
+            receipt = self._reserve(asked, (*asker.shared, *asker.own), found, flight)
+            stored = self._run(asked, receipt)
+        elif asker.own:
+            receipt = self._reserve(asked, asker.own, found, None)
+            stored = _under(receipt, from_bytes(elsewhere))
+        else:
+            return self._answer(elsewhere, asker, charged=False)
+        self.ledger.store(receipt, stored)
+        self.answered.note(body, receipt.request.key)
+        return self._answer(stored, asker, charged=True)
 
     def _body(self, prepared: Prepared, asker: Asker) -> str:
         """What makes two questions the same. Never anything read from data."""
@@ -153,16 +223,29 @@ class Gatekeeper:
         principal, request_id = key
         return self.ledger.answer(principal=principal, request_id=request_id, body_digest=body)
 
+    def _check(self, asked: _Asked) -> None:
+        """Refuse what cannot be read now, before anything is charged for it."""
+        try:
+            _within(self.deadline_seconds, asked.check_data, [])
+        except TimeoutError:
+            raise EngineError(
+                "data_unreachable",
+                "The data did not answer within the deadline. Nothing was charged. Try again "
+                "later, or let the operator look for the cause.",
+            ) from None
+
     def _reserve(
-        self, event: Event, asker: Asker, accounts: tuple[str, ...], request_id: str, body: str
+        self, asked: _Asked, accounts: tuple[str, ...], request_id: str, flight: Flight | None
     ) -> Receipt:
+        event, asker = asked.prepared.event, asked.asker
         try:
             return self.ledger.reserve(
                 event,
                 accounts=accounts,
                 principal=asker.principal,
                 request_id=request_id,
-                body_digest=body,
+                body_digest=asked.body,
+                flight=flight,
             )
         except BudgetError as refusal:
             refused = self._exhausted(event, asker) if asker.own else refusal
@@ -186,20 +269,15 @@ class Gatekeeper:
             "Ask for less, or ask its owner for budget.",
         )
 
-    def _run(
-        self,
-        prepared: Prepared,
-        receipt: Receipt,
-        open_data: Callable[[], Mapping[str, Dataset]],
-    ) -> bytes:
+    def _run(self, asked: _Asked, receipt: Receipt) -> bytes:
         """Read and add noise. Whatever goes wrong from here on is one and the same to see."""
-        entropy = receipt.entropy()
         engines: list[Engine] = []
 
         def work() -> Release:
-            datasets = open_data()
-            engines.extend(one.engine for one in datasets.values())
-            return prepared.run(datasets, entropy)
+            with asked.open_data() as datasets:
+                engines.extend(one.engine for one in datasets.values())
+                # Last, because from here on the charge can never be used again.
+                return asked.prepared.run(datasets, receipt.entropy())
 
         try:
             return _under(receipt, _within(self.deadline_seconds, work, engines))
@@ -207,6 +285,9 @@ class Gatekeeper:
             words = getattr(error, "detail", None) or error
             detail = f"{type(error).__name__}: {words}"
             self.tell_operator(receipt.request.charge, detail)
+        finally:
+            # A thread that still opens data must not draw from what the next asker takes up.
+            receipt.leave()
         # Outside the handler, so that the cause is not kept as the context either.
         raise EngineError(
             "answer_failed",

@@ -16,7 +16,7 @@ from sfumato.privacy.units import Entity, Relation, Rows
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.file import load as load_schema
 from sfumato.schema.names import clash, quoted
-from sfumato.vault.accounts import open_accounts, open_ledger
+from sfumato.vault.accounts import create_ledger, open_accounts, open_ledger
 from sfumato.vault.answered import ANSWERS
 from sfumato.vault.config import NAME, Config, PrivateSet, PublicSet, changing, check_name, save
 from sfumato.vault.consent import check_consent
@@ -67,7 +67,7 @@ def create(folder: Path, *, database: str = "ledger.sqlite", head: Path | None =
             "another file with --head, or remove it if that vault is gone for good.",
         )
     config = Config(folder, database, head)
-    open_ledger(config).close()
+    create_ledger(config)
     (folder / ANSWERS).mkdir(mode=0o700, exist_ok=True)
     document = tomlkit.parse(_TEXT)
     document["ledger"] = {"database": database, "head": os.path.relpath(head, folder)}

@@ -74,7 +74,7 @@ def read(
     kinds = {column.name: column.kind for column in known.columns}
     engine = open_source(source, kinds=kinds)
     try:
-        _check_columns(engine, known)
+        check_columns(engine, known)
     except BaseException:
         engine.close()
         raise
@@ -135,7 +135,7 @@ def _kind(name: str, held: Kind, fits: dict[str, set[Kind]], facts: dict[str, Te
     return kind_of(sketch)
 
 
-def _check_columns(engine: Engine, schema: Schema) -> None:
+def check_columns(engine: Engine, schema: Schema) -> None:
     """The schema's columns are there and hold what it says; others are left alone."""
     held = engine.columns(engine.table)
     for column in schema.columns:

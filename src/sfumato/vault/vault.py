@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import BudgetError, PolicyError
 from sfumato.ledger.book import utc_now
+from sfumato.ledger.flight import Flights
 from sfumato.query.catalogue import Private as PrivateEntry
 from sfumato.query.catalogue import Public as PublicEntry
 from sfumato.schema.file import load as load_schema
@@ -54,6 +55,7 @@ class Vault:
         gatekeeper = Gatekeeper(
             self.ledger,
             Answered(config.folder / ANSWERS),
+            Flights(config.folder / ANSWERS),
             snapshot=config.snapshot,
             tick_seconds=config.tick_seconds,
             deadline_seconds=config.deadline_seconds,
@@ -174,7 +176,9 @@ def _home(config: Config, name: str, schema: Schema) -> Home:
     unit = held.unit if isinstance(held, PrivateSet) else None
     file = None if "://" in source else Path(source)
     consent = held.consent if isinstance(held, PrivateSet) else None
-    return Home(address(source), partial(read, source, schema), unit, file, consent)
+    columns = tuple(column.name for column in schema.columns)
+    reading = partial(read, source, schema)
+    return Home(address(source), reading, unit, file, consent, source, columns)
 
 
 def _catalogue(config: Config, schemas: Mapping[str, Schema]) -> Catalogue:

@@ -35,12 +35,14 @@ class Kept:
     """A book that is opened by `store`, with its head in a file, or in memory without one."""
 
     kind: str
-    store: Callable[[], Store]
+    store: Callable[..., Store]
     head: Path | None
     address: str = ""
     opened: list[Ledger] = field(default_factory=list)
 
     def open(self, **hooks: Any) -> Ledger:
+        if self.head is not None and not self.opened:
+            Ledger.create(self.store(create=True), head=OutsideHead(self.head)).close()
         head = None if self.head is None else OutsideHead(self.head)
         self.opened.append(Ledger(self.store(), head=head, **hooks))
         return self.opened[-1]
@@ -73,9 +75,9 @@ def make_place(request: pytest.FixtureRequest, kind: str, tmp_path: Path) -> Kep
     head = tmp_path / "head" / "head"
     if kind == "sqlite":
         path = tmp_path / "ledger.sqlite"
-        return Kept(kind, lambda: sqlite_store(path), head, str(path))
+        return Kept(kind, lambda **how: sqlite_store(path, **how), head, str(path))
     url = fresh_schema(request.getfixturevalue("postgres_url"))
-    return Kept(kind, lambda: postgres_store(url), head, url)
+    return Kept(kind, lambda **how: postgres_store(url, **how), head, url)
 
 
 def fresh_schema(url: str) -> str:

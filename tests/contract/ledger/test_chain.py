@@ -12,6 +12,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
+from sfumato.ledger import rules
 from sfumato.ledger.checker import ExportError, check
 from sfumato.privacy.events import ApproxEvent, GaussianNoise
 from sfumato.privacy.filters import Budget
@@ -61,6 +62,68 @@ def test_L5_verify_finds(durable_place: Any, one: Budget, tampering: str) -> Non
         connection.execute(text(TAMPERINGS[tampering].format(bytes=column)))
         connection.commit()
     assert code_of(durable_place.open().verify) == "ledger_damaged"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE sfumato_entries SET body = replace(body, '19/20', '11/20') WHERE seq = 3",
+        "UPDATE sfumato_entries SET body = replace(body, '\"visits\"', '\"visitz\"') WHERE seq = 3",
+        "DELETE FROM sfumato_requests; DELETE FROM sfumato_entries WHERE seq = 3",
+    ],
+)
+def test_L5_a_limit_is_not_counted_from_damaged_entries(
+    durable_place: Any, one: Budget, damage: str
+) -> None:
+    ledger = durable_place.open()
+    ledger.open_account("visits", budget=one)
+    charge(ledger, "19/20", "r1")
+    charge(ledger, "1/20", "r2")
+    with raw(durable_place).connect() as connection:
+        for statement in (*unprotect(durable_place.kind), *damage.split(";")):
+            connection.execute(text(statement))
+        connection.commit()
+    again = durable_place.open()
+    two = Budget.for_epsilon_delta(epsilon=2)
+    assert code_of(again.set_limit, "visits", budget=two, operator="root") == "ledger_damaged"
+    assert again.account("visits").budget == one
+
+
+def test_L5_units_are_those_of_the_event(
+    place: Any, one: Budget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chain that is whole but charges less than its events cost is found, here and outside."""
+    ledger = place.open()
+    ledger.open_account("visits", budget=one)
+    with monkeypatch.context() as patch:
+        patch.setattr(rules, "cost", lambda budget, event: ((budget.charge(event)[0][0] // 2,),))
+        ledger.store(charge(ledger, "1/10", "r1"), b"42")
+    assert nano(ledger) == 50_000_000
+    assert code_of(ledger.verify) == "ledger_damaged"
+    two = Budget.for_epsilon_delta(epsilon=2)
+    assert code_of(ledger.set_limit, "visits", budget=two, operator="root") == "ledger_damaged"
+    target = io.StringIO()
+    ledger.export(target)
+    with pytest.raises(ExportError, match="something else"):
+        check(target.getvalue().splitlines())
+
+
+def test_L5_what_a_limit_says_was_spent_follows_from_the_events(
+    place: Any, one: Budget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = place.open()
+    ledger.open_account("visits", budget=one)
+    charge(ledger, "1/10", "r1")
+    two = Budget.for_epsilon_delta(epsilon=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(rules, "recount", lambda budget, _: budget.zero())
+        ledger.set_limit("visits", budget=two, operator="root")
+    assert nano(ledger) == 0
+    assert code_of(ledger.verify) == "ledger_damaged"
+    target = io.StringIO()
+    ledger.export(target)
+    with pytest.raises(ExportError, match="does not follow"):
+        check(target.getvalue().splitlines())
 
 
 def raw(place: Any) -> Any:

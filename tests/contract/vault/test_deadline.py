@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -69,11 +70,11 @@ def test_a_deadline_stops_the_engine(open_engine: Callable[[pa.Table], Engine]) 
     data = {"t": Dataset("t", engine, engine.table, schema, Rows())}
     slow = Asking(SLOW)
     with pytest.raises(EngineError) as caught:
-        gatekeeper.answer(slow, Asker("owner", ("t",)), lambda: data)
+        gatekeeper.answer(slow, Asker("owner", ("t",)), lambda: nullcontext(data))
     assert caught.value.code == "answer_failed"
     assert slow.ended.wait(60), "the engine still works at a question that nobody waits for"
     unhurried = Gatekeeper(ledger, Answered())
-    found = unhurried.answer(Asking(QUICK), Asker("owner", ("t",)), lambda: data)
+    found = unhurried.answer(Asking(QUICK), Asker("owner", ("t",)), lambda: nullcontext(data))
     assert found.table["n"].to_pylist() == [ROWS]
 
 

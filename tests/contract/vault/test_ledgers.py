@@ -4,26 +4,48 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
 
 import sfumato as sf
+from sfumato.errors import BudgetError
+from sfumato.testing.ledger import code_of
 from sfumato.vault import book
 from sfumato.vault.registration import Registration, create
 
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Callable
 
 SCHEMA = 'table = "t"\n[columns.x]\nkind = "integer"\nbounds = [0, 9]\n'
 
 
-def test_a_ledger_in_postgres(
+@pytest.fixture
+def emptied(
     postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+) -> Callable[[], None]:
+    """A vault of epsilon 2 whose ledger lies in a schema of its own; calling it empties that."""
+    import psycopg
+
     monkeypatch.chdir(tmp_path)
     Path("t.csv").write_text("x\n" + "1\n" * 1000)
     Path("t.toml").write_text(SCHEMA)
+    schema = f"vault_{uuid4().hex}"
+
+    def make(*steps: str) -> None:
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            for step in steps:
+                connection.execute(step.format(schema))
+
+    make("CREATE SCHEMA {}")
+    create(Path("vault"), database=f"{postgres_url}&options=-csearch_path%3D{schema}")
+    Registration(name="t", source="t.csv", schema=Path("t.toml"), epsilon=2).add_to(Path("vault"))
+    return lambda: make("DROP SCHEMA {} CASCADE", "CREATE SCHEMA {}")
+
+
+def test_a_ledger_in_postgres(emptied: Callable[[], None]) -> None:
+    assert callable(emptied)
     vault = Path("vault")
-    create(vault, database=postgres_url)
-    Registration(name="t", source="t.csv", schema=Path("t.toml"), epsilon=2).add_to(vault)
     with sf.open(vault) as opened:
         first = opened.query("SELECT COUNT(*) AS n FROM t", epsilon=1)
     # Noise of scale 1: beyond 30 with probability below 1e-12.
@@ -33,3 +55,25 @@ def test_a_ledger_in_postgres(
     assert again.table == first.table
     assert again.remaining == first.remaining == {"epsilon": 1.0, "delta": 0.0}
     assert book.verify(vault)["requests"] == 1
+
+
+def test_L6_an_emptied_postgres_is_no_fresh_ledger(emptied: Callable[[], None]) -> None:
+    vault = Path("vault")
+    with sf.open(vault) as opened:
+        opened.query("SELECT COUNT(*) AS n FROM t", epsilon=1)
+    emptied()
+    for attempt in (
+        lambda: sf.open(vault),
+        lambda: book.acknowledge(vault, operator="root"),
+        lambda: book.accounts(vault),
+    ):
+        assert code_of(attempt) == "ledger_missing"
+    # A database of another vault, put in its place: all that is configured is burnt.
+    text = (vault / "vault.toml").read_text()
+    address = next(line.split('"')[1] for line in text.splitlines() if "database" in line)
+    create(Path("other"), database=address)
+    assert code_of(lambda: sf.open(vault)) == "ledger_rolled_back"
+    book.acknowledge(vault, operator="root")
+    with sf.open(vault) as opened, pytest.raises(BudgetError):
+        opened.query("SELECT COUNT(*) AS n FROM t", epsilon="0.001")
+    book.verify(vault)

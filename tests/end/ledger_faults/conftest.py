@@ -68,7 +68,11 @@ class Bench:
         return self.folder / "released"
 
     def open(self, at_step: Callable[[str], None] = lambda _: None) -> Ledger:
-        return Ledger(sqlite_store(self.database), head=OutsideHead(self.head), at_step=at_step)
+        head = OutsideHead(self.head)
+        if head.read() is None:  # never begun, or interrupted before it was
+            store = sqlite_store(self.database, create=True)
+            return Ledger.create(store, head=head, at_step=at_step)
+        return Ledger(sqlite_store(self.database), head=head, at_step=at_step)
 
     def answer(self, charges: int, at_step: Callable[[str], None] = lambda _: None) -> None:
         """Charge, draw, store and release, over and over."""

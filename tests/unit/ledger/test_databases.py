@@ -10,7 +10,7 @@ import pytest
 from sfumato.errors import LedgerError
 from sfumato.ledger.sql import sqlite
 from sfumato.ledger.sql.postgres import check_settings, open_postgres
-from sfumato.ledger.sql.sqlite import file_system, open_sqlite
+from sfumato.ledger.sql.sqlite import create_sqlite, file_system, open_sqlite
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,7 @@ def head(tmp_path: Path) -> Path:
 
 def test_sqlite_is_set_up_for_durability(tmp_path: Path, head: Path) -> None:
     path = tmp_path / "ledger.sqlite"
-    ledger = open_sqlite(path, head=head)
+    ledger = create_sqlite(path, head=head)
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.with_name("ledger.sqlite-wal").stat().st_mode & 0o777 == 0o600
     with sqlite3.connect(path) as connection:
@@ -61,13 +61,13 @@ def test_a_symbolic_link_is_refused(tmp_path: Path, head: Path) -> None:
 def test_other_files_are_refused(tmp_path: Path, head: Path) -> None:
     (tmp_path / "text").write_text("not a database, but long enough to look like one\n" * 100)
     assert code_of_opening(tmp_path / "text", head) == "ledger_failed"
-    assert code_of_opening(tmp_path / "missing" / "ledger", head) == "ledger_failed"
+    assert code_of_opening(tmp_path / "missing" / "ledger", head) == "ledger_missing"
 
 
 def test_another_version_is_refused(
     tmp_path: Path, head: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    open_sqlite(tmp_path / "ledger", head=head).close()
+    create_sqlite(tmp_path / "ledger", head=head).close()
     monkeypatch.setattr("sfumato.ledger.sql.store.FORMAT", 2)
     assert code_of_opening(tmp_path / "ledger", head) == "ledger_version"
 
@@ -108,7 +108,7 @@ def test_a_busy_database_is_not_a_failed_one(
     from sfumato.privacy.filters import Budget
 
     monkeypatch.setattr(sqlite, "_BUSY_SECONDS", 0.05)
-    ledger = open_sqlite(tmp_path / "ledger", head=head)
+    ledger = create_sqlite(tmp_path / "ledger", head=head)
     intruder = sqlite3.connect(tmp_path / "ledger", isolation_level=None)
     intruder.execute("BEGIN IMMEDIATE")
     budget = Budget.for_epsilon_delta(epsilon=1)

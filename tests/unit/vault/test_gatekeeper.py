@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sfumato.errors import BudgetError, EngineError, ParameterError, SfumatoError
+from sfumato.errors import (
+    BudgetError,
+    EngineError,
+    LedgerError,
+    ParameterError,
+    SfumatoError,
+    SourceError,
+)
+from sfumato.ledger.base import Ledger
+from sfumato.ledger.memory import MemoryStore
 from sfumato.ledger.receipt import Receipt
+from sfumato.privacy.filters import Budget
 from sfumato.vault.answered import Answered
 from sfumato.vault.gatekeeper import Answer, Asker, Gatekeeper
 from sfumato.vault.stored import from_bytes, to_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
-
-    from sfumato.ledger.base import Ledger
 
     Ask = Callable[..., Answer]
 
@@ -35,8 +44,8 @@ def spent(ledger: Ledger, account: str) -> Fraction:
     return Fraction(part[0], 10**9)
 
 
-def nothing() -> dict[str, Any]:
-    return {}
+def nothing() -> AbstractContextManager[dict[str, Any]]:
+    return nullcontext({})
 
 
 def test_the_charge_comes_before_data_and_the_answer_is_stored_before_it_leaves(
@@ -49,9 +58,9 @@ def test_the_charge_comes_before_data_and_the_answer_is_stored_before_it_leaves(
         seen.append(f"entropy at {spent(ledger, 'visits')}")
         return drawing(receipt)
 
-    def open_data() -> dict[str, Any]:
+    def open_data() -> AbstractContextManager[dict[str, Any]]:
         seen.append(f"data at {spent(ledger, 'visits')}")
-        return {}
+        return nullcontext({})
 
     def store(book: Ledger, receipt: Receipt, answer: bytes) -> None:
         storing(book, receipt, answer)
@@ -59,8 +68,12 @@ def test_the_charge_comes_before_data_and_the_answer_is_stored_before_it_leaves(
 
     monkeypatch.setattr(Receipt, "entropy", entropy)
     monkeypatch.setattr(type(ledger), "store", store)
-    gatekeeper.answer(counting(), OWNER, open_data)
-    assert seen == ["entropy at 1/2", "data at 1/2", "stored"]
+
+    def check_data() -> None:
+        seen.append(f"checked at {spent(ledger, 'visits')}")
+
+    gatekeeper.answer(counting(), OWNER, open_data, check_data=check_data)
+    assert seen == ["checked at 0", "data at 1/2", "entropy at 1/2", "stored"]
 
 
 def test_an_answer_says_what_it_cost_and_what_is_left(
@@ -181,7 +194,7 @@ def test_F11_every_failure_after_the_charge_is_one_reply_and_stays_spent(
 def test_F11_data_that_cannot_be_opened_are_the_same_reply(
     gatekeeper: Gatekeeper, counting: Any
 ) -> None:
-    def open_data() -> dict[str, Any]:
+    def open_data() -> AbstractContextManager[dict[str, Any]]:
         raise QuotingError("row 7: 'alice'")
 
     with pytest.raises(EngineError) as caught:
@@ -201,6 +214,98 @@ def test_a_failed_question_may_be_asked_again_and_pays_again(
     assert gatekeeper.answer(counting(), OWNER, nothing).charged
     assert not gatekeeper.answer(counting(), OWNER, nothing).charged
     assert spent(ledger, "visits") == 1
+
+
+def test_L2_a_question_that_failed_before_entropy_is_resumed_and_not_paid_again(
+    ledger: Ledger, gatekeeper: Gatekeeper, counting: Any
+) -> None:
+    def open_data() -> AbstractContextManager[dict[str, Any]]:
+        raise MemoryError
+
+    for _ in range(3):
+        with pytest.raises(EngineError) as failed:
+            gatekeeper.answer(counting(), ALICE, open_data, request_id="r1")
+        assert failed.value.code == "answer_failed"
+    # Another principal brings it to its end, and pays their own share of it alone.
+    assert gatekeeper.answer(counting(), BOB, nothing).charged
+    assert not gatekeeper.answer(counting(), ALICE, nothing, request_id="r1").charged
+    for account in ("visits", "visits/alice", "visits/bob"):
+        assert spent(ledger, account) == Fraction(1, 2)
+    ledger.verify()
+
+
+def test_L1_a_thread_that_comes_too_late_draws_nothing(
+    ledger: Ledger, gatekeeper: Gatekeeper, counting: Any
+) -> None:
+    """The deadline passed while data were opened: the next asker has the receipt, and it alone."""
+    ended, outcomes = threading.Event(), list[str]()
+
+    @contextmanager
+    def open_slowly() -> Iterator[dict[str, Any]]:
+        time.sleep(0.3)
+        try:
+            yield {}
+            outcomes.append("drew")
+        except LedgerError as error:
+            outcomes.append(error.code)
+            raise
+        finally:
+            ended.set()
+
+    limited = replace(gatekeeper, deadline_seconds=0.05)
+    with pytest.raises(EngineError):
+        limited.answer(counting(), OWNER, open_slowly)
+    assert not gatekeeper.answer(counting(), OWNER, nothing).charged
+    assert ended.wait(10)
+    assert outcomes == ["receipt_spent"]
+    assert spent(ledger, "visits") == Fraction(1, 2)
+
+
+def test_what_cannot_be_read_is_refused_for_nothing(
+    ledger: Ledger, gatekeeper: Gatekeeper, counting: Any
+) -> None:
+    def gone() -> None:
+        raise SourceError("source_unready", "Gone.")
+
+    limited = replace(gatekeeper, deadline_seconds=0.05)
+    for check_data, code in ((gone, "source_unready"), (lambda: time.sleep(1), "data_unreachable")):
+        with pytest.raises(SfumatoError) as refused:
+            limited.answer(counting(), OWNER, nothing, check_data=check_data)
+        assert refused.value.code == code
+    assert spent(ledger, "visits") == 0
+
+
+def test_nobody_waits_for_an_answer_beyond_the_deadline(
+    ledger: Ledger, gatekeeper: Gatekeeper, counting: Any
+) -> None:
+    running, go_on = threading.Event(), threading.Event()
+
+    def effect() -> None:
+        running.set()
+        go_on.wait()
+
+    leader = threading.Thread(
+        target=lambda: gatekeeper.answer(counting(effect=effect), OWNER, nothing)
+    )
+    leader.start()
+    running.wait()
+    with pytest.raises(SfumatoError) as pending:
+        replace(gatekeeper, deadline_seconds=0.05).answer(counting(), OWNER, nothing)
+    assert pending.value.code == "answer_pending"
+    go_on.set()
+    leader.join()
+    assert not gatekeeper.answer(counting(), OWNER, nothing).charged
+    assert spent(ledger, "visits") == Fraction(1, 2)
+
+
+def test_an_answer_takes_two_transactions(counting: Any) -> None:
+    """One for the charge, one for the answer: that entropy was drawn is noted without a sync."""
+    steps: list[str] = []
+    ledger = Ledger(MemoryStore(), head=None, at_step=steps.append)
+    ledger.open_account("visits", budget=Budget.for_epsilon_delta(epsilon=1))
+    steps.clear()
+    Gatekeeper(ledger, Answered()).answer(counting(), OWNER, nothing)
+    assert steps.count("committed") == 2
 
 
 def test_L4_a_request_id_stands_for_one_question(

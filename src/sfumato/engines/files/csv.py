@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
+from contextlib import closing
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 import pyarrow as pa
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from sfumato.engines.files.regular import RegularFile
+
 SEPARATORS = ",;\t"
 
 ROWS_COMPARED = 100
@@ -31,6 +34,9 @@ MOST_EXPANSION = 200
 
 EXPANSION_FREE = 64 << 20
 """Below this size no file is a bomb, whatever its factor."""
+
+_MARK = b"\xef\xbb\xbf"
+"""What some programs write before UTF-8."""
 
 _MAGIC = {
     b"PK\x03\x04": "a zip archive or a spreadsheet (xlsx, ods)",
@@ -49,7 +55,7 @@ class CsvFile:
 
     def __init__(self, path: Path | str) -> None:
         self._file = regular_file(path)
-        self._stream = self._open()
+        self._stream = _opened(self._file)
         self._records = Records(self._stream)
         try:
             self._read_header()
@@ -112,12 +118,6 @@ class CsvFile:
                 "rows_lost", f"Read {rows:,} rows of {self._records.rows:,}; nothing was kept."
             )
 
-    def _open(self) -> BinaryIO:
-        raw = self._file.open()
-        if self._file.path.suffix.lower() == ".gz":
-            return cast("BinaryIO", _Expanding(raw, self._file.given))
-        return raw
-
     def _refuse_other_formats(self) -> None:
         first = self._records.peek()[:16]
         for magic, what in _MAGIC.items():
@@ -127,8 +127,8 @@ class CsvFile:
                     f"{self._file.given!r} is named as a CSV but is {what}. "
                     "Export it as CSV in UTF-8.",
                 )
-        if first.startswith(b"\xef\xbb\xbf"):
-            self._records.skip(3)
+        if first.startswith(_MARK):
+            self._records.skip(len(_MARK))
 
 
 class _Expanding:
@@ -162,6 +162,24 @@ class _Expanding:
         """Close the stream and the file under it."""
         self._stream.close()
         self._raw.close()
+
+
+def names_told(path: Path | str) -> list[list[str]]:
+    """The names in a header under each separator: which one it is, only the rows can tell."""
+    file = regular_file(path)
+    with closing(_opened(file)) as stream:
+        records = Records(stream)
+        if records.peek().startswith(_MARK):
+            records.skip(len(_MARK))
+        header = records.header()
+    return [split_row(header, separator) for separator in SEPARATORS]
+
+
+def _opened(file: RegularFile) -> BinaryIO:
+    raw = file.open()
+    if file.path.suffix.lower() == ".gz":
+        return cast("BinaryIO", _Expanding(raw, file.given))
+    return raw
 
 
 def split_row(row: bytes, separator: str) -> list[str]:

@@ -37,13 +37,18 @@ def parquet_files(paths: Sequence[Path | str]) -> list[RegularFile]:
     return files
 
 
-def _schema(file: RegularFile) -> pa.Schema:
-    """Read the schema of one file, or say why it cannot be read."""
+def schema_told(file: RegularFile) -> pa.Schema:
+    """Read the schema of one file from its footer, whatever its rows are."""
     _check_frame(file)
-    metadata = _metadata(file)
-    schema = metadata.schema.to_arrow_schema()
+    schema = _metadata(file).schema.to_arrow_schema()
     check_names(schema.names)
     kinds_of(schema)
+    return schema
+
+
+def _schema(file: RegularFile) -> pa.Schema:
+    """Read the schema of one file, or say why it cannot be read."""
+    schema, metadata = schema_told(file), _metadata(file)
     old = [
         name
         for position, name in enumerate(schema.names)

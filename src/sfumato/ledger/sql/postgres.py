@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import create_engine, event, make_url
 
 from sfumato.errors import LedgerError
-from sfumato.ledger.base import Ledger, failure
+from sfumato.ledger.base import Ledger, closed_on_failure
 from sfumato.ledger.head import OutsideHead
 from sfumato.ledger.sql.statements import LOCK_TURN
 from sfumato.ledger.sql.store import SqlStore
@@ -27,16 +27,18 @@ _SYNCHRONOUS = ("on", "remote_apply")
 
 
 def open_postgres(url: str, *, head: Path) -> Ledger:
-    """Open or create a ledger in a PostgreSQL database, with its outside head in a local file."""
-    try:
+    """Open a ledger in a PostgreSQL database, with its outside head in a local file."""
+    with closed_on_failure():
         return Ledger(postgres_store(url), head=OutsideHead(head))
-    except LedgerError:
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever it is, there is no ledger
-        raise failure(error) from None
 
 
-def postgres_store(url: str) -> SqlStore:
+def create_postgres(url: str, *, head: Path) -> Ledger:
+    """Create a ledger in a PostgreSQL database that holds none."""
+    with closed_on_failure():
+        return Ledger.create(postgres_store(url, create=True), head=OutsideHead(head))
+
+
+def postgres_store(url: str, *, create: bool = False) -> SqlStore:
     """The book in a PostgreSQL database."""
     address = make_url(url).set(drivername="postgresql+psycopg")
     engine = create_engine(address, isolation_level="READ COMMITTED")
@@ -45,7 +47,7 @@ def postgres_store(url: str) -> SqlStore:
     def prepare(connection: DBAPIConnection, _: object) -> None:
         _prepare(connection)
 
-    return SqlStore(engine, PostgresDialect())
+    return SqlStore(engine, PostgresDialect(), create=create)
 
 
 def _prepare(connection: DBAPIConnection) -> None:

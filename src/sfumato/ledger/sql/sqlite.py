@@ -6,14 +6,15 @@ import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from sqlalchemy import URL, create_engine, event
 
 from sfumato.errors import LedgerError
-from sfumato.ledger.base import Ledger, failure
+from sfumato.ledger.base import Ledger, closed_on_failure
 from sfumato.ledger.head import OutsideHead, sync_directory
 from sfumato.ledger.rules import damaged
-from sfumato.ledger.sql.store import SqlStore
+from sfumato.ledger.sql.store import SqlStore, missing
 
 if TYPE_CHECKING:
     import sqlite3
@@ -38,22 +39,29 @@ _PRAGMAS = (
 
 
 def open_sqlite(path: Path, *, head: Path) -> Ledger:
-    """Open or create a ledger in a SQLite file, with its outside head in another directory."""
+    """Open a ledger in a SQLite file, with its outside head in another directory."""
+    _check_apart(path, head)
+    with closed_on_failure():
+        return Ledger(sqlite_store(path), head=OutsideHead(head))
+
+
+def create_sqlite(path: Path, *, head: Path) -> Ledger:
+    """Create a ledger in a SQLite file that holds none, and its head in another directory."""
+    _check_apart(path, head)
+    with closed_on_failure():
+        return Ledger.create(sqlite_store(path, create=True), head=OutsideHead(head))
+
+
+def _check_apart(path: Path, head: Path) -> None:
     if head.resolve().parent == path.resolve().parent:
         raise LedgerError(
             "head_not_outside",
             "The head of a ledger must lie in another directory than its database. "
             "Put it where a restored backup of the database does not overwrite it.",
         )
-    try:
-        return Ledger(sqlite_store(path), head=OutsideHead(head))
-    except LedgerError:
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever it is, there is no ledger
-        raise failure(error) from None
 
 
-def sqlite_store(path: Path) -> SqlStore:
+def sqlite_store(path: Path, *, create: bool = False) -> SqlStore:
     """The book in a SQLite file on a local disk."""
     if path.is_symlink():
         raise LedgerError(
@@ -66,11 +74,18 @@ def sqlite_store(path: Path) -> SqlStore:
             f"The ledger {path.name!r} lies on a network file system ({kind}), which loses locks "
             "and syncs. Put it on a local disk, or use PostgreSQL.",
         )
-    # Created by us, so that neither it nor its log is readable to others.
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
-    engine = create_engine(
-        URL.create("sqlite", database=str(path)), connect_args={"timeout": _BUSY_SECONDS}
+    if create:
+        # Created by us, so that neither it nor its log is readable to others.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+    elif not path.exists() or path.stat().st_size == 0:
+        raise missing()
+    # Opened by an address that asks for an existing file: SQLite must not put an empty one there.
+    address = URL.create(
+        "sqlite",
+        database=f"file:{quote(str(path.absolute()))}",
+        query={"mode": "rw", "uri": "true"},
     )
+    engine = create_engine(address, connect_args={"timeout": _BUSY_SECONDS})
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _: object) -> None:
@@ -81,7 +96,7 @@ def sqlite_store(path: Path) -> SqlStore:
         immediate = connection.get_execution_options().get("immediate", False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
 
-    return SqlStore(engine, SqliteDialect())
+    return SqlStore(engine, SqliteDialect(), create=create)
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:

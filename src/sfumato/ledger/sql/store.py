@@ -46,27 +46,52 @@ class Dialect(Protocol):
         """Raise when the database finds damage in its own files."""
 
 
+def missing() -> LedgerError:
+    """The error for a database that is gone or empty: an empty one would be a fresh budget."""
+    return LedgerError(
+        "ledger_missing",
+        "The ledger's database is missing or holds no ledger. No answer is given. Put it back, or "
+        "a backup of it and acknowledge the loss; only 'sfumato init' creates a ledger.",
+    )
+
+
 class SqlStore:
     """A book in a database."""
 
-    def __init__(self, engine: Engine, dialect: Dialect) -> None:
+    def __init__(self, engine: Engine, dialect: Dialect, *, create: bool = False) -> None:
         self._engine = engine
         self._dialect = dialect
         self._known: Known | None = None
-        self._create()
+        try:
+            if create:
+                self._create()
+            self._check_version()
+        except BaseException:
+            self.close()
+            raise
 
     def _create(self) -> None:
-        """Create the tables and the first entry, or check that they are of our version."""
+        """Create the tables and the first entry, unless they stand."""
         with self._transaction() as connection:
             self._dialect.lock_creation(connection)
+            if self._stands(connection):
+                return
+            metadata.create_all(connection, checkfirst=False)
+            for statement in self._dialect.protections:
+                connection.exec_driver_sql(statement)
+            connection.execute(statements.ADD_TURN, {"id": 1})
             view = SqlView(connection, self._dialect.check_storage)
-            if not self._engine.dialect.has_table(connection, entries.name):
-                metadata.create_all(connection, checkfirst=False)
-                for statement in self._dialect.protections:
-                    connection.exec_driver_sql(statement)
-                connection.execute(statements.ADD_TURN, {"id": 1})
-                view.add_entries([first_entry()])
-            found = view.entry(1)
+            view.add_entries([first_entry()])
+
+    def _stands(self, connection: Connection) -> bool:
+        return self._engine.dialect.has_table(connection, entries.name)
+
+    def _check_version(self) -> None:
+        """Refuse a database without a book, which is never taken for an empty one."""
+        with self._dialect.reading(self._engine) as connection, connection.begin():
+            if not self._stands(connection):
+                raise missing()
+            found = SqlView(connection, self._dialect.check_storage).entry(1)
         if found is None or json.loads(found.body).get("format") != FORMAT:
             raise LedgerError(
                 "ledger_version",
