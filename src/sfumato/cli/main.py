@@ -12,12 +12,12 @@ from typer.exceptions import TyperException
 
 from sfumato import __version__
 from sfumato.cli.commands import COMMANDS
+from sfumato.cli.ending import INTERRUPTED, end_in_order, exit_code
 from sfumato.errors import SfumatoError
+from sfumato.scratch import sweep, temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-INTERRUPTED = 130
 
 
 def build() -> typer.Typer:
@@ -40,6 +40,8 @@ def build() -> typer.Typer:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    end_in_order()
+    sweep(temporary_folder())
     sys.exit(run(given))
 
 
@@ -56,9 +58,8 @@ def run(arguments: list[str]) -> int:
     except TyperException as error:
         return _fail("usage", _one_line(error.format_message()), 2, as_json=as_json)
     except KeyboardInterrupt:
-        return _fail(
-            "interrupted", "Interrupted; nothing was written.", INTERRUPTED, as_json=as_json
-        )
+        message = "Interrupted; nothing was written."
+        return _fail("interrupted", message, exit_code(), as_json=as_json)
     except OSError as error:
         # The reader has gone or the disk is full: Python must not flush once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import tomllib
@@ -11,8 +10,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from sfumato.errors import ParameterError, SchemaError
-from sfumato.files import write_text
+from sfumato import locks
+from sfumato.errors import InternalError, ParameterError, SchemaError
+from sfumato.files import whole
 from sfumato.privacy.filters import Budget
 from sfumato.privacy.losses import Approx
 from sfumato.privacy.units import Entity, Relation, Rows, Unit
@@ -110,15 +110,20 @@ def changing(folder: Path) -> Iterator[Config]:
         if folder.is_dir():
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             stack.callback(os.close, handle)
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            if not locks.acquire(handle, seconds=locks.PATIENCE_SECONDS):
+                raise InternalError(
+                    "vault_busy",
+                    f"The vault '{folder}' is being changed by {locks.holder(handle)} for more "
+                    f"than {locks.PATIENCE_SECONDS:g} seconds. Nothing was changed. Wait until it "
+                    "ends, or end it, and try again.",
+                )
         yield load(folder)
 
 
 def save(folder: Path, text: str, *, overwrite: bool = True) -> None:
     """Write a vault's configuration, for its owner's eyes only: an address may hold a password."""
-    path = folder / NAME
-    write_text(path, text, overwrite=overwrite)
-    path.chmod(0o600)
+    with whole(folder / NAME, overwrite=overwrite, private=True) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def check_name(name: str, what: str) -> None:
