@@ -90,6 +90,16 @@ def _make_durable(file: int, path: Path) -> None:
     sync_directory(path.parent)
 
 
+def recorded_head(path: Path) -> Position | None:
+    """The newest position in a file, without touching it; None where there is none."""
+    try:
+        content = path.read_bytes()[: 2 * _SLOT]
+    except OSError:
+        return None
+    found = [_parse(content[start : start + _SLOT]) for start in (0, _SLOT)]
+    return max((slot for slot in found if slot is not None), default=(0, None))[1]
+
+
 def sync_directory(directory: Path) -> None:
     """Make the names in a directory durable, and raise when that fails."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from sfumato.schema.lines import Lines
 from sfumato.schema.names import clash, quoted
 from sfumato.schema.parse import Parser
 from sfumato.schema.plain import read_text
+from sfumato.scratch import sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -88,6 +89,7 @@ def load(folder: Path) -> Config:
             f"There is no vault in '{folder}': it has no {NAME}. Create one with "
             "'sfumato init', or name another with --vault.",
         )
+    sweep(folder)
     text = read_text(path, what="Configuration", most_mebibytes=_MOST_MEBIBYTES)
     if _PASSWORD.search(text) and path.stat().st_mode & 0o077:
         raise ParameterError(
@@ -106,18 +108,25 @@ def load(folder: Path) -> Config:
 @contextmanager
 def changing(folder: Path) -> Iterator[Config]:
     """Read the configuration in order to change it; others who want to must wait meanwhile."""
-    with ExitStack() as stack:
-        if folder.is_dir():
-            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            stack.callback(os.close, handle)
-            if not locks.acquire(handle, seconds=locks.PATIENCE_SECONDS):
-                raise InternalError(
-                    "vault_busy",
-                    f"The vault '{folder}' is being changed by {locks.holder(handle)} for more "
-                    f"than {locks.PATIENCE_SECONDS:g} seconds. Nothing was changed. Wait until it "
-                    "ends, or end it, and try again.",
-                )
+    with locked(folder) if folder.is_dir() else nullcontext():
         yield load(folder)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Let nobody else change a vault meanwhile."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if not locks.acquire(handle, seconds=locks.PATIENCE_SECONDS):
+            raise InternalError(
+                "vault_busy",
+                f"The vault '{folder}' is being changed by {locks.holder(handle)} for more than "
+                f"{locks.PATIENCE_SECONDS:g} seconds. Nothing was changed. Wait until it ends, or "
+                "end it, and try again.",
+            )
+        yield
+    finally:
+        os.close(handle)
 
 
 def save(folder: Path, text: str, *, overwrite: bool = True) -> None:

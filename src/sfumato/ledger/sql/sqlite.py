@@ -39,18 +39,23 @@ _PRAGMAS = (
 
 def open_sqlite(path: Path, *, head: Path) -> Ledger:
     """Open or create a ledger in a SQLite file, with its outside head in another directory."""
-    if head.resolve().parent == path.resolve().parent:
-        raise LedgerError(
-            "head_not_outside",
-            "The head of a ledger must lie in another directory than its database. "
-            "Put it where a restored backup of the database does not overwrite it.",
-        )
+    check_outside(path, head)
     try:
         return Ledger(sqlite_store(path), head=OutsideHead(head))
     except LedgerError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, there is no ledger
         raise failure(error) from None
+
+
+def check_outside(path: Path, head: Path) -> None:
+    """Refuse a head that lies beside its database."""
+    if head.resolve().parent == path.resolve().parent:
+        raise LedgerError(
+            "head_not_outside",
+            "The head of a ledger must lie in another directory than its database. "
+            "Put it where a restored backup of the database does not overwrite it.",
+        )
 
 
 def sqlite_store(path: Path) -> SqlStore:
