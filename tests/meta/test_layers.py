@@ -12,6 +12,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "sfumato"
 COUNTING = {"axes", "encoding", "contribution", "grouping", "hashing", "frequencies"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "credentials": set(),
     "locks": set(),
     "scratch": set(),
     "files": {"errors", "scratch"},
@@ -31,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "fingerprint": {"engines.base", "hashing"},
     "noise": {"errors", "privacy"},
-    "ledger": {"errors", "privacy", "noise", "files", "locks"},
+    "ledger": {"errors", "privacy", "noise", "files", "locks", "credentials"},
     "mechanisms": {"errors", "privacy", "noise", "schema"},
     "risk": {"errors", "schema", "engines.base", *COUNTING},
     "method": {"engines.base", "noise.entropy", "privacy", "release", "schema"},
@@ -52,6 +53,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "vault": {
         "errors", "schema", "privacy", "engines", "recoding", "release", "fingerprint", "noise",
         "ledger", "mechanisms", "method", "risk", "report", "files", "locks", "scratch",
+        "credentials",
         "anonymize", "query", "publish", *COUNTING,
     },
     "demo": {

@@ -13,7 +13,7 @@ from typer.exceptions import TyperException
 from sfumato import __version__
 from sfumato.cli.commands import COMMANDS
 from sfumato.cli.ending import INTERRUPTED, end_in_order, exit_code
-from sfumato.errors import SfumatoError
+from sfumato.errors import LedgerError, SfumatoError
 from sfumato.scratch import sweep, temporary_folder
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ def run(arguments: list[str]) -> int:
             raise KeyboardInterrupt
         sys.stdout.flush()
     except SfumatoError as error:
+        if "--verbose" in arguments and isinstance(error, LedgerError) and error.detail:
+            typer.echo(f"sfumato: cause: {_one_line(error.detail)}", err=True)
         return _fail(error.code, error.message, error.exit_code, as_json=as_json)
     except TyperException as error:
         return _fail("usage", _one_line(error.format_message()), 2, as_json=as_json)
@@ -80,6 +82,9 @@ def run(arguments: list[str]) -> int:
 def _options(
     context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and leave."),
+    verbose: bool = typer.Option(  # noqa: ARG001  read where errors are told
+        False, "--verbose", help="Say also why the ledger failed, for its operator."
+    ),
 ) -> None:
     if version:
         typer.echo(__version__)

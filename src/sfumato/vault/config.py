@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from sfumato import locks
+from sfumato.credentials import holds_password
 from sfumato.errors import InternalError, ParameterError, SchemaError
 from sfumato.files import whole
 from sfumato.privacy.filters import Budget
@@ -23,7 +24,7 @@ from sfumato.schema.plain import read_text
 from sfumato.scratch import sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from sfumato.schema.lines import Place
@@ -37,7 +38,6 @@ _FORMAT = 1
 _MOST_MEBIBYTES = 4
 _KEYS = ("format", "snapshot", "tick_milliseconds", "deadline_seconds")
 _TABLES = ("ledger", "populations", "datasets", "principals")
-_PASSWORD = re.compile(r"://[^/\s\"'@]*:[^/\s\"'@]+@")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}", re.ASCII)
 
 
@@ -91,18 +91,38 @@ def load(folder: Path) -> Config:
         )
     sweep(folder)
     text = read_text(path, what="Configuration", most_mebibytes=_MOST_MEBIBYTES)
-    if _PASSWORD.search(text) and path.stat().st_mode & 0o077:
-        raise ParameterError(
-            "secret_exposed",
-            f"'{path}' holds a password and may be read by others. Run: chmod 600 '{path}'.",
-        )
+    # As it stands, comments and all; then as it is read, without TOML's ways to spell a letter.
+    _check_unexposed(path, [text])
     lines = Lines(text, str(path))
     try:
         document = tomllib.loads(text, parse_float=Decimal)
     except (ValueError, ArithmeticError) as error:
         what = " ".join(str(error).split())
         raise SchemaError("vault_syntax", f"{path}: not valid TOML: {what}.") from None
+    _check_unexposed(path, _texts(document))
     return _Parser(lines, folder).config(document)
+
+
+def _check_unexposed(path: Path, texts: Iterable[str]) -> None:
+    """Refuse a file that spells out a password and that others may read."""
+    if path.stat().st_mode & 0o077 and any(map(holds_password, texts)):
+        raise ParameterError(
+            "secret_exposed",
+            f"'{path}' holds a password and may be read by others. Run: chmod 600 '{path}'.",
+        )
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every text in a TOML document, names too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            yield from (f"{key}={text}" for text in _texts(one))
+            yield from _texts(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _texts(one)
 
 
 @contextmanager

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from sqlalchemy import create_engine, event, make_url
 
 from sfumato.errors import LedgerError
-from sfumato.ledger.base import Ledger, failure
+from sfumato.ledger.base import Ledger, failure, pass_by
 from sfumato.ledger.head import OutsideHead
 from sfumato.ledger.sql.statements import LOCK_TURN
 from sfumato.ledger.sql.store import SqlStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from sqlalchemy import Connection, Engine
@@ -26,14 +27,16 @@ _REQUIRED = {"fsync": ("on",), "full_page_writes": ("on",), "data_sync_retry": (
 _SYNCHRONOUS = ("on", "remote_apply")
 
 
-def open_postgres(url: str, *, head: Path) -> Ledger:
+def open_postgres(
+    url: str, *, head: Path, tell_operator: Callable[[str], None] = pass_by
+) -> Ledger:
     """Open or create a ledger in a PostgreSQL database, with its outside head in a local file."""
     try:
-        return Ledger(postgres_store(url), head=OutsideHead(head))
+        return Ledger(postgres_store(url), head=OutsideHead(head), tell_operator=tell_operator)
     except LedgerError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, there is no ledger
-        raise failure(error) from None
+        raise failure(error, tell_operator) from None
 
 
 def postgres_store(url: str) -> SqlStore:

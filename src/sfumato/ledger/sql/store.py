@@ -58,7 +58,8 @@ class SqlStore:
     def _create(self) -> None:
         """Create the tables and the first entry, or check that they are of our version."""
         with self._transaction() as connection:
-            self._dialect.lock_creation(connection)
+            with self._patience():
+                self._dialect.lock_creation(connection)
             view = SqlView(connection, self._dialect.check_storage)
             if not self._engine.dialect.has_table(connection, entries.name):
                 metadata.create_all(connection, checkfirst=False)

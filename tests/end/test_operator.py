@@ -1,0 +1,191 @@
+"""What an operator is told: an old ledger, a full disk, and why the ledger failed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sfumato.cli.main import run
+from sfumato.vault import book
+from sfumato.vault.registration import Registration, create
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+COMMAND = Path(sys.executable).with_name("sfumato")
+COUNT = "SELECT COUNT(*) AS n FROM visits"
+SCHEMA = """\
+table = "visits"
+unit = "row"
+[columns.age]
+kind = "integer"
+bounds = [0, 110]
+nullable = false
+"""
+ASKED = (
+    ("ledger", "show"),
+    ("ledger", "export"),
+    ("ledger", "verify"),
+    ("ledger", "limit", "--account", "visits", "--epsilon", "2", "--operator", "ann"),
+    ("query", COUNT, "--epsilon", "0.1"),
+    ("publish", "histogram", "visits", "--columns", "age", "--epsilon", "0.1", "-o", "out.csv"),
+)
+
+
+@pytest.fixture
+def clinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "visits.csv").write_text("age\n" + "\n".join(map(str, range(100))) + "\n")
+    (tmp_path / "visits.toml").write_text(SCHEMA)
+    create(Path("clinic"))
+    schema = Path("visits.toml")
+    Registration(name="visits", source="visits.csv", schema=schema, epsilon=1).add_to(
+        Path("clinic")
+    )
+    return tmp_path / "clinic"
+
+
+def spend(clinic: Path, epsilon: str) -> None:
+    assert run(["query", COUNT, "--epsilon", epsilon, "--vault", str(clinic), "--json"]) == 0
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=lambda asked: "-".join(asked[:2]).split(" ")[0])
+def test_L6_an_old_ledger_says_so_whatever_is_asked(
+    clinic: Path, asked: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = (clinic / "ledger.sqlite").read_bytes()
+    spend(clinic, "0.5")
+    (clinic / "ledger.sqlite").write_bytes(old)
+    capsys.readouterr()
+    assert run([*asked, "--vault", str(clinic), "--json"]) == 3
+    said = capsys.readouterr()
+    assert json.loads(said.out)["error"]["code"] == "ledger_rolled_back"
+    assert "older than its outside head" in said.err
+    book.acknowledge(clinic, operator="ann")
+    assert run(["ledger", "show", "--vault", str(clinic)]) == 0
+
+
+def test_the_cause_of_a_failed_ledger_can_be_found(
+    clinic: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An analyst is told that it failed; its operator why."""
+    content = bytearray((clinic / "ledger.sqlite").read_bytes())
+    content[:16] = b"no SQLite format"
+    (clinic / "ledger.sqlite").write_bytes(content)
+    for verbose in ([], ["--verbose"]):
+        assert run([*verbose, "ledger", "show", "--vault", str(clinic)]) == 1
+        said = capsys.readouterr().err
+        assert "failures.log" in said
+        assert ("file is not a database [SQLITE_NOTADB]" in said) == bool(verbose)
+    log = clinic / "failures.log"
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    lines = log.read_text().splitlines()
+    assert len(lines) == 2
+    assert lines[0].endswith("ledger: DatabaseError: file is not a database [SQLITE_NOTADB]")
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+def test_a_failing_disk_is_named_by_the_systems_error(clinic: Path) -> None:
+    traced = ["strace", "-f", "-o", "/dev/null", "-e", "trace=fdatasync,pwrite64"]
+    inject = ["-e", "inject=fdatasync:error=EIO:when=1+"]
+    asked = ["--verbose", "query", COUNT, "--epsilon", "0.1", "--vault", str(clinic)]
+    done = subprocess.run([*traced, *inject, COMMAND, *asked], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "cause: " in done.stderr
+    assert "INSERT" not in done.stderr
+    words = (clinic / "failures.log").read_text()
+    assert "ledger: " in words
+    assert "SQLITE_IOERR" in words or "Input/output error" in words
+
+
+def test_no_password_in_any_word_about_a_ledger_that_is_not_there(
+    clinic: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = clinic / "vault.toml"
+    for address in (
+        "postgresql://me:canary@127.0.0.1:1/db",
+        "postgresql://127.0.0.1:1/db?user=me&password=canary",
+        "postgresql://me:can@ary@127.0.0.1:1/db?password=canary",
+    ):
+        text = config.read_text().replace("ledger.sqlite", address)
+        config.write_text(text)
+        assert run(["--verbose", "ledger", "show", "--vault", str(clinic), "--json"]) == 1
+        config.write_text(text.replace(address, "ledger.sqlite"))
+        said = capsys.readouterr()
+        words = said.out + said.err + (clinic / "failures.log").read_text()
+        assert "canary" not in words
+        assert "ary@" not in words
+        assert "cause: OperationalError" in said.err
+
+
+def test_a_full_disk_fails_closed_before_anything_is_touched(
+    clinic: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path: path.read_bytes() for path in clinic.rglob("*") if path.is_file()}
+    real = os.statvfs(clinic)
+    full = os.statvfs_result((*real[:4], 3, *real[5:]))
+    monkeypatch.setattr(os, "statvfs", lambda _: full)
+    for asked in ASKED:
+        assert run([*asked, "--vault", str(clinic), "--json"]) == 1
+        code = json.loads(capsys.readouterr().out)["error"]["code"]
+        assert code in {"ledger_disk_full", "disk_full"}
+    assert {path: path.read_bytes() for path in clinic.rglob("*") if path.is_file()} == before
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 3 MB with blocks smaller than a page of memory, where SQLite gets signals."""
+    image, point = tmp_path / "image", tmp_path / "disk"
+    point.mkdir()
+    with image.open("wb") as file:
+        file.truncate(3 << 20)
+    made = ["mkfs.ext4", "-q", "-F", "-m", "0", "-b", "1024", image]
+    for command in (made, ["mount", "-o", "loop", image, point]):
+        if shutil.which(str(command[0])) is None or subprocess.run(command, check=False).returncode:
+            pytest.skip("no disk can be made and mounted here")
+    try:
+        yield point
+    finally:
+        subprocess.run(["umount", point], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a disk")
+def test_no_process_is_killed_by_a_full_disk(small_disk: Path, tmp_path: Path) -> None:
+    """Without the check, two of these levels end the process with SIGBUS."""
+    vault = small_disk / "clinic"
+    made = [COMMAND, "init", vault, "--head", tmp_path / "head"]
+    subprocess.run(made, check=True, capture_output=True)
+    outcomes = set()
+    for free in (24, 30, 42, 60, 2000):
+        fill(small_disk, free * 1024)
+        done = subprocess.run(
+            [COMMAND, "ledger", "show", "--vault", vault, "--json"], capture_output=True, text=True
+        )
+        outcomes.add((done.returncode, "ledger_disk_full" in done.stdout))
+        (small_disk / "fill").unlink()
+    assert outcomes <= {(1, True), (0, False)}
+    assert (1, True) in outcomes
+
+
+def fill(disk: Path, left: int) -> None:
+    """Write until only so many bytes are free."""
+    with (disk / "fill").open("wb", buffering=0) as file:
+        while (extra := free_bytes(disk) - left) > 0:
+            try:
+                file.write(bytes(max(1024, extra // 2)))
+            except OSError:
+                break
+            os.fsync(file)
+
+
+def free_bytes(disk: Path) -> int:
+    room = os.statvfs(disk)
+    return room.f_bavail * room.f_frsize
