@@ -91,6 +91,11 @@ def load(folder: Path) -> Config:
         )
     sweep(folder)
     text = read_text(path, what="Configuration", most_mebibytes=_MOST_MEBIBYTES)
+    return parse(text, path)
+
+
+def parse(text: str, path: Path) -> Config:
+    """The configuration that a text would be, were it the file at `path`."""
     # As it stands, comments and all; then as it is read, without TOML's ways to spell a letter.
     _check_unexposed(path, [text])
     lines = Lines(text, str(path))
@@ -100,7 +105,7 @@ def load(folder: Path) -> Config:
         what = " ".join(str(error).split())
         raise SchemaError("vault_syntax", f"{path}: not valid TOML: {what}.") from None
     _check_unexposed(path, _texts(document))
-    return _Parser(lines, folder).config(document)
+    return _Parser(lines, path.parent).config(document)
 
 
 def _check_unexposed(path: Path, texts: Iterable[str]) -> None:
