@@ -139,7 +139,7 @@ def check_places(path: Path, names: Sequence[str], *, overwrite: bool = False) -
     places, beside = _places(path, names)
     if _is_file(path):
         format_of(path)
-    if beside.parent == path and not path.is_dir():
+    if beside.parent == path and not _is_folder(path):
         if os.path.lexists(path):
             raise OutputError(
                 "output_not_a_directory",
@@ -164,7 +164,14 @@ def _places(path: Path, names: Sequence[str]) -> tuple[dict[str, Path], Path]:
 
 
 def _is_file(path: Path) -> bool:
-    return bool(path.suffix) and not path.is_dir()
+    return bool(path.suffix) and not _is_folder(path)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a name that is too long to ask about
+        return False
 
 
 class Saved(NamedTuple):
@@ -197,7 +204,7 @@ def describe(
 
 def sidecar(path: Path) -> Path:
     """Where the description of a saved release lies."""
-    return path / "release.json" if path.is_dir() else path.with_name(path.name + ".json")
+    return path / "release.json" if _is_folder(path) else path.with_name(path.name + ".json")
 
 
 def _read(path: Path, columns: Mapping[str, str]) -> pa.Table:

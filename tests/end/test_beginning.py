@@ -117,7 +117,15 @@ def test_init_killed_at_any_call_is_repeated_with_success(tmp_path: Path) -> Non
             folder.mkdir()
             traced = ["strace", "-f", "-o", "/dev/null", "-e", f"trace={call}", "-e"]
             inject = f"inject={call}:signal=KILL:when={when}"
-            command = [*traced, inject, sys.executable, "-B", COMMAND, "init", "clinic"]
+            command: list[str | Path] = [
+                *traced,
+                inject,
+                sys.executable,
+                "-B",
+                COMMAND,
+                "init",
+                "clinic",
+            ]
             done = subprocess.run(command, cwd=folder, capture_output=True)
             if done.returncode == 0:
                 break

@@ -170,7 +170,7 @@ def test_half_an_output_never_stays(tmp_path: Path, number: int) -> None:
     assert list(tmp_path.iterdir()) == ([folder] if number == signal.SIGKILL else [])
     schema = tmp_path.parent / f"{tmp_path.name}.csv"
     schema.write_text("age\n3\n")
-    asked = [COMMAND, "inspect", schema, "--write", tmp_path / "t.toml"]
+    asked: list[str | Path] = [COMMAND, "inspect", schema, "--write", tmp_path / "t.toml"]
     subprocess.run(asked, check=True, capture_output=True)
     assert [path.name for path in tmp_path.iterdir()] == ["t.toml"]
 

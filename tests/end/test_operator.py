@@ -200,8 +200,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     point.mkdir()
     with image.open("wb") as file:
         file.truncate(3 << 20)
-    made = ["mkfs.ext4", "-q", "-F", "-m", "0", "-b", "1024", image]
-    for command in (made, ["mount", "-o", "loop", image, point]):
+    made: list[str | Path] = ["mkfs.ext4", "-q", "-F", "-m", "0", "-b", "1024", image]
+    mounted: list[str | Path] = ["mount", "-o", "loop", image, point]
+    for command in (made, mounted):
         if shutil.which(str(command[0])) is None or subprocess.run(command, check=False).returncode:
             pytest.skip("no disk can be made and mounted here")
     try:
@@ -213,7 +214,13 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a disk")
 def test_no_process_is_killed_by_a_full_disk(small_disk: Path, tmp_path: Path) -> None:
     """Without the check, some of these levels end a process with SIGBUS."""
-    driver = [sys.executable, "-c", CHARGING, small_disk / "ledger.sqlite", tmp_path / "head"]
+    driver: list[str | Path] = [
+        sys.executable,
+        "-c",
+        CHARGING,
+        small_disk / "ledger.sqlite",
+        tmp_path / "head",
+    ]
     done = subprocess.run(driver, capture_output=True, text=True, timeout=120)
     outcomes = [line.split() for line in done.stdout.splitlines()]
     assert len(outcomes) == 25, done.stderr

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pytest
 
 import sfumato as sf
+from sfumato.errors import OutputError
 from sfumato.vault import book
 from sfumato.vault.registration import Registration, create
-
-if TYPE_CHECKING:
-    import pytest
 
 SCHEMA = 'table = "t"\n[columns.x]\nkind = "integer"\nbounds = [0, 9]\n'
 
@@ -33,3 +32,27 @@ def test_a_ledger_in_postgres(
     assert again.table == first.table
     assert again.remaining == first.remaining == {"epsilon": 1.0, "delta": 0.0}
     assert book.verify(vault)["requests"] == 1
+    # The database has a ledger now, and cannot begin another vault.
+    with pytest.raises(OutputError) as refusal:
+        create(Path("other"), database=postgres_url)
+    assert refusal.value.code == "ledger_taken"
+    assert not Path("other.head").exists()
+    assert book.verify(vault)["requests"] == 1
+
+
+def test_an_init_in_postgres_that_was_interrupted_is_gone_on_with(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    from sqlalchemy import create_engine, text
+
+    admin = create_engine(postgres_url.replace("postgresql://", "postgresql+psycopg://", 1))
+    with admin.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("CREATE DATABASE interrupted"))
+    admin.dispose()
+    address, question, options = postgres_url.partition("?")
+    database = f"{address.rpartition('/')[0]}/interrupted{question}{options}"
+    for left in ("nothing", "vault.toml"):
+        create(tmp_path / "vault", database=database)
+        if left == "nothing":
+            (tmp_path / "vault" / "vault.toml").unlink()
+    assert book.verify(tmp_path / "vault")["entries"] == 1
