@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -226,3 +228,61 @@ def test_no_process_is_killed_by_a_full_disk(small_disk: Path, tmp_path: Path) -
     assert len(outcomes) == 25, done.stderr
     assert {outcome for _, outcome in outcomes} == {"0", "ledger_disk_full"}
     assert outcomes[0] == ["1600", "0"]
+
+
+def test_a_limit_interrupted_half_way_is_settled_by_the_same_command(
+    clinic: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Killed after the entry and before the file has its name, it says what is to be done."""
+    code = (
+        "import os, signal, sys; from pathlib import Path; from sfumato.ledger.base import Ledger\n"
+        "from sfumato.vault import book; done = Ledger.set_limit\n"
+        "def die(*given, **more):\n"
+        "    done(*given, **more)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "Ledger.set_limit = die\n"
+        "book.set_limit(Path(sys.argv[1]), 'visits', epsilon='2', delta='0', operator='ann')\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, clinic], capture_output=True, text=True)
+    assert killed.returncode == -9, killed.stderr
+    asked = ["query", COUNT, "--epsilon", "0.1", "--vault", str(clinic), "--json"]
+    assert run(asked) == 2
+    said = capsys.readouterr()
+    assert json.loads(said.out)["error"]["code"] == "budget_changed"
+    assert "sfumato ledger limit" in said.err
+    limit = ["ledger", "limit", "--account", "visits", "--epsilon", "2", "--operator", "ann"]
+    settled = [COMMAND, *limit, "--vault", str(clinic)]
+    subprocess.run(settled, check=True, capture_output=True)
+    assert run(asked) == 0
+    assert sorted(path.name for path in clinic.iterdir()) == [
+        *("answers", "ledger.sqlite", "vault.toml")
+    ]
+
+
+def test_a_question_under_a_deadline_ends_in_order_too(clinic: Path, tmp_path: Path) -> None:
+    """The database works in another thread then; it is stopped and its spill is gone."""
+    rows = tmp_path / "visits.csv"
+    with rows.open("a") as file:
+        file.write("\n".join(str(place % 111) for place in range(3_000_000)) + "\n")
+    config = clinic / "vault.toml"
+    text = config.read_text().replace("deadline_seconds = 0", "deadline_seconds = 60")
+    config.write_text(text)
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    asked = [COMMAND, "query", COUNT, "--epsilon", "0.1", "--vault", clinic]
+    process = subprocess.Popen(
+        asked,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not list(temporary.iterdir()):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (143, "sfumato: Interrupted; nothing was written.\n")
+    assert list(temporary.iterdir()) == []
