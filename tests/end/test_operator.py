@@ -251,7 +251,7 @@ def test_a_limit_interrupted_half_way_is_settled_by_the_same_command(
     assert json.loads(said.out)["error"]["code"] == "budget_changed"
     assert "sfumato ledger limit" in said.err
     limit = ["ledger", "limit", "--account", "visits", "--epsilon", "2", "--operator", "ann"]
-    settled = [COMMAND, *limit, "--vault", str(clinic)]
+    settled: list[str | Path] = [COMMAND, *limit, "--vault", str(clinic)]
     subprocess.run(settled, check=True, capture_output=True)
     assert run(asked) == 0
     assert sorted(path.name for path in clinic.iterdir()) == [
@@ -269,7 +269,7 @@ def test_a_question_under_a_deadline_ends_in_order_too(clinic: Path, tmp_path: P
     config.write_text(text)
     temporary = tmp_path / "tmp"
     temporary.mkdir()
-    asked = [COMMAND, "query", COUNT, "--epsilon", "0.1", "--vault", clinic]
+    asked: list[str | Path] = [COMMAND, "query", COUNT, "--epsilon", "0.1", "--vault", clinic]
     process = subprocess.Popen(
         asked,
         env={**os.environ, "TMPDIR": str(temporary)},
