@@ -49,7 +49,9 @@ from sfumato.errors import LedgerError
 from sfumato.ledger.sql.sqlite import open_sqlite
 from sfumato.privacy.events import PureEvent
 from sfumato.privacy.filters import Budget
-database, head = map(Path, sys.argv[1:])
+from sfumato.vault.registration import create
+disk, head = map(Path, sys.argv[1:])
+database = disk / "clinic" / "ledger.sqlite"
 event = PureEvent(epsilon=Fraction(1, 1000))
 
 def charge(number):
@@ -62,11 +64,11 @@ def charge(number):
     ledger.close()
 
 def free():
-    disk = os.statvfs(database.parent)
-    return disk.f_bavail * disk.f_frsize
+    room = os.statvfs(disk)
+    return room.f_bavail * room.f_frsize
 
 def fill(left):
-    with (database.parent / "fill").open("wb", buffering=0) as file:
+    with (disk / "fill").open("wb", buffering=0) as file:
         while (extra := free() - left) > 0:
             try:
                 file.write(bytes(max(1024, extra // 2)))
@@ -74,6 +76,7 @@ def fill(left):
                 break
             os.fsync(file)
 
+create(disk / "clinic", head=head)
 charge(0)
 for left in (1600, *range(0, 96, 4)):
     fill(left * 1024)
@@ -90,7 +93,7 @@ for left in (1600, *range(0, 96, 4)):
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     os.close(writing)
     print(left, os.read(reading, 100).decode() or code, flush=True)
-    (database.parent / "fill").unlink()
+    (disk / "fill").unlink()
 """
 """A process for each level of a disk that fills up, in which it opens the ledger and charges."""
 
