@@ -16,6 +16,7 @@
     └── InternalError             1   our fault, or the machine's
         ├── EngineError               the database failed; its words stay in `detail`
         └── LedgerError               the ledger failed; no answer was given
+            └── RolledBackError   3       it is older than its head: refused until that is settled
 
 An error has a public ``message`` (what cannot be done, what was given, what is allowed, what to do
 next), a stable ``code``, and a ``detail`` for the operator of the system, which may quote data and
@@ -97,3 +98,9 @@ class EngineError(InternalError):
 
 class LedgerError(InternalError):
     """The ledger failed; it fails closed, so no answer was given."""
+
+
+class RolledBackError(LedgerError):
+    """The ledger is not the one that its outside head has seen: what was spent is unknown."""
+
+    exit_code = 3

@@ -4,43 +4,47 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sfumato.errors import InternalError, OutputError, SfumatoError
+from sfumato.scratch import Scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+LEAST_ROOM = 1 << 20
+"""Bytes that must be free on a disk before anything is spent on what is to be written to it."""
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 @contextmanager
-def whole(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
-    """Give a path beside `path` to write to; at the end it takes its place, synced to disk.
+def whole(path: Path, *, overwrite: bool = False, private: bool = False) -> Iterator[Path]:
+    """Give a path to write to; at the end what is there takes its place, synced to disk.
 
     On any failure, an interruption included, nothing is left behind and an old file stays whole.
+    Until it is complete nobody else can read it, and one that is `private` not afterwards either.
     """
     check_target(path, overwrite=overwrite)
     final = Path(os.path.realpath(path))
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{final.name[:100]}.", dir=final.parent)
+        scratch = Scratch(final.parent, f".{final.name}.")
     except OSError as error:
         raise _unwritable(path, error) from None
-    os.close(handle)
-    temporary = Path(name)
     try:
+        temporary = scratch.path / "whole"
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         yield temporary
-        temporary.chmod(0o666 & ~_umask())
+        temporary.chmod(0o600 if private else 0o666 & ~_umask())
         _sync(temporary)
         _settle(temporary, final, overwrite=overwrite)
         _sync(final.parent)
     except OSError as error:
         raise _unwritable(path, error) from None
     finally:
-        temporary.unlink(missing_ok=True)
+        scratch.close()
 
 
 def check_target(path: Path, *, overwrite: bool = False) -> None:
@@ -62,6 +66,19 @@ def check_target(path: Path, *, overwrite: bool = False) -> None:
             "output_unwritable",
             f"Cannot write '{path}': there is no directory '{path.parent}'. Create it first.",
         )
+    check_room(path, final.parent)
+
+
+def check_room(path: Path, folder: Path) -> None:
+    """Refuse a folder in which nothing can be made, or whose disk is all but full."""
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise OutputError(
+            "output_unwritable",
+            f"Cannot write '{path}': nothing may be written to '{folder}'. Choose another place.",
+        )
+    disk = os.statvfs(folder)
+    if disk.f_bavail * disk.f_frsize < LEAST_ROOM:
+        raise _full(path)
 
 
 def write_text(path: Path, text: str, *, overwrite: bool = False) -> None:
@@ -102,10 +119,14 @@ def _exists(path: Path) -> OutputError:
 
 def _unwritable(path: Path, error: OSError) -> SfumatoError:
     if error.errno in _FULL:
-        return InternalError(
-            "disk_full", f"Cannot write '{path}': the disk is full. Free some space and try again."
-        )
+        return _full(path)
     if error.errno == errno.EEXIST:
         return _exists(path)
     reason = os.strerror(error.errno) if error.errno else "the system refused"
     return OutputError("output_unwritable", f"Cannot write '{path}': {reason}.")
+
+
+def _full(path: Path) -> InternalError:
+    return InternalError(
+        "disk_full", f"Cannot write '{path}': the disk is full. Free some space and try again."
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ from sfumato import __version__
 from sfumato.engines.files.csv import CsvFile
 from sfumato.engines.files.output import format_of, write_file
 from sfumato.engines.kinds import STORED, kinds_of
-from sfumato.errors import SourceError
+from sfumato.errors import OutputError, SourceError
 from sfumato.files import check_target, write_text
 from sfumato.schema.column import Kind
 
@@ -84,16 +85,10 @@ class Release:
         path has no ending.
         """
         target = Path(path)
-        check_place(target, overwrite=overwrite)
-        if len(self.tables) == 1 and _is_file(target):
-            places = dict.fromkeys(self.tables, target)
-        else:
+        check_places(target, list(self.tables), overwrite=overwrite)
+        places, beside = _places(target, list(self.tables))
+        if beside.parent == target:
             target.mkdir(exist_ok=True)
-            # Names come from columns, which may hold anything, a path's separator too.
-            places = {name: target / f"{quote(name, safe=' ,')}.parquet" for name in self.tables}
-        beside = sidecar(target)
-        for place in (*places.values(), beside):
-            check_target(place, overwrite=overwrite)
         for name, place in places.items():
             write_file(self.tables[name].to_reader, place, overwrite=overwrite)
         saved = [
@@ -139,18 +134,44 @@ class Release:
         return cls(tables, guarantee, provenance, described["error"], described["receipt"])
 
 
-def check_place(path: Path, *, overwrite: bool = False) -> None:
-    """Refuse early a place where no release can be saved, however many tables it has."""
+def check_places(path: Path, names: Sequence[str], *, overwrite: bool = False) -> None:
+    """Refuse early a place where tables of these names, and their side-car, cannot be saved."""
+    places, beside = _places(path, names)
     if _is_file(path):
         format_of(path)
-        check_target(path, overwrite=overwrite)
-    elif not path.is_dir():
+    if beside.parent == path and not _is_folder(path):
+        if os.path.lexists(path):
+            raise OutputError(
+                "output_not_a_directory",
+                f"Cannot write '{path}': {len(names)} tables go into a directory, and there is a "
+                "file of that name. Choose another name.",
+            )
         # A folder is made, for which there must be nothing in the way.
-        check_target(path)
+        for place in (path, *(path.with_name(place.name) for place in places.values())):
+            check_target(place, overwrite=place != path)
+        return
+    for place in (*places.values(), beside):
+        check_target(place, overwrite=overwrite)
+
+
+def _places(path: Path, names: Sequence[str]) -> tuple[dict[str, Path], Path]:
+    """Where each table goes, and the side-car."""
+    if len(names) == 1 and _is_file(path):
+        return dict.fromkeys(names, path), path.with_name(path.name + ".json")
+    # Names come from columns, which may hold anything, a path's separator too.
+    inside = {name: path / f"{quote(name, safe=' ,')}.parquet" for name in names}
+    return inside, path / "release.json"
 
 
 def _is_file(path: Path) -> bool:
-    return bool(path.suffix) and not path.is_dir()
+    return bool(path.suffix) and not _is_folder(path)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a name that is too long to ask about
+        return False
 
 
 class Saved(NamedTuple):
@@ -183,7 +204,7 @@ def describe(
 
 def sidecar(path: Path) -> Path:
     """Where the description of a saved release lies."""
-    return path / "release.json" if path.is_dir() else path.with_name(path.name + ".json")
+    return path / "release.json" if _is_folder(path) else path.with_name(path.name + ".json")
 
 
 def _read(path: Path, columns: Mapping[str, str]) -> pa.Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow.csv as arrow_csv
 import pytest
@@ -120,3 +121,28 @@ def test_without_money_nothing_is_written(capsys: pytest.CaptureFixture[str]) ->
     assert isinstance(error, dict)
     assert error["code"] == "budget_exhausted"
     assert not Path("x.csv").exists()
+
+
+@pytest.mark.usefixtures("clinic")
+def test_what_is_paid_for_is_not_lost_when_its_place_is_taken_meanwhile(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the charge a refusal is no longer the caller's mistake, and the next try is free."""
+    from sfumato.vault.private import Private
+
+    publish = Private.publish_planned
+
+    def overtaken(self: Private, *given: Any, **options: Any) -> Any:
+        Path("x.csv").write_text("theirs")
+        return publish(self, *given, **options)
+
+    words = "publish histogram visits --columns age --epsilon 1 -o x.csv"
+    with monkeypatch.context() as patched:
+        patched.setattr(Private, "publish_planned", overtaken)
+        error = told(capsys, words, code=1)["error"]
+    assert isinstance(error, dict)
+    assert error["code"] == "output_exists"
+    assert "which is free" in error["message"]
+    assert Path("x.csv").read_text() == "theirs"
+    found = told(capsys, words.replace("x.csv", "y.csv"))
+    assert found["cost"] == {"epsilon": 1.0, "charged": False}

@@ -12,10 +12,13 @@ SOURCE = Path(__file__).parents[2] / "src" / "sfumato"
 COUNTING = {"axes", "encoding", "contribution", "grouping", "hashing", "frequencies"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
-    "files": {"errors"},
+    "credentials": set(),
+    "locks": set(),
+    "scratch": set(),
+    "files": {"errors", "scratch"},
     "privacy": {"errors"},
     "schema": {"errors", "privacy.units", "files"},
-    "engines": {"errors", "schema", "files"},
+    "engines": {"errors", "schema", "files", "scratch"},
     "grouping": {"errors"},
     "axes": {"errors", "schema", "engines.kinds"},
     "encoding": {"axes"},
@@ -29,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "fingerprint": {"engines.base", "hashing"},
     "noise": {"errors", "privacy"},
-    "ledger": {"errors", "privacy", "noise", "files"},
+    "ledger": {"errors", "privacy", "noise", "files", "locks", "credentials"},
     "mechanisms": {"errors", "privacy", "noise", "schema"},
     "risk": {"errors", "schema", "engines.base", *COUNTING},
     "method": {"engines.base", "noise.entropy", "privacy", "release", "schema"},
@@ -50,13 +53,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": {"errors", "schema", "release", "risk"},
     "vault": {
         "errors", "schema", "privacy", "engines", "recoding", "release", "fingerprint", "noise",
-        "ledger", "mechanisms", "method", "risk", "report", "files", "anonymize", "query",
-        "publish", *COUNTING,
+        "ledger", "mechanisms", "method", "risk", "report", "files", "locks", "scratch",
+        "credentials",
+        "anonymize", "query", "publish", *COUNTING,
     },
     "demo": {
         "errors", "schema", "risk", "report", "vault", "publish", "files", "release", *COUNTING,
     },
-    "cli": {"errors", "vault", "publish", "demo", "report", "risk", "files"},
+    "cli": {"errors", "vault", "publish", "demo", "report", "risk", "files", "scratch"},
 }  # fmt: skip
 ANYTHING = {"testing", "__init__", "__main__"}
 

@@ -13,13 +13,14 @@ from typer.exceptions import TyperException
 
 from sfumato import __version__
 from sfumato.cli.commands import CHARGING, COMMANDS
+from sfumato.cli.ending import INTERRUPTED, end_in_order, exit_code
 from sfumato.cli.streams import check_arguments, open_streams, stdout_works
-from sfumato.errors import SfumatoError
+from sfumato.errors import LedgerError, SfumatoError
+from sfumato.scratch import sweep, temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-INTERRUPTED = 130
 _STAYS = (
     " If it was charged already, the charge stays, as 'sfumato ledger show' tells; an answer that "
     "was made is kept, and the same question gives it again, free."
@@ -46,13 +47,16 @@ def build() -> typer.Typer:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    end_in_order()
+    sweep(temporary_folder())
     sys.exit(run(given))
 
 
 def run(arguments: list[str]) -> int:
     """Run one command; every outcome is an exit code and at most one line on standard error."""
     as_json = "--json" in arguments
-    charge = _STAYS if CHARGING & set(arguments[:1]) else ""
+    command = next((word for word in arguments if not word.startswith("-")), None)
+    charge = _STAYS if command in CHARGING else ""
     try:
         open_streams()
         check_arguments(arguments)
@@ -61,12 +65,14 @@ def run(arguments: list[str]) -> int:
             raise KeyboardInterrupt
         sys.stdout.flush()
     except SfumatoError as error:
+        if "--verbose" in arguments and isinstance(error, LedgerError) and error.detail:
+            typer.echo(f"sfumato: cause: {_one_line(error.detail)}", err=True)
         return _fail(error.code, error.message, error.exit_code, as_json=as_json)
     except TyperException as error:
         return _fail("usage", _one_line(error.format_message()), 2, as_json=as_json)
     except KeyboardInterrupt:
         message = f"Interrupted; nothing was written.{charge}"
-        return _fail("interrupted", message, INTERRUPTED, as_json=as_json)
+        return _fail("interrupted", message, exit_code(), as_json=as_json)
     except OSError as error:
         works = stdout_works()
         if isinstance(error, BrokenPipeError):
@@ -87,6 +93,9 @@ def run(arguments: list[str]) -> int:
 def _options(
     context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and leave."),
+    verbose: bool = typer.Option(  # noqa: ARG001  read where errors are told
+        False, "--verbose", help="Say also why the ledger failed, for its operator."
+    ),
 ) -> None:
     if version:
         typer.echo(__version__)

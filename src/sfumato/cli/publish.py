@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,9 +11,11 @@ import typer
 
 from sfumato.cli.options import Epsilon, Json, Overwrite, Principal, Rho, VaultFolder
 from sfumato.cli.progress import progress
-from sfumato.errors import ParameterError
+from sfumato.errors import CallerError, InternalError, ParameterError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sfumato.publish.publication import Publication
     from sfumato.vault.private import Private
     from sfumato.vault.publishing import Published
@@ -77,6 +80,7 @@ def publish(
     as_json: Json = False,
 ) -> None:
     """Publish statistics of a data set under differential privacy."""
+    from sfumato.vault.publishing import check_targets
     from sfumato.vault.vault import open_vault
 
     asked: dict[str, Any] = {
@@ -95,16 +99,18 @@ def publish(
         private = opened.private(name, principal=principal)
         if workload is not None:
             asked["workload"] = _ranges(private, workload, columns)
+        planned = private.plan(kind, **asked)
         if out is None or explain:
-            _explain(private.plan(kind, **asked), as_json=as_json)
+            _explain(planned, as_json=as_json)
             return
-        _check_targets(out, report, overwrite=overwrite)
+        check_targets(planned, out, report, overwrite=overwrite)
         with progress("Publishing"):
-            released = private.publish(kind, **asked)
-    written = released.save(out, overwrite=overwrite)
-    if report is not None:
-        released.report(report, overwrite=overwrite)
-        written.append(report)
+            released = private.publish_planned(planned)
+    with _paid():
+        written = released.save(out, overwrite=overwrite)
+        if report is not None:
+            released.report(report, overwrite=overwrite)
+            written.append(report)
     _show(kind, released, written, as_json=as_json)
 
 
@@ -128,14 +134,14 @@ def _options(given: list[str]) -> dict[str, object]:
     return found
 
 
-def _check_targets(out: Path, report: Path | None, *, overwrite: bool) -> None:
-    """Refuse what cannot be written before anything is spent."""
-    from sfumato.files import check_target
-    from sfumato.vault.publishing import check_target_of
-
-    check_target_of(out, overwrite=overwrite)
-    if report is not None:
-        check_target(report, overwrite=overwrite)
+@contextmanager
+def _paid() -> Iterator[None]:
+    """After the charge nothing is the caller's mistake any more: what is paid for is not lost."""
+    try:
+        yield
+    except CallerError as error:
+        message = f"{error.message} It is paid for and stored: repeat the command, which is free."
+        raise InternalError(error.code, message) from None
 
 
 def _explain(planned: Publication, *, as_json: bool) -> None:

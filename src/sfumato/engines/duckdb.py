@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -25,6 +22,7 @@ from sfumato.engines.kinds import STORED, chosen_kinds, fits, kinds_of
 from sfumato.engines.statement import casting, column, created, dropped, everything, named, render
 from sfumato.errors import EngineError
 from sfumato.schema.column import Kind
+from sfumato.scratch import Scratch, temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -90,9 +88,9 @@ class DuckDB:
         self._latest: duckdb.DuckDBPyConnection | None = None
         self._running: list[tuple[int, duckdb.DuckDBPyConnection]] = []
         self._source_kind = "TABLE"
-        spill = tempfile.mkdtemp(prefix="sfumato-")
-        self._clean = weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
-        self._set("temp_directory", exp.Literal.string(spill))
+        # Cells lie there in clear: for this user's eyes alone, and swept if we are killed.
+        self._spill = Scratch(temporary_folder(), "sfumato-")
+        self._set("temp_directory", exp.Literal.string(str(self._spill.path / "duckdb")))
         self._set("memory_limit", exp.Literal.string(memory_limit))
         self._cursors = [self._connection.cursor() for _ in range(CURSORS)]
         for cursor in self._cursors:
@@ -248,9 +246,11 @@ class DuckDB:
                 cursor.interrupt()
 
     def close(self) -> None:
-        """Let go of the connection and of everything spilled to disk."""
+        """Stop what still runs; let go of the connection and of everything spilled to disk."""
+        for _, cursor in list(self._running):
+            cursor.interrupt()
         self._connection.close()
-        self._clean()
+        self._spill.close()
 
     @contextmanager
     def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:

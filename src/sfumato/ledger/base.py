@@ -12,7 +12,8 @@ import threading
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from sfumato.errors import CallerError, LedgerError, RefusedError, SfumatoError
+from sfumato.credentials import without_passwords
+from sfumato.errors import CallerError, LedgerError, RefusedError, RolledBackError, SfumatoError
 from sfumato.ledger import rules
 from sfumato.ledger.book import Account, Draft, Request, utc_now
 from sfumato.ledger.chain import Entry, Position, canonical, digest
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.filters import Budget, Charge
 
 
-def _pass_by(step: str) -> None:
-    """Do nothing at a step of the protocol; fault tests put a crash here."""
+def pass_by(_told: str) -> None:
+    """Do nothing: at a step of the protocol, where fault tests put a crash, or with a cause."""
 
 
 class Ledger:
@@ -50,12 +51,14 @@ class Ledger:
         *,
         head: OutsideHead | None,
         clock: Callable[[], datetime] = utc_now,
-        at_step: Callable[[str], None] = _pass_by,
+        at_step: Callable[[str], None] = pass_by,
+        tell_operator: Callable[[str], None] = pass_by,
     ) -> None:
         self._store = store
         self._head = head
         self._clock = clock
         self._at_step = at_step
+        self._tell_operator = tell_operator
         self._process = this_process()
         self._failed = False
         self._turn = threading.Lock()
@@ -64,7 +67,7 @@ class Ledger:
 
     @classmethod
     def create(
-        cls, store: Store, *, head: OutsideHead, at_step: Callable[[str], None] = _pass_by
+        cls, store: Store, *, head: OutsideHead, at_step: Callable[[str], None] = pass_by
     ) -> Ledger:
         """Begin a book: give its first entry a head. One that holds anything more is refused."""
         with head.lock(), store.reading() as reader:
@@ -197,7 +200,7 @@ class Ledger:
 
     def accounts(self) -> list[Account]:
         """All accounts, by name."""
-        with self._reading() as reader:
+        with self._reading(checked=True) as reader:
             return reader.accounts()
 
     def account_of(self, dataset: str) -> str | None:
@@ -226,7 +229,7 @@ class Ledger:
 
     def export(self, target: TextIO) -> None:
         """Write every entry as a line of JSON, then the head that proves none is missing."""
-        with self._reading() as reader:
+        with self._reading(checked=True) as reader:
             write_export(reader, target)
 
     def acknowledge_rollback(
@@ -294,7 +297,7 @@ class Ledger:
             raise
         except Exception as error:  # noqa: BLE001 - the closed door is the same for all
             self._failed = True
-            raise failure(error) from None
+            raise failure(error, self._tell_operator) from None
         except BaseException:
             self._failed = True
             raise
@@ -312,7 +315,7 @@ class Ledger:
         except (SfumatoError, BrokenPipeError):  # an export's reader may go away
             raise
         except Exception as error:  # noqa: BLE001 - the closed door is the same for all
-            raise failure(error) from None
+            raise failure(error, self._tell_operator) from None
 
     def _check_usable(self) -> None:
         if self._process != this_process():
@@ -334,7 +337,7 @@ class Ledger:
     def _check_follows(self, reader: Reader, outside: Position | None) -> None:
         if self._head is None or self._follows(reader, outside):
             return
-        raise LedgerError(
+        raise RolledBackError(
             "ledger_rolled_back",
             "The ledger's database is older than its outside head, or another one, or the head is "
             "missing. No answer is given. Put the right files back, or acknowledge the loss, "
@@ -362,21 +365,32 @@ class Ledger:
                 self._head.write(position)
 
 
-def failure(error: Exception) -> LedgerError:
-    """The error for a storage that failed; its own words are the operator's."""
+def failure(error: Exception, tell_operator: Callable[[str], None] = pass_by) -> LedgerError:
+    """The error for a storage that failed; what the system said is the operator's."""
+    cause = _cause(error)
+    tell_operator(cause)
     return LedgerError(
         "ledger_failed",
-        "The ledger's storage failed; no answer is given. Find the cause and open it again.",
-        detail=f"{type(error).__name__}: {error}",
+        "The ledger's storage failed; no answer is given. Its operator finds the cause in the "
+        "vault's failures.log, or with 'sfumato --verbose'; mend it and try again.",
+        detail=cause,
     )
 
 
 @contextmanager
-def closed_on_failure() -> Iterator[None]:
+def closed_on_failure(tell_operator: Callable[[str], None] = pass_by) -> Iterator[None]:
     """Whatever goes wrong in opening a ledger, there is none."""
     try:
         yield
     except LedgerError:
         raise
     except Exception as error:  # noqa: BLE001 - the closed door is the same for all
-        raise failure(error) from None
+        raise failure(error, tell_operator) from None
+
+
+def _cause(error: Exception) -> str:
+    """What the driver or the system said: neither the statement nor its values nor a password."""
+    said = getattr(error, "orig", None) or error
+    name = getattr(said, "sqlite_errorname", None) or getattr(said, "sqlstate", None)
+    words = f"{type(said).__name__}: {said}{f' [{name}]' if name else ''}"
+    return without_passwords(words)

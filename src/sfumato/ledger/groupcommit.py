@@ -97,7 +97,9 @@ class GroupCommit:
 def _own_copy(error: BaseException) -> BaseException:
     """An error of one's own: raising the same object in many threads would mix tracebacks."""
     if isinstance(error, LedgerError):
-        return LedgerError(error.code, error.message, detail=error.detail)
+        return type(error)(error.code, error.message, detail=error.detail)
     return LedgerError(
-        "ledger_failed", "The ledger's transaction was interrupted; no answer is given. Try again."
+        "ledger_failed",
+        "The ledger's transaction was interrupted; no answer is given. Try again.",
+        detail=type(error).__name__,
     )

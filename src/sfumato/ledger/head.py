@@ -8,12 +8,11 @@ directory sync and no growing file, so a sync costs one disk write.
 
 from __future__ import annotations
 
-import fcntl
 import os
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from sfumato import locks
 from sfumato.errors import LedgerError
 from sfumato.ledger.chain import Position, digest
 
@@ -30,31 +29,32 @@ _sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
 class OutsideHead:
     """The position that the database must have reached, in a file of another directory."""
 
-    def __init__(self, path: Path, *, timeout_seconds: float = 30.0) -> None:
-        self._timeout_seconds = timeout_seconds
-        self._file = _open_durably(path)
+    def __init__(self, path: Path, *, timeout_seconds: float | None = None) -> None:
+        self._timeout_seconds = (
+            locks.PATIENCE_SECONDS if timeout_seconds is None else timeout_seconds
+        )
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            with self.lock():
+                _make_durable(self._file, path)
+        except BaseException:
+            self.close()
+            raise
 
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the file alone among all processes of this machine."""
-        deadline = time.monotonic() + self._timeout_seconds
-        pause = 0.0005
-        while True:
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise LedgerError(
-                        "ledger_busy",
-                        "The ledger is held by another process for too long. Try again later.",
-                    ) from None
-            time.sleep(pause)
-            pause = min(2 * pause, 0.008)
+        if not locks.acquire(self._file, seconds=self._timeout_seconds):
+            raise LedgerError(
+                "ledger_busy",
+                f"The ledger is held by {locks.holder(self._file)} for more than "
+                f"{self._timeout_seconds:g} seconds; no answer is given. Wait until it ends, or "
+                "end it, and try again.",
+            )
         try:
             yield
         finally:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+            locks.release(self._file)
 
     def read(self) -> Position | None:
         """The newest position, or None in a file that holds none any more."""
@@ -81,21 +81,23 @@ class OutsideHead:
             self._file = _CLOSED
 
 
-def _open_durably(path: Path) -> int:
-    """Open the file, and before its first use make its size and its name survive a power cut."""
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    fcntl.flock(file, fcntl.LOCK_EX)
+def _make_durable(file: int, path: Path) -> None:
+    """Before the first use of the file make its size and its name survive a power cut."""
+    size = os.fstat(file).st_size
+    if size < 2 * _SLOT:
+        os.pwrite(file, bytes(2 * _SLOT - size), size)
+        os.fsync(file)
+    sync_directory(path.parent)
+
+
+def recorded_head(path: Path) -> Position | None:
+    """The newest position in a file, without touching it; None where there is none."""
     try:
-        size = os.fstat(file).st_size
-        if size < 2 * _SLOT:
-            os.pwrite(file, bytes(2 * _SLOT - size), size)
-            os.fsync(file)
-        sync_directory(path.parent)
+        content = path.read_bytes()[: 2 * _SLOT]
     except OSError:
-        os.close(file)
-        raise
-    fcntl.flock(file, fcntl.LOCK_UN)
-    return file
+        return None
+    found = [_parse(content[start : start + _SLOT]) for start in (0, _SLOT)]
+    return max((slot for slot in found if slot is not None), default=(0, None))[1]
 
 
 def sync_directory(directory: Path) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.publish import options
+from sfumato.publish import blank, options
 from sfumato.publish.domain import Domain
 from sfumato.publish.purse import purses
 from sfumato.publish.strategy import Columns, one_axis, without_postprocess
@@ -236,6 +236,11 @@ class Continual:
     @property
     def _rim_weight(self) -> int:
         return self.factor.columns.rim_weight(self.noise)
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The table that will be released, without a row."""
+        return {"continual": blank.cells(self.domain.axes, "running")}
 
     def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The running count at every point; then, where values may be missing, how many are."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from sfumato.mechanisms.geometric import Geometric
 from sfumato.privacy.events import Composed, PureEvent
+from sfumato.publish import blank
 from sfumato.publish.domain import Domain
 from sfumato.publish.histogram import box_sums
 from sfumato.publish.postprocess import caveat, check, postprocess
@@ -114,6 +115,11 @@ class Dawa:
         standard deviation of that noise more for each bucket makes up for it.
         """
         return round(self.noise.stddev + self.cost_noise.stddev)
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The table that will be released, without a row."""
+        return {"dawa": blank.cells(self.domain.axes)}
 
     def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every cell."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.publish import options
+from sfumato.publish import blank, options
 from sfumato.publish.domain import Domain
 from sfumato.publish.postprocess import caveat, check, postprocess
 from sfumato.publish.purse import purses
@@ -82,6 +82,11 @@ class Histogram:
             "largest95": self.noise.bound(each),
         }
         return {**stated, "note": caveat(self.steps)} if self.steps else stated
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The table that will be released, without a row."""
+        return {"histogram": blank.cells(self.domain.axes)}
 
     def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every cell."""

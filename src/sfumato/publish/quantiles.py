@@ -15,6 +15,7 @@ from sfumato.mechanisms.quantile import Counted, Quantile
 from sfumato.privacy.events import ExponentialChoice, Repeated
 from sfumato.privacy.numbers import exact
 from sfumato.privacy.units import Relation
+from sfumato.publish import blank
 from sfumato.publish.domain import points
 from sfumato.publish.purse import purses
 from sfumato.publish.strategy import one_axis, without_postprocess
@@ -163,6 +164,11 @@ class Quantiles:
         }
         ties = f", and by {self.depths - 1}/{self.ties} of the rows of any one value"
         return {"quantiles": stated, "note": f"in rows{ties if self.ties > 1 else ''}"}
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The table that will be released, without a row."""
+        return {"quantiles": blank.cells([self._axis], "rank")}
 
     def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every rank, in order: the rank and the value."""

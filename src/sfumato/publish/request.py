@@ -67,6 +67,11 @@ class Method(Protocol):
         """How far the release will be off, in JSON form, known before anything is spent."""
         ...
 
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The tables that it will release, by name, without a row: places can be checked early."""
+        ...
+
     def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The noisy tables. `counts` are bounded by the unit and drop what is not declared."""
         ...

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import ParameterError
-from sfumato.publish import options
+from sfumato.publish import blank, options
 from sfumato.publish.purse import purses
 from sfumato.publish.strategy import Columns, without_postprocess
 
@@ -141,6 +141,11 @@ class Sketch:
             "cell": {"sd": self.noise.stddev / math.sqrt(self.hashing.depth)},
             "note": "noise alone; cells that share a bucket add what depends on the data",
         }
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The table that will be released, without a row."""
+        return {"sketch": blank.figures("line", "bucket", "count")}
 
     def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every bucket of every line."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sfumato.errors import ParameterError
 from sfumato.ledger.chain import digest
 from sfumato.vault.config import PrivateSet
+from sfumato.vault.failures import note_ledger
 
 if TYPE_CHECKING:
     from sfumato.ledger.base import Ledger
@@ -18,13 +20,14 @@ if TYPE_CHECKING:
 
 def open_ledger(config: Config) -> Ledger:
     """Open the ledger of a vault: a SQLite file in its folder, or a PostgreSQL database."""
+    tell = partial(note_ledger, config.folder)
     if config.database.startswith(("postgresql://", "postgres://")):
         from sfumato.ledger.sql.postgres import open_postgres
 
-        return open_postgres(config.database, head=config.head)
+        return open_postgres(config.database, head=config.head, tell_operator=tell)
     from sfumato.ledger.sql.sqlite import open_sqlite
 
-    return open_sqlite(config.folder / config.database, head=config.head)
+    return open_sqlite(config.folder / config.database, head=config.head, tell_operator=tell)
 
 
 def create_ledger(config: Config) -> None:

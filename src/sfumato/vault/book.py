@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 import tomlkit
 
 from sfumato.errors import ParameterError
+from sfumato.files import whole
 from sfumato.privacy.filters import Budget
 from sfumato.schema.names import quoted, suggestion
 from sfumato.vault.accounts import declared_accounts, open_ledger
 from sfumato.vault.amounts import left
-from sfumato.vault.config import NAME, changing, load, save
+from sfumato.vault.config import NAME, changing, load, parse
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.ledger.base import Ledger
+    from sfumato.vault.config import Config
 
 
 def opened(folder: Path) -> Ledger:
@@ -60,19 +62,37 @@ def acknowledge(folder: Path, *, operator: str) -> None:
 def set_limit(folder: Path, account: str, *, epsilon: object, delta: object, operator: str) -> None:
     """Give an account another budget, in the ledger and in the configuration."""
     budget = Budget.for_epsilon_delta(epsilon=epsilon, delta=delta)
-    with changing(folder) as config:
-        with closing(open_ledger(config)) as ledger:
-            names = [one.name for one in ledger.accounts()]
-            if account not in names:
-                raise ParameterError(
-                    "account_unknown",
-                    f"There is no account {quoted(account)}; {suggestion(account, names)}",
-                )
+    with changing(folder) as config, closing(open_ledger(config)) as ledger:
+        names = [one.name for one in ledger.accounts()]
+        if account not in names:
+            raise ParameterError(
+                "account_unknown",
+                f"There is no account {quoted(account)}; {suggestion(account, names)}",
+            )
+        text = _relimited(config, account, {"epsilon": str(epsilon), "delta": str(delta)})
+        # Written down before the entry is made: of the configuration only a new name is left then.
+        with whole(folder / NAME, overwrite=True, private=True) as new:
+            new.write_text(text, encoding="utf-8")
             ledger.set_limit(account, budget=budget, operator=operator)
-        population, _, principal = account.partition("/")
-        document: Any = tomlkit.parse((folder / NAME).read_text(encoding="utf-8"))
-        declared = (
-            document["principals"][principal]["budgets"] if principal else document["populations"]
+
+
+def _relimited(config: Config, account: str, amounts: dict[str, str]) -> str:
+    """The configuration with another budget for an account, if the vault could live with it."""
+    population, _, principal = account.partition("/")
+    configured = config.principals.get(principal, {}) if principal else config.budgets
+    if population not in configured:
+        raise ParameterError(
+            "account_not_configured",
+            f"The ledger keeps the account {quoted(account)}, but {NAME} no longer names it, so it "
+            "has no limit to change. Put it back there first, with the budget that 'sfumato ledger "
+            "show' tells.",
         )
-        declared[population] = {"epsilon": str(epsilon), "delta": str(delta)}
-        save(folder, tomlkit.dumps(document))
+    path = config.folder / NAME
+    document: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
+    declared = (
+        document["principals"][principal]["budgets"] if principal else document["populations"]
+    )
+    declared[population] = amounts
+    text = tomlkit.dumps(document)
+    parse(text, path)
+    return text

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import tomllib
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from sfumato.errors import ParameterError, SchemaError
-from sfumato.files import write_text
+from sfumato import locks
+from sfumato.credentials import holds_password
+from sfumato.errors import InternalError, ParameterError, SchemaError
+from sfumato.files import whole
 from sfumato.privacy.filters import Budget
 from sfumato.privacy.losses import Approx
 from sfumato.privacy.units import Entity, Relation, Rows, Unit
@@ -20,9 +21,10 @@ from sfumato.schema.lines import Lines
 from sfumato.schema.names import clash, quoted
 from sfumato.schema.parse import Parser
 from sfumato.schema.plain import read_text
+from sfumato.scratch import sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from sfumato.schema.lines import Place
@@ -36,7 +38,6 @@ _FORMAT = 1
 _MOST_MEBIBYTES = 4
 _KEYS = ("format", "snapshot", "tick_milliseconds", "deadline_seconds")
 _TABLES = ("ledger", "populations", "datasets", "principals")
-_PASSWORD = re.compile(r"://[^/\s\"'@]*:[^/\s\"'@]+@")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}", re.ASCII)
 
 
@@ -88,37 +89,75 @@ def load(folder: Path) -> Config:
             f"There is no vault in '{folder}': it has no {NAME}. Create one with "
             "'sfumato init', or name another with --vault.",
         )
+    sweep(folder)
     text = read_text(path, what="Configuration", most_mebibytes=_MOST_MEBIBYTES)
-    if _PASSWORD.search(text) and path.stat().st_mode & 0o077:
-        raise ParameterError(
-            "secret_exposed",
-            f"'{path}' holds a password and may be read by others. Run: chmod 600 '{path}'.",
-        )
+    return parse(text, path)
+
+
+def parse(text: str, path: Path) -> Config:
+    """The configuration that a text would be, were it the file at `path`."""
+    # As it stands, comments and all; then as it is read, without TOML's ways to spell a letter.
+    _check_unexposed(path, [text])
     lines = Lines(text, str(path))
     try:
         document = tomllib.loads(text, parse_float=Decimal)
     except (ValueError, ArithmeticError) as error:
         what = " ".join(str(error).split())
         raise SchemaError("vault_syntax", f"{path}: not valid TOML: {what}.") from None
-    return _Parser(lines, folder).config(document)
+    _check_unexposed(path, _texts(document))
+    return _Parser(lines, path.parent).config(document)
+
+
+def _check_unexposed(path: Path, texts: Iterable[str]) -> None:
+    """Refuse a file that spells out a password and that others may read."""
+    if path.stat().st_mode & 0o077 and any(map(holds_password, texts)):
+        raise ParameterError(
+            "secret_exposed",
+            f"'{path}' holds a password and may be read by others. Run: chmod 600 '{path}'.",
+        )
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every text in a TOML document, names too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            yield from (f"{key}={text}" for text in _texts(one))
+            yield from _texts(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _texts(one)
 
 
 @contextmanager
 def changing(folder: Path) -> Iterator[Config]:
     """Read the configuration in order to change it; others who want to must wait meanwhile."""
-    with ExitStack() as stack:
-        if folder.is_dir():
-            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            stack.callback(os.close, handle)
-            fcntl.flock(handle, fcntl.LOCK_EX)
+    with locked(folder) if folder.is_dir() else nullcontext():
         yield load(folder)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Let nobody else change a vault meanwhile."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if not locks.acquire(handle, seconds=locks.PATIENCE_SECONDS):
+            raise InternalError(
+                "vault_busy",
+                f"The vault '{folder}' is being changed by {locks.holder(handle)} for more than "
+                f"{locks.PATIENCE_SECONDS:g} seconds. Nothing was changed. Wait until it ends, or "
+                "end it, and try again.",
+            )
+        yield
+    finally:
+        os.close(handle)
 
 
 def save(folder: Path, text: str, *, overwrite: bool = True) -> None:
     """Write a vault's configuration, for its owner's eyes only: an address may hold a password."""
-    path = folder / NAME
-    write_text(path, text, overwrite=overwrite)
-    path.chmod(0o600)
+    with whole(folder / NAME, overwrite=overwrite, private=True) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def check_name(name: str, what: str) -> None:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sfumato.engines.files.output import format_of
 from sfumato.errors import OutputError
 from sfumato.files import check_target, whole
 from sfumato.release import sidecar
+from sfumato.scratch import Scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 def check_outputs(path: Path, report: Path | None, *, several: bool, overwrite: bool) -> None:
@@ -37,16 +36,16 @@ def place(path: Path, *, several: bool, overwrite: bool) -> Iterator[Path]:
     At the end both take their places; after a failure or an interruption nothing is left behind.
     """
     try:
-        scratch = Path(tempfile.mkdtemp(prefix=f".{path.name[:100]}.", dir=path.parent))
+        scratch = Scratch(path.parent, f".{path.name}.")
     except OSError as error:
         reason = os.strerror(error.errno or 0)
         raise OutputError("output_unwritable", f"Cannot write '{path}': {reason}.") from None
-    written = scratch / path.name
+    written = scratch.path / path.name
     try:
         if several:
             written.mkdir()
             yield written
-            _move_folder(written, path, scratch)
+            _move_folder(written, path, scratch.path)
             return
         yield written
         # The first to be opened is the last to appear: what is told comes after what it is of.
@@ -57,7 +56,7 @@ def place(path: Path, *, several: bool, overwrite: bool) -> Iterator[Path]:
             sidecar(written).replace(told)
             written.replace(final)
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.close()
 
 
 def _check_folder(path: Path, *, overwrite: bool) -> None:

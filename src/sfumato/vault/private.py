@@ -95,6 +95,12 @@ class Private:
             postprocess=postprocess,
             **options,
         )
+        return self.publish_planned(publication, request_id=request_id)
+
+    def publish_planned(
+        self, publication: Publication, *, request_id: str | None = None
+    ) -> Published:
+        """Publish what `plan` gave, charged to the table's budget."""
         return self._curator.publish(publication, self._asker_of, request_id=request_id)
 
     def plan(

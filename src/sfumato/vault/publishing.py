@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sfumato.anonymize.leaves import grow
 from sfumato.axes import Listed, declared
-from sfumato.errors import ParameterError
+from sfumato.errors import OutputError, ParameterError
 from sfumato.files import check_target, write_text
 from sfumato.publish.boxes import to_codes
 from sfumato.publish.kinds import prepare
@@ -18,7 +19,7 @@ from sfumato.publish.request import Request
 from sfumato.publish.spatial.geojson import to_geojson
 from sfumato.publish.spatial.nearest import nearest
 from sfumato.publish.spatial.smallest import smallest
-from sfumato.release import check_place, describe, sidecar
+from sfumato.release import check_places, describe, sidecar
 from sfumato.vault.gatekeeper import Answer
 
 if TYPE_CHECKING:
@@ -39,12 +40,38 @@ if TYPE_CHECKING:
 _GEOJSON = ".geojson"
 
 
-def check_target_of(path: Path, *, overwrite: bool) -> None:
-    """Refuse a place where `Published.save` could not write, before anything is spent."""
-    if path.suffix.lower() == _GEOJSON:
-        check_target(path, overwrite=overwrite)
+def check_targets(
+    publication: Publication, out: Path, report: Path | None, *, overwrite: bool
+) -> None:
+    """Refuse what could not be written of a publication, before anything is spent on it."""
+    tables = publication.method.tables
+    if out.suffix.lower() == _GEOJSON:
+        to_geojson(_boxes(publication, tables))
+        written = [out, sidecar(out)]
+        for place in written:
+            check_target(place, overwrite=overwrite)
     else:
-        check_place(path, overwrite=overwrite)
+        check_places(out, list(tables), overwrite=overwrite)
+        written = [out, out.with_name(f"{out.name}.json")]
+    if report is not None:
+        check_target(report, overwrite=overwrite)
+        if os.path.realpath(report) in map(os.path.realpath, written):
+            raise OutputError(
+                "output_twice",
+                f"Cannot write the page to '{report}': the release itself goes there. Choose "
+                "another name.",
+            )
+
+
+def _boxes(publication: Publication, tables: Mapping[str, pa.Table]) -> pa.Table:
+    boxes = smallest(tables, publication.request.columns)
+    if boxes is None:
+        raise ParameterError(
+            "boxes_none",
+            f"A publication of kind {publication.kind!r} has no boxes with counts. "
+            "Publish as 'quadtree', 'hybrid' or 'privtree'.",
+        )
+    return boxes
 
 
 def planned(
@@ -109,17 +136,7 @@ class Published(Answer):
 
     def nearest(self, point: Sequence[float | date], k: int) -> pa.Table:
         """The released boxes nearest to a point that together are expected to hold k rows."""
-        return nearest(self._boxes(), point, k)
-
-    def _boxes(self) -> pa.Table:
-        boxes = smallest(self.tables, self.publication.request.columns)
-        if boxes is None:
-            raise ParameterError(
-                "boxes_none",
-                f"A publication of kind {self.publication.kind!r} has no boxes with counts. "
-                "Publish as 'quadtree', 'hybrid' or 'privtree'.",
-            )
-        return boxes
+        return nearest(_boxes(self.publication, self.tables), point, k)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> list[Path]:
         """Write tables as any release does; a map of boxes also as .geojson, for map programs."""
@@ -129,7 +146,7 @@ class Published(Answer):
         beside = sidecar(target)
         check_target(target, overwrite=overwrite)
         check_target(beside, overwrite=overwrite)
-        drawn = json.dumps(to_geojson(self._boxes()))
+        drawn = json.dumps(to_geojson(_boxes(self.publication, self.tables)))
         write_text(target, drawn, overwrite=overwrite)
         text = describe([], self.guarantee, self.provenance, self.error, self.receipt)
         write_text(beside, text, overwrite=overwrite)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import tomlkit
 from sqlglot import exp
 
-from sfumato.errors import OutputError, ParameterError, SchemaError
+from sfumato.errors import ParameterError, SchemaError
 from sfumato.privacy.filters import Budget
 from sfumato.privacy.units import Entity, Relation, Rows
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.file import load as load_schema
 from sfumato.schema.names import clash, quoted
-from sfumato.vault.accounts import create_ledger, open_accounts, open_ledger
-from sfumato.vault.answered import ANSWERS
+from sfumato.vault.accounts import open_accounts, open_ledger
+from sfumato.vault.beginning import begun
 from sfumato.vault.config import NAME, Config, PrivateSet, PublicSet, changing, check_name, save
 from sfumato.vault.consent import check_consent
 from sfumato.vault.table import read
@@ -49,29 +49,11 @@ def create(folder: Path, *, database: str = "ledger.sqlite", head: Path | None =
     """Make a folder a vault, with an empty ledger and the ledger's head outside the folder."""
     folder = folder.resolve()
     head = head.resolve() if head else folder.with_name(f"{folder.name}.head")
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(
-            "output_unwritable", f"Cannot create '{folder}': {error.strerror}. Choose another."
-        ) from None
-    for taken in (folder / NAME, folder / database):
-        if taken.exists():
-            raise OutputError(
-                "vault_exists", f"'{folder}' already holds a vault. Choose another folder."
-            )
-    if head.exists():
-        raise OutputError(
-            "head_exists",
-            f"'{head}' belongs to another ledger, perhaps of a vault that was removed. Name "
-            "another file with --head, or remove it if that vault is gone for good.",
-        )
     config = Config(folder, database, head)
-    create_ledger(config)
-    (folder / ANSWERS).mkdir(mode=0o700, exist_ok=True)
     document = tomlkit.parse(_TEXT)
     document["ledger"] = {"database": database, "head": os.path.relpath(head, folder)}
-    save(folder, tomlkit.dumps(document), overwrite=False)
+    with begun(config):
+        save(folder, tomlkit.dumps(document), overwrite=False)
     return config
 
 

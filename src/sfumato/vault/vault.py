@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sfumato.errors import BudgetError, PolicyError
-from sfumato.ledger.book import utc_now
 from sfumato.ledger.flight import Flights
 from sfumato.query.catalogue import Private as PrivateEntry
 from sfumato.query.catalogue import Public as PublicEntry
@@ -21,6 +18,7 @@ from sfumato.vault.answered import ANSWERS, Answered
 from sfumato.vault.config import OWNER, Config, PrivateSet, load
 from sfumato.vault.consent import check_consent
 from sfumato.vault.curator import Curator, Price
+from sfumato.vault.failures import note_charge
 from sfumato.vault.gatekeeper import Asker, Gatekeeper
 from sfumato.vault.places import Home, Places, address
 from sfumato.vault.private import Private
@@ -35,9 +33,6 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
     from sfumato.vault.curator import Asked
     from sfumato.vault.gatekeeper import Answer
-
-FAILURES = "failures.log"
-"""The file of a vault that says why charged questions failed. It may quote data."""
 
 
 class Vault:
@@ -59,7 +54,7 @@ class Vault:
             snapshot=config.snapshot,
             tick_seconds=config.tick_seconds,
             deadline_seconds=config.deadline_seconds,
-            tell_operator=partial(_note_failure, config.folder / FAILURES),
+            tell_operator=partial(note_charge, config.folder),
         )
         self._places = Places({name: _home(config, name, schemas[name]) for name in schemas})
         self._curator = Curator(_catalogue(config, schemas), self._places, gatekeeper)
@@ -148,15 +143,6 @@ class Vault:
 def open_vault(path: str | Path) -> Vault:
     """Open a vault's folder: durable ledger, several data sets."""
     return Vault(load(Path(path)))
-
-
-def _note_failure(path: Path, charge: int, words: str) -> None:
-    """Add a line for the operator's eyes only; what cannot be written must not be told either."""
-    line = f"{utc_now().isoformat(timespec='seconds')} charge {charge}: {' '.join(words.split())}\n"
-    with suppress(OSError):
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as log:
-            log.write(line)
 
 
 def _schema(config: Config, name: str) -> Schema:

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 import sfumato as sf
-from sfumato.errors import BudgetError
+from sfumato.errors import BudgetError, OutputError
 from sfumato.testing.ledger import code_of
 from sfumato.vault import book
 from sfumato.vault.registration import Registration, create
@@ -43,6 +43,11 @@ def emptied(
     return lambda: make("DROP SCHEMA {} CASCADE", "CREATE SCHEMA {}")
 
 
+def _address(vault: Path) -> str:
+    text = (vault / "vault.toml").read_text()
+    return next(line.split('"')[1] for line in text.splitlines() if "database" in line)
+
+
 def test_a_ledger_in_postgres(emptied: Callable[[], None]) -> None:
     assert callable(emptied)
     vault = Path("vault")
@@ -54,6 +59,12 @@ def test_a_ledger_in_postgres(emptied: Callable[[], None]) -> None:
         again = opened.query("SELECT COUNT(*) AS n FROM t", epsilon=1)
     assert again.table == first.table
     assert again.remaining == first.remaining == {"epsilon": 1.0, "delta": 0.0}
+    assert book.verify(vault)["requests"] == 1
+    # The database has a ledger now, and cannot begin another vault.
+    with pytest.raises(OutputError) as refusal:
+        create(Path("other"), database=_address(vault))
+    assert refusal.value.code == "ledger_taken"
+    assert not Path("other.head").exists()
     assert book.verify(vault)["requests"] == 1
 
 
@@ -69,11 +80,27 @@ def test_L6_an_emptied_postgres_is_no_fresh_ledger(emptied: Callable[[], None]) 
     ):
         assert code_of(attempt) == "ledger_missing"
     # A database of another vault, put in its place: all that is configured is burnt.
-    text = (vault / "vault.toml").read_text()
-    address = next(line.split('"')[1] for line in text.splitlines() if "database" in line)
-    create(Path("other"), database=address)
+    create(Path("other"), database=_address(vault))
     assert code_of(lambda: sf.open(vault)) == "ledger_rolled_back"
     book.acknowledge(vault, operator="root")
     with sf.open(vault) as opened, pytest.raises(BudgetError):
         opened.query("SELECT COUNT(*) AS n FROM t", epsilon="0.001")
     book.verify(vault)
+
+
+def test_an_init_in_postgres_that_was_interrupted_is_gone_on_with(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    from sqlalchemy import create_engine, text
+
+    admin = create_engine(postgres_url.replace("postgresql://", "postgresql+psycopg://", 1))
+    with admin.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("CREATE DATABASE interrupted"))
+    admin.dispose()
+    address, question, options = postgres_url.partition("?")
+    database = f"{address.rpartition('/')[0]}/interrupted{question}{options}"
+    for left in ("nothing", "vault.toml"):
+        create(tmp_path / "vault", database=database)
+        if left == "nothing":
+            (tmp_path / "vault" / "vault.toml").unlink()
+    assert book.verify(tmp_path / "vault")["entries"] == 1

@@ -129,12 +129,28 @@ def test_what_is_no_toml(tmp_path: Path) -> None:
     assert caught.value.code == "vault_syntax"
 
 
-def test_a_password_that_others_may_read_is_refused(tmp_path: Path) -> None:
-    write(tmp_path, WHOLE.replace("host/db", "me:secret@host/db"))
+@pytest.mark.parametrize(
+    "address",
+    [
+        "me:secret@host/db",
+        "me:sec/ret@host/db",
+        ":secret@host/db",
+        "host/db?password=secret",
+        "host/db?user=me&password=secret",
+        "host/db?user=me&PASSWORD=secret",
+        "host/db?sslkey=k&sslpassword=secret",
+        "host/db?p%61ssword=secret",
+        "host/db?user=me%26password=secret",
+        "host/db?p\\u0061ssword=secret",
+        "host/db dbname=db password = 'secret'",
+    ],
+)
+def test_a_password_that_others_may_read_is_refused(tmp_path: Path, address: str) -> None:
+    write(tmp_path, WHOLE.replace("host/db", address))
     (tmp_path / "vault.toml").chmod(0o644)
     with pytest.raises(ParameterError) as caught:
         load(tmp_path)
     assert caught.value.code == "secret_exposed"
-    assert "secret@" not in caught.value.message
+    assert "secret" not in caught.value.message
     (tmp_path / "vault.toml").chmod(0o600)
     assert load(tmp_path).snapshot == 3

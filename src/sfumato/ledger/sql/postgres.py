@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from sqlalchemy import create_engine, event, make_url
 
 from sfumato.errors import LedgerError
-from sfumato.ledger.base import Ledger, closed_on_failure
+from sfumato.ledger.base import Ledger, closed_on_failure, pass_by
 from sfumato.ledger.head import OutsideHead
 from sfumato.ledger.sql.statements import LOCK_TURN
 from sfumato.ledger.sql.store import SqlStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from sqlalchemy import Connection, Engine
@@ -26,10 +27,12 @@ _REQUIRED = {"fsync": ("on",), "full_page_writes": ("on",), "data_sync_retry": (
 _SYNCHRONOUS = ("on", "remote_apply")
 
 
-def open_postgres(url: str, *, head: Path) -> Ledger:
+def open_postgres(
+    url: str, *, head: Path, tell_operator: Callable[[str], None] = pass_by
+) -> Ledger:
     """Open a ledger in a PostgreSQL database, with its outside head in a local file."""
-    with closed_on_failure():
-        return Ledger(postgres_store(url), head=OutsideHead(head))
+    with closed_on_failure(tell_operator):
+        return Ledger(postgres_store(url), head=OutsideHead(head), tell_operator=tell_operator)
 
 
 def create_postgres(url: str, *, head: Path) -> Ledger:

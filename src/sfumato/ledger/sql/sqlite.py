@@ -11,13 +11,15 @@ from urllib.parse import quote
 from sqlalchemy import URL, create_engine, event
 
 from sfumato.errors import LedgerError
-from sfumato.ledger.base import Ledger, closed_on_failure
+from sfumato.files import LEAST_ROOM
+from sfumato.ledger.base import Ledger, closed_on_failure, pass_by
 from sfumato.ledger.head import OutsideHead, sync_directory
 from sfumato.ledger.rules import damaged
 from sfumato.ledger.sql.store import SqlStore, missing
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Callable
 
     from sqlalchemy import Connection, Engine
     from sqlalchemy.exc import DBAPIError
@@ -38,21 +40,24 @@ _PRAGMAS = (
 )
 
 
-def open_sqlite(path: Path, *, head: Path) -> Ledger:
+def open_sqlite(
+    path: Path, *, head: Path, tell_operator: Callable[[str], None] = pass_by
+) -> Ledger:
     """Open a ledger in a SQLite file, with its outside head in another directory."""
-    _check_apart(path, head)
-    with closed_on_failure():
-        return Ledger(sqlite_store(path), head=OutsideHead(head))
+    check_outside(path, head)
+    with closed_on_failure(tell_operator):
+        return Ledger(sqlite_store(path), head=OutsideHead(head), tell_operator=tell_operator)
 
 
 def create_sqlite(path: Path, *, head: Path) -> Ledger:
     """Create a ledger in a SQLite file that holds none, and its head in another directory."""
-    _check_apart(path, head)
+    check_outside(path, head)
     with closed_on_failure():
         return Ledger.create(sqlite_store(path, create=True), head=OutsideHead(head))
 
 
-def _check_apart(path: Path, head: Path) -> None:
+def check_outside(path: Path, head: Path) -> None:
+    """Refuse a head that lies beside its database."""
     if head.resolve().parent == path.resolve().parent:
         raise LedgerError(
             "head_not_outside",
@@ -74,6 +79,7 @@ def sqlite_store(path: Path, *, create: bool = False) -> SqlStore:
             f"The ledger {path.name!r} lies on a network file system ({kind}), which loses locks "
             "and syncs. Put it on a local disk, or use PostgreSQL.",
         )
+    _check_room(path)
     if create:
         # Created by us, so that neither it nor its log is readable to others.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
@@ -89,14 +95,32 @@ def sqlite_store(path: Path, *, create: bool = False) -> SqlStore:
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _: object) -> None:
+        _check_room(path)
         _prepare(connection, path)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         immediate = connection.get_execution_options().get("immediate", False)
+        if immediate:
+            _check_room(path)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
 
     return SqlStore(engine, SqliteDialect(), create=create)
+
+
+def _check_room(path: Path) -> None:
+    """Fail closed on a disk that is all but full, while that is still an error and not a signal.
+
+    SQLite maps a file beside the database into memory. A page of it for which the disk has no room
+    kills the process (SIGBUS) when it is touched, with all that it does for others.
+    """
+    disk = os.statvfs(path.parent)
+    if disk.f_bavail * disk.f_frsize < LEAST_ROOM:
+        raise LedgerError(
+            "ledger_disk_full",
+            f"Fewer than {LEAST_ROOM} bytes are free on the disk of the ledger {path.name!r}; "
+            "nothing was charged and no answer is given. Free some space and try again.",
+        )
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:

@@ -73,7 +73,8 @@ class SqlStore:
     def _create(self) -> None:
         """Create the tables and the first entry, unless they stand."""
         with self._transaction() as connection:
-            self._dialect.lock_creation(connection)
+            with self._patience():
+                self._dialect.lock_creation(connection)
             if self._stands(connection):
                 return
             metadata.create_all(connection, checkfirst=False)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import InternalError, ParameterError
+from sfumato.publish import blank
 from sfumato.publish.marginals.method import cells_table
 from sfumato.publish.marginals.wanted import table_name, wanted
 from sfumato.publish.purse import purses
@@ -121,6 +122,14 @@ class Parities:
             codes = (codes << _bits(size)) | np.arange(size).reshape(shape)
         odd = np.bitwise_count(self.coefficients[:, None] & codes.ravel()) & 1
         return np.where(odd, np.int64(-1), np.int64(1))
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The tables that will be released, without a row."""
+        return {
+            table_name(self.axes, places): blank.cells([self.axes[place] for place in places])
+            for places in self.sets
+        }
 
     def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One table for every marginal, all of them sums over one table of whole counts."""

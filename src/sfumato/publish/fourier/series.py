@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.publish import options
+from sfumato.publish import blank, options
 from sfumato.publish.domain import Domain
 from sfumato.publish.histogram import box_sums
 from sfumato.publish.postprocess import caveat, check, postprocess
@@ -179,6 +179,11 @@ class Series:
         """The noisy smooth series of counts along the last axis."""
         noisy = self.noise.steps(self.waves.measured(counts), entropy)
         return self.waves.inverse(noisy.astype(np.float64))
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The table that will be released, without a row."""
+        return {"fourier": blank.cells(self.domain.axes)}
 
     def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every cell."""

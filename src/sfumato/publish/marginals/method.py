@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.privacy.events import Composed
+from sfumato.publish import blank
 from sfumato.publish.marginals.wanted import table_name
 from sfumato.publish.postprocess import caveat, postprocess
 
@@ -90,6 +91,15 @@ class Marginals:
         }
         steps = self.request.postprocess
         return {**stated, "note": caveat(steps)} if steps else stated
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The tables that will be released, without a row."""
+        axes = self.request.axes
+        return {
+            table_name(axes, places): blank.cells([axes[place] for place in places])
+            for places in self.sets
+        }
 
     def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One table for every marginal, one row for every cell, in the order of the columns."""

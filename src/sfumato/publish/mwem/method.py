@@ -14,6 +14,7 @@ from sfumato.mechanisms.exponential import Exponential
 from sfumato.mechanisms.sparse_vector import ABOVE, SparseVector
 from sfumato.privacy.events import Composed, Repeated
 from sfumato.privacy.sensitivity import Sensitivity, of_sum
+from sfumato.publish import blank
 from sfumato.publish.histogram import box_sums
 from sfumato.publish.mwem.learner import Learner
 from sfumato.publish.postprocess import caveat, postprocess
@@ -152,6 +153,11 @@ class Mwem:
     @property
     def _steps(self) -> tuple[str, ...]:
         return self.request.postprocess
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The table that will be released, without a row."""
+        return {"mwem": blank.cells(self.domain.axes)}
 
     def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every cell."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.noise.laplace import geometric
+from sfumato.publish import blank
 from sfumato.publish.sparse.cells import empty_cells
 from sfumato.publish.sparse.passing import Passing, power
 
@@ -74,6 +75,11 @@ class Filtered:
             "has empty_mean too much for each empty cell; its stated deviation is that of a range "
             "that no one is in",
         }
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The table that will be released, without a row."""
+        return {"sparse": blank.cells(self.cells.axes)}
 
     def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The cells that pass, in order."""

@@ -28,6 +28,7 @@ from sfumato.noise.bernoulli import bernoulli_exp
 from sfumato.noise.blocks import Draws, collect
 from sfumato.noise.laplace import geometric
 from sfumato.noise.uniform import uniform_integers
+from sfumato.publish import blank
 from sfumato.publish.sparse.cells import empty_cells
 from sfumato.publish.sparse.filtered import cells_in, narrowed, signed
 from sfumato.publish.sparse.passing import Passing, power
@@ -102,6 +103,11 @@ class Sampled:
     def level(self) -> int:
         """The public level: nearly surely more than `size` cells have a priority above it."""
         return self._level(self.size + 6 * math.sqrt(self.size) + 20)
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The table that will be released, without a row."""
+        return {"sparse": blank.cells(self.cells.axes)}
 
     def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The sampled cells, in order, with their estimates."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.publish import blank
 from sfumato.publish.postprocess import caveat, postprocess
 from sfumato.publish.spatial import ranges
 from sfumato.publish.spatial.consistency import LeastSquares
@@ -74,6 +75,12 @@ class Decomposition(ABC):
         """The noise of a smallest box at most, and what else is to be known."""
         stated = {"box": {"sd": self.noises[-1].stddev}, "note": _SPREAD}
         return {**stated, "postprocess": caveat(self.steps)} if self.steps else stated
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The tables that will be released, without a row, and of their columns the main ones."""
+        found = {"boxes": blank.boxes(self.space.axes)}
+        return {**found, "missing": blank.figures("count")} if self.space.patterns else found
 
     def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
         """All boxes with their counts and, where values can be missing, those rows apart."""

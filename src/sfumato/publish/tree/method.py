@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from sfumato.publish import blank
 from sfumato.publish.domain import Domain
 from sfumato.publish.histogram import box_sums
 from sfumato.publish.postprocess import caveat, postprocess
@@ -134,6 +135,14 @@ class Planned:
             stated["blocks"] = {"note": COARSE}
         steps = self.request.postprocess
         return {**stated, "note": caveat(steps)} if steps else stated
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The table that will be released, without a row."""
+        axes = self.domain.axes
+        if not self.strategy.coarse:
+            return {"cells": blank.cells(axes)}
+        return {"blocks": blank.boxes(axes)}
 
     def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every cell, or for every block where blocks are released."""

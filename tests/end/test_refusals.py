@@ -1,0 +1,487 @@
+"""Exit code 2 or 3 means that nothing has changed: every refusal, and the vault byte for byte.
+
+The list is closed: a code that one of these commands can give is refused here at least once, or is
+named below with the reason why not.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import runpy
+import shutil
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sfumato.cli.main import run
+from sfumato.schema.file import save as save_schema
+from sfumato.vault.registration import create
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).parents[2]
+FRONT = ROOT / "tests" / "unit" / "query_front"
+COUNT = "SELECT COUNT(*) FROM people"
+HISTOGRAM = ("publish", "histogram", "people", "--epsilon", "0.1", "--columns")
+LIMIT = ("ledger", "limit", "--operator", "ann", "--account")
+CONFIG = """
+[populations.persons]
+epsilon = "2"
+[populations.others]
+epsilon = "2"
+[populations.solo]
+epsilon = "2"
+[principals.alice.budgets.persons]
+epsilon = "1"
+[principals.bob.budgets.others]
+epsilon = "1"
+"""
+QUESTIONS: dict[str, str] = {
+    question: code
+    for question, code in runpy.run_path(str(FRONT / "test_refusals.py"))["REFUSED"].items()
+    if code != "plan"  # that one is answered
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command that is refused, in a vault to which something was done before."""
+
+    code: str
+    words: tuple[str, ...]
+    exit_code: int = 2
+    before: Callable[[], object] = lambda: None
+
+
+def text(path: str, content: str) -> Callable[[], object]:
+    return lambda: Path(path).write_text(content)
+
+
+def edit(old: str, new: str) -> Callable[[], object]:
+    """Change the configuration as its owner might by hand."""
+
+    def change() -> None:
+        path = Path("clinic/vault.toml")
+        assert old in path.read_text()
+        path.write_text(path.read_text().replace(old, new))
+
+    return change
+
+
+def opened_before_edit(old: str, new: str) -> Callable[[], object]:
+    """Change the configuration of a vault that has opened its accounts."""
+
+    def change() -> None:
+        assert run(["query", COUNT, "--epsilon", "0.1", "--vault", "clinic"]) == 0
+        edit(old, new)()
+
+    return change
+
+
+def opened_after_edit(old: str, new: str) -> Callable[[], object]:
+    """Change the configuration, and open the vault once as it is then."""
+
+    def change() -> None:
+        edit(old, new)()
+        assert run(["query", COUNT, "--explain", "--epsilon", "0.1", "--vault", "clinic"]) == 0
+
+    return change
+
+
+def restore_old_ledger() -> None:
+    old = Path("clinic/ledger.sqlite").read_bytes()
+    assert run(["query", COUNT, "--epsilon", "0.1", "--vault", "clinic"]) == 0
+    Path("clinic/ledger.sqlite").write_bytes(old)
+
+
+def spend() -> None:
+    assert run(["query", COUNT, "--epsilon", "1.5", "--vault", "clinic"]) == 0
+
+
+def lose_the_configuration() -> None:
+    spend()
+    Path("clinic/vault.toml").unlink()
+
+
+def make_a_full_folder() -> None:
+    Path("full").mkdir()
+    Path("full/histogram.parquet").touch()
+
+
+def asked_as(request: str) -> Callable[[], object]:
+    return lambda: run(
+        ["query", COUNT, "--epsilon", "0.1", "--request", request, "--vault", "clinic"]
+    )
+
+
+def remove_from_config(words: str) -> Callable[[], object]:
+    return opened_before_edit(words, "")
+
+
+def detached() -> None:
+    """Give a data set to other people than those it was charged to."""
+    opened_before_edit('population = "solo"', 'population = "others"')()
+
+
+PRICES = [
+    Case(f"{name}_{wrong}", ("query", COUNT, f"--{name}", given))
+    for name, refused in {
+        "epsilon": {
+            "not_number": "nan",
+            "not_finite": "inf",
+            "not_positive": "0",
+            "below_unit": "1e-12",
+            "above_policy": "1000",
+        },
+        "rho": {
+            "not_number": "x",
+            "not_finite": "inf",
+            "not_positive": "0",
+            "below_unit": "1e-30",
+            "above_policy": "1e9",
+        },
+    }.items()
+    for wrong, given in refused.items()
+]
+QUERIES = [
+    *PRICES,
+    Case("delta_not_number", ("query", COUNT, "--epsilon", "0.1", "--delta", "x")),
+    Case("delta_out_of_range", ("query", COUNT, "--epsilon", "0.1", "--delta", "1")),
+    Case("delta_not_finite", ("query", COUNT, "--epsilon", "0.1", "--delta", "inf")),
+    Case("delta_below_unit", ("query", COUNT, "--epsilon", "0.1", "--delta", "1e-30")),
+    Case("cost_twice",
+         ("query", f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) {COUNT[7:]}",
+          "--epsilon", "0.1")),
+    Case("engines_differ",
+         ("query", f"{COUNT} p JOIN visits v ON p.id = v.patient", "--epsilon", "0.1"), 2,
+         opened_after_edit("../visits.csv", "postgresql://127.0.0.1:1/db#visits")),
+    Case("cost_not_one", ("query", COUNT, "--epsilon", "0.1", "--rho", "0.1")),
+    Case("usage", ("query", COUNT, "--epsilom", "1")),
+    Case("budget_exhausted", ("query", COUNT, "--epsilon", "3"), 3),
+    Case("budget_exhausted", ("query", COUNT, "--epsilon", "1"), 3, spend),
+    Case("budget_exhausted", ("query", COUNT, "--epsilon", "1.5", "--principal", "alice"), 3),
+    Case("budget_missing", ("query", COUNT, "--epsilon", "0.1", "--principal", "bob"), 3),
+    Case("principal_unknown", ("query", COUNT, "--epsilon", "0.1", "--principal", "eve"), 3),
+    Case("request_reused", ("query", f"{COUNT} WHERE age = 1", "--request", "r"), 2, asked_as("r")),
+    Case("name_invalid", ("query", COUNT, "--epsilon", "0.1", "--request", "x" * 300)),
+    Case("vault_missing", ("query", COUNT, "--vault", "nowhere")),
+    Case("vault_syntax", ("query", COUNT), 2, edit("format = 1", "format = = 1")),
+    Case("vault_format", ("query", COUNT), 2, edit("format = 1", "format = 9")),
+    Case("vault_number", ("query", COUNT), 2, edit("snapshot = 1 ", "snapshot = -1 ")),
+    Case("vault_name", ("query", COUNT), 2, edit("principals.alice", 'principals."a b"')),
+    Case("vault_principal_reserved", ("query", COUNT), 2, edit("ls.alice", "ls.owner")),
+    Case("vault_key_wrong", ("query", COUNT), 2, edit("rows = 1 }", "rows = 0 }")),
+    Case("vault_budget_missing", ("query", COUNT), 2, edit('n = "solo"', 'n = "nobody"')),
+    Case("child_above_parent", ("query", COUNT), 2, edit('epsilon = "1"', 'epsilon = "9"')),
+    Case("budget_changed", ("query", COUNT), 2, opened_before_edit('"2"', '"3"')),
+    Case("dataset_attached", ("query", COUNT), 2, detached),
+    Case("consent_not_boolean", ("query", COUNT), 2,
+         edit('n = "solo"', 'n = "solo"\nconsent = "age"')),
+    Case("source_missing", ("query", COUNT), 2, lambda: Path("people.csv").unlink()),
+    Case("file_unreadable", ("query", COUNT), 2, lambda: Path("people.toml").unlink()),
+    Case("ledger_rolled_back", ("query", COUNT, "--epsilon", "0.1"), 3, restore_old_ledger),
+]  # fmt: skip
+PUBLICATIONS = [
+    Case("out_missing", (*HISTOGRAM, "age")),
+    Case("kind_unknown", ("publish", "histogrm", "people", "--columns", "age", "-o", "x.csv")),
+    Case("dataset_not_private", ("publish", "tree", "places", "--columns", "size", "-o", "x.csv")),
+    Case("column_unknown", (*HISTOGRAM, "agee", "-o", "x.csv")),
+    Case("columns_wrong", (*HISTOGRAM, "age,age", "-o", "x.csv")),
+    Case("domain_missing", (*HISTOGRAM, "name", "-o", "x.csv")),
+    Case("option_not_pair", (*HISTOGRAM, "age", "--option", "fan", "-o", "x.csv")),
+    Case("option_unknown", (*HISTOGRAM, "age", "--option", "fan=2", "-o", "x.csv")),
+    Case("budget_exhausted",
+         ("publish", "tree", "people", "--columns", "age", "--epsilon", "3", "-o", "x.csv"), 3),
+    Case("output_format_unknown", (*HISTOGRAM, "age", "-o", "x.txt")),
+    Case("output_unwritable", (*HISTOGRAM, "age", "-o", "no/x.csv")),
+    Case("output_unwritable", (*HISTOGRAM, "age", "-o", "x.csv", "--report", "no/x.html")),
+    Case("output_unwritable", (*HISTOGRAM, "age", "-o", "x" * 300 + ".csv")),
+    Case("output_exists", (*HISTOGRAM, "age", "-o", "people.csv")),
+    Case("output_exists", (*HISTOGRAM, "age", "-o", "x.csv"), 2, text("x.csv.json", "")),
+    Case("output_exists", (*HISTOGRAM, "age,grade", "-o", "x.geojson"), 2,
+         text("x.geojson.json", "")),
+    Case("output_exists", (*HISTOGRAM, "age", "-o", "x.csv", "--report", "people.csv")),
+    Case("output_exists", (*HISTOGRAM, "age", "-o", "full"), 2,
+         make_a_full_folder),
+    Case("output_not_a_file", (*HISTOGRAM, "age", "-o", "x.csv", "--report", "clinic")),
+    Case("output_not_a_directory",
+         ("publish", "marginals", "people", "--columns", "age,smoker", "--epsilon", "0.1",
+          "--option", "way=1", "-o", "people.csv", "--overwrite")),
+    Case("output_twice", (*HISTOGRAM, "age", "-o", "x.csv", "--report", "x.csv")),
+    Case("output_twice", (*HISTOGRAM, "age", "-o", "x.csv", "--report", "x.csv.json")),
+    Case("boxes_none",
+         ("publish", "quantiles", "people", "--columns", "age", "--epsilon", "0.1",
+          "-o", "x.geojson")),
+    Case("geojson_columns", (*HISTOGRAM, "age", "-o", "x.geojson")),
+    Case("boxes_not_numbers", (*HISTOGRAM, "age,city", "-o", "x.geojson")),
+    Case("source_missing", (*HISTOGRAM, "age", "-o", "x.csv", "--workload", "none.csv")),
+    Case("source_format_unknown",
+         (*HISTOGRAM, "age", "-o", "x.csv", "--workload", "people.toml")),
+    Case("no_header", (*HISTOGRAM, "age", "-o", "x.csv", "--workload", "w.csv"), 2,
+         text("w.csv", "")),
+    Case("column_missing", (*HISTOGRAM, "age", "-o", "x.csv", "--workload", "w.csv"), 2,
+         text("w.csv", "age_low\n1\n")),
+    Case("cell_not_of_kind", (*HISTOGRAM, "age", "-o", "x.csv", "--workload", "w.csv"), 2,
+         text("w.csv", "age_low,age_high\n1,x\n")),
+    Case("ledger_rolled_back", (*HISTOGRAM, "age", "-o", "x.csv"), 3, restore_old_ledger),
+]  # fmt: skip
+LEDGER = [
+    Case("usage", ("ledger", "burn")),
+    Case("usage", ("ledger", "limit", "--account", "persons")),
+    Case("usage", ("ledger", "acknowledge")),
+    Case("epsilon_not_number", (*LIMIT, "persons", "--epsilon", "x")),
+    Case("epsilon_not_positive", (*LIMIT, "persons", "--epsilon", "-1")),
+    Case("delta_out_of_range", (*LIMIT, "persons", "--epsilon", "1", "--delta", "-1")),
+    Case("account_unknown", (*LIMIT, "nobody", "--epsilon", "1"), 2, spend),
+    Case("limit_below_spent", (*LIMIT, "persons", "--epsilon", "1.2"), 2, spend),
+    Case("child_above_parent", (*LIMIT, "persons/alice", "--epsilon", "5"), 2, spend),
+    Case("child_above_parent", (*LIMIT, "others", "--epsilon", "0.5"), 2, spend),
+    Case("account_not_configured", (*LIMIT, "persons/alice", "--epsilon", "0.5"), 2,
+         remove_from_config('[principals.alice.budgets.persons]\nepsilon = "1"\n')),
+    Case("name_invalid",
+         ("ledger", "limit", "--operator", "", "--account", "persons", "--epsilon", "3"), 2, spend),
+    Case("name_invalid", ("ledger", "acknowledge", "--operator", ""), 2, restore_old_ledger),
+    *(
+        Case("ledger_rolled_back", words, 3, restore_old_ledger)
+        for words in (
+            ("ledger", "show"), ("ledger", "export"), ("ledger", "verify"),
+            (*LIMIT, "persons", "--epsilon", "3"),
+        )
+    ),
+    *(
+        Case(code, ("ledger", action, *more), 2, done)
+        for action, *more in (
+            ("show",), ("export",), ("verify",), ("acknowledge", "--operator", "a")
+        )
+        for code, done in (
+            ("vault_missing", lambda: Path("clinic/vault.toml").unlink()),
+            ("secret_exposed", lambda: expose()),
+        )
+    ),
+]  # fmt: skip
+BEGINNINGS = [
+    Case("usage", ("init",)),
+    Case("vault_exists", ("init", "clinic")),
+    Case("head_exists", ("init", "new", "--head", "clinic.head")),
+    Case("head_exists", ("init", "new", "--head", "people.csv")),
+    Case("output_unwritable", ("init", "people.csv/deep")),
+    Case("output_unwritable", ("init", "people.csv")),
+    Case("output_unwritable", ("init", "new", "--head", "no/such/head")),
+    Case("vault_unconfigured", ("init", "clinic"), 2,
+         lose_the_configuration),
+    Case("vault_unconfigured", ("init", ".", "--ledger", "people.csv", "--head", "clinic/head")),
+]  # fmt: skip
+CASES = [*QUERIES, *PUBLICATIONS, *LEDGER, *BEGINNINGS]
+
+
+def expose() -> None:
+    edit("format = 1", "# postgresql://host/db?password=secret\nformat = 1")()
+    Path("clinic/vault.toml").chmod(0o644)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A vault with the tables against which the front of the questions is tested."""
+    home = tmp_path_factory.mktemp("template")
+    found = importlib.util.spec_from_file_location("front", FRONT / "conftest.py")
+    assert found is not None
+    assert found.loader is not None
+    front: Any = importlib.util.module_from_spec(found)
+    found.loader.exec_module(front)
+    lines = [CONFIG]
+    for name, entry in front.catalogue.__wrapped__().items():
+        save_schema(entry.schema, home / f"{name}.toml")
+        columns = [column.name for column in entry.schema.columns]
+        (home / f"{name}.csv").write_text(",".join(columns) + "\n")
+        lines += [f"[datasets.{name}]", f'source = "../{name}.csv"', f'schema = "../{name}.toml"']
+        if hasattr(entry, "population"):
+            unit = getattr(entry.unit, "column", None)
+            person = (
+                f'{{ column = "{unit}", max_rows = {entry.unit.max_rows} }}' if unit else '"row"'
+            )
+            lines += [f"unit = {person}", f'population = "{entry.population}"']
+            continue
+        listed = [f"{{ columns = {json.dumps(key)}, rows = {n} }}" for key, n in entry.keys.items()]
+        lines += ["public = true", f"keys = [{', '.join(listed)}]"]
+    create(home / "clinic")
+    with (home / "clinic" / "vault.toml").open("a") as config:
+        config.write("\n".join(lines) + "\n")
+    return home
+
+
+@pytest.fixture
+def home(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it, to stand in, whose accounts are open."""
+    place = tmp_path / "home"
+    shutil.copytree(template, place)
+    monkeypatch.chdir(place)
+    assert run(["query", COUNT, "--explain", "--epsilon", "0.1", "--vault", "clinic"]) == 0
+    return place
+
+
+def snapshot(home: Path) -> dict[str, object]:
+    """Every file and folder, byte for byte and with its rights; and what the ledger says."""
+    found: dict[str, object] = {}
+    for path in sorted(home.rglob("*")):
+        content = path.read_bytes() if path.is_file() else None
+        found[str(path.relative_to(home))] = (path.lstat().st_mode, content)
+    return found
+
+
+def said(home: Path) -> list[object]:
+    """The tables of the ledger, read by other means than ours."""
+    database = home / "clinic" / "ledger.sqlite"
+    with closing(sqlite3.connect(database)) as opened:
+        return [
+            opened.execute(f"SELECT * FROM sfumato_{table} ORDER BY 1, 2").fetchall()
+            for table in ("entries", "accounts", "balances", "datasets", "requests", "answers")
+        ]
+
+
+def check_refused(case: Case, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = snapshot(home)
+    told = said(home)
+    assert snapshot(home) == before
+    capsys.readouterr()
+    words = [*case.words, "--json"]
+    if case.words[0] != "init" and "--vault" not in words:
+        words += ["--vault", "clinic"]
+    assert run(words) == case.exit_code
+    output = capsys.readouterr()
+    error = json.loads(output.out)["error"]
+    assert error["code"] == case.code, error
+    assert output.err == f"sfumato: {error['message']}\n"
+    assert snapshot(home) == before
+    assert said(home) == told
+
+
+@pytest.mark.parametrize(
+    "case", CASES, ids=lambda case: f"{'-'.join(case.words[:2])[:20]}-{case.code}"
+)
+def test_a_refusal_changes_nothing(
+    case: Case, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case.before()
+    check_refused(case, home, capsys)
+
+
+def test_no_refused_question_changes_anything(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for question, code in QUESTIONS.items():
+        check_refused(Case(code, ("query", question, "--epsilon", "0.1")), home, capsys)
+
+
+ELSEWHERE = {
+    # Other commands.
+    "anonymize/": "anonymize, measure and worlds touch no vault",
+    "cli/anonymize.py": "anonymize touches no vault",
+    "demo/": "the demo makes a town of its own",
+    "risk/": "inspect touches no vault",
+    "recoding.py": "anonymize touches no vault",
+    "vault/anonymizing.py": "anonymize touches no vault",
+    "vault/asking.py": "anonymize touches no vault",
+    "vault/measuring.py": "measure touches no vault",
+    "vault/outputs.py": "where anonymize writes",
+    "vault/posing.py": "anonymize touches no vault",
+    "vault/rearranging.py": "anonymize touches no vault",
+    "vault/secret.py": "the holder's secret keys the fingerprints of other commands",
+    "vault/table.py": "inspect and add read tables; a question does so after its charge",
+    "vault/registration.py": "add is tested by itself",
+    "vault/addition.py": "add is tested by itself",
+    "vault/sources.py": "add is tested by itself",
+    "schema/": "schema files are read when a vault is opened, before its ledger is",
+    "testing/": "for tests",
+    # Read after the charge, where all that fails is `answer_failed`, with exit code 1.
+    "engines/": "data is read after the charge; of what is read before, workloads, some are above",
+    "frequencies.py": "counted after the charge",
+    "report/": "pages are made after the charge, where a mistake is no longer the caller's",
+    # Planned from declarations alone, before the ledger is asked; some of each are above.
+    "query/": "all refused questions of the front's list are asked above",
+    "publish/": "plans see neither data nor ledger",
+    "axes.py": "plans see neither data nor ledger",
+    "mechanisms/": "their parameters come from plans",
+    "noise/": "its parameters come from mechanisms",
+    "privacy/accountants/": "reports, not commands, use other accountants",
+    "privacy/events.py": "events come from plans",
+    "privacy/filters/": "budgets of the configuration are checked when it is read",
+    "privacy/losses.py": "budgets of the configuration are checked when it is read",
+    "privacy/sensitivity.py": "plans see neither data nor ledger",
+    "privacy/units.py": "units of the configuration are checked when it is read",
+}
+"""Where codes are raised that none of these commands can give after it has changed anything."""
+OUT_OF_REACH = {
+    "account_exists": "accounts are opened as configured, after a comparison (budget_changed)",
+    "accounts_empty": "every question is about a data set, and that has a population",
+    "bounds_equal": "bounds are declared in schemas",
+    "bounds_reversed": "bounds are declared in schemas",
+    "bounds_too_wide": "bounds are declared in schemas",
+    "delta_above_size": "needs a declared size, which no command declares",
+    "delta_not_positive": "no command needs a delta above 0 by itself (delta_missing)",
+    "digest_invalid": "digests are ours",
+    "release_changed": "releases are read by other commands",
+    "release_unreadable": "releases are read by other commands",
+    "request_answered": "only in a race, which the stored answer settles",
+    "ledger_taken": "needs a PostgreSQL server; the contract tests of vaults have one",
+    **dict.fromkeys(
+        (
+            *("bound_not_number", "bound_not_finite", "parameter_not_number"),
+            *("parameter_not_finite", "parameter_not_positive", "parameter_negative"),
+            "parameter_out_of_range",
+        ),
+        "parameters of other names are checked by plans",
+    ),
+    **dict.fromkeys(
+        ("epsilon_negative", "rho_negative"), "amounts must be positive (not_positive)"
+    ),
+}
+
+
+def refusals() -> dict[str, set[str]]:
+    """Every code with exit 2 or 3 in the source, and the modules that give it."""
+    reference = runpy.run_path(str(ROOT / "docs" / "reference" / "errors.py"))
+    source = ROOT / "src" / "sfumato"
+    classes = reference["exit_codes"]()
+    found: dict[str, set[str]] = {}
+    for path in source.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call):
+                continue
+            given = {code: exit_code for code, exit_code, _ in reference["_codes"](node, classes)}
+            given |= dict.fromkeys(at_a_line(node), 2)
+            for code, exit_code in given.items():
+                if exit_code != 1:
+                    found.setdefault(code, set()).add(str(path.relative_to(source)))
+    from sfumato.privacy.numbers import CODES
+
+    for code in CODES:
+        found.setdefault(code, set()).add("privacy/numbers.py")
+    return found
+
+
+def at_a_line(node: ast.Call) -> Iterator[str]:
+    """The code of a mistake in a TOML file, told with its line."""
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "error" and node.args:
+        first = node.args[0]
+        if isinstance(first, ast.Constant) and isinstance(first.value, str):
+            yield first.value
+
+
+def test_the_list_of_refusals_is_closed() -> None:
+    covered = {case.code for case in CASES} | set(QUESTIONS.values())
+    open_codes = {
+        code: sorted(modules)
+        for code, modules in refusals().items()
+        if code not in covered | set(OUT_OF_REACH)
+        and not all(one.startswith(tuple(ELSEWHERE)) for one in modules)
+    }
+    assert open_codes == {}
+    assert covered & set(OUT_OF_REACH) == set()
+    assert set(OUT_OF_REACH) <= set(refusals())
