@@ -15,11 +15,11 @@ from sfumato.engines.files.csv import CsvFile
 from sfumato.engines.files.output import format_of, write_file
 from sfumato.engines.kinds import STORED, kinds_of
 from sfumato.errors import SourceError
-from sfumato.files import check_target, write_text
+from sfumato.files import check_apart, check_target, write_text
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pandas as pd
     import polars as pl
@@ -59,6 +59,8 @@ class Release:
     provenance: Provenance
     error: Mapping[str, Json] | None = None
     receipt: str | None = None
+    kept: tuple[Path, ...] = field(default=(), kw_only=True, compare=False, repr=False)
+    """Files that it was made from, which saving must not replace."""
 
     @property
     def table(self) -> pa.Table:
@@ -84,7 +86,7 @@ class Release:
         path has no ending.
         """
         target = Path(path)
-        check_place(target, overwrite=overwrite)
+        check_place(target, overwrite=overwrite, kept=self.kept)
         if len(self.tables) == 1 and _is_file(target):
             places = dict.fromkeys(self.tables, target)
         else:
@@ -93,7 +95,7 @@ class Release:
             places = {name: target / f"{quote(name, safe=' ,')}.parquet" for name in self.tables}
         beside = sidecar(target)
         for place in (*places.values(), beside):
-            check_target(place, overwrite=overwrite)
+            check_target(place, overwrite=overwrite, kept=self.kept)
         for name, place in places.items():
             write_file(self.tables[name].to_reader, place, overwrite=overwrite)
         saved = [
@@ -108,6 +110,7 @@ class Release:
         """Write a page for people: what is guaranteed, what it cost, where it came from."""
         from sfumato.report.release import page
 
+        check_target(Path(path), overwrite=overwrite, kept=self.kept)
         text = page(self.guarantee, self.provenance, self.error, self.tables)
         write_text(Path(path), text, overwrite=overwrite)
 
@@ -139,8 +142,10 @@ class Release:
         return cls(tables, guarantee, provenance, described["error"], described["receipt"])
 
 
-def check_place(path: Path, *, overwrite: bool = False) -> None:
+def check_place(path: Path, *, overwrite: bool = False, kept: Iterable[Path] = ()) -> None:
     """Refuse early a place where no release can be saved, however many tables it has."""
+    check_apart(path, kept)
+    check_apart(sidecar(path), kept)
     if _is_file(path):
         format_of(path)
         check_target(path, overwrite=overwrite)

@@ -98,7 +98,8 @@ def publish(
         if out is None or explain:
             _explain(private.plan(kind, **asked), as_json=as_json)
             return
-        _check_targets(out, report, overwrite=overwrite)
+        kept = opened.kept if workload is None else (*opened.kept, workload)
+        _check_targets(out, report, overwrite=overwrite, kept=kept)
         with progress("Publishing"):
             released = private.publish(kind, **asked)
     written = released.save(out, overwrite=overwrite)
@@ -128,14 +129,17 @@ def _options(given: list[str]) -> dict[str, object]:
     return found
 
 
-def _check_targets(out: Path, report: Path | None, *, overwrite: bool) -> None:
+def _check_targets(
+    out: Path, report: Path | None, *, overwrite: bool, kept: tuple[Path, ...]
+) -> None:
     """Refuse what cannot be written before anything is spent."""
     from sfumato.files import check_target
+    from sfumato.vault.kept import around
     from sfumato.vault.publishing import check_target_of
 
-    check_target_of(out, overwrite=overwrite)
+    check_target_of(out, overwrite=overwrite, kept=(*kept, *around(out)))
     if report is not None:
-        check_target(report, overwrite=overwrite)
+        check_target(report, overwrite=overwrite, kept=(*kept, *around(report)))
 
 
 def _explain(planned: Publication, *, as_json: bool) -> None:

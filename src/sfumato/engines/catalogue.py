@@ -50,7 +50,8 @@ def tables_read(engine: DuckDB, table: exp.Table) -> set[str]:
 def _rows(engine: DuckDB, words: str, catalogue: str) -> list[dict[str, str]]:
     query = parse_one(words.format(catalogue=catalogue), dialect="duckdb")
     assert isinstance(query, exp.Query)
-    return engine.run(query).to_pylist()
+    found: list[dict[str, str]] = engine.run(query).to_pylist()
+    return found
 
 
 def _named_in(view: str, home: str, known: dict[Key, str]) -> set[Key]:

@@ -14,8 +14,9 @@ import tomlkit
 
 from sfumato.vault.accounts import check_accounts, open_accounts, open_ledger
 from sfumato.vault.config import NAME, PrivateSet, save
+from sfumato.vault.kept import SECRET
 from sfumato.vault.secret import keep
-from sfumato.vault.sources import SECRET, Sources, look, rows_of, secret_of
+from sfumato.vault.sources import Sources, look, rows_of, secret_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -78,7 +79,6 @@ class Addition:
             budgets={**self._config.budgets, **budgets},
         )
         check_accounts(self._ledger, new)
-        keep(new.folder / SECRET, self._secret)
         entry["identity"] = _lines(held.identity)
         self._write(entry, amounts)
         open_accounts(self._ledger, new)
@@ -86,15 +86,23 @@ class Addition:
     def _write(self, entry: Table, amounts: Mapping[str, Table]) -> None:
         """Add to the configuration; what its owner wrote beside it stays as it is."""
         folder = self._config.folder
+        key, keyless = folder / SECRET, not (folder / SECRET).exists()
         document = tomlkit.parse((folder / NAME).read_text(encoding="utf-8"))
-        for key, added in (("populations", amounts), ("datasets", {self._name: entry})):
+        for table, added in (("populations", amounts), ("datasets", {self._name: entry})):
             if added:
-                tables = document.setdefault(key, tomlkit.table(is_super_table=True))
+                tables = document.setdefault(table, tomlkit.table(is_super_table=True))
                 for one, values in added.items():
                     tables[one] = values
         for name, identity in self._renewed.items():
-            document["datasets"][name]["identity"] = _lines(identity)  # type: ignore[index]
-        save(folder, tomlkit.dumps(document))
+            document["datasets"][name]["identity"] = _lines(identity)
+        if keyless:
+            keep(key, self._secret)
+        try:
+            save(folder, tomlkit.dumps(document))
+        except BaseException:
+            if keyless:
+                key.unlink(missing_ok=True)
+            raise
 
 
 def _lines(identity: tuple[str, ...]) -> Array:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sfumato.anonymize.leaves import grow
 from sfumato.axes import Listed, declared
 from sfumato.errors import ParameterError
-from sfumato.files import check_target, write_text
+from sfumato.files import check_apart, check_target, write_text
 from sfumato.publish.boxes import to_codes
 from sfumato.publish.kinds import prepare
 from sfumato.publish.options import several
@@ -39,12 +39,13 @@ if TYPE_CHECKING:
 _GEOJSON = ".geojson"
 
 
-def check_target_of(path: Path, *, overwrite: bool) -> None:
+def check_target_of(path: Path, *, overwrite: bool, kept: Sequence[Path] = ()) -> None:
     """Refuse a place where `Published.save` could not write, before anything is spent."""
     if path.suffix.lower() == _GEOJSON:
-        check_target(path, overwrite=overwrite)
+        check_target(path, overwrite=overwrite, kept=kept)
+        check_apart(sidecar(path), kept)
     else:
-        check_place(path, overwrite=overwrite)
+        check_place(path, overwrite=overwrite, kept=kept)
 
 
 def planned(
@@ -127,8 +128,8 @@ class Published(Answer):
         if target.suffix.lower() != _GEOJSON:
             return super().save(target, overwrite=overwrite)
         beside = sidecar(target)
-        check_target(target, overwrite=overwrite)
-        check_target(beside, overwrite=overwrite)
+        check_target(target, overwrite=overwrite, kept=self.kept)
+        check_target(beside, overwrite=overwrite, kept=self.kept)
         drawn = json.dumps(to_geojson(self._boxes()))
         write_text(target, drawn, overwrite=overwrite)
         text = describe([], self.guarantee, self.provenance, self.error, self.receipt)

@@ -20,6 +20,7 @@ from sfumato.schema.file import load as load_schema
 from sfumato.schema.names import quoted
 from sfumato.vault.accounts import VERSION, named, source_of, written_name
 from sfumato.vault.config import PrivateSet
+from sfumato.vault.kept import SECRET
 from sfumato.vault.secret import draw, kept
 from sfumato.vault.table import read
 
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from sfumato.ledger.base import Ledger
     from sfumato.vault.config import Config, PublicSet
     from sfumato.vault.table import Table
-
-SECRET = "fingerprint.key"
-"""The file of a vault that keys its fingerprints."""
 
 _CONTENTS = "contents "
 

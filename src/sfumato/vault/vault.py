@@ -21,6 +21,7 @@ from sfumato.vault.config import OWNER, Config, PrivateSet, load
 from sfumato.vault.consent import check_consent
 from sfumato.vault.curator import Curator, Price
 from sfumato.vault.gatekeeper import Asker, Gatekeeper
+from sfumato.vault.kept import FAILURES, of_vault
 from sfumato.vault.places import Home, Places, address
 from sfumato.vault.private import Private
 from sfumato.vault.table import read
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
     from sfumato.vault.curator import Asked
     from sfumato.vault.gatekeeper import Answer
-
-FAILURES = "failures.log"
-"""The file of a vault that says why charged questions failed. It may quote data."""
 
 
 class Vault:
@@ -60,7 +58,8 @@ class Vault:
             tell_operator=partial(_note_failure, config.folder / FAILURES),
         )
         self._places = Places({name: _home(config, name, schemas[name]) for name in schemas})
-        self._curator = Curator(_catalogue(config, schemas), self._places, gatekeeper)
+        kept = self.kept = of_vault(config, schemas)
+        self._curator = Curator(_catalogue(config, schemas), self._places, gatekeeper, kept)
 
     def query(
         self,

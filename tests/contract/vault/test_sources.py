@@ -39,7 +39,7 @@ def files() -> None:
     parquet.write_table(rows(2000), "parts/b.parquet")
 
 
-PATHS = {
+PATHS: dict[str, Callable[[], str]] = {
     "dots": lambda: "clinic/../visits.csv",
     "slashes": lambda: ".//visits.csv",
     "absolute": lambda: str(Path("visits.csv").resolve()),

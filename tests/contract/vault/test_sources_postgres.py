@@ -55,7 +55,7 @@ def server(postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     make()
     name = f"clinic_{token_hex(4)}"
     with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"')  # type: ignore[call-overload]
+        connection.execute(f'CREATE DATABASE "{name}"')
     url = postgres_url.replace("/postgres?", f"/{name}?")
     with closing(dbapi.connect(url, autocommit=True)) as adbc, adbc.cursor() as cursor:
         cursor.adbc_ingest("visits", rows(), mode="create")
@@ -64,7 +64,7 @@ def server(postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         connection.execute(SETTING_UP)
     yield url
     with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(f'DROP DATABASE "{name}"')  # type: ignore[call-overload]
+        connection.execute(f'DROP DATABASE "{name}"')
 
 
 ALIASES = (
