@@ -27,6 +27,7 @@ table = "t"
 [columns.who]
 kind = "integer"
 role = "identifier"
+nullable = false
 [columns.name]
 kind = "text"
 [columns.cost]

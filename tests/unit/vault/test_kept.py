@@ -12,7 +12,7 @@ from pyarrow import parquet
 from typer.testing import CliRunner
 
 import sfumato as sf
-from sfumato.cli.main import app
+from sfumato.cli.main import build
 from sfumato.errors import OutputError
 from sfumato.files import check_apart
 from sfumato.testing.vaults import VAULT, add, make, rows
@@ -54,7 +54,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def run(*words: str) -> str:
     """Run a command that must refuse, change nothing, and say why; return the reason."""
     before = contents()
-    done = CliRunner().invoke(app, list(words))
+    done = CliRunner().invoke(build(), list(words))
     assert done.exit_code != 0, done.output
     assert contents() == before
     assert isinstance(done.exception, OutputError), done.exception
