@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sfumato.engines.base import Engine
 
 _LARGE = 9_000_000_000  # its millionths fit 64 bits
+_AT_ONCE = 100  # more values in one text nest deeper than engines parse
 _LANES = 2  # sums of 28-bit numbers stay inside 64 bits up to 2^35 rows
 
 
@@ -46,6 +47,9 @@ def contents(
 
 def _sums(engine: Engine, table: exp.Table, values: Sequence[exp.Expr]) -> list[int]:
     """The number of rows and the sums of their hashes."""
+    while len(values) > _AT_ONCE:
+        starts = range(0, len(values), _AT_ONCE)
+        values = [digest("", values[start : start + _AT_ONCE]) for start in starts]
     hashed = exp.select(exp.alias_(digest("", values), "sf_hash")).from_(table.copy())
     lanes = [
         exp.cast(exp.Sum(this=integer(exp.column("sf_hash"), 1 + lane * DIGITS)), "BIGINT")
