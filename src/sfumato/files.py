@@ -12,7 +12,7 @@ from sfumato.errors import InternalError, OutputError, SfumatoError
 from sfumato.scratch import Scratch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 LEAST_ROOM = 1 << 20
 """Bytes that must be free on a disk before anything is spent on what is to be written to it."""
@@ -47,8 +47,9 @@ def whole(path: Path, *, overwrite: bool = False, private: bool = False) -> Iter
         scratch.close()
 
 
-def check_target(path: Path, *, overwrite: bool = False) -> None:
-    """Refuse a target early, before any work is done for it."""
+def check_target(path: Path, *, overwrite: bool = False, kept: Iterable[Path] = ()) -> None:
+    """Refuse a target early, before any work is done for it; what is `kept` is never replaced."""
+    check_apart(path, kept)
     final = Path(os.path.realpath(path))
     try:
         exists, regular, room = os.path.lexists(final), final.is_file(), final.parent.is_dir()
@@ -79,6 +80,33 @@ def check_room(path: Path, folder: Path) -> None:
     disk = os.statvfs(folder)
     if disk.f_bavail * disk.f_frsize < LEAST_ROOM:
         raise _full(path)
+
+
+def check_apart(path: Path, kept: Iterable[Path], *, with_all_in_it: bool = False) -> None:
+    """Refuse a target that is a file in use, by whatever name, asked to overwrite or not.
+
+    In a folder that is in use nothing is replaced, and no Parquet file added, which would be read
+    with it. A target that is replaced with all in it may hold no file in use either.
+    """
+    final = Path(os.path.realpath(path))
+    for one in kept:
+        real = Path(os.path.realpath(one))
+        inside = real in final.parents and (final.exists() or final.suffix.lower() == ".parquet")
+        around = with_all_in_it and final in real.parents
+        if final == real or _same(final, real) or (inside and real.is_dir()) or around:
+            raise OutputError(
+                "output_in_use",
+                f"Cannot write '{path}': '{one}' is in use and would be lost or changed, which "
+                "--overwrite does not allow. Choose another name.",
+            )
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether two names lead to one file, which a hard link does too."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
 
 
 def write_text(path: Path, text: str, *, overwrite: bool = False) -> None:

@@ -16,11 +16,11 @@ from sfumato.engines.files.csv import CsvFile
 from sfumato.engines.files.output import format_of, write_file
 from sfumato.engines.kinds import STORED, kinds_of
 from sfumato.errors import OutputError, SourceError
-from sfumato.files import check_target, write_text
+from sfumato.files import check_apart, check_target, write_text
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pandas as pd
     import polars as pl
@@ -60,6 +60,8 @@ class Release:
     provenance: Provenance
     error: Mapping[str, Json] | None = None
     receipt: str | None = None
+    kept: tuple[Path, ...] = field(default=(), kw_only=True, compare=False, repr=False)
+    """Files that it was made from, which saving must not replace."""
 
     @property
     def table(self) -> pa.Table:
@@ -85,7 +87,7 @@ class Release:
         path has no ending.
         """
         target = Path(path)
-        check_places(target, list(self.tables), overwrite=overwrite)
+        check_places(target, list(self.tables), overwrite=overwrite, kept=self.kept)
         places, beside = _places(target, list(self.tables))
         if beside.parent == target:
             target.mkdir(exist_ok=True)
@@ -103,6 +105,7 @@ class Release:
         """Write a page for people: what is guaranteed, what it cost, where it came from."""
         from sfumato.report.release import page
 
+        check_target(Path(path), overwrite=overwrite, kept=self.kept)
         text = page(self.guarantee, self.provenance, self.error, self.tables)
         write_text(Path(path), text, overwrite=overwrite)
 
@@ -134,9 +137,13 @@ class Release:
         return cls(tables, guarantee, provenance, described["error"], described["receipt"])
 
 
-def check_places(path: Path, names: Sequence[str], *, overwrite: bool = False) -> None:
+def check_places(
+    path: Path, names: Sequence[str], *, overwrite: bool = False, kept: Iterable[Path] = ()
+) -> None:
     """Refuse early a place where tables of these names, and their side-car, cannot be saved."""
     places, beside = _places(path, names)
+    for place in (path, *places.values(), beside):
+        check_apart(place, kept)
     if _is_file(path):
         format_of(path)
     if beside.parent == path and not _is_folder(path):

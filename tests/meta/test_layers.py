@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "release": {
         "errors", "schema.column", "files", "engines.files", "engines.kinds", "report.release",
     },
-    "fingerprint": {"engines.base", "hashing"},
+    "fingerprint": {"engines.base", "hashing", "schema.column"},
     "noise": {"errors", "privacy"},
     "ledger": {"errors", "privacy", "noise", "files", "locks", "credentials"},
     "mechanisms": {"errors", "privacy", "noise", "schema"},

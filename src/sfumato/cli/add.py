@@ -81,7 +81,7 @@ def add(
         if given:
             raise typer.BadParameter(f"A public table has no {', '.join(given)}; leave it out.")
         keys = {tuple(columns.split(",")): 1 for columns in unique or ()}
-        add_public(vault, name=name, source=source, schema=schema, keys=keys)
+        add_public(vault, name=name, source=source, schema=schema, keys=keys, warn=_warn)
         sentence = "It is public."
     else:
         if unique:
@@ -97,8 +97,12 @@ def add(
             delta=delta,
             population=population,
             consent=consent,
-            warn=lambda warning: typer.echo(f"sfumato: {warning}", err=True),
+            warn=_warn,
         ).add_to(vault)
         sentence = held.unit.sentence()
         added |= {"population": held.population, "unit": sentence}
     typer.echo(json.dumps(added) if as_json else f"Added '{name}' to the vault. {sentence}")
+
+
+def _warn(warning: str) -> None:
+    typer.echo(f"sfumato: {warning}", err=True)

@@ -124,9 +124,12 @@ def anonymize(
 ) -> None:
     """Release a table in which nobody stands out, at the least cost."""
     from sfumato.vault.asking import Asked
+    from sfumato.vault.kept import files_of
     from sfumato.vault.outputs import check_outputs
 
-    check_outputs(out, report, several=algorithm == "anatomy", overwrite=overwrite)
+    used = (*files_of(table), schema, *(() if population is None else files_of(population)))
+    several = algorithm == "anatomy"
+    check_outputs(out, report, several=several, overwrite=overwrite, kept=used)
     asked = Asked(
         k=k,
         l=l,

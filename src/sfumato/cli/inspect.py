@@ -28,10 +28,12 @@ def inspect(
 ) -> None:
     """See who stands out in a table: roles of its columns, unique people, risk of a match."""
     from sfumato.files import check_target
+    from sfumato.vault.kept import around, files_of
     from sfumato.vault.table import read, save_schema
 
     if write is not None:
-        check_target(write, overwrite=overwrite)
+        used = (*files_of(table), *(() if schema is None else [schema]), *around(write))
+        check_target(write, overwrite=overwrite, kept=used)
     with progress("Reading and measuring the columns") as report:
         people = read(table, schema, progress=report)
     try:

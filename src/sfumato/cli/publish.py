@@ -103,7 +103,8 @@ def publish(
         if out is None or explain:
             _explain(planned, as_json=as_json)
             return
-        check_targets(planned, out, report, overwrite=overwrite)
+        kept = opened.kept if workload is None else (*opened.kept, workload)
+        check_targets(planned, out, report, overwrite=overwrite, kept=kept)
         with progress("Publishing"):
             released = private.publish_planned(planned)
     with _paid():

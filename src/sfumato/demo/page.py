@@ -14,10 +14,11 @@ from sfumato.demo import clinic, town, voters
 from sfumato.demo.context import Town
 from sfumato.demo.sections import SECTIONS
 from sfumato.errors import OutputError
-from sfumato.files import whole
+from sfumato.files import check_apart, whole
 from sfumato.report.blocks import Heading, Links, Paragraph
 from sfumato.report.page import render
 from sfumato.schema.inference import Guess
+from sfumato.vault.kept import around
 from sfumato.vault.table import read
 
 if TYPE_CHECKING:
@@ -139,7 +140,10 @@ def _folder(out: Path) -> Iterator[None]:
 
 
 def _check(out: Path, names: list[str]) -> None:
-    """Refuse to replace files that no demo has written."""
+    """Refuse to replace files that no demo has written, and those that a vault uses."""
+    used = around(out / PAGE)
+    for name in names:
+        check_apart(out / name, used)
     mark = f'<meta name="generator" content="{_GENERATOR}">'
     with suppress(OSError, UnicodeDecodeError):
         if mark in (out / PAGE).read_text(encoding="utf-8")[:4096]:

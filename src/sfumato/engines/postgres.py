@@ -14,6 +14,7 @@ from sqlglot import exp
 from sfumato.engines.base import TableTarget, Traits
 from sfumato.engines.failure import sheltered, sheltered_stream, table_missing
 from sfumato.engines.files.output import table_exists, write_file
+from sfumato.engines.identity import Identity, unresolved
 from sfumato.engines.kinds import kinds_of
 from sfumato.engines.statement import created, dropped, everything, named, render, source_table
 from sfumato.errors import EngineError, SourceError
@@ -25,6 +26,46 @@ if TYPE_CHECKING:
 
 _UNDEFINED_TABLE = "42P01"
 _DUPLICATE_TABLE = "42P07"
+
+_READS = """
+WITH RECURSIVE reads (oid, below) AS (
+  SELECT CAST(TO_REGCLASS({name}) AS OID), FALSE
+  UNION
+  SELECT found.oid, found.below FROM reads CROSS JOIN LATERAL (
+    SELECT d.refobjid AS oid, reads.below FROM pg_rewrite AS w
+    JOIN pg_depend AS d ON d.classid = CAST('pg_rewrite' AS REGCLASS) AND d.objid = w.oid
+      AND d.refclassid = CAST('pg_class' AS REGCLASS)
+    WHERE w.ev_class = reads.oid
+    UNION ALL
+    SELECT i.inhrelid, TRUE FROM pg_inherits AS i WHERE i.inhparent = reads.oid
+  ) AS found
+), above (oid) AS (
+  SELECT i.inhparent FROM pg_inherits AS i JOIN reads ON reads.oid = i.inhrelid
+  UNION
+  SELECT i.inhparent FROM pg_inherits AS i JOIN above ON above.oid = i.inhrelid
+), met AS (
+  SELECT oid, below AS also, TRUE AS read FROM reads
+  UNION ALL
+  SELECT oid, TRUE, FALSE FROM above
+)
+SELECT CAST(c.oid AS TEXT) AS oid, FORMAT('%I.%I', n.nspname, c.relname) AS name,
+  BOOL_AND(met.also) AS also,
+  BOOL_OR(met.read AND (c.relkind = 'f' OR c.oid < 16384)) AS elsewhere,
+  BOOL_OR(met.read AND EXISTS (
+    SELECT 1 FROM pg_rewrite AS w
+    JOIN pg_depend AS d ON d.classid = CAST('pg_rewrite' AS REGCLASS) AND d.objid = w.oid
+      AND d.refclassid = CAST('pg_proc' AS REGCLASS)
+    JOIN pg_proc AS p ON p.oid = d.refobjid
+    WHERE w.ev_class = c.oid AND p.oid >= 16384 AND (p.proretset OR (p.provolatile <> 'i'
+      AND NOT EXISTS (SELECT 1 FROM pg_depend AS e WHERE e.objid = p.oid AND e.deptype = 'e')))
+  )) AS opaque,
+  (SELECT CAST(system_identifier AS TEXT) FROM pg_control_system()) || '/'
+    || (SELECT CAST(oid AS TEXT) FROM pg_database WHERE datname = CURRENT_DATABASE()) AS home
+FROM met JOIN pg_class AS c ON c.oid = met.oid JOIN pg_namespace AS n ON n.oid = c.relnamespace
+GROUP BY c.oid, n.nspname, c.relname
+"""
+"""What a name stands for: itself, what its views read, the children read with any of these
+(`also`), and the parents through which any is read. Objects below 16384 are the server's own."""
 
 
 def _translate(error: Exception) -> BaseException:
@@ -102,6 +143,26 @@ class Postgres:
     def table(self) -> exp.Table:
         """The table the engine was opened on."""
         return self._table.copy()
+
+    @sheltered(_translate)
+    def identity(self) -> Identity:
+        """Ask the catalogue what the table is: the server's and the database's own numbers, then
+        names and numbers of all relations it reads, whatever address, search path or view led here.
+        """
+        name = render(exp.Literal.string(_rendered(self._table)), self.dialect)
+        rows = self._fetch(_READS.format(name=name)).to_pylist()
+        if not rows:
+            raise table_missing("PostgreSQL", f"{name} is not in the catalogue")
+        if any(row["elsewhere"] for row in rows):
+            raise unresolved("it reads a foreign table, or the server's own catalogue")
+        if any(row["opaque"] for row in rows):
+            raise unresolved("it is a view that calls a function, which may read any table")
+        home = f"postgresql {rows[0]['home']}"
+        called = [(f"{home}#{row[key]}", row["also"]) for row in rows for key in ("name", "oid")]
+        return Identity(
+            frozenset(one for one, also in called if not also),
+            frozenset(one for one, also in called if also),
+        )
 
     @sheltered(_translate)
     def columns(self, table: exp.Table) -> dict[str, Kind]:

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 from sqlglot import exp
+from sqlglot.errors import ParseError
 
+from sfumato.engines.catalogue import tables_read
 from sfumato.engines.duckdb import MEMORY_LIMIT, DuckDB, translate
 from sfumato.engines.failure import sheltered
 from sfumato.engines.files.cells import conform
 from sfumato.engines.files.csv import CsvFile
 from sfumato.engines.files.names import check_names
 from sfumato.engines.files.parquet import parquet_files
-from sfumato.engines.files.regular import regular_file
+from sfumato.engines.files.regular import RegularFile, regular_file
+from sfumato.engines.identity import Identity, Resolving, of_path, of_tables
 from sfumato.engines.kinds import chosen_kinds, kinds_of
 from sfumato.errors import SourceError
 from sfumato.schema.column import Kind
@@ -35,6 +38,9 @@ class ArrowTable(Protocol):
 
 
 Source = str | Path | Sequence[str | Path] | ArrowTable
+
+_ATTACHED = "attached"
+"""What the catalogue of a DuckDB file is called in the engine that reads it."""
 
 
 def open_source(
@@ -55,6 +61,23 @@ def open_source(
 
             return Spark.open(source)
     return open_duckdb(source, kinds=kinds, memory_limit=memory_limit)
+
+
+def identify(source: str, engine: Engine | None = None) -> Identity:
+    """Find out what a path or a URL stands for, in an engine that is open on it, or in a new one.
+
+    A path needs none: its files are asked for what they are, and nothing in them is read.
+    """
+    if "://" not in source:
+        return of_path(Path(source))
+    if engine is None:
+        with closing(open_source(source)) as opened:
+            return identify(source, opened)
+    if isinstance(engine, DuckDB):
+        file, table = duckdb_file(source)
+        return of_tables(file, tables_read(engine, table))
+    assert isinstance(engine, Resolving)
+    return engine.identity()
 
 
 @sheltered(translate)
@@ -128,18 +151,25 @@ def _view_parquet(engine: DuckDB, paths: Sequence[str | Path], kinds: Mapping[st
     engine.adopt(relation, kinds)
 
 
-def duckdb_file(url: str) -> tuple[RegularFile, str]:
-    """The file and the table of a URL; duckdb:///a/b is /a/b or, failing that, a/b."""
-    location, _, table = url.removeprefix("duckdb://").rpartition("#")
-    if not location.startswith("/") or not table:
+def duckdb_file(url: str) -> tuple[RegularFile, exp.Table]:
+    """The file and the table that a URL names; duckdb:///a/b is /a/b or, failing that, a/b."""
+    location, _, name = url.removeprefix("duckdb://").rpartition("#")
+    try:
+        table = exp.to_table(name, dialect="duckdb")
+    except ParseError:
+        table = None
+    if not location.startswith("/") or table is None or not isinstance(table.this, exp.Identifier):
         raise SourceError(
             "source_url_malformed",
             f"Cannot read {url!r} as a table of a DuckDB file. Write duckdb:///file.duckdb#table.",
         )
     try:
-        return regular_file(location), table
+        file = regular_file(location)
     except SourceError:
-        return regular_file(location.lstrip("/")), table
+        file = regular_file(location.lstrip("/"))
+    table.set("db", table.args.get("db") or exp.to_identifier("main", quoted=True))
+    table.set("catalog", exp.to_identifier(_ATTACHED, quoted=True))
+    return file, table
 
 
 def attached(engine: DuckDB, url: str) -> exp.Table:
@@ -149,12 +179,8 @@ def attached(engine: DuckDB, url: str) -> exp.Table:
         if stream.read(12)[8:] != b"DUCK":
             raise SourceError("not_duckdb", f"{file.given!r} is not a DuckDB file. Name another.")
     engine.watch([file])
-    engine.attach(file, "attached")
-    catalogue = exp.to_identifier("attached", quoted=True)
-    relation = exp.to_table(table, dialect="duckdb")
-    relation.set("db", relation.args.get("db") or exp.to_identifier("main", quoted=True))
-    relation.set("catalog", catalogue)
-    return relation
+    engine.attach(file, _ATTACHED)
+    return table
 
 
 def _copy_table(engine: DuckDB, source: ArrowTable, kinds: Mapping[str, Kind]) -> None:

@@ -13,9 +13,12 @@ from sfumato.vault.failures import note_ledger
 
 if TYPE_CHECKING:
     from sfumato.ledger.base import Ledger
-    from sfumato.ledger.book import Account
     from sfumato.privacy.filters import Budget
-    from sfumato.vault.config import Config
+    from sfumato.vault.config import Config, PublicSet
+
+
+VERSION = "version "
+"""What is kept of a source under this word tells a state of its files and is bound to nothing."""
 
 
 def open_ledger(config: Config) -> Ledger:
@@ -68,29 +71,57 @@ def declared_accounts(config: Config) -> dict[str, Budget]:
 
 def open_accounts(ledger: Ledger, config: Config) -> None:
     """Open every account of the configuration, and bind data sets and sources to them for good."""
+    missing, unbound = check_accounts(ledger, config)
+    for name, budget in missing.items():
+        ledger.open_account(name, budget=budget)
+    for bound, population in unbound.items():
+        ledger.attach(bound, account=population)
+
+
+def check_accounts(ledger: Ledger, config: Config) -> tuple[dict[str, Budget], dict[str, str]]:
+    """Refuse what contradicts the ledger, before anything is written; return what it lacks."""
     existing = {account.name: account for account in ledger.accounts()}
-    for account, budget in declared_accounts(config).items():
-        _open(ledger, existing, account, budget)
+    declared = declared_accounts(config)
+    for name, budget in declared.items():
+        if name in existing and existing[name].budget != budget:
+            raise ParameterError(
+                "budget_changed",
+                f"The configuration gives {name!r} another budget than the ledger keeps. Put the "
+                "old one back, or set the new one with 'sfumato ledger limit'.",
+            )
+    unbound: dict[str, str] = {}
     for name, held in config.datasets.items():
         if isinstance(held, PrivateSet):
-            # The source too: under another name the same rows must not get a fresh budget.
-            for bound in (name, _identity(source_of(config.folder, held.source))):
-                if ledger.account_of(bound) != held.population:
-                    ledger.attach(bound, account=held.population)
+            for bound in _bindings(config, name, held):
+                owner = ledger.account_of(bound) or unbound.get(bound)
+                if owner is None:
+                    unbound[bound] = held.population
+                elif owner != held.population:
+                    raise _attached(name, owner, held.population)
+    missing = {name: budget for name, budget in declared.items() if name not in existing}
+    return missing, {bound: one for bound, one in unbound.items() if not ledger.account_of(bound)}
 
 
-def _open(ledger: Ledger, existing: dict[str, Account], name: str, budget: Budget) -> None:
-    if name not in existing:
-        ledger.open_account(name, budget=budget)
-    elif existing[name].budget != budget:
-        raise ParameterError(
-            "budget_changed",
-            f"The configuration gives {name!r} another budget than the ledger keeps. Put the old "
-            "one back, or set the new one with 'sfumato ledger limit'.",
-        )
+def _bindings(config: Config, name: str, held: PrivateSet) -> list[str]:
+    """All that is bound with a data set: under another name its rows get no fresh budget."""
+    kept = [one for one in held.identity if not one.startswith(VERSION)]
+    return [name, written_name(config, held), *kept]
 
 
-def _identity(source: str) -> str:
-    """A name for a source that fits the ledger, however it is written."""
-    plain = source if "://" in source else str(Path(source).resolve())
-    return f"source {digest(plain.encode())}"
+def _attached(name: str, owner: str, population: str) -> ParameterError:
+    return ParameterError(
+        "dataset_attached",
+        f"Data set {name!r}, or its source, is charged to account {owner!r} and cannot move to "
+        f"{population!r}: that would give it a fresh budget. Use --population {owner}.",
+    )
+
+
+def named(source: str) -> str:
+    """A name for a source, or for a part of one, that fits the ledger."""
+    return f"source {digest(source.encode())}"
+
+
+def written_name(config: Config, held: PrivateSet | PublicSet) -> str:
+    """The name of a data set's source as the configuration spells it, without a look at it."""
+    source = source_of(config.folder, held.source)
+    return named(source if "://" in source else str(Path(source).resolve()))

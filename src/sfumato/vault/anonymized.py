@@ -81,12 +81,14 @@ class Anonymized:
         tables = {self.table.schema.table: made}
         if self.values is not None:
             tables = {_QUASI: made, _SENSITIVE: self.values}
-        return Release(tables, self.guarantee, self.provenance(), self.error)
+        kept = self.table.files
+        return Release(tables, self.guarantee, self.provenance(), self.error, kept=kept)
 
     def write(self, path: Path, *, report: Path | None = None, overwrite: bool = False) -> None:
         """Make the release as files with a side-car, and a page for people, all or nothing."""
         several = self.values is not None
-        check_outputs(path, report, several=several, overwrite=overwrite)
+        kept = self.table.files
+        check_outputs(path, report, several=several, overwrite=overwrite, kept=kept)
         provenance = self.provenance()
         with ExitStack() as stack:
             told = report and stack.enter_context(whole(report, overwrite=overwrite))

@@ -46,7 +46,7 @@ class PrivateSet:
     """Rows about people; data sets with the same population are about the same people.
 
     Source and schema file are found from the vault's folder. Where `consent` names a column, only
-    people who agreed are seen.
+    people who agreed are seen. `identity` is what was recorded of the source when it was added.
     """
 
     source: str
@@ -54,6 +54,7 @@ class PrivateSet:
     unit: Unit
     population: str
     consent: str | None = None
+    identity: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class PublicSet:
     source: str
     schema: str
     keys: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    identity: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -233,17 +235,23 @@ class _Parser(Parser):
             place: Place = ("datasets", name)
             public = self._typed(raw.get("public", False), bool, (*place, "public"))
             own = ("public", "keys") if public else ("public", "unit", "population", "consent")
-            self._known(raw, ("source", "schema", *own), place)
+            self._known(raw, ("source", "schema", "identity", *own), place)
             source, schema = (self._need(raw, key, str, place) for key in ("source", "schema"))
+            identity = self._identity(raw, place)
             if public:
-                found[name] = PublicSet(source, schema, self._keys(raw, place))
+                found[name] = PublicSet(source, schema, self._keys(raw, place), identity)
                 continue
             population = self._need(raw, "population", str, place)
             self._check_population(population, budgets, (*place, "population"))
             unit = self._unit_at(raw.get("unit"), (*place, "unit"))
             consent = self._need(raw, "consent", str, place) if "consent" in raw else None
-            found[name] = PrivateSet(source, schema, unit, population, consent)
+            found[name] = PrivateSet(source, schema, unit, population, consent, identity)
         return found
+
+    def _identity(self, raw: dict[str, object], place: Place) -> tuple[str, ...]:
+        at = (*place, "identity")
+        listed = self._typed(raw.get("identity", []), list, at)
+        return tuple(self._typed(one, str, at) for one in listed)
 
     def _check_population(self, name: str, budgets: Mapping[str, Budget], place: Place) -> None:
         if name not in budgets:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from sfumato.vault.publishing import planned, published
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from numpy.typing import ArrayLike
 
@@ -55,6 +56,8 @@ class Curator:
     catalogue: Catalogue
     places: Places
     gatekeeper: Gatekeeper
+    kept: tuple[Path, ...] = ()
+    """The files in use, which no answer may be saved over."""
 
     def query(
         self, asked: Asked, price: Price, asker_of: AskerOf, *, request_id: str | None
@@ -62,13 +65,14 @@ class Curator:
         """Answer a question, or refuse it."""
         prepared = self.prepare(asked, price, asker_of)
         plan = prepared.plan
-        return self.gatekeeper.answer(
+        given = self.gatekeeper.answer(
             prepared,
             asker_of(plan.datasets),
             lambda: self.places.together(plan.datasets, plan.public),
             check_data=lambda: self.places.check_readable((*plan.datasets, *plan.public)),
             request_id=request_id,
         )
+        return replace(given, kept=self.kept)
 
     def explain(self, asked: Asked, price: Price, asker_of: AskerOf) -> Explanation:
         """Say what a question would cost and how far its answer would be off."""
@@ -115,7 +119,7 @@ class Curator:
             check_data=lambda: self.places.check_readable(datasets),
             request_id=request_id,
         )
-        return published(answer, publication)
+        return published(replace(answer, kept=self.kept), publication)
 
     def plan(
         self,

@@ -8,17 +8,27 @@ from typing import TYPE_CHECKING
 
 from sfumato.engines.files.output import format_of
 from sfumato.errors import OutputError
-from sfumato.files import check_target, whole
+from sfumato.files import check_apart, check_target, whole
 from sfumato.release import sidecar
 from sfumato.scratch import Scratch
+from sfumato.vault.kept import around
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 
-def check_outputs(path: Path, report: Path | None, *, several: bool, overwrite: bool) -> None:
-    """Refuse what cannot be written, before any work is done for it."""
+def check_outputs(
+    path: Path,
+    report: Path | None,
+    *,
+    several: bool,
+    overwrite: bool,
+    kept: Sequence[Path] = (),
+) -> None:
+    """Refuse what cannot be written, before any work is done for it; `kept` is what is in use."""
+    for place in (path, sidecar(path), *([] if report is None else [report])):
+        check_apart(place, (*kept, *around(place)), with_all_in_it=several and place == path)
     if several:
         _check_folder(path, overwrite=overwrite)
     else:

@@ -153,5 +153,6 @@ def protect(
         {name: PrivateEntry(schema, schema.unit, name)},
         Places({name: Home(HERE, lambda: held, schema.unit)}),
         Gatekeeper(ledger, Answered()),
+        table.files,
     )
     return Private(curator, name, lambda _: Asker(OWNER, (name,)))

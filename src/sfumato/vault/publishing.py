@@ -21,6 +21,7 @@ from sfumato.publish.spatial.nearest import nearest
 from sfumato.publish.spatial.smallest import smallest
 from sfumato.release import check_places, describe, sidecar
 from sfumato.vault.gatekeeper import Answer
+from sfumato.vault.kept import around
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,20 +42,26 @@ _GEOJSON = ".geojson"
 
 
 def check_targets(
-    publication: Publication, out: Path, report: Path | None, *, overwrite: bool
+    publication: Publication,
+    out: Path,
+    report: Path | None,
+    *,
+    overwrite: bool,
+    kept: Sequence[Path] = (),
 ) -> None:
     """Refuse what could not be written of a publication, before anything is spent on it."""
     tables = publication.method.tables
+    in_use = (*kept, *around(out))
     if out.suffix.lower() == _GEOJSON:
         to_geojson(_boxes(publication, tables))
         written = [out, sidecar(out)]
         for place in written:
-            check_target(place, overwrite=overwrite)
+            check_target(place, overwrite=overwrite, kept=in_use)
     else:
-        check_places(out, list(tables), overwrite=overwrite)
+        check_places(out, list(tables), overwrite=overwrite, kept=in_use)
         written = [out, out.with_name(f"{out.name}.json")]
     if report is not None:
-        check_target(report, overwrite=overwrite)
+        check_target(report, overwrite=overwrite, kept=(*kept, *around(report)))
         if os.path.realpath(report) in map(os.path.realpath, written):
             raise OutputError(
                 "output_twice",
@@ -144,8 +151,8 @@ class Published(Answer):
         if target.suffix.lower() != _GEOJSON:
             return super().save(target, overwrite=overwrite)
         beside = sidecar(target)
-        check_target(target, overwrite=overwrite)
-        check_target(beside, overwrite=overwrite)
+        check_target(target, overwrite=overwrite, kept=self.kept)
+        check_target(beside, overwrite=overwrite, kept=self.kept)
         drawn = json.dumps(to_geojson(_boxes(self.publication, self.tables)))
         write_text(target, drawn, overwrite=overwrite)
         text = describe([], self.guarantee, self.provenance, self.error, self.receipt)

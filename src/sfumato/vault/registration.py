@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,9 +17,9 @@ from sfumato.privacy.units import Entity, Relation, Rows
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.file import load as load_schema
 from sfumato.schema.names import clash, quoted
-from sfumato.vault.accounts import open_accounts, open_ledger
+from sfumato.vault.addition import Addition
 from sfumato.vault.beginning import begun
-from sfumato.vault.config import NAME, Config, PrivateSet, PublicSet, changing, check_name, save
+from sfumato.vault.config import Config, PrivateSet, PublicSet, changing, check_name, save
 from sfumato.vault.consent import check_consent
 from sfumato.vault.table import read
 
@@ -90,36 +91,32 @@ class Registration:
             check_consent(schema, self.consent)
         population = self.population or self.name
         check_name(population, "A population")
-        table = read(_found(self.source), schema)
-        try:
-            _check_people(table, self.warn)
-        finally:
-            table.close()
-        source, at = _stored(config, self.source), _stored(config, str(self.schema))
-        held = PrivateSet(source, at, schema.unit, population, self.consent)
         budget = self._budget(config, population)
-        new = replace(
-            config,
-            datasets={**config.datasets, self.name: held},
-            budgets={**config.budgets, population: budget},
-        )
-        ledger = open_ledger(new)
-        try:
-            open_accounts(ledger, new)
-        finally:
-            ledger.close()
+        source, at = _stored(config, self.source), _stored(config, str(self.schema))
+        with Addition(config, self.name, self.warn) as addition:
+            with closing(read(_found(self.source), schema)) as table:
+                _check_people(table, self.warn)
+                identity = addition.identity(_found(self.source), table, population)
+            held = PrivateSet(source, at, schema.unit, population, self.consent, identity)
+            budgets, amounts = {population: budget}, self._amounts(config, population)
+            addition.make(held, self._entry(held), budgets=budgets, amounts=amounts)
+        return held
+
+    def _entry(self, held: PrivateSet) -> Table:
         entry = tomlkit.table()
-        entry.update({"source": source, "schema": at, "unit": _written(schema.unit)})
-        entry["population"] = population
+        entry.update({"source": held.source, "schema": held.schema, "unit": _written(held.unit)})
+        entry["population"] = held.population
         if self.consent is not None:
             entry["consent"] = self.consent
-        budgets: dict[str, Table] = {}
-        if population not in config.budgets:
-            amount = tomlkit.table()
-            amount.update({"epsilon": str(self.epsilon), "delta": str(self.delta)})
-            budgets = {population: amount.add(tomlkit.nl())}
-        _write(config, self.name, entry, budgets)
-        return held
+        return entry
+
+    def _amounts(self, config: Config, population: str) -> dict[str, Table]:
+        """The budget of a population as it is written down, unless it is already."""
+        if population in config.budgets:
+            return {}
+        amount = tomlkit.table()
+        amount.update({"epsilon": str(self.epsilon), "delta": str(self.delta)})
+        return {population: amount.add(tomlkit.nl())}
 
     def _unit(self, schema: Schema) -> Unit:
         """The unit given, else the schema's; bounds given alone replace those of the schema."""
@@ -177,6 +174,7 @@ def add_public(
     source: str,
     schema: Path,
     keys: Mapping[tuple[str, ...], int],
+    warn: Callable[[str], None] = _say_nothing,
 ) -> PublicSet:
     """Add a table about nobody, which questions may join to the private ones."""
     with changing(folder) as config:
@@ -184,15 +182,18 @@ def add_public(
         for columns in keys:
             for column in columns:
                 declared.column(column)
-        read(_found(source), declared).close()
-        held = PublicSet(_stored(config, source), _stored(config, str(schema)), keys)
-        entry = tomlkit.table()
-        entry.update({"public": True, "source": held.source, "schema": held.schema})
-        listed = tomlkit.array()
-        for columns, rows in keys.items():
-            listed.append(_inline({"columns": list(columns), "rows": rows}))
-        entry["keys"] = listed
-        _write(config, name, entry, {})
+        with Addition(config, name, warn) as addition:
+            with closing(read(_found(source), declared)) as table:
+                identity = addition.identity(_found(source), table, None)
+            at = _stored(config, str(schema))
+            held = PublicSet(_stored(config, source), at, keys, identity)
+            entry = tomlkit.table()
+            entry.update({"public": True, "source": held.source, "schema": held.schema})
+            listed = tomlkit.array()
+            for columns, rows in keys.items():
+                listed.append(_inline({"columns": list(columns), "rows": rows}))
+            entry["keys"] = listed
+            addition.make(held, entry, budgets={}, amounts={})
         return held
 
 
@@ -277,14 +278,3 @@ def _inline(values: Mapping[str, object]) -> InlineTable:
     table = tomlkit.inline_table()
     table.update(values)
     return table
-
-
-def _write(config: Config, name: str, entry: Table, budgets: Mapping[str, Table]) -> None:
-    """Add to the configuration; what its owner wrote beside it stays as it is."""
-    document = tomlkit.parse((config.folder / NAME).read_text(encoding="utf-8"))
-    for key, added in (("populations", budgets), ("datasets", {name: entry})):
-        if added:
-            tables = document.setdefault(key, tomlkit.table(is_super_table=True))
-            for one, values in added.items():
-                tables[one] = values
-    save(config.folder, tomlkit.dumps(document))

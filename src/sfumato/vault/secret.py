@@ -1,4 +1,4 @@
-"""The data holder's secret: it keys fingerprints and never leaves the machine."""
+"""Secrets that key fingerprints and never leave the machine: of a data holder, of a vault."""
 
 from __future__ import annotations
 
@@ -17,7 +17,17 @@ def holder_secret() -> bytes:
     """Read this user's secret, or draw one at first use."""
     path = _home() / "secret"
     if not path.exists():
-        _draw(path)
+        keep(path, draw())
+    return kept(path)
+
+
+def draw() -> bytes:
+    """A new secret, which is nowhere yet."""
+    return os.urandom(_BYTES)
+
+
+def kept(path: Path) -> bytes:
+    """Read a secret that only its owner may read."""
     try:
         exposed = path.stat().st_mode & _OTHERS_MAY_READ
         secret = path.read_bytes()
@@ -25,7 +35,7 @@ def holder_secret() -> bytes:
         raise SourceError(
             "holder_secret_unreadable",
             f"Cannot read the secret in '{path}': {os.strerror(error.errno or 0)}. "
-            "Make it readable for you alone.",
+            "Put it back, readable for you alone.",
         ) from None
     if exposed:
         raise SourceError(
@@ -35,8 +45,7 @@ def holder_secret() -> bytes:
     if len(secret) != _BYTES:
         raise SourceError(
             "holder_secret_damaged",
-            f"'{path}' does not hold a secret of {_BYTES} bytes. Put the original back, or remove "
-            "it to have a new one drawn.",
+            f"'{path}' does not hold a secret of {_BYTES} bytes. Put the original back.",
         )
     return secret
 
@@ -46,14 +55,14 @@ def _home() -> Path:
     return (Path(given) if given else Path.home() / ".config") / "sfumato"
 
 
-def _draw(path: Path) -> None:
-    """Put a new secret there, whole and readable by its owner alone, unless another was quicker."""
+def keep(path: Path, secret: bytes) -> None:
+    """Put a secret there, whole and readable by its owner alone, unless another was quicker."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor, name = tempfile.mkstemp(prefix=".secret.", dir=path.parent)
         try:
             with os.fdopen(descriptor, "wb") as stream:
-                stream.write(os.urandom(_BYTES))
+                stream.write(secret)
                 stream.flush()
                 os.fsync(stream.fileno())
             with suppress(FileExistsError):
@@ -64,5 +73,5 @@ def _draw(path: Path) -> None:
         raise OutputError(
             "holder_secret_unwritable",
             f"Cannot keep a secret in '{path}': {os.strerror(error.errno or 0)}. "
-            "Name another place with XDG_CONFIG_HOME.",
+            "Make its folder writable; that of a user is named with XDG_CONFIG_HOME.",
         ) from None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.sources import open_source
 from sfumato.errors import SchemaError
+from sfumato.files import check_apart
 from sfumato.risk import inspect
 from sfumato.risk.profile import TextFacts, measure, measure_texts
 from sfumato.schema.column import Kind, Role
@@ -17,6 +18,7 @@ from sfumato.schema.inference import Guess, guess, kind_of
 from sfumato.schema.names import quoted, suggestion
 from sfumato.schema.profile import ColumnProfile
 from sfumato.schema.schema import Schema
+from sfumato.vault.kept import around, files_of, hierarchies
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +39,8 @@ class Table:
     engine: Engine
     schema: Schema
     reasons: tuple[str, ...]
+    files: tuple[Path, ...] = ()
+    """The files that it is made from and described by, which no output may replace."""
 
     def inspect(self, *, progress: Progress | None = None) -> Inspection:
         """See the risk in it. What this finds is for the steward, not for release."""
@@ -78,7 +82,9 @@ def read(
     except BaseException:
         engine.close()
         raise
-    return Table(engine, known, ("declared in the schema",) * len(known.columns))
+    described = () if isinstance(schema, Schema) else (Path(schema),)
+    files = (*files_of(source), *described, *hierarchies(known))
+    return Table(engine, known, ("declared in the schema",) * len(known.columns), files)
 
 
 def read_population(source: Source, schema: Schema) -> Table:
@@ -113,7 +119,7 @@ def _read_unknown(source: Source, progress: Progress | None) -> Table:
     except BaseException:
         engine.close()
         raise
-    return Table(engine, schema, tuple(one.reason for one in guesses))
+    return Table(engine, schema, tuple(one.reason for one in guesses), files_of(source))
 
 
 def _kind(name: str, held: Kind, fits: dict[str, set[Kind]], facts: dict[str, TextFacts]) -> Kind:
@@ -167,6 +173,7 @@ def _name(source: Source) -> str:
 
 def save_schema(table: Table, path: Path, *, overwrite: bool = False) -> None:
     """Write a table's schema to a TOML file, each column with the reason for its role."""
+    check_apart(path, (*table.files, *around(path)))
     names = (column.name for column in table.schema.columns)
     notes = dict(zip(names, table.reasons, strict=True))
     save(table.schema, path, overwrite=overwrite, notes=notes)

@@ -20,6 +20,7 @@ from sfumato.vault.consent import check_consent
 from sfumato.vault.curator import Curator, Price
 from sfumato.vault.failures import note_charge
 from sfumato.vault.gatekeeper import Asker, Gatekeeper
+from sfumato.vault.kept import of_vault
 from sfumato.vault.places import Home, Places, address
 from sfumato.vault.private import Private
 from sfumato.vault.table import read
@@ -57,7 +58,8 @@ class Vault:
             tell_operator=partial(note_charge, config.folder),
         )
         self._places = Places({name: _home(config, name, schemas[name]) for name in schemas})
-        self._curator = Curator(_catalogue(config, schemas), self._places, gatekeeper)
+        kept = self.kept = of_vault(config, schemas)
+        self._curator = Curator(_catalogue(config, schemas), self._places, gatekeeper, kept)
 
     def query(
         self,

@@ -205,7 +205,7 @@ def test_F11_only_the_operator_learns_why_a_charged_question_failed(vault: sf.Va
     assert caught.value.code == "answer_failed"
     assert "alice" not in caught.value.message
     log = CLINIC / "failures.log"
-    assert "charge 6: SourceError: " in log.read_text()
+    assert "charge 7: SourceError: " in log.read_text()
     assert log.stat().st_mode & 0o077 == 0
     assert vault.ledger.account("visits").spent == units(1)
 

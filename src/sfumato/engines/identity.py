@@ -1,0 +1,105 @@
+"""What a source is, however it is spelled: the files behind a path, the tables behind a name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from sfumato.engines.files.regular import RegularFile, regular_file
+from sfumato.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a source reads, as those who keep it know it.
+
+    `names` last: they stay when a file or a table is replaced. `also` are names of what it reads
+    through them or is read through: a folder's files, a partition's parent. `nodes` hold only as
+    long as the files exist; a file system gives them again to other files. `version` tells one
+    state of the files from another, and is None where a server keeps the rows.
+    """
+
+    names: frozenset[str]
+    also: frozenset[str] = frozenset()
+    nodes: frozenset[str] = frozenset()
+    version: str | None = None
+
+    def same(self, other: Identity) -> bool:
+        """Whether both read some of the same rows. What merely contains both proves nothing."""
+        return bool(
+            self.names & (other.names | other.also)
+            or self.also & other.names
+            or self.nodes & other.nodes
+        )
+
+
+@runtime_checkable
+class Resolving(Protocol):
+    """An engine on a server, which asks the server's catalogue what a name stands for."""
+
+    def identity(self) -> Identity:
+        """Say what the table that it was opened on is, however it was spelled."""
+        ...
+
+
+def of_path(path: Path) -> Identity:
+    """A file by its real path and its node; a folder by its own and those of its Parquet files."""
+    if not path.is_dir():
+        file = regular_file(path)
+        # A folder of Parquet files may be registered, and this be one of them.
+        parents = [file.path.parent] if file.path.suffix.lower() == ".parquet" else []
+        return _identity([file.path], parents, [file])
+    real = path.resolve()
+    files = [regular_file(one) for one in sorted(path.glob("*.parquet"))]
+    inside = [file.path for file in files if file.path.parent == real]
+    strange = [file.path for file in files if file.path.parent != real]
+    return _identity([real, *strange], inside, files)
+
+
+def of_folder(folder: Path) -> Identity:
+    """A folder that a server reads, with everything in it, however deep."""
+    found = sorted(one for one in folder.rglob("*") if one.is_file() and one.name[0] not in "._")
+    files = [regular_file(one) for one in found]
+    return _identity([folder.resolve()], [file.path for file in files], files)
+
+
+def of_tables(file: RegularFile, tables: Iterable[str]) -> Identity:
+    """Tables of a DuckDB file, by the names of its catalogue."""
+    listed = list(tables)
+    return Identity(
+        frozenset(f"duckdb://{file.path}#{table}" for table in listed),
+        nodes=frozenset(f"{_node(file)}#{table}" for table in listed),
+        version=_version([file]),
+    )
+
+
+def unresolved(reason: str) -> SourceError:
+    """The refusal of a source of which nobody can tell what it reads."""
+    return SourceError(
+        "source_unresolved",
+        f"Cannot tell which rows this source reads: {reason}. Add the tables that it reads, or "
+        "copy its rows into a table of its own.",
+    )
+
+
+def _identity(
+    names: Iterable[Path], also: Iterable[Path], files: Iterable[RegularFile]
+) -> Identity:
+    return Identity(
+        frozenset(map(str, names)),
+        frozenset(map(str, also)),
+        frozenset(map(_node, files)),
+        _version(files),
+    )
+
+
+def _node(file: RegularFile) -> str:
+    return f"{file.version.device}:{file.version.node}"
+
+
+def _version(files: Iterable[RegularFile]) -> str:
+    return repr(sorted((str(file.path), repr(file.version)) for file in files))

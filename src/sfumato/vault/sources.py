@@ -1,0 +1,205 @@
+"""One source, one population: a table under another name, or a copy of it, gets no fresh budget.
+
+What is kept of a source are names that reveal nothing: digests of its paths or of its catalogue's
+names, and a keyed fingerprint of its rows. See decision 0170.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from sfumato.engines.sources import identify
+from sfumato.errors import ParameterError, SfumatoError
+from sfumato.fingerprint import contents
+from sfumato.ledger.chain import digest
+from sfumato.schema.file import load as load_schema
+from sfumato.schema.names import quoted
+from sfumato.vault.accounts import VERSION, named, source_of, written_name
+from sfumato.vault.config import PrivateSet
+from sfumato.vault.kept import SECRET
+from sfumato.vault.secret import draw, kept
+from sfumato.vault.table import read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sfumato.engines.identity import Identity
+    from sfumato.ledger.base import Ledger
+    from sfumato.vault.config import Config, PublicSet
+    from sfumato.vault.table import Table
+
+_CONTENTS = "contents "
+
+
+@dataclass(frozen=True)
+class Known:
+    """A source as it is now: what it is, and what its rows look like to the vault alone."""
+
+    identity: Identity
+    marks: frozenset[str]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What is kept of it, and bound to its population for good."""
+        return frozenset(map(named, self.identity.names)) | self.marks
+
+    @property
+    def compared(self) -> frozenset[str]:
+        """All names under which it may be known already."""
+        return self.names | frozenset(map(named, self.identity.also))
+
+    @property
+    def record(self) -> tuple[str, ...]:
+        """The names to keep, and the version of the files that they were taken from."""
+        return (*sorted(self.names), *_version(self.identity))
+
+
+def secret_of(config: Config) -> bytes:
+    """The key of a vault's fingerprints, or a new one as long as no fingerprint was taken."""
+    path = config.folder / SECRET
+    taken = any(
+        name.startswith(_CONTENTS) for held in config.datasets.values() for name in held.identity
+    )
+    return kept(path) if taken or path.exists() else draw()
+
+
+def look(source: str, table: Table, secret: bytes) -> Known:
+    """Find out what an opened source is, and take the fingerprint of its rows."""
+    return Known(identify(source, table.engine), _marks(table, secret))
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The sources that a vault has, looked at anew where that is needed and possible."""
+
+    config: Config
+    ledger: Ledger
+    secret: bytes
+    warn: Callable[[str], None]
+
+    def check(self, new: Known, population: str | None, rows: int) -> Mapping[str, Known]:
+        """Refuse a source that is known as another's; None is the population of public ones.
+
+        Returns what was found of the sources that are registered already.
+        """
+        found: dict[str, Known] = {}
+        for name, held in self.config.datasets.items():
+            now = self._now(name, held, rows)
+            if now is not None:
+                found[name] = now
+            if self._same(held, now, new):
+                _check_kind(name, held, population)
+        for bound in sorted(new.compared):
+            account = self.ledger.account_of(bound)
+            if account not in (None, population):
+                raise _refusal(f"the population {quoted(account or '')}", account, population)
+        return found
+
+    def renewed(self, found: Mapping[str, Known]) -> dict[str, tuple[str, ...]]:
+        """What to keep of registered sources from now on, where it is more than is kept.
+
+        A vault of an older version may hold one source under two populations. Nothing can be bound
+        twice, so there the second keeps what it has.
+        """
+        renewed, claimed = {}, dict[str, str]()
+        for name, now in found.items():
+            held = self.config.datasets[name]
+            last = [one for one in held.identity if not one.startswith(VERSION)]
+            record = list(dict.fromkeys([*last, *now.record]))
+            if isinstance(held, PrivateSet):
+                owner = held.population
+                record = [
+                    one
+                    for one in record
+                    if one.startswith(VERSION)
+                    or (self.ledger.account_of(one) or claimed.setdefault(one, owner)) == owner
+                ]
+            if set(record) != set(held.identity):
+                renewed[name] = tuple(record)
+        return renewed
+
+    def _now(self, name: str, held: PrivateSet | PublicSet, rows: int) -> Known | None:
+        """A registered source as it is now; what cannot be reached is known as it was recorded."""
+        source = source_of(self.config.folder, held.source)
+        try:
+            if "://" not in source:
+                identity = identify(source)
+                if set(_version(identity)) <= set(held.identity):
+                    return Known(identity, frozenset())
+            schema = load_schema(self.config.folder / held.schema)
+            with closing(read(source, schema)) as table:
+                identity = identify(source, table.engine)
+                fresh = set(_version(identity)) <= set(held.identity)
+                taken = any(one.startswith(_CONTENTS) for one in held.identity)
+                # On a server nothing tells whether rows changed; a copy has as many as we do.
+                if taken and (fresh if identity.version else rows_of(table) != rows):
+                    return Known(identity, frozenset())
+                return Known(identity, _marks(table, self.secret))
+        except SfumatoError as error:
+            self.warn(
+                f"Cannot look at {quoted(name)} again ({error.code}), so the new source was "
+                "compared with what was recorded of it."
+            )
+            return None
+
+    def _same(self, held: PrivateSet | PublicSet, now: Known | None, new: Known) -> bool:
+        recorded = {*held.identity, written_name(self.config, held)}
+        if recorded & new.compared:
+            return True
+        return now is not None and (
+            now.identity.same(new.identity) or not now.marks.isdisjoint(new.marks)
+        )
+
+
+def rows_of(table: Table) -> int:
+    """How many rows a table has."""
+    counted = exp.alias_(exp.cast(exp.Count(this=exp.Star()), "BIGINT"), "sf_rows")
+    found = table.engine.run(exp.select(counted).from_(table.engine.table))
+    return int(found["sf_rows"][0].as_py())
+
+
+def _marks(table: Table, secret: bytes) -> frozenset[str]:
+    """Fingerprints of all columns and of those declared: a copy may lack the others."""
+    engine = table.engine
+    held = engine.columns(engine.table)
+    declared = {column.name: column.kind for column in table.schema.columns}
+    sets = [held] if declared == held else [held, declared]
+    marks = [contents(engine, engine.table, kinds, secret=secret) for kinds in sets]
+    return frozenset(f"{_CONTENTS}{mark}" for mark in marks if mark is not None)
+
+
+def _version(identity: Identity) -> tuple[str, ...]:
+    if identity.version is None:
+        return ()
+    return (f"{VERSION}{digest(identity.version.encode())}",)
+
+
+def _check_kind(name: str, held: PrivateSet | PublicSet, population: str | None) -> None:
+    """Two public names may mean one table, and two private ones of one population too."""
+    if isinstance(held, PrivateSet):
+        if held.population != population:
+            raise _refusal(f"the data set {quoted(name)}", held.population, population)
+    elif population is not None:
+        raise ParameterError(
+            "source_public",
+            f"This source holds the rows of {quoted(name)}, which is public here: whoever asks may "
+            "join them as they are, so no budget protects them. Remove the public one first.",
+        )
+
+
+def _refusal(whose: str, owner: str | None, population: str | None) -> ParameterError:
+    if population is None:
+        return ParameterError(
+            "source_private",
+            f"Cannot add this source as public: it holds the rows of {whose}, which are private, "
+            "under this or another name.",
+        )
+    return ParameterError(
+        "dataset_attached",
+        f"This source holds the rows of {whose}, under this or another name, and would get a "
+        f"fresh budget. Add it with --population {owner}.",
+    )

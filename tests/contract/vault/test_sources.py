@@ -1,0 +1,312 @@
+"""F22: one source, one budget, by whatever name, address, view or copy it comes again."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+from pyarrow import csv as arrow_csv
+from pyarrow import parquet
+
+from sfumato.testing.vaults import ROWS, VAULT, add, add_publicly, check_alias, make, refusal, rows
+from sfumato.vault import book
+from sfumato.vault.config import load
+from sfumato.vault.registration import create
+from sfumato.vault.vault import open_vault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    make()
+
+
+@pytest.fixture
+def files() -> None:
+    """The same table as CSV and as Parquet, alone and in a folder."""
+    arrow_csv.write_csv(rows(), "visits.csv")
+    parquet.write_table(rows(), "visits.parquet")
+    Path("parts").mkdir()
+    parquet.write_table(rows(1000), "parts/a.parquet")
+    parquet.write_table(rows(2000), "parts/b.parquet")
+
+
+PATHS: dict[str, Callable[[], str]] = {
+    "dots": lambda: "clinic/../visits.csv",
+    "slashes": lambda: ".//visits.csv",
+    "absolute": lambda: str(Path("visits.csv").resolve()),
+    "symlink": lambda: _linked(os.symlink, "visits.csv"),
+    "chain of symlinks": lambda: _linked(os.symlink, _linked(os.symlink, "visits.csv", "x.csv")),
+    "linked folder": lambda: f"{_linked(os.symlink, '.', 'here')}/visits.csv",
+    "hard link": lambda: _linked(os.link, "visits.csv"),
+    "byte copy": lambda: shutil.copy("visits.csv", "copy.csv"),
+    "compressed": lambda: _compressed(),
+    "as parquet": lambda: "visits.parquet",
+    "other order": lambda: _rearranged(),
+    "split": lambda: _split(),
+}
+
+
+def _linked(link: Callable[[str, str], None], target: str, name: str = "link.csv") -> str:
+    link(str(Path(target).resolve()), name)
+    return name
+
+
+def _compressed() -> str:
+    Path("visits.csv.gz").write_bytes(gzip.compress(Path("visits.csv").read_bytes()))
+    return "visits.csv.gz"
+
+
+def _rearranged() -> str:
+    turned = rows().select(["cost", "agreed", "who", "born", "name"])
+    parquet.write_table(turned.take(list(range(ROWS))[::-1]), "turned.parquet")
+    return "turned.parquet"
+
+
+def _split() -> str:
+    Path("split").mkdir()
+    parquet.write_table(rows().slice(0, 100), "split/1.parquet")
+    parquet.write_table(rows().slice(100), "split/2.parquet")
+    return "split"
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("alias", PATHS)
+def test_a_file_by_any_name(alias: str) -> None:
+    add("visits", "visits.csv")
+    check_alias(PATHS[alias]())
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("parts", "parts/a.parquet"),
+        ("parts/b.parquet", "parts"),
+        ("parts", "parts/"),
+        ("parts", "clinic/..//parts/../parts"),
+    ],
+)
+def test_a_folder_and_a_file_in_it(first: str, then: str) -> None:
+    add("visits", first)
+    check_alias(then)
+
+
+@pytest.mark.usefixtures("files")
+def test_a_folder_that_links_into_another() -> None:
+    add("visits", "parts")
+    Path("other").mkdir()
+    Path("other/c.parquet").symlink_to(Path("parts/a.parquet").resolve())
+    check_alias("other")
+
+
+@pytest.mark.usefixtures("files")
+def test_other_rows_are_other_people() -> None:
+    add("visits", "visits.csv")
+    add("a", "parts/a.parquet")
+    add("b", "parts/b.parquet")
+    assert len(book.accounts(VAULT)) == 3
+
+
+@pytest.mark.usefixtures("files")
+def test_a_replaced_file_keeps_its_account_and_its_copies_are_noticed() -> None:
+    add("visits", "visits.csv")
+    arrow_csv.write_csv(rows(5000), "visits.csv")
+    shutil.copy("visits.csv", "copy.csv")
+    check_alias("copy.csv")
+    assert refusal(add, "old", "visits.parquet") == "dataset_attached"
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_removed_entry_leaves_its_binding(moved: bool) -> None:
+    empty = (VAULT / "vault.toml").read_bytes()
+    add("visits", "parts")
+    (VAULT / "vault.toml").write_bytes(empty)
+    if moved:
+        Path("parts").rename("moved")
+        assert refusal(add, "again", "moved") == "dataset_attached"
+    else:
+        parquet.write_table(rows(9000), "parts/c.parquet")
+        assert refusal(add, "again", "parts/c.parquet") == "dataset_attached"
+        assert refusal(add, "again", "parts") == "dataset_attached"
+        assert refusal(add_publicly, "again", "parts") == "source_private"
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("again", ["visits.csv", "visits.parquet"])
+def test_what_is_public_gets_no_budget(again: str) -> None:
+    add_publicly("visits", "visits.csv")
+    assert refusal(add, "again", again) == "source_public"
+    add_publicly("twice", again)
+    add("others", "parts")
+
+
+@pytest.mark.usefixtures("files")
+def test_empty_tables_are_nobody_s_copy() -> None:
+    for name in ("one", "two"):
+        arrow_csv.write_csv(rows().slice(0, 0), f"{name}.csv")
+        add(name, f"{name}.csv")
+
+
+@pytest.mark.usefixtures("files")
+def test_a_copy_with_other_columns_beside_is_noticed() -> None:
+    parquet.write_table(rows().append_column("extra", rows()["who"]), "wide.parquet")
+    add("visits", "visits.csv")
+    check_alias("wide.parquet")
+
+
+@pytest.mark.usefixtures("files")
+def test_fingerprints_need_their_key_and_tell_nobody_anything() -> None:
+    add("visits", "visits.csv")
+    key = VAULT / "fingerprint.key"
+    assert key.stat().st_mode & 0o077 == 0
+    secret, identity = key.read_bytes(), recorded()
+    key.unlink()
+    assert refusal(add, "b", "parts") == "holder_secret_unreadable"
+    key.write_bytes(secret)
+    assert refusal(add, "b", "parts") == "holder_secret_exposed"
+    shutil.rmtree(VAULT)
+    Path("clinic.head").unlink()
+    create(VAULT)
+    add("visits", "visits.csv")
+    assert not set(recorded()) & set(identity)
+
+
+def recorded() -> list[str]:
+    held = load(VAULT).datasets
+    return [one for each in held.values() for one in each.identity if one.startswith("contents ")]
+
+
+@pytest.mark.usefixtures("files")
+def test_a_vault_of_an_older_version_learns_what_its_sources_are() -> None:
+    add("visits", "visits.csv")
+    text = (VAULT / "vault.toml").read_text()
+    start, end = text.index("identity = ["), text.index("]\n", text.index("identity = [")) + 2
+    (VAULT / "vault.toml").write_text(text[:start] + text[end:])
+    (VAULT / "fingerprint.key").unlink()
+    open_vault(VAULT).close()
+    check_alias(shutil.copy("visits.csv", "copy.csv"))
+    assert recorded()
+
+
+@pytest.mark.usefixtures("files")
+def test_an_older_vault_with_two_budgets_for_one_file_still_works() -> None:
+    add("visits", "visits.csv")
+    os.link("visits.csv", "link.csv")
+    text = (VAULT / "vault.toml").read_text()
+    start, end = text.index("identity = ["), text.index("]\n", text.index("identity = [")) + 2
+    text = text[:start] + text[end:]
+    text += (
+        text[text.index("[datasets.visits]") :]
+        .replace("visits", "link")
+        .replace("../link.toml", "../t.toml")
+    )
+    text += '[populations.link]\nepsilon = "1"\n'
+    (VAULT / "vault.toml").write_text(text)
+    add("parts", "parts")
+    with open_vault(VAULT) as vault:
+        assert vault.query("SELECT COUNT(*) AS n FROM link", epsilon="0.1").charged
+
+
+@pytest.mark.usefixtures("files")
+def test_a_source_that_is_gone_is_known_as_it_was() -> None:
+    add("visits", "visits.csv")
+    Path("visits.csv").unlink()
+    told: list[str] = []
+    assert refusal(add, "again", "visits.parquet", warn=told.append) == "dataset_attached"
+    assert "visits" in told[0]
+    assert "source_missing" in told[0]
+
+
+TABLES = (
+    "visits",
+    "main.visits",
+    '"visits"',
+    "VISITS",
+    'MAIN."Visits"',
+    "seen",
+    "twice",
+    "apart.v",
+)
+
+
+@pytest.fixture
+def database() -> str:
+    with duckdb.connect("d.duckdb") as connection:
+        connection.register("given", rows())
+        connection.execute("CREATE TABLE Visits AS SELECT * FROM given")
+        connection.execute("CREATE VIEW seen AS SELECT * FROM visits")
+        connection.execute("CREATE VIEW twice AS WITH q AS (SELECT * FROM seen) SELECT * FROM q")
+        connection.execute("CREATE SCHEMA apart")
+        connection.execute("CREATE VIEW apart.v AS SELECT * FROM main.visits WHERE who > 5")
+        connection.execute("CREATE TABLE copied AS SELECT * FROM visits")
+        connection.register("others", rows(7000))
+        connection.execute("CREATE TABLE others AS SELECT * FROM others")
+    return f"duckdb://{Path('d.duckdb').resolve()}"
+
+
+@pytest.mark.parametrize("table", [*TABLES[1:], "copied"])
+def test_a_table_of_a_duckdb_file_by_any_name(database: str, table: str) -> None:
+    add("visits", f"{database}#visits")
+    add("others", f"{database}#others", population="visits", epsilon=None)
+    check_alias(f"{database}#{table}")
+
+
+@pytest.mark.usefixtures("database")
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_a_duckdb_file_by_any_name(link: Callable[[str, str], None]) -> None:
+    add("visits", "duckdb:///d.duckdb#visits")
+    link(str(Path("d.duckdb").resolve()), "e.duckdb")
+    check_alias(f"duckdb://{Path('e.duckdb').resolve()}#main.visits")
+    assert refusal(add, "x", f"duckdb://{Path.cwd()}/clinic/../d.duckdb#VISITS") == (
+        "dataset_attached"
+    )
+    add("others", f"duckdb://{Path('e.duckdb').resolve()}#others")
+
+
+def test_a_view_registered_first_binds_what_it_reads(database: str) -> None:
+    add("visits", f"{database}#apart.v")
+    check_alias(f"{database}#visits")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        # The engine is locked to its file, so these fail before anybody asks what they read.
+        ("CREATE VIEW w AS SELECT * FROM read_csv('{outside}')", "engine_failed"),
+        ("CREATE VIEW w AS SELECT * FROM '{outside}'", "engine_failed"),
+        (
+            "CREATE MACRO m() AS TABLE SELECT * FROM visits; CREATE VIEW w AS SELECT * FROM m()",
+            "source_unresolved",
+        ),
+    ],
+)
+def test_a_view_that_cannot_be_seen_through_is_refused(
+    database: str, words: str, code: str
+) -> None:
+    arrow_csv.write_csv(rows(), "outside.csv")
+    with duckdb.connect("d.duckdb") as connection:
+        connection.execute(words.format(outside=Path("outside.csv").resolve()))
+    assert refusal(add, "visits", f"{database}#w") == code
+    add("visits", f"{database}#visits")
+
+
+@pytest.mark.parametrize("table", ["nothing", "read_csv('t.toml')", "a.b.c.d", ""])
+def test_a_duckdb_name_that_is_none(database: str, table: str) -> None:
+    code = refusal(add, "visits", f"{database}#{table}")
+    assert code in {"table_missing", "source_url_malformed"}
+
+
+def test_a_file_copied_into_a_database(database: str) -> None:
+    arrow_csv.write_csv(rows(), "visits.csv")
+    add("visits", "visits.csv")
+    check_alias(f"{database}#visits")

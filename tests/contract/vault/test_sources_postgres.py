@@ -1,0 +1,161 @@
+"""F22 on PostgreSQL: the server and its catalogue say what a name stands for."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import psycopg
+import pytest
+from adbc_driver_postgresql import dbapi
+from pyarrow import csv as arrow_csv
+
+from sfumato.testing.vaults import (
+    add,
+    add_publicly,
+    check_alias,
+    code_of,
+    make,
+    refusal,
+    rows,
+    state,
+)
+from sfumato.vault import book
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SETTING_UP = """
+CREATE VIEW seen AS SELECT * FROM visits;
+CREATE VIEW twice AS SELECT * FROM seen WHERE who IN (SELECT who FROM seen);
+CREATE VIEW within AS SELECT o.* FROM others o WHERE EXISTS (SELECT 1 FROM visits);
+CREATE MATERIALIZED VIEW kept AS SELECT * FROM visits WHERE who > 3;
+CREATE TABLE copied AS SELECT * FROM visits;
+CREATE TABLE "Turned" AS SELECT agreed, born, cost, name, who FROM visits ORDER BY who DESC;
+CREATE SCHEMA apart;
+CREATE VIEW apart.visits AS SELECT * FROM public.visits;
+CREATE TABLE whole (LIKE visits) PARTITION BY RANGE (who);
+CREATE TABLE low PARTITION OF whole FOR VALUES FROM (0) TO (150);
+CREATE TABLE high PARTITION OF whole FOR VALUES FROM (150) TO (300);
+INSERT INTO whole SELECT * FROM others WHERE FALSE;
+INSERT INTO whole SELECT who - 3000, 'x' || name, cost, born, agreed FROM others;
+CREATE FUNCTION rows_of() RETURNS TABLE (who BIGINT, name TEXT, cost FLOAT8, born DATE,
+  agreed BOOLEAN) LANGUAGE sql AS 'SELECT * FROM visits';
+CREATE VIEW called AS SELECT * FROM rows_of();
+"""
+
+
+@pytest.fixture
+def server(postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a database of our own, with tables of people and views over them."""
+    monkeypatch.chdir(tmp_path)
+    make()
+    name = f"clinic_{token_hex(4)}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')
+    url = postgres_url.replace("/postgres?", f"/{name}?")
+    with closing(dbapi.connect(url, autocommit=True)) as adbc, adbc.cursor() as cursor:
+        cursor.adbc_ingest("visits", rows(), mode="create")
+        cursor.adbc_ingest("others", rows(3000), mode="create")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(SETTING_UP)
+    yield url
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f'DROP DATABASE "{name}"')
+
+
+ALIASES = (
+    "public.visits",
+    '"visits"',
+    'public."visits"',
+    "seen",
+    "twice",
+    "within",
+    "kept",
+    "copied",
+    "Turned",
+    "apart.visits",
+)
+
+
+def test_a_table_by_any_name(server: str) -> None:
+    add("visits", f"{server}#visits")
+    before = state()
+    for table in ALIASES:
+        assert code_of(add, "again", f"{server}#{table}") == "dataset_attached", table
+    assert state() == before
+    check_alias(f"{server}#twice")
+
+
+def test_a_server_by_any_address(server: str) -> None:
+    add("visits", f"{server}#visits")
+    path = quote("-csearch_path=apart,public")
+    for address in (
+        server.replace("postgresql://", "postgres://"),
+        f"{server}&application_name=other",
+        server.replace("clinic_", "%63linic_"),
+        f"{server}&options={path}",
+    ):
+        assert code_of(add, "again", f"{address}#visits") == "dataset_attached", address
+    check_alias(f"{server}&options={path}#visits")
+
+
+def test_partitions_and_their_parent(server: str) -> None:
+    add("low", f"{server}#low")
+    add("high", f"{server}#high")
+    assert refusal(add, "whole", f"{server}#whole") == "dataset_attached"
+    assert refusal(add_publicly, "whole", f"{server}#whole") == "source_private"
+    assert len(book.accounts(Path("clinic"))) == 2
+
+
+def test_a_parent_first(server: str) -> None:
+    add("visits", f"{server}#whole")
+    check_alias(f"{server}#low")
+
+
+def test_a_renamed_or_replaced_table_keeps_its_account(server: str) -> None:
+    add("visits", f"{server}#visits")
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("ALTER TABLE visits RENAME TO renamed")
+        connection.execute("UPDATE renamed SET cost = 1")
+    assert refusal(add, "again", f"{server}#renamed") == "dataset_attached"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("CREATE TABLE visits AS SELECT * FROM others")
+        connection.execute("UPDATE visits SET cost = 2")
+    assert refusal(add, "again", f"{server}#visits") == "dataset_attached"
+
+
+def test_rows_that_changed_and_then_were_copied(server: str) -> None:
+    add("visits", f"{server}#visits")
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("UPDATE visits SET cost = 1 WHERE who = 7")
+        connection.execute("CREATE TABLE later AS SELECT * FROM visits")
+    check_alias(f"{server}#later")
+
+
+def test_what_cannot_be_seen_through_is_refused(server: str) -> None:
+    assert refusal(add, "visits", f"{server}#called") == "source_unresolved"
+
+
+@pytest.mark.parametrize("table", ["VISITS", "pg_temp.visits", "elsewhere.public.visits"])
+def test_a_name_that_is_none_is_refused(server: str, table: str) -> None:
+    code = refusal(add, "visits", f"{server}#{table}")
+    assert code in {"table_missing", "engine_failed"}
+
+
+def test_a_file_copied_into_a_server_and_back(server: str) -> None:
+    arrow_csv.write_csv(rows(), "visits.csv")
+    arrow_csv.write_csv(rows(3000), "others.csv")
+    add("visits", "visits.csv")
+    add("others", f"{server}#others", population="visits", epsilon=None)
+    assert refusal(add, "again", "others.csv") == "dataset_attached"
+    check_alias(f"{server}#visits")
+
+
+def test_another_table_has_its_own_people(server: str) -> None:
+    add("visits", f"{server}#visits")
+    add("others", f"{server}#others")
+    assert len(book.accounts(Path("clinic"))) == 2
