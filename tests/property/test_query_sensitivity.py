@@ -23,11 +23,13 @@ from sqlglot import exp, parse_one
 
 from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.statement import named, render
+from sfumato.errors import QueryError
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
 from sfumato.privacy.sensitivity import Sensitivity
 from sfumato.privacy.units import Entity, Relation, Rows
+from sfumato.query import joins
 from sfumato.query.exact import Questions
-from sfumato.query.expressions import RULES
+from sfumato.query.expressions import RULES, compile_value
 from sfumato.query.finish import placed
 from sfumato.query.sensitivity import Effect, effect
 from sfumato.query.split import Cost, split
@@ -310,6 +312,23 @@ def test_a_planted_mistake_is_found() -> None:
     with pytest.raises(AssertionError, match="SELECT"):
         run = InMemory(optimizes=False)
         brute_force(run, DuckDB.traits.hashed, 400, 0, declared=too_little)
+
+
+def test_a_join_that_ties_nobody_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let any equality of two different people's columns do, as it once did."""
+
+    def any_two_people(*given: Any) -> None:
+        *_, nodes, scope = given
+        for node in (one.unnest() for one in nodes):
+            if isinstance(node, exp.EQ):
+                one, two = (compile_value(side, scope) for side in (node.this, node.expression))
+                if one.unit and two.unit and one.tree != two.tree:
+                    return
+        raise QueryError("join_without_person", "No two people are compared.")
+
+    monkeypatch.setattr(joins, "_check_same_people", any_two_people)
+    with pytest.raises(AssertionError, match="JOIN"):
+        brute_force(InMemory(optimizes=False), DuckDB.traits.hashed, 2_000, 0)
 
 
 def test_on_postgres(postgres_url: str, runs: int) -> None:

@@ -149,17 +149,28 @@ def _check_same_people(
             f"Cannot use {part(join)}: the two tables are about different people. Only tables "
             "declared to name the same people alike can be joined.",
         )
-    for node in nodes:
-        inner = node.unnest()
-        if isinstance(inner, exp.EQ):
-            sides = [compile_value(one, scope) for one in (inner.this, inner.expression)]
-            if all(one.unit for one in sides) and sides[0].tree != sides[1].tree:
-                return
+    if any(_ties(node.unnest(), scope) for node in nodes):
+        return
     raise QueryError(
         "join_without_person",
         f"Cannot use {part(join)}: it may pair rows of different people. Add the equality "
         f"of the privacy units to ON: a.{left.unit.column} = b.{right.unit.column}.",
     )
+
+
+def _ties(node: exp.Expr, scope: RowScope) -> bool:
+    """Whether a condition equates the person of the last relation with one of an earlier relation.
+
+    The earlier ones are tied to one another, so the person of any of them is that of the block. A
+    relation on the optional side of an outer join has none: its columns are no longer the unit.
+    """
+    if not isinstance(node, exp.EQ):
+        return False
+    last = scope.relations[-1][0]
+    sides = [one.unnest() for one in (node.this, node.expression)]
+    columns = [one for one in sides if isinstance(one, exp.Column)]
+    people = [one for one in columns if compile_value(one, scope).unit]
+    return sorted(scope.locate(one)[0] == last for one in people) == [False, True]
 
 
 def _bounded(
