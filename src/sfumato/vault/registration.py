@@ -13,6 +13,7 @@ from sqlglot import exp
 from sfumato.errors import OutputError, ParameterError, SchemaError
 from sfumato.privacy.filters import Budget
 from sfumato.privacy.units import Entity, Relation, Rows
+from sfumato.query.fanouts import fanouts
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.file import load as load_schema
 from sfumato.schema.names import clash, quoted
@@ -202,14 +203,19 @@ def add_public(
         for columns in keys:
             for column in columns:
                 declared.column(column)
-        read(_found(source), declared).close()
-        held = PublicSet(_stored(config, source), _stored(config, str(schema)), keys)
+        table = read(_found(source), declared)
+        try:
+            shared = fanouts(table.engine, declared)
+        finally:
+            table.close()
+        held = PublicSet(_stored(config, source), _stored(config, str(schema)), keys, shared)
         entry = tomlkit.table()
         entry.update({"public": True, "source": held.source, "schema": held.schema})
         listed = tomlkit.array()
         for columns, rows in keys.items():
             listed.append(_inline({"columns": list(columns), "rows": rows}))
         entry["keys"] = listed
+        entry["fanouts"] = _inline(shared)
         _write(config, name, entry, {})
         return held
 
