@@ -56,11 +56,11 @@ def _kept(planner: Planner, rows: exp.Select, used: set[str], most: int) -> exp.
     rows.set("expressions", shown)
     alone = planner.alias()
     heavy = _heavy(planner, rows, most)
-    light = _selected(alone, names).from_(_under(rows, alone))
-    light = light.join(heavy, on=_same(alone, heavy), join_type="left")
-    light = light.where(column(alone, PERSON).is_(exp.Null()).not_())
-    light = light.where(column(heavy.alias, PERSON).is_(exp.Null()))
-    return exp.union(light, _first(planner, rows, names, most), distinct=False)
+    light = _selected(alone, names).from_(_under(rows, alone), copy=False)
+    light = light.join(heavy, on=_same(alone, heavy), join_type="left", copy=False)
+    known = column(alone, PERSON).is_(exp.Null()).not_()
+    light = light.where(known, column(heavy.alias, PERSON).is_(exp.Null()), copy=False)
+    return exp.union(light, _first(planner, rows, names, most), distinct=False, copy=False)
 
 
 def salted(source: exp.Query, keyed: Keyed) -> exp.Query:
@@ -75,10 +75,10 @@ def salted(source: exp.Query, keyed: Keyed) -> exp.Query:
 def _heavy(planner: Planner, rows: exp.Query, most: int) -> exp.Subquery:
     """The people who have more rows than are kept."""
     inner = planner.alias()
-    found = exp.select(column(inner, PERSON)).from_(_under(rows, inner))
-    found = found.group_by(column(inner, PERSON))
-    found = found.having(exp.Count(this=exp.Star()) > exp.convert(most))
-    return _under(found, planner.alias())
+    found = exp.select(column(inner, PERSON)).from_(_under(rows, inner), copy=False)
+    found = found.group_by(column(inner, PERSON), copy=False)
+    found = found.having(exp.Count(this=exp.Star()) > exp.convert(most), copy=False)
+    return found.subquery(exp.to_identifier(planner.alias(), quoted=True), copy=False)
 
 
 def _first(planner: Planner, rows: exp.Query, names: list[str], most: int) -> exp.Select:
@@ -93,10 +93,12 @@ def _first(planner: Planner, rows: exp.Query, names: list[str], most: int) -> ex
         partition_by=[column(crowded, PERSON)],
         order=exp.Order(expressions=order),
     )
-    ranked = _selected(crowded, names).select(exp.alias_(place, _PLACE, quoted=True))
-    ranked = ranked.from_(_under(rows, crowded)).join(heavy, on=_same(crowded, heavy))
-    kept = _selected(placed, names).from_(_under(ranked, placed))
-    return kept.where(column(placed, _PLACE) <= exp.convert(most))
+    ranked = _selected(crowded, names).select(exp.alias_(place, _PLACE, quoted=True), copy=False)
+    ranked = ranked.from_(_under(rows, crowded), copy=False)
+    ranked = ranked.join(heavy, on=_same(crowded, heavy), copy=False)
+    item = ranked.subquery(exp.to_identifier(placed, quoted=True), copy=False)
+    kept = _selected(placed, names).from_(item, copy=False)
+    return kept.where(column(placed, _PLACE) <= exp.convert(most), copy=False)
 
 
 def _selected(alias: str, names: list[str]) -> exp.Select:
@@ -104,6 +106,7 @@ def _selected(alias: str, names: list[str]) -> exp.Select:
 
 
 def _under(query: exp.Query, alias: str) -> exp.Subquery:
+    """A copy of a query as a subquery."""
     return query.subquery(exp.to_identifier(alias, quoted=True))
 
 

@@ -28,7 +28,7 @@ from sfumato.vault.places import HERE, Home, Places
 from sfumato.vault.private import Private as PrivateTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from sfumato.engines.base import Engine
 
@@ -66,7 +66,7 @@ JOINS = {
     "large fan-out": "SELECT AVG(t.x) AS n FROM t JOIN towns ON t.s = towns.s",
 }
 TEXTS = {
-    "joined keys": f"SELECT {'||'.join(['t.name'] * 60)} AS k, COUNT(*) AS n FROM t GROUP BY k",
+    "joined keys": f"SELECT {'||'.join(['t.name'] * 20)} AS k, COUNT(*) AS n FROM t GROUP BY k",
     "declared keys": "SELECT t.s AS k, COUNT(*) AS n FROM t GROUP BY k",
     "distinct": "SELECT COUNT(DISTINCT t.name || t.s || t.name) AS n FROM t",
     "handed up": "SELECT AVG(LENGTH(v.m)) AS n FROM (SELECT a.p, UPPER(a.name) || b.name AS m "
@@ -113,39 +113,40 @@ def ask(engine: Engine, sql: str) -> sf.Answer:
 
 
 def seconds(engine: Engine, sql: str) -> float:
-    """The best time of three, each with a budget of its own."""
-    taken = []
-    for _ in range(3):
-        start = time.perf_counter()
-        ask(engine, sql)
-        taken.append(time.perf_counter() - start)
-    return min(taken)
+    """How long a question takes, under a budget of its own."""
+    start = time.perf_counter()
+    ask(engine, sql)
+    return time.perf_counter() - start
+
+
+def check(alone: Engine, crowded: Iterable[Engine], sql: str, constant: float = CONSTANT) -> None:
+    """Compare the best times of three, as far as the later ones matter."""
+    limit = FACTOR * min(seconds(alone, sql) for _ in range(3)) + constant
+    for engine in crowded:
+        assert any(seconds(engine, sql) <= limit for _ in range(3)), sql
 
 
 @pytest.mark.parametrize("sql", JOINS.values(), ids=JOINS)
 def test_F20_rows_of_one_person_on_duckdb(
     sql: str, duckdb_engine: Callable[[pa.Table], Engine]
 ) -> None:
-    alone = seconds(duckdb_engine(people(1)), sql)
-    for rows in (10, 100, 1_000, 10_000):
-        assert seconds(duckdb_engine(people(rows)), sql) <= FACTOR * alone + CONSTANT, rows
+    crowded = (duckdb_engine(people(rows)) for rows in (10, 100, 1_000, 10_000))
+    check(duckdb_engine(people(1)), crowded, sql)
 
 
 @pytest.mark.parametrize("sql", TEXTS.values(), ids=TEXTS)
 def test_F20_texts_of_one_person_on_duckdb(
     sql: str, duckdb_engine: Callable[[pa.Table], Engine]
 ) -> None:
-    alone = seconds(duckdb_engine(people(20)), sql)
-    for text in ("x" * 4_000_000, "\N{GRINNING FACE}" * 1_000_000):
-        crowded = duckdb_engine(people(20, text, text))
-        assert seconds(crowded, sql) <= FACTOR * alone + CONSTANT
+    texts = ("x" * 4_000_000, "\N{GRINNING FACE}" * 1_000_000)
+    crowded = (duckdb_engine(people(20, text, text)) for text in texts)
+    check(duckdb_engine(people(20)), crowded, sql)
 
 
 def test_F20_on_postgres(postgres_engine: Callable[[pa.Table], Engine]) -> None:
+    alone, crowded = postgres_engine(people(1)), postgres_engine(people(100, "x" * 100_000))
     for sql in (*JOINS.values(), *TEXTS.values()):
-        alone = seconds(postgres_engine(people(1)), sql)
-        crowded = postgres_engine(people(100, "x" * 100_000))
-        assert seconds(crowded, sql) <= FACTOR * alone + 2, sql
+        check(alone, [crowded], sql, constant=2)
 
 
 def test_F20_on_spark(spark_engine: Callable[[pa.Table], Engine]) -> None:
