@@ -34,6 +34,7 @@ from sfumato.schema.names import suggestion
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from sfumato.query.capping import Cap
     from sfumato.query.catalogue import Catalogue
     from sfumato.query.typed import Typed
 
@@ -48,11 +49,13 @@ _CLAUSES = {
 class Planner:
     """Plans SELECTs against the declared tables, under aliases of its own.
 
-    `caps` says of which relations, by alias, how many rows of a person are kept before a join.
+    `caps` says of which relations, by alias, how many rows of a person are kept before a join, and
+    `kept` what the lowest cap came to.
     """
 
     catalogue: Catalogue
-    caps: dict[str, int] = field(default_factory=dict)
+    caps: dict[str, Cap] = field(default_factory=dict)
+    kept: int | None = None
     aliases: Iterator[int] = field(default_factory=count)
 
     def alias(self) -> str:

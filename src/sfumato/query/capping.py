@@ -11,20 +11,31 @@ marks the place of the hash.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from sfumato.query.relation import PERSON, Block, RowScope, column
-from sfumato.query.work import check_scans
+from sfumato.query.work import beside_text, check_scans, least_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sfumato.hashing import Keyed
     from sfumato.query.blocks import Planner
     from sfumato.query.relation import Relation
 
 _MARK, _PLACE = "SF_KEYED", "place"
+
+
+@dataclass(frozen=True)
+class Cap:
+    """At most so many rows of a person, never fewer than `least`; beside long texts fewer."""
+
+    most: int
+    least: int
+    lengths: Mapping[str, int]
 
 
 def capped(planner: Planner, relation: Relation, most: int) -> Relation:
@@ -34,14 +45,18 @@ def capped(planner: Planner, relation: Relation, most: int) -> Relation:
     """
     block = Block(RowScope(()), exp.select().from_(relation.item), relation)
     inner = planner.beneath(block, relation.columns)
-    planner.caps[inner.item.alias] = most
+    lengths = {value.tree.name: value.length or 0 for value in inner.columns.values()}
+    planner.caps[inner.item.alias] = Cap(most, least_rows(relation) or 1, lengths)
     return replace(inner, keys=relation.keys, keys_hold=relation.keys_hold, most=most)
 
 
 def written_out(planner: Planner, query: exp.Select) -> exp.Select:
     """A query in which the caps of its relations stand as SQL."""
-    for alias, most in reversed(planner.caps.items()):  # what encloses others was planned later
+    for alias, cap in reversed(planner.caps.items()):  # what encloses others was planned later
         used = {one.name for one in query.find_all(exp.Column) if one.table == alias}
+        characters = sum(cap.lengths.get(name, 0) for name in used)
+        most = max(cap.least, beside_text(cap.most, characters))
+        planner.kept = min(most, planner.kept or most)
         for item in list(query.find_all(exp.Subquery)):
             if item.alias == alias:
                 item.set("this", _kept(planner, item.this, used, most))

@@ -101,7 +101,7 @@ def _plan(select: exp.Select, catalogue: Catalogue) -> Plan:
         finish=finish,
         columns=tuple(names),
         public=tuple(sorted(block.whole.public)),
-        kept=min(planner.caps.values(), default=None),
+        kept=planner.kept,
     )
 
 

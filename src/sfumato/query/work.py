@@ -8,7 +8,7 @@ then is refused before anything is charged. Nothing here depends on a row.
 
 from __future__ import annotations
 
-from math import prod
+from math import isqrt, prod
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -30,6 +30,9 @@ MOST = 2**20
 
 SCANS = 400
 """How often the tables of a question may be read, written out."""
+
+CHARACTERS_OF_A_ROW = 8
+"""Characters of text that take as long to compute with as a row takes to join."""
 
 CHARACTERS = 2**20
 """Characters of text in one row that a SELECT makes."""
@@ -67,7 +70,7 @@ def caps(relations: Sequence[Relation], factors: Sequence[int | None]) -> list[i
 
 def _met(relation: Relation, factor: int | None, common: int) -> int:
     """The rows of a relation that meet one of the others, after capping."""
-    least = _declared(relation)
+    least = least_rows(relation)
     if least is None or factor == 1:
         assert factor is not None
         return factor
@@ -76,14 +79,19 @@ def _met(relation: Relation, factor: int | None, common: int) -> int:
 
 
 def _cap(relation: Relation, common: int) -> int | None:
-    least = _declared(relation)
+    least = least_rows(relation)
     if least is None:
         return None
     cap = max(common, least)
     return cap if relation.most is None or relation.most > cap else None
 
 
-def _declared(relation: Relation) -> int | None:
+def beside_text(most: int, characters: int) -> int:
+    """A cap for rows that hold texts: of two joined relations each gives up its square root."""
+    return max(1, most // isqrt(1 + characters // CHARACTERS_OF_A_ROW))
+
+
+def least_rows(relation: Relation) -> int | None:
     """The declared number of rows of one person; None for relations that are never capped."""
     unit = relation.owner and relation.owner.unit
     return unit.max_rows if isinstance(unit, Entity) else None

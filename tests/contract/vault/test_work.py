@@ -97,7 +97,9 @@ def ask(engine: Engine, sql: str) -> sf.Answer:
     towns = open_duckdb(PUBLIC)
     try:
         public = sf.Table(towns, TOWNS, ("declared",) * 2)
-        shared = {(name,): rows for name, rows in fanouts(towns, TOWNS).items()}
+        shared: dict[tuple[str, ...], int] = {
+            (name,): rows for name, rows in fanouts(towns, TOWNS).items()
+        }
         ledger = memory_ledger()
         ledger.open_account("t", budget=Budget.for_epsilon_delta(epsilon=1, delta="1e-6"))
         ledger.attach("t", account="t")
