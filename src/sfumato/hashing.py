@@ -39,8 +39,11 @@ class Keyed:
 
     def order(self, names: Sequence[str]) -> exp.Expr:
         """What to sort by; the values themselves must break ties."""
-        columns = [exp.column(name) for name in names]
-        return self.native(self.salt, columns) if self.native else digest(self.salt, columns)
+        return self.of([exp.column(name) for name in names])
+
+    def of(self, values: Sequence[exp.Expr]) -> exp.Expr:
+        """The same for any values."""
+        return self.native(self.salt, values) if self.native else digest(self.salt, values)
 
     def number(self, names: Sequence[str]) -> exp.Expr:
         """A BIGINT that is not negative, in the same order."""

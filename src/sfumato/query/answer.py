@@ -153,6 +153,11 @@ def located(plan: Plan, datasets: Mapping[str, Dataset]) -> tuple[Engine, exp.Qu
 
 
 def _notes(plan: Plan, chosen: Split) -> Iterator[str]:
+    if plan.kept is not None:
+        yield (
+            f"Of people with more than {plan.kept:,} rows in a table that is joined only some rows "
+            "are joined, drawn by a secret hash."
+        )
     for level in chosen.levels:
         names = ", ".join(quoted(key.name) for key in level.keys)
         if not level.declared:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sfumato.errors import QueryError
+from sfumato.query.capping import capped
 from sfumato.query.expressions import compile_value
 from sfumato.query.expressions.operands import demand
 from sfumato.query.joins import joined
 from sfumato.query.perperson import aggregated, is_aggregated
 from sfumato.query.refusal import part
 from sfumato.query.relation import (
+    PERSON,
     Block,
     Relation,
     RowScope,
@@ -25,16 +27,17 @@ from sfumato.query.relation import (
     same_name,
 )
 from sfumato.query.tables import base
+from sfumato.query.work import caps, check_texts
 from sfumato.schema.column import Kind
 from sfumato.schema.names import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from sfumato.query.capping import Cap
     from sfumato.query.catalogue import Catalogue
     from sfumato.query.typed import Typed
 
-_PERSON = "person"
 JOINS = 8
 _CLAUSES = {
     "expressions", "from_", "joins", "where", "group", "having", "distinct", "order", "limit",
@@ -44,9 +47,15 @@ _CLAUSES = {
 
 @dataclass
 class Planner:
-    """Plans SELECTs against the declared tables, under aliases of its own."""
+    """Plans SELECTs against the declared tables, under aliases of its own.
+
+    `caps` says of which relations, by alias, how many rows of a person are kept before a join, and
+    `kept` what the lowest cap came to.
+    """
 
     catalogue: Catalogue
+    caps: dict[str, Cap] = field(default_factory=dict)
+    kept: int | None = None
     aliases: Iterator[int] = field(default_factory=count)
 
     def alias(self) -> str:
@@ -64,21 +73,33 @@ class Planner:
             raise QueryError(
                 "joins_too_many", f"Cannot join {len(joins)} tables; at most {JOINS} are allowed."
             )
-        name, relation = self._item(origin.this)
-        scope = RowScope(((name, relation),))
-        block = Block(scope, exp.select().from_(relation.item), relation)
-        for join in joins:
-            name, relation = self._item(join.this)
-            if same_name(exp.to_identifier(name), dict(block.scope.relations)):
-                raise QueryError(
-                    "alias_repeats", f"Two tables are called {part(join.this)}. Give one an alias."
-                )
-            block = joined(self, block, join, name, relation)
+        items = [self._item(node) for node in (origin.this, *(join.this for join in joins))]
+        block = self._joined(items, joins)
+        most = caps([relation for _, relation in block.scope.relations], block.factors)
+        if any(most):
+            kept = [
+                (name, relation if cap is None else capped(self, relation, cap))
+                for (name, relation), cap in zip(items, most, strict=True)
+            ]
+            block = self._joined(kept, joins)
         condition = select.args.get("where")
         if condition is not None:
             held = compile_value(condition.this, block.scope)
             demand(held, (Kind.BOOLEAN,), condition.this)
             block.query = block.query.where(held.sql, copy=False)
+        return block
+
+    def _joined(self, items: list[tuple[str, Relation]], joins: list[exp.Join]) -> Block:
+        """Join relations, one after the other."""
+        name, relation = items[0]
+        start = exp.select().from_(relation.item)
+        block = Block(RowScope(((name, relation),)), start, relation, (relation.most,))
+        for join, (name, relation) in zip(joins, items[1:], strict=True):
+            if same_name(exp.to_identifier(name), dict(block.scope.relations)):
+                raise QueryError(
+                    "alias_repeats", f"Two tables are called {part(join.this)}. Give one an alias."
+                )
+            block = joined(self, block, join, name, relation)
         return block
 
     def _item(self, node: exp.Expr) -> tuple[str, Relation]:
@@ -123,7 +144,9 @@ class Planner:
         block = self.block(select)
         if is_aggregated(select):
             return aggregated(self, select, block)
-        return self.beneath(block, outputs(select, block.scope))
+        values = outputs(select, block.scope)
+        check_texts(values.values())
+        return self.beneath(block, values)
 
     def beneath(self, block: Block, values: Mapping[str, Typed]) -> Relation:
         """A block as a subquery that hands up some values."""
@@ -134,8 +157,8 @@ class Planner:
             query = query.select(exp.alias_(value.sql, names[name], quoted=True), copy=False)
         person = None
         if whole.person is not None:
-            person = column(alias, _PERSON)
-            query = query.select(exp.alias_(whole.person.copy(), _PERSON, quoted=True), copy=False)
+            person = column(alias, PERSON)
+            query = query.select(exp.alias_(whole.person.copy(), PERSON, quoted=True), copy=False)
         if not query.expressions:
             query = query.select(exp.convert(1), copy=False)
         item = query.subquery(exp.to_identifier(alias, quoted=True), copy=False)

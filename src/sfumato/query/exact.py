@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.hashing import Keyed
 from sfumato.mechanisms.quantile import Counted
 from sfumato.query.aggregate import Aggregates, joined, limbs
+from sfumato.query.capping import salted
 from sfumato.query.statistic import Count, Distinct, People, Rank, Total
 from sfumato.query.tally import found_groups, read
 
@@ -45,7 +46,8 @@ class Questions:
         different = dict.fromkeys(one for _, one in slots)
         self.keys, self.unit = plan.keys, plan.unit
         self.additive = [one for one in different if isinstance(one, Count | Total)]
-        aggregates = Aggregates(plan, source, Keyed(salt, native))
+        keyed = Keyed(salt, native)
+        aggregates = Aggregates(plan, salted(source, keyed), keyed)
         # Counts, sums and ranks are read once for all levels, by every key.
         self.asked: dict[object, Asked] = {}
         if self.additive:

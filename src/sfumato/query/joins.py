@@ -7,6 +7,7 @@ person. No outer join may keep a public row that no person's row matches.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -33,36 +34,40 @@ def joined(planner: Planner, block: Block, join: exp.Join, name: str, right: Rel
     both = RowScope((*block.scope.relations, (name, right)), block.scope.merged)
     nodes, merged = _conditions(join, block.scope, name, right, both)
     pairs = [pair for node in nodes if (pair := _equality(node, both, name)) is not None]
-    bound, person, once = 1, left.person, False
+    factors, met, person, once = block.factors, right.most, left.person, False
     if left.owner is not None and right.owner is not None:
         _check_same_people(join, left.owner, right.owner, nodes, both)
-        once = right.keys_hold and any(key <= {own for _, own in pairs} for key in right.keys)
+        unique = right.keys_hold and any(key <= {own for _, own in pairs} for key in right.keys)
+        once = unique and side != "RIGHT"
+        met = 1 if once else right.most
         person = right.person if side == "RIGHT" else left.person
     elif right.owner is None and left.owner is not None:
-        right, bound = _bounded(planner, join, left.owner, right, {key for _, key in pairs})
+        right, met = _bounded(planner, join, right, {key for _, key in pairs})
         both = RowScope((*block.scope.relations, (name, right)), block.scope.merged)
     elif right.owner is not None:
-        block, bound = _bounded_left(planner, join, right.owner, block, [key for key, _ in pairs])
+        block, bound = _bounded_left(planner, join, block, [key for key, _ in pairs])
+        factors = (bound,)
         both = RowScope((*block.scope.relations, (name, right)), block.scope.merged)
         person = right.person
     held = [demand(compile_value(node, both), (Kind.BOOLEAN,), node) for node in nodes]
     query = block.query.join(
-        right.item, on=exp.and_(*(one.sql for one in held)), join_type=side, copy=False
+        right.item.copy(), on=exp.and_(*(one.sql for one in held)), join_type=side, copy=False
     )
     relations = list(block.scope.relations)
     if side == "RIGHT":
         relations = [(alias, one.optional()) for alias, one in relations]
     relations.append((name, right.optional() if side == "LEFT" else right))
+    factors += (met,)
     whole = replace(
         left,
         owner=left.owner if once else _owner(left.owner, right.owner),
         person=person,
         keys={},
-        multiplicity=left.multiplicity * right.multiplicity * bound,
+        most=None if None in factors else prod(one for one in factors if one is not None),
         private=left.private | right.private,
         public=left.public | right.public,
     )
-    return Block(RowScope(tuple(relations), both.merged | merged), query, whole)
+    return Block(RowScope(tuple(relations), both.merged | merged), query, whole, factors)
 
 
 def _side(join: exp.Join) -> str:
@@ -149,12 +154,8 @@ def _check_same_people(
             f"Cannot use {part(join)}: the two tables are about different people. Only tables "
             "declared to name the same people alike can be joined.",
         )
-    for node in nodes:
-        inner = node.unnest()
-        if isinstance(inner, exp.EQ):
-            sides = [compile_value(one, scope) for one in (inner.this, inner.expression)]
-            if all(one.unit for one in sides) and sides[0].tree != sides[1].tree:
-                return
+    if any(_ties(node.unnest(), scope) for node in nodes):
+        return
     raise QueryError(
         "join_without_person",
         f"Cannot use {part(join)}: it may pair rows of different people. Add the equality "
@@ -162,8 +163,23 @@ def _check_same_people(
     )
 
 
+def _ties(node: exp.Expr, scope: RowScope) -> bool:
+    """Whether a condition equates the person of the last relation with one of an earlier relation.
+
+    The earlier ones are tied to one another, so the person of any of them is that of the block. A
+    relation on the optional side of an outer join has none: its columns are no longer the unit.
+    """
+    if not isinstance(node, exp.EQ):
+        return False
+    last = scope.relations[-1][0]
+    sides = [one.unnest() for one in (node.this, node.expression)]
+    columns = [one for one in sides if isinstance(one, exp.Column)]
+    people = [one for one in columns if compile_value(one, scope).unit]
+    return sorted(scope.locate(one)[0] == last for one in people) == [False, True]
+
+
 def _bounded(
-    planner: Planner, join: exp.Join, owner: Owner, public: Relation, names: set[str]
+    planner: Planner, join: exp.Join, public: Relation, names: set[str]
 ) -> tuple[Relation, int]:
     """A public relation of which no private row matches more rows than is said."""
     if not names and frozenset() not in public.keys:
@@ -172,15 +188,14 @@ def _bounded(
             f"Cannot use {part(join)}: ON must compare a column of the public table with the "
             "private one by =.",
         )
-    if isinstance(owner.unit, Entity):
-        return public, 1  # what a person adds is bounded after the join
     known = [(bound, sorted(key)) for key, bound in public.keys.items() if key <= names]
     if not known:
         raise QueryError(
             "join_multiplicity_unknown",
             f"Cannot use {part(join)}: nobody said how many public rows share a value of "
-            f"{', '.join(sorted(names))}. Declare these columns a key of the public table, or "
-            "join with SELECT DISTINCT or GROUP BY on them.",
+            f"{', '.join(sorted(names))}. Join with SELECT DISTINCT or GROUP BY on these columns, "
+            "or let the owner declare them a key of the public table, or add the table anew, "
+            "which counts.",
         )
     bound, key = min(known)
     if public.keys_hold:
@@ -189,18 +204,17 @@ def _bounded(
 
 
 def _bounded_left(
-    planner: Planner, join: exp.Join, owner: Owner, block: Block, names: list[str | None]
+    planner: Planner, join: exp.Join, block: Block, names: list[str | None]
 ) -> tuple[Block, int]:
     """The same for a block that is public so far."""
-    single = len(block.scope.relations) == 1 and not block.query.args.get("where")
-    if isinstance(owner.unit, Rows) and not single:
+    if len(block.scope.relations) > 1:
         raise QueryError(
             "join_multiplicity_unknown",
             f"Cannot use {part(join)}: write the private table first, then join the public ones.",
         )
     alias, public = block.scope.relations[0]
     known = {name for name in names if name is not None}
-    public, bound = _bounded(planner, join, owner, public, known)
+    public, bound = _bounded(planner, join, public, known)
     if public is block.scope.relations[0][1]:
         return block, bound
     return Block(RowScope(((alias, public),)), exp.select().from_(public.item), public), bound

@@ -14,7 +14,7 @@ from sfumato.axes import Axis, Grid, Listed
 from sfumato.engines.kinds import STORED
 from sfumato.errors import QueryError
 from sfumato.query.arguments import place
-from sfumato.query.expressions.operands import bracket
+from sfumato.query.expressions.operands import bracket, demand_text
 from sfumato.query.plan import Key
 from sfumato.query.refusal import part
 from sfumato.query.typed import Typed, date_of, literal
@@ -40,6 +40,8 @@ class PlannedKey:
 def planned_key(value: Typed, node: exp.Expr, column: str, name: str) -> PlannedKey:
     """Plan one key of GROUP BY."""
     noisy: exp.Expr = exp.column(exp.to_identifier(name, quoted=True))
+    if value.kind is Kind.TEXT:
+        value = demand_text(value, node)
     bounds = value.direct and value.direct.column.domain
     if value.kind is Kind.REAL and not (value.values and value.direct):
         return _real_key(value, node, column, name, noisy)

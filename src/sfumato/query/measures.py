@@ -12,6 +12,7 @@ from sqlglot import exp
 from sfumato.errors import QueryError
 from sfumato.query.arguments import argument
 from sfumato.query.expressions import compile_value
+from sfumato.query.expressions.operands import demand_text
 from sfumato.query.plan import Argument, Function, Measure
 from sfumato.query.refusal import check_modifiers, part
 from sfumato.query.typed import FIRST_DAY, LAST_DAY, Typed, literal
@@ -122,6 +123,8 @@ class Measures:
 
     def _argument(self, function: Function, node: exp.Expr) -> Argument:
         value = compile_value(node, self.scope)
+        if value.kind is Kind.TEXT:
+            value = demand_text(value, node)
         made, tree = argument(function, value, node, "")
         return self._shared(tree, made)
 

@@ -26,6 +26,7 @@ from sfumato.query.relation import (
     output_name,
 )
 from sfumato.query.typed import TYPES, Typed, literal, real
+from sfumato.query.work import check_texts
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
@@ -69,10 +70,12 @@ def aggregated(planner: Planner, select: exp.Select, block: Block) -> Relation:
             exp.to_identifier(alias, quoted=True), copy=False
         ),
         person=None if person is None else column(alias, f"k{person}"),
+        most=1 if all(key.unit for key in keys) else block.whole.most,
     )
     outer = exp.select().from_(whole.item)
     if condition:
         outer = outer.where(condition.sql)
+    check_texts(values.values())
     relation = planner.beneath(Block(RowScope(()), outer, whole), values)
     shown = {value.tree: name for name, value in values.items()}
     if not all(outside.tree in shown for _, outside in pairs):

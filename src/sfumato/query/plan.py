@@ -89,7 +89,8 @@ class Plan:
     at most `multiplicity` rows of `source`: what joins with public tables multiply; it is 1 where
     the unit is an `Entity`, whose rows are bounded after the joins. `levels` lists the sets of keys
     to group by, as positions in `keys`; more than one for ROLLUP and CUBE. Every table that
-    `source` names is one of `datasets`, which are private, or of `public`, by its name there.
+    `source` names is one of `datasets`, which are private, or of `public`, by its name there. Of
+    people with more than `kept` rows in what is joined only some rows are; None: of nobody.
     """
 
     datasets: tuple[str, ...]
@@ -102,3 +103,4 @@ class Plan:
     finish: exp.Select
     columns: tuple[str, ...]
     public: tuple[str, ...] = ()
+    kept: int | None = None

@@ -14,6 +14,7 @@ from sfumato.errors import QueryError
 from sfumato.privacy.units import Entity
 from sfumato.query.bigquery import Options
 from sfumato.query.blocks import Planner
+from sfumato.query.capping import written_out
 from sfumato.query.expressions import compile_value
 from sfumato.query.grouped import GroupedScope, has_aggregate
 from sfumato.query.keys import PlannedKey, planned_key
@@ -23,6 +24,7 @@ from sfumato.query.parse import check_depth, parse
 from sfumato.query.plan import Plan
 from sfumato.query.refusal import part
 from sfumato.query.rewrite import rewrite
+from sfumato.query.work import check_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,15 +92,16 @@ def _plan(select: exp.Select, catalogue: Catalogue) -> Plan:
     unit = owner.unit
     return Plan(
         datasets=tuple(sorted(block.whole.private)),
-        source=_source(block, keys, measures),
+        source=_source(planner, block, keys, measures),
         unit=unit,
-        multiplicity=1 if isinstance(unit, Entity) else block.whole.multiplicity,
+        multiplicity=1 if isinstance(unit, Entity) else block.whole.most or 1,
         keys=tuple(key.key for _, key in keys),
         levels=levels,
         measures=tuple(measures.found),
         finish=finish,
         columns=tuple(names),
         public=tuple(sorted(block.whole.public)),
+        kept=planner.kept,
     )
 
 
@@ -197,7 +200,9 @@ def _shown(value: Typed, key: PlannedKey, *, optional: bool) -> Typed:
     return replace(value, tree=key.shown, nullable=nullable, direct=None, unit=False)
 
 
-def _source(block: Block, keys: list[tuple[Typed, PlannedKey]], measures: Measures) -> exp.Select:
+def _source(
+    planner: Planner, block: Block, keys: list[tuple[Typed, PlannedKey]], measures: Measures
+) -> exp.Select:
     """The query that yields the rows to aggregate."""
     query = block.query
     if block.whole.person is not None:
@@ -206,7 +211,10 @@ def _source(block: Block, keys: list[tuple[Typed, PlannedKey]], measures: Measur
         query = query.select(exp.alias_(key.tree.copy(), key.key.column), copy=False)
     for tree, argument in measures.arguments.items():
         query = query.select(exp.alias_(tree.copy(), argument.column), copy=False)
-    return query if query.expressions else query.select(exp.alias_(exp.convert(1), "sf_one"))
+    if not query.expressions:
+        query = query.select(exp.alias_(exp.convert(1), "sf_one"))
+    check_texts(value for value, _ in keys)
+    return written_out(planner, query)
 
 
 def _narrowed(plan: Plan, options: Options) -> Plan:

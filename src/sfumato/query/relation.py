@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
 
 
+PERSON = "person"
+"""The column of a subquery that holds the person."""
+
+
 @dataclass(frozen=True)
 class Owner:
     """Whose rows they are."""
@@ -35,7 +39,8 @@ class Relation:
     """Something that FROM names: an item of SQL, its columns by name, and its owner.
 
     `person` is the SQL of the person where the unit is an entity. `keys` says how many rows share
-    a value of some columns, and whether that is so by construction or only declared.
+    a value of some columns, and whether that is so by construction or only declared. `most` says
+    how many rows of one person there are, None where a person may have any number.
     """
 
     item: exp.Expr
@@ -44,7 +49,7 @@ class Relation:
     person: exp.Expr | None = None
     keys: Mapping[frozenset[str], int] = field(default_factory=dict)
     keys_hold: bool = False
-    multiplicity: int = 1
+    most: int | None = 1
     private: frozenset[str] = frozenset()
     public: frozenset[str] = frozenset()
 
@@ -122,11 +127,15 @@ class RowScope:
 
 @dataclass
 class Block:
-    """FROM, JOIN and WHERE of one SELECT, planned; `whole` owns the rows as they stand."""
+    """FROM, JOIN and WHERE of one SELECT, planned; `whole` owns the rows as they stand.
+
+    `factors` says of each relation how many of its rows meet one row of the others at most.
+    """
 
     scope: RowScope
     query: exp.Select
     whole: Relation
+    factors: tuple[int | None, ...] = ()
 
 
 def beneath(value: Typed, alias: str, name: str) -> Typed:

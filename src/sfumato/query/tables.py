@@ -16,12 +16,14 @@ from sfumato.query.relation import Owner, Relation, column
 from sfumato.query.typed import (
     FIRST_DAY,
     LAST_DAY,
+    LENGTH,
     SMALLEST,
     TYPES,
     Direct,
     Typed,
     days_of,
     literal,
+    shortened,
 )
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds, Values
@@ -50,6 +52,7 @@ def base(name: str, declared: Private | Public, alias: str) -> Relation:
             columns,
             Owner(declared.unit, declared.population),
             columns[person].tree if person is not None else None,
+            most=None if person is not None else 1,
             private=frozenset({name}),
         )
     keys = {frozenset(key): bound for key, bound in declared.keys.items()}
@@ -103,10 +106,23 @@ def _value(declared: Column, alias: str) -> Typed:
         span = {"low": literal(date.min), "high": literal(date.max)}
         tree = exp.case().when(exp.Between(this=raw.copy(), **span), raw.copy())
     values = declared.domain.values if isinstance(declared.domain, Values) else None
+    length = None
+    if declared.kind is Kind.TEXT:
+        length = _length(declared)
+        tree = shortened(raw, length)
     if declared.kind is Kind.BOOLEAN:
         values = values or (False, True)
     direct = Direct(declared, raw)
-    return Typed(tree, declared.kind, nullable, low, high, values=values, direct=direct)
+    return Typed(
+        tree, declared.kind, nullable, low, high, values=values, length=length, direct=direct
+    )
+
+
+def _length(declared: Column) -> int:
+    """How many characters are read: one more than declared values have, so that none is met."""
+    if isinstance(declared.domain, Values):
+        return 1 + max(len(str(one)) for one in declared.domain.values)
+    return declared.length or LENGTH
 
 
 def _ends(declared: Column) -> tuple[Scalar, Scalar] | None:

@@ -31,6 +31,9 @@ FIRST_DAY, LAST_DAY = (date.min - EPOCH).days, (date.max - EPOCH).days
 SMALLEST = Fraction(1, 10**30)
 """Reals of a table that are smaller in magnitude count as zero."""
 
+LENGTH = 1_000
+"""Characters that are read of a text of which nothing is declared."""
+
 _LARGEST, _UNDERFLOW = Fraction(10) ** 100, Fraction(1, 10**200)
 _INTEGER = 2**63
 _NODES = 3_000
@@ -58,9 +61,10 @@ class Typed:
     """A value: its SQL, its kind, and what is publicly known of it.
 
     Integers and dates are `low` plus a multiple of `step`, 0 for a constant. `values` lists, in
-    order, what is declared to occur. `pieces` counts the texts of a table joined into one. `direct`
-    is set where the value is a column as declared, `unit` where it is the person, and `noisy`
-    where it is made of released figures, so that nothing about it needs to be bounded.
+    order, what is declared to occur. `length` is how many characters a text has at most; only the
+    person, which must not be cut, and what is chosen from it has none. `direct` is set where the
+    value is a column as declared, `unit` where it is the person whose row it is, and `noisy` where
+    it is made of released figures, so that nothing about it needs to be bounded.
     """
 
     tree: exp.Expr
@@ -71,7 +75,7 @@ class Typed:
     step: int = 1
     least: Fraction = SMALLEST
     values: tuple[Scalar, ...] | None = None
-    pieces: int = 1
+    length: int | None = None
     direct: Direct | None = None
     unit: bool = False
     noisy: bool = False
@@ -134,9 +138,17 @@ def boolean(tree: exp.Expr, *, nullable: bool, noisy: bool = False) -> Typed:
     return Typed(tree, Kind.BOOLEAN, nullable, values=(False, True), noisy=noisy)
 
 
-def text(tree: exp.Expr, *, nullable: bool, pieces: int = 1) -> Typed:
+def text(tree: exp.Expr, *, nullable: bool, length: int) -> Typed:
     """A text of which nothing more is known."""
-    return Typed(tree, Kind.TEXT, nullable, pieces=pieces)
+    return Typed(tree, Kind.TEXT, nullable, length=length)
+
+
+def shortened(tree: exp.Expr, length: int) -> exp.Expr:
+    """The first characters of a text. What has few bytes is not looked into, which is cheaper."""
+    bits = exp.Anonymous(this="BIT_LENGTH", expressions=[tree.copy()])
+    short = exp.LTE(this=bits, expression=exp.convert(8 * length))
+    cut = exp.Substring(this=tree.copy(), start=exp.convert(1), length=exp.convert(length))
+    return exp.case().when(short, tree.copy()).else_(cut)
 
 
 def day(
@@ -167,7 +179,7 @@ def constant(value: Scalar) -> Typed:
     if isinstance(value, date):
         days = Fraction(days_of(value))
         return Typed(tree, Kind.DATE, False, days, days, 0, values=listed)
-    return Typed(tree, Kind.TEXT, nullable=False, values=listed)
+    return Typed(tree, Kind.TEXT, nullable=False, values=listed, length=len(value))
 
 
 def literal(value: Scalar | Fraction) -> exp.Expr:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from sfumato.schema.hierarchy.base import Hierarchy
 
 
+LONGEST = 2**16
+"""The largest length that can be declared of a text, in characters."""
+
+
 class Role(StrEnum):
     """What a column says about the person in the row."""
 
@@ -60,10 +64,12 @@ class Column:
     domain: Domain | None = None
     hierarchy: Hierarchy | None = None
     nullable: bool = True
+    length: int | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name, "A column")
         self._check_domain()
+        self._check_length()
         self._check_hierarchy()
 
     def _check_domain(self) -> None:
@@ -82,6 +88,23 @@ class Column:
         for value in declared:
             if type(value) is not self.kind.type:
                 raise self._misfit(value)
+
+    def _check_length(self) -> None:
+        """A length is for texts that are not listed."""
+        if self.length is None:
+            return
+        if self.kind is not Kind.TEXT or self.domain is not None:
+            raise SchemaError(
+                "length_misplaced",
+                f"Column {quoted(self.name)} cannot have a length: only texts without declared "
+                "values can. Remove it.",
+            )
+        if type(self.length) is not int or not 1 <= self.length <= LONGEST:
+            raise SchemaError(
+                "length_out_of_range",
+                f"The length of column {quoted(self.name)} is {self.length}; allowed is a whole "
+                f"number of characters from 1 to {LONGEST:,}.",
+            )
 
     def _misfit(self, value: Scalar) -> SchemaError:
         return SchemaError(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Choice = TypeVar("Choice", bound=StrEnum)
 
 _KEYS = ("table", "unit", "columns")
-_COLUMN_KEYS = ("role", "kind", "values", "bounds", "step", "hierarchy", "nullable")
+_COLUMN_KEYS = ("role", "kind", "values", "bounds", "step", "length", "hierarchy", "nullable")
 _HIERARCHY_KEYS = ("mask", "widths", "dates", "tree", "file")
 _UNIT_KEYS = ("column", "max_rows", "max_groups", "relation")
 
@@ -99,10 +99,12 @@ class Parser:
         hierarchy = None
         if "hierarchy" in table:
             hierarchy = self._hierarchy(table["hierarchy"], kind, (*place, "hierarchy"))
+        length = self._need(table, "length", int, place) if "length" in table else None
         try:
-            return Column(name, kind, role, domain, hierarchy, nullable)
+            return Column(name, kind, role, domain, hierarchy, nullable, length)
         except SchemaError as error:
-            at = (*place, "hierarchy") if error.code.startswith("hierarchy_") else place
+            key = error.code.partition("_")[0]
+            at = (*place, key) if key in ("hierarchy", "length") else place
             raise self._lines.error(error.code, at, error.message) from None
 
     def _domain(

@@ -123,6 +123,8 @@ def _facts(column: Column, folder: Path) -> dict[str, str]:
         facts["bounds"] = (column.domain.low, column.domain.high)
         if column.domain.step is not None:
             facts["step"] = column.domain.step
+    if column.length is not None:
+        facts["length"] = column.length
     if column.hierarchy is not None:
         facts["hierarchy"] = _hierarchy(column.hierarchy, folder)
     if not column.nullable:

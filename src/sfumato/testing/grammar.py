@@ -145,8 +145,10 @@ class Grammar:
         """A table expression whose rows go by v, with the columns that are used above it."""
         made = ["plain", "plain", "public", "outer public", "public subquery"]
         if self._by_person:
-            made += ["private", "outer private", "itself"]
+            made += ["private", "outer private", "itself", *["free"] * 4]
+        form = self._one_of(made)
         join = {
+            "free": self._freely_joined() if form == "free" else "",
             "plain": "",
             "public": f" JOIN places p ON v.s = p.s{self._further()}",
             "outer public": " LEFT JOIN places p ON v.s = p.s",
@@ -154,14 +156,44 @@ class Grammar:
             "itself": " JOIN visits o ON o.who = v.who AND o.n <= v.n",
             "private": f" JOIN homes h ON h.who = v.who{self._further()}",
             "outer private": " LEFT JOIN homes h ON v.who = h.who",
-        }[self._one_of(made)]
+        }[form]
         return f"{self._named(depth, set(_USED.findall(above + join)))} v{join}"
+
+    def _freely_joined(self) -> str:
+        """Two more private relations, under conditions that may tie them to nobody."""
+        people, joins = ["v.who"], ""
+        for alias in "oq":
+            people.append(f"{alias}.who")
+            relation = self._one_of(["visits", "homes", "twice", "twice"])
+            if relation == "twice":
+                people.append(f"{alias}.again")
+                relation = self._hidden("SELECT m.who, m.who AS again FROM homes m")
+            how = self._one_of(["", "", "", "LEFT ", "RIGHT "])
+            ties = [*self._equality(people), *self._one_of([(), self._loose(people, alias)])]
+            rule = self._one_of(["USING (who)", *[f"ON {' AND '.join(ties)}"] * 9])
+            joins += f" {how}JOIN {relation} {alias} {rule}"
+        return joins
+
+    def _equality(self, people: Sequence[str]) -> tuple[str]:
+        """An equality of two columns that hold people, of whichever relations."""
+        one, two = self._draw.permutation(len(people))[:2]
+        return (f"{people[one]} = {people[two]}",)
+
+    def _loose(self, people: Sequence[str], alias: str) -> tuple[str]:
+        """A condition that ties nobody to anybody, though it may name them."""
+        one, two, three = (self._one_of(people) for _ in range(3))
+        known = [f"{alias}.who = '{name}'" for name in "pqrp"]
+        either = f"({one} = {two} OR {two} = {three})"
+        return (self._one_of([*known, either, "v.n <= 2", f"COALESCE({one}, 'p') = {two}"]),)
 
     def _named(self, depth: int, used: set[str]) -> str:
         """The table itself, a subquery, or a name of WITH."""
         if depth == 0 or self._draw.random() < 0.4:
             return "visits"
-        body = self._subquery(depth - 1, used)
+        return self._hidden(self._subquery(depth - 1, used))
+
+    def _hidden(self, body: str) -> str:
+        """A query as a subquery or as a name of WITH."""
         if self._draw.random() < 0.5:
             return f"({body})"
         name = f"w{len(self._names)}"

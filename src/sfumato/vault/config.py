@@ -59,12 +59,21 @@ class PrivateSet:
 
 @dataclass(frozen=True)
 class PublicSet:
-    """Rows about nobody; `keys` declares how many rows may share a value of these columns."""
+    """Rows about nobody; `keys` declares how many rows may share a value of these columns.
+
+    `fanouts` is how many shared a value of each column when the table was added.
+    """
 
     source: str
     schema: str
     keys: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    fanouts: Mapping[str, int] = field(default_factory=dict)
     identity: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def bounds(self) -> dict[tuple[str, ...], int]:
+        """How many rows share a value of these columns: what is declared, else what was read."""
+        return {**{(name,): rows for name, rows in self.fanouts.items()}, **self.keys}
 
 
 @dataclass(frozen=True)
@@ -234,12 +243,13 @@ class _Parser(Parser):
         for name, raw in self._named(document, "datasets", ()).items():
             place: Place = ("datasets", name)
             public = self._typed(raw.get("public", False), bool, (*place, "public"))
-            own = ("public", "keys") if public else ("public", "unit", "population", "consent")
-            self._known(raw, ("source", "schema", "identity", *own), place)
+            own = ("keys", "fanouts") if public else ("unit", "population", "consent")
+            self._known(raw, ("source", "schema", "public", "identity", *own), place)
             source, schema = (self._need(raw, key, str, place) for key in ("source", "schema"))
             identity = self._identity(raw, place)
             if public:
-                found[name] = PublicSet(source, schema, self._keys(raw, place), identity)
+                keys, fanouts = self._keys(raw, place), self._fanouts(raw, place)
+                found[name] = PublicSet(source, schema, keys, fanouts, identity)
                 continue
             population = self._need(raw, "population", str, place)
             self._check_population(population, budgets, (*place, "population"))
@@ -286,6 +296,15 @@ class _Parser(Parser):
                 raise self._lines.error("vault_key_wrong", at, message)
             keys[tuple(columns)] = rows
         return keys
+
+    def _fanouts(self, raw: dict[str, object], place: Place) -> dict[str, int]:
+        """Rows that share a value, by column; a vault from before they were read has none."""
+        at = (*place, "fanouts")
+        found = self._typed(raw.get("fanouts", {}), dict, at)
+        if not all(type(rows) is int and rows >= 1 for rows in found.values()):
+            message = "fanouts is { zip = 1 }: of each column, how many rows share a value."
+            raise self._lines.error("vault_key_wrong", at, message)
+        return found
 
     def _shares(
         self, raw: dict[str, object], budgets: Mapping[str, Budget], place: Place

@@ -14,6 +14,7 @@ from sqlglot import exp
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.privacy.filters import Budget
 from sfumato.privacy.units import Entity, Relation, Rows
+from sfumato.query.fanouts import fanouts
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.file import load as load_schema
 from sfumato.schema.names import clash, quoted
@@ -185,14 +186,16 @@ def add_public(
         with Addition(config, name, warn) as addition:
             with closing(read(_found(source), declared)) as table:
                 identity = addition.identity(_found(source), table, None)
+                shared = fanouts(table.engine, declared)
             at = _stored(config, str(schema))
-            held = PublicSet(_stored(config, source), at, keys, identity)
+            held = PublicSet(_stored(config, source), at, keys, shared, identity)
             entry = tomlkit.table()
             entry.update({"public": True, "source": held.source, "schema": held.schema})
             listed = tomlkit.array()
             for columns, rows in keys.items():
                 listed.append(_inline({"columns": list(columns), "rows": rows}))
             entry["keys"] = listed
+            entry["fanouts"] = _inline(shared)
             addition.make(held, entry, budgets={}, amounts={})
         return held
 

@@ -175,8 +175,8 @@ def _catalogue(config: Config, schemas: Mapping[str, Schema]) -> Catalogue:
         if isinstance(held, PrivateSet):
             entries[name] = PrivateEntry(schemas[name], held.unit, held.population)
             continue
-        for columns in held.keys:
+        for columns in held.bounds:
             for column in columns:
                 schemas[name].column(column)
-        entries[name] = PublicEntry(schemas[name], held.keys)
+        entries[name] = PublicEntry(schemas[name], held.bounds)
     return entries

@@ -21,6 +21,8 @@ from sfumato.engines.postgres import Postgres
 from sfumato.engines.sources import open_duckdb
 from sfumato.engines.spark import Spark
 from sfumato.engines.statement import named
+from sfumato.hashing import Keyed
+from sfumato.query.capping import salted
 from sfumato.query.plan import NOISY, Function
 from sfumato.query.planner import question
 
@@ -119,7 +121,7 @@ def answered(plan: Plan, connection: duckdb.DuckDBPyConnection) -> list[tuple[An
     selected = [key.column for key in plan.keys] + [measured(one) for one in plan.measures]
     names = [key.name for key in plan.keys] + [one.name for one in plan.measures]
     outputs = ", ".join(f'{one} AS "c{place}"' for place, one in enumerate(selected))
-    source = plan.source.sql("duckdb", identify=True)
+    source = salted(plan.source, Keyed("salt")).sql("duckdb", identify=True)
     group = f"GROUP BY GROUPING SETS ({sets})" if plan.keys else ""
     table = connection.sql(f"SELECT {outputs} FROM ({source}) {group}").to_arrow_table()
     table = table.rename_columns(names)
@@ -160,7 +162,7 @@ def source_counts(plan: Plan, tables: dict[str, pa.Table]) -> Counter[tuple[Any,
     with duckdb.connect() as connection:
         for name, table in tables.items():
             connection.register(name, table)
-        source = plan.source.sql("duckdb", identify=True)
+        source = salted(plan.source, Keyed("salt")).sql("duckdb", identify=True)
         return Counter(connection.sql(source).fetchall())
 
 
@@ -212,7 +214,7 @@ def source_rows(engine: Engine, questions: list[str], catalogue: Catalogue) -> l
             name: stack.enter_context(engine.lend(table)) for name, table in random_tables().items()
         }
         for sql in questions:
-            source = question(sql, catalogue).plan.source
+            source = salted(question(sql, catalogue).plan.source, Keyed("salt"))
             for table in list(source.find_all(exp.Table)):
                 placed = lent[table.name].copy()
                 placed.set("alias", table.args["alias"].copy())

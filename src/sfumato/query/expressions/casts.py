@@ -14,10 +14,11 @@ from sfumato.query.expressions.operands import (
     as_real,
     bracket,
     demand_bounds,
+    demand_text,
     written_date,
 )
 from sfumato.query.refusal import part
-from sfumato.query.typed import Typed, boolean, integer, literal, real, repeating
+from sfumato.query.typed import Typed, boolean, integer, literal, real, repeating, text
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ _KINDS = {
 }
 _DIGITS = "0123456789"
 _INTEGER_DIGITS, _REAL_SIGNS = 18, 17
+_SPELLED = 20
+"""Characters of an integer of 64 bits with its sign; dates and truth values have fewer."""
 
 
 def cast(node: exp.Expr, value: Value) -> Typed:
@@ -61,9 +64,10 @@ def cast(node: exp.Expr, value: Value) -> Typed:
             tree = exp.NEQ(this=bracket(operand.sql), expression=literal(0))
             return boolean(tree, nullable=operand.nullable)
         case (Kind.INTEGER | Kind.DATE | Kind.BOOLEAN, Kind.TEXT):
-            return Typed(exp.cast(operand.sql, exp.DType.TEXT), Kind.TEXT, operand.nullable)
+            spelled = exp.cast(operand.sql, exp.DType.TEXT)
+            return text(spelled, nullable=operand.nullable, length=_SPELLED)
         case (Kind.TEXT, Kind.INTEGER | Kind.REAL):
-            return _read(node, operand, wanted)
+            return _read(node, demand_text(operand, inner), wanted)
     raise QueryError(
         "cast_not_allowed",
         f"Cannot use {part(node)}: from {operand.kind} to {wanted} engines differ. "

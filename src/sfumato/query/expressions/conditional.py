@@ -89,9 +89,15 @@ def hull(tree: exp.Expr, values: Sequence[Typed], *, nullable: bool) -> Typed:
         common_step(values) if first.kind in (Kind.INTEGER, Kind.DATE) else 1,
         min(one.least for one in values),
         listed if known else None,  # type: ignore[arg-type]  # each entry is a scalar
-        max(one.pieces for one in values),
+        _longest(values),
         noisy=any(one.noisy for one in values),
     )
+
+
+def _longest(values: Sequence[Typed]) -> int | None:
+    """The length of whatever is one of several texts."""
+    lengths = [one.length for one in values if one.length is not None]
+    return max(lengths) if len(lengths) == len(values) else None
 
 
 def coalesce(node: exp.Expr, value: Value) -> Typed:
@@ -140,6 +146,7 @@ def extreme(node: exp.Expr, value: Value) -> Typed:
         pick(highs) if highs and sure_high else None,
         common_step(values) if values[0].kind is not Kind.REAL else 1,
         min(one.least for one in values),
+        length=_longest(values),
         noisy=any(one.noisy for one in values),
     )
 

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from sfumato.errors import QueryError
 from sfumato.query.refusal import part
-from sfumato.query.typed import Typed, constant, literal, real, released
+from sfumato.query.typed import LENGTH, Typed, constant, literal, real, released, shortened
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
@@ -38,6 +38,14 @@ def demand(value: Typed, kinds: Sequence[Kind], node: exp.Expr) -> Typed:
         f"Cannot compute with {part(node)}, which is {value.kind}; "
         f"allowed is {' or '.join(kinds)}.",
     )
+
+
+def demand_text(value: Typed, node: exp.Expr) -> Typed:
+    """Refuse what is no text; of a person's name only so much is used as of any other text."""
+    demand(value, (Kind.TEXT,), node)
+    if value.length is not None or value.noisy:
+        return value
+    return replace(value, tree=shortened(value.tree, LENGTH), length=LENGTH, unit=False)
 
 
 def demand_bounds(value: Typed, node: exp.Expr) -> Typed:

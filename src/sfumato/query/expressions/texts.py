@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sfumato.errors import QueryError
-from sfumato.query.expressions.operands import bracket, demand, whole_literal
+from sfumato.query.expressions.operands import bracket, demand_text, whole_literal
 from sfumato.query.refusal import part
-from sfumato.query.typed import Typed, integer, repeating, text
-from sfumato.schema.column import Kind
+from sfumato.query.typed import LENGTH, Typed, integer, repeating, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.query.expressions.operands import Rules, Value
 
-_PIECES, _LONGEST = 64, 2**31 - 1
+_LONGEST = 2**16
+"""Characters of a text that is joined of others."""
+
 _LETTERS = {
     exp.Upper: (string.ascii_lowercase, string.ascii_uppercase),
     exp.Lower: (string.ascii_uppercase, string.ascii_lowercase),
@@ -28,7 +29,7 @@ _LETTERS = {
 
 def letters(node: exp.Expr, value: Value) -> Typed:
     """UPPER(x) and LOWER(x)."""
-    operand = demand(value(node.this), (Kind.TEXT,), node.this)
+    operand = demand_text(value(node.this), node.this)
     given, made = _LETTERS[type(node)]  # type: ignore[index]  # both are in the table of rules
     table = str.maketrans(given, made)
     tree = exp.Translate(
@@ -39,7 +40,7 @@ def letters(node: exp.Expr, value: Value) -> Typed:
 
 def slice_(node: exp.Expr, value: Value) -> Typed:
     """SUBSTRING(x, start, length) and LEFT(x, length), counted in characters."""
-    operand = demand(value(node.this), (Kind.TEXT,), node.this)
+    operand = demand_text(value(node.this), node.this)
     if isinstance(node, exp.Left):
         start, length = 1, node.expression
     else:
@@ -47,6 +48,7 @@ def slice_(node: exp.Expr, value: Value) -> Typed:
         length = node.args.get("length")
     limit = whole_literal(length, range(10_001), "The length")
     tree = exp.Substring(this=operand.sql, start=exp.convert(start), length=exp.convert(limit))
+    operand = replace(operand, length=min(limit, operand.length or limit))
     return _mapped(operand, tree, lambda one: one[start - 1 : start - 1 + limit])
 
 
@@ -54,7 +56,7 @@ def trimmed(node: exp.Expr, value: Value) -> Typed:
     """TRIM(x): without spaces around it."""
     if node.expression:
         raise QueryError("expression_not_allowed", f"Cannot use {part(node)}; write TRIM(x).")
-    operand = demand(value(node.this), (Kind.TEXT,), node.this)
+    operand = demand_text(value(node.this), node.this)
     tree = exp.Trim(this=operand.sql, expression=exp.Literal.string(" "))
     return _mapped(operand, tree, lambda one: one.strip(" "))
 
@@ -69,8 +71,8 @@ def _mapped(operand: Typed, tree: exp.Expr, function: Callable[[str], str]) -> T
 
 def length(node: exp.Expr, value: Value) -> Typed:
     """LENGTH(x), in characters."""
-    operand = demand(value(node.this), (Kind.TEXT,), node.this)
-    high = _LONGEST
+    operand = demand_text(value(node.this), node.this)
+    high = operand.length or LENGTH
     if operand.values is not None:
         high = max(len(str(one)) for one in operand.values)
     tree: exp.Expr = exp.Length(this=operand.sql)
@@ -83,16 +85,18 @@ def length(node: exp.Expr, value: Value) -> Typed:
 
 def joined(node: exp.Expr, value: Value) -> Typed:
     """x || y; NULL where either is."""
-    parts = [demand(value(one), (Kind.TEXT,), one) for one in (node.this, node.expression)]
+    parts = [demand_text(value(one), one) for one in (node.this, node.expression)]
     left, right = parts
-    pieces = left.pieces + right.pieces
-    if pieces > _PIECES:
+    length = sum(one.length or LENGTH for one in parts)
+    if length > _LONGEST:
         raise QueryError(
-            "expression_too_long",
-            f"Cannot compute {part(node)}: it joins more than {_PIECES} texts. Join fewer.",
+            "text_too_long",
+            f"Cannot compute {part(node)}: by what is declared it may have {length:,} characters; "
+            f"at most {_LONGEST:,} are computed. Join fewer texts, cut them with LEFT(x, n), or "
+            "declare their length.",
         )
     tree = exp.DPipe(this=bracket(left.sql), expression=bracket(right.sql), safe=False)
-    return text(tree, nullable=left.nullable or right.nullable, pieces=pieces)
+    return text(tree, nullable=left.nullable or right.nullable, length=length)
 
 
 RULES: Rules = {
