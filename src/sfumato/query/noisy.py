@@ -6,6 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from sfumato.mechanisms.arrays import add
 from sfumato.mechanisms.quantile import Quantile
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
 from sfumato.query.exact import Exact, Questions
@@ -69,7 +72,8 @@ def _release_level(split: Split, exact: Exact, level: Level, entropy: Entropy) -
         else:
             assert not isinstance(mechanism, ThresholdKeys)
             fine = split.granules[one]
-            values = (mechanism.steps(exact.values(one, groups), entropy) + fine // 2) // fine
+            steps = mechanism.steps(exact.values(one, groups), entropy)
+            values = add(steps, np.full_like(steps, fine // 2)) // fine
             noisy[one] = Noisy(values, split.variance(level, one), split.bound(level, one, BETA))
     return Released(groups, noisy, {})
 
