@@ -39,7 +39,7 @@ def counted(counts: list[int]) -> Counted:
 def test_F21_a_quantile_is_the_same_however_finely_rows_are_counted(
     counts: list[int], weight: int, rank: Fraction, seed: int
 ) -> None:
-    """Counting every row K times, with scores K times as sensitive, is the same law draw by draw."""
+    """Counting each row K times, with scores K times as sensitive, is the same draw by draw."""
     plain = Quantile(epsilon=Fraction(1), rank=rank, size=50)
     fine = Quantile(epsilon=Fraction(1), rank=rank, size=50, granule=weight)
     expected = plain.sample(counted(counts), SeededEntropy(seed))
@@ -76,7 +76,7 @@ OPTIONS: dict[str, dict[str, object]] = {"continual": {"method": "root"}}
 @pytest.mark.parametrize("rows", [2**50, 2**61])
 @pytest.mark.parametrize("kind", [one for one in KINDS if one != "quantiles"])
 def test_F21_publications_of_many_rows(kind: str, rows: int, *, nullable: bool) -> None:
-    """However many rows a cell has, the release says about as many, or is cut at a public number."""
+    """However many rows a cell has, the release says about as many, or a public number of them."""
     axes = whole_numbers(*shape_of(kind), nullable=nullable)
     table = np.zeros([axis.size for axis in axes], dtype=np.int64)
     table.flat[3] = rows

@@ -7,7 +7,6 @@ from enum import StrEnum
 
 from sfumato.errors import ParameterError
 
-
 MOST_ROWS = 2**30
 """The largest bound on a person's rows or groups: weights and shares of them then fit 64 bits."""
 

@@ -79,10 +79,8 @@ def argument(
 def _on_grid(function: Function, value: Typed) -> tuple[exp.Expr, int, int, Fraction]:
     """A value in steps: those that are declared, or fine ones."""
     bounds = value.direct and value.direct.column.domain
-    if isinstance(bounds, Bounds) and bounds.step is not None and bounds.step != 1:
-        # A grid of reals finer than doubles can tell is as good as none.
-        if value.kind is not Kind.REAL or _told_apart(bounds):
-            return _declared(value, bounds)
+    if isinstance(bounds, Bounds) and _is_grid(bounds):
+        return _declared(value, bounds)
     if value.kind is not Kind.REAL:
         low, high = (int(end) for end in value.ends)
         tree = value.sql if value.kind is Kind.INTEGER else day_number(value)
@@ -185,12 +183,12 @@ def exact(end: int | Decimal | date) -> Fraction:
     return Fraction(end) if isinstance(end, int | Decimal) else Fraction(days_of(end))
 
 
-def _told_apart(bounds: Bounds) -> bool:
-    """Whether a grid of reals counts no further than whole numbers that doubles hold exactly."""
-    first, width = exact(bounds.low), exact(bounds.grid_step or 1)
-    return max(abs(exact(end)) for end in (bounds.low, bounds.high)) <= _WHOLE * _common(
-        first, width
-    )
+def _is_grid(bounds: Bounds) -> bool:
+    """Whether a step is declared, other than 1; of reals, one that doubles can tell apart."""
+    if bounds.step is None or bounds.step == 1 or not isinstance(bounds.low, Decimal):
+        return bounds.step not in (None, 1)
+    finest = _common(exact(bounds.low), exact(bounds.step))
+    return max(abs(exact(end)) for end in (bounds.low, bounds.high)) <= _WHOLE * finest
 
 
 def _common(first: Fraction, width: Fraction) -> Fraction:

@@ -76,7 +76,7 @@ class Groups:
         return np.where(own[found] == others, found, -1)
 
     def collect(self, tally: Tally, figure: str) -> NDArray[Any]:
-        """Add up a figure of a tally in each group: 64-bit integers, or Python's if they do not fit."""
+        """Add up a figure of a tally in each group, in Python integers where 64 bits may not do."""
         places = self.places(tally)
         known = places >= 0
         figures = widened(tally.figures[figure][known], 1)
