@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from sfumato.schema.column import Column
 
+MOST_POINTS = 2**62
+"""The most points of a declared grid: their numbers and those of NULL and NaN fit 64 bits."""
+
 
 @dataclass(frozen=True)
 class Listed:
@@ -75,14 +78,17 @@ class Grid:
         """The values that these codes stand for, NULL and NaN included."""
         low, step = self.bounds.low, self.bounds.grid_step
         assert step is not None
-        inside = np.minimum(codes, self.points - 1)
+        inside = np.minimum(codes.astype(np.int64), self.points - 1)
         if self.kind is Kind.REAL:
             points = float(low) + inside * float(step)  # type: ignore[arg-type]  # a number here
             points = np.where(codes == self.points + 1, np.nan, points)
             return pa.array(points, mask=codes == self.points)
         first = low.toordinal() - date(1970, 1, 1).toordinal() if isinstance(low, date) else low
-        whole = int(first) + inside * int(step)
-        array = pa.array(whole.astype(np.int64), mask=codes >= self.points)
+        # Distances may need 64 bits without a sign; the points themselves fit 64 bits with one, so
+        # arithmetic modulo 2^64 gives them exactly.
+        distances = inside.astype(np.uint64) * np.uint64(int(step))
+        whole = (distances + np.uint64(int(first) % 2**64)).view(np.int64)
+        array = pa.array(whole, mask=codes >= self.points)
         return array.cast(pa.int32()).cast(pa.date32()) if self.kind is Kind.DATE else array
 
     def code(self) -> exp.Expr:
@@ -102,16 +108,53 @@ class Grid:
 
     def _nearest(self, value: exp.Expr) -> exp.Expr:
         """The nearest point of a value strictly inside the bounds."""
-        low, step = _literal(self.bounds.low), self.bounds.grid_step
+        low, step = self.bounds.low, self.bounds.grid_step or 1
         if self.kind is Kind.REAL:
-            places = exp.Paren(this=value - low) / _literal(Decimal(step or 1))
-            return exp.Floor(this=places + exp.cast(exp.convert("0.5"), "DOUBLE"))
+            places = exp.Paren(this=value - _literal(low)) / _literal(Decimal(step))
+            nearest = exp.Floor(this=places + exp.cast(exp.convert("0.5"), "DOUBLE"))
+            # However doubles were rounded, codes end with the last point.
+            last = exp.cast(exp.convert(self.points - 1), "DOUBLE")
+            return exp.Least(this=nearest, expressions=[last], ignore_nulls=True)
         if self.kind is Kind.DATE:
-            distance: exp.Expr = exp.DateDiff(this=value, expression=low, unit=exp.var("DAY"))
-        else:
-            distance = exp.Paren(this=value - low)
-        doubled = exp.Paren(this=distance * 2 + exp.convert(int(step or 1)))
-        return exp.IntDiv(this=doubled, expression=exp.convert(2 * int(step or 1)))
+            distance = exp.DateDiff(this=value, expression=_literal(low), unit=exp.var("DAY"))
+            return nearest_point(exp.cast(distance, "BIGINT"), 0, int(step))
+        return nearest_point(exp.cast(value, "BIGINT"), int(low), int(step))  # type: ignore[arg-type]
+
+
+def nearest_point(value: exp.Expr, low: int, step: int) -> exp.Expr:
+    """The number of the point of low, low + step, ... nearest to a BIGINT, the upper one of two.
+
+    *Range*: the value v lies from low to a bound of 64 bits, and the number is below 2^63. A step
+    of 1 leaves v - low, the number itself. Else v = q step + r and low = p step + s with |r| < step
+    and 0 <= s < step: the number is q - p + k, and k, one of -2, ..., 1, follows from comparing r
+    with constants. q < 2^62 and p >= -2^62, so that nothing leaves 64 bits, though v - low and
+    twice it might.
+    """
+    if step == 1:
+        return exp.Paren(this=value - _literal(low)) if low else value
+    width = _literal(step)
+    (whole, beyond), rest = divmod(low, step), exp.Mod(this=value.copy(), expression=width.copy())
+    case = exp.case()
+    for offset in (1, 0, -1):
+        # r - s >= (k - 1/2) step, in whole numbers.
+        least = beyond - (1 - 2 * offset) * step // 2
+        if least <= 1 - step:
+            return _moved(value, width, whole, case, offset)
+        if least < step:
+            reached = exp.GTE(this=rest.copy(), expression=_literal(least))
+            case = case.when(reached, _literal(offset))
+    return _moved(value, width, whole, case, -2)
+
+
+def _moved(
+    value: exp.Expr, width: exp.Expr, whole: int, case: exp.Case, otherwise: int
+) -> exp.Expr:
+    """How many steps a value is from a multiple of the step, moved by what a case says."""
+    moved: exp.Expr = (
+        case.else_(_literal(otherwise)) if case.args.get("ifs") else _literal(otherwise)
+    )
+    steps = exp.Paren(this=exp.IntDiv(this=exp.Paren(this=value), expression=width))
+    return exp.Paren(this=steps - _literal(whole)) + moved
 
 
 Axis = Listed | Grid
@@ -131,7 +174,13 @@ def declared(column: Column) -> Axis:
             missing = pa.nulls(int(column.nullable), type=array.type)
             return Listed(column.name, pa.concat_arrays([array, missing]), declared=True)
         case Bounds() as bounds if bounds.size is not None:
-            return Grid(column.name, column.kind, bounds, column.nullable)
+            if bounds.size <= MOST_POINTS:
+                return Grid(column.name, column.kind, bounds, column.nullable)
+            raise SchemaError(
+                "domain_too_fine",
+                f"Column {column.name!r} has {bounds.size:,} declared points; at most "
+                f"{MOST_POINTS:,} can be numbered. Declare narrower bounds or a coarser step.",
+            )
         case Bounds():
             needed = f"a step beside the bounds of column {column.name!r}, e.g. step = 0.5"
         case _ if column.kind is Kind.BOOLEAN:
@@ -149,4 +198,4 @@ def _literal(value: int | Decimal | date) -> exp.Expr:
         return exp.cast(exp.convert(value.isoformat()), "DATE")
     if isinstance(value, Decimal):
         return exp.cast(exp.convert(str(value)), "DOUBLE")
-    return exp.convert(value)
+    return exp.cast(exp.convert(value), "BIGINT")

@@ -8,7 +8,9 @@ systematic sampling along the hashed order: with N rows, C the running count and
 
     floor((C m + r) / N) - floor((C' m + r) / N)        C' the running count before it
 
-rows: m in all, never more than it has, and each row with probability m/N. What is kept of a person
+rows: m in all, never more than it has, and each row with probability m/N. Rows of a person beyond
+the first 2^31 in that order count as none, so that C m + r < 2^62 whatever a person has: m is at
+most 2^30. What is kept of a person
 is a function of that person's own rows and of the salt alone: not of other people, and not of the
 order in which rows lie in a file. The salt is secret and drawn anew for each release, so nobody can
 craft keys that survive. Rows without a person (NULL) are left out: no bound would hold for them.
@@ -23,6 +25,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sfumato.hashing import Keyed
+from sfumato.privacy.units import MOST_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -145,7 +148,10 @@ def _placed(keys: Sequence[str], groups: int) -> exp.Query:
 
 
 def _chosen(used: Sequence[str], table: str) -> exp.Query:
-    """Combinations with running and total counts of their person, and the person's offset."""
+    """Combinations with running and total counts of their person, and the person's offset.
+
+    All counts stop at twice `MOST_ROWS`, above every bound; what lies wholly behind keeps nothing.
+    """
     person, count = exp.column(PERSON), exp.column(COUNT)
     total = exp.Window(this=exp.Sum(this=count), partition_by=[person])
     running = exp.Window(
@@ -153,23 +159,33 @@ def _chosen(used: Sequence[str], table: str) -> exp.Query:
         partition_by=[person.copy()],
         order=_order("sf_hash", *used),
     )
+    before = exp.Paren(this=_integer(running) - count.copy())
     return exp.select(
         *(exp.column(name) for name in (*used, COUNT, "sf_digits")),
-        exp.alias_(_integer(total), "sf_total"),
-        exp.alias_(_integer(running), "sf_running"),
+        exp.alias_(_counted(_integer(total)), "sf_total"),
+        exp.alias_(_counted(_integer(running.copy())), "sf_running"),
+        exp.alias_(_counted(before), "sf_before"),
     ).from_(table, copy=False)
+
+
+def _counted(rows: exp.Expr) -> exp.Expr:
+    """A number of a person's rows, cut off where products with a bound still fit 64 bits."""
+    most = _integer(exp.convert(2 * MOST_ROWS))
+    return exp.Least(this=rows, expressions=[most], ignore_nulls=True)
 
 
 def _kept(max_rows: int) -> exp.Expr:
     """How many rows a chosen combination keeps."""
-    total, running, count = (exp.column(name) for name in ("sf_total", "sf_running", COUNT))
+    total, running, before, count = (
+        exp.column(name) for name in ("sf_total", "sf_running", "sf_before", COUNT)
+    )
     offset = exp.Mod(this=exp.column("sf_digits"), expression=total)
 
     def rows_up_to(position: exp.Expr) -> exp.Expr:
         along = exp.Paren(this=position) * exp.convert(max_rows) + exp.Paren(this=offset.copy())
         return _integer(exp.IntDiv(this=exp.Paren(this=along), expression=total.copy()))
 
-    sampled = rows_up_to(running) - rows_up_to(running - count)
+    sampled = rows_up_to(running) - rows_up_to(before)
     return exp.case().when(total <= exp.convert(max_rows), count).else_(sampled)
 
 

@@ -4,7 +4,8 @@ A recoding has one of two forms. *ByColumn*: a map of values to labels for each 
 of label combinations that are suppressed. *ByRow*: an assignment of shares of each raw combination
 to released combinations, dealt out at random inside the combination. Either becomes one query that
 joins the table with small tables of ours and orders the result by every released column, so that
-the order of rows tells nothing and engines agree.
+the order of rows tells nothing and engines agree. Inside it every column has a name of ours; those
+of the table are put back outermost, so that none can collide.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ class ByColumn:
             coded = _coded(engine, table, self.maps, self.unchanged, lent)
             names = [column_map.column for column_map in self.maps]
             query = exp.select(
-                *(_renamed(_label(place), name) for place, name in enumerate(names)),
-                *(exp.column(name, table=_ROW, quoted=True) for name in self.unchanged),
+                *(_renamed(_ROW, _label(place), name) for place, name in enumerate(names)),
+                *_unchanged(self.unchanged),
             ).from_(coded.subquery(_ROW))
             if self.suppressed.num_rows:
                 lent_suppressed = lent.enter_context(engine.lend(_numbered(self.suppressed)))
@@ -117,8 +118,11 @@ class ByRow:
             )
             query = (
                 exp.select(
-                    *(exp.column(name, table="sf_share", quoted=True) for name in released),
-                    *(exp.column(name, table=_ROW, quoted=True) for name in self.unchanged),
+                    *(
+                        _renamed("sf_share", _released(place), name)
+                        for place, name in enumerate(released)
+                    ),
+                    *_unchanged(self.unchanged),
                 )
                 .from_(_placed(coded, width).subquery(_ROW))
                 .join(exp.alias_(shares, "sf_share"), on=exp.and_(*conditions, between))
@@ -129,7 +133,7 @@ class ByRow:
         """Shares of equal raw combinations side by side: first and last place of each."""
         width = len(self.maps)
         codes = [self.shares.column(place).to_numpy() for place in range(width)]
-        rows = self.shares.column("rows").to_numpy().astype(np.int64)
+        rows = self.shares.column(width).to_numpy().astype(np.int64)
         order = np.lexsort(codes[::-1])
         rows = rows[order]
         new = np.ones(len(rows), dtype=bool)
@@ -138,10 +142,12 @@ class ByRow:
         ends = np.cumsum(rows)
         starts = ends - rows
         base = np.maximum.accumulate(np.where(new, starts, 0))
-        sorted_shares = self.shares.take(order)
-        renamed = sorted_shares.rename_columns(
-            [*(_code(place) for place in range(width)), *sorted_shares.column_names[width:]]
-        ).drop_columns(["rows"])
+        released = self.shares.num_columns - width - 1
+        places = [*range(width), *range(width + 1, width + 1 + released)]
+        renamed = self.shares.take(order).select(places)
+        renamed = renamed.rename_columns(
+            [*map(_code, range(width)), *map(_released, range(released))]
+        )
         placed = renamed.append_column(_FIRST, [starts - base + 1])
         return _signed(placed.append_column(_LAST, [ends - base]))
 
@@ -159,7 +165,10 @@ def _coded(
     """Each row with codes and labels of its mapped columns; rows with unknown values are out."""
     source = exp.alias_(table.copy(), "sf_source", table=True)
     query = exp.select(
-        *(exp.column(name, table="sf_source", quoted=True) for name in unchanged)
+        *(
+            exp.alias_(exp.column(name, table="sf_source", quoted=True), _kept(place))
+            for place, name in enumerate(unchanged)
+        )
     ).from_(source)
     for place, column_map in enumerate(maps):
         name = f"sf_map_{place}"
@@ -229,8 +238,21 @@ def _ordered(query: exp.Select, names: Sequence[str]) -> exp.Select:
     return outer.from_(query.subquery("sf_released")).order_by(*order)
 
 
-def _renamed(inner: str, name: str) -> exp.Expr:
-    return exp.alias_(exp.column(inner, table=_ROW), name, quoted=True)
+def _unchanged(names: Sequence[str]) -> list[exp.Expr]:
+    """The columns that are released as they are, under their names again."""
+    return [_renamed(_ROW, _kept(place), name) for place, name in enumerate(names)]
+
+
+def _renamed(table: str, inner: str, name: str) -> exp.Expr:
+    return exp.alias_(exp.column(inner, table=table), name, quoted=True)
+
+
+def _kept(place: int) -> str:
+    return f"sf_kept_{place}"
+
+
+def _released(place: int) -> str:
+    return f"sf_released_{place}"
 
 
 def _code(place: int) -> str:

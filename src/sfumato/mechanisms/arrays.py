@@ -45,6 +45,19 @@ def add(values: NDArray[Any], noise: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(total)
 
 
+def widened(values: NDArray[Any], weight: int) -> NDArray[Any]:
+    """Integers for sums of all of them, each times a whole weight of at most this magnitude.
+
+    They stay int64 where no such sum can reach 2^62, and are Python's beyond, which never wrap. The
+    type changes nothing about a result, so that how many rows there are is told by none.
+    """
+    if values.dtype == object:
+        return values
+    # The float may be off by one part in 2^40 or so: far less than the factor of 2 left to 2^63.
+    reach = float(np.abs(values.astype(np.float64)).sum()) * float(max(weight, 1))
+    return values if reach < 2.0**62 else values.astype(object)
+
+
 def narrow(values: NDArray[Any]) -> NDArray[Any]:
     """Turn Python integers into int64 if all of them fit."""
     try:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.arrays import integers
+from sfumato.mechanisms.arrays import integers, widened
 from sfumato.mechanisms.base import EITHER, Traits, check_beta, store, whole
 from sfumato.noise.selection import choose_within
 from sfumato.noise.uniform import uniform_below
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
 
 _FINEST_RANK = 10**6
+LARGEST_SIZE = 2**63 - 1
+"""The most grid points: so many that every point and every length of a range fits 64 bits."""
+
 _ROWS = Rows()
 
 
@@ -64,7 +67,8 @@ class Quantile:
     *Error*: The rank of the answer is off by more than 2 sensitivity log(size / beta) / epsilon
     with probability at most beta.
     *Edges*: Points are 0, ..., size - 1, others are moved to the nearer end; the engine leaves
-    NULLs out. An empty group gives a uniform point.
+    NULLs out. An empty group gives a uniform point, and no group no point. Scores are exact for
+    any number of rows.
     *Reference*: Smith 2011, Algorithm 2; McSherry & Talwar 2007.
     """
 
@@ -72,6 +76,8 @@ class Quantile:
     rank: Fraction
     size: int
     unit: Unit = _ROWS
+    granule: int = 1
+    """What one row counts in the numbers of rows that are given, where rows may count less."""
     traits: ClassVar[Traits] = Traits(EITHER, None)
 
     def __post_init__(self) -> None:
@@ -87,12 +93,19 @@ class Quantile:
             epsilon=positive(self.epsilon, "epsilon"),
             rank=rank,
             size=whole(self.size, "size", least=1),
+            granule=whole(self.granule, "granule", least=1),
         )
+        if self.size > LARGEST_SIZE:
+            raise ParameterError(
+                "size_out_of_range",
+                f"A quantile is chosen among at most 2^63 - 1 points, not {self.size:,}. Declare "
+                "narrower bounds or a coarser step.",
+            )
 
     @property
     def sensitivity(self) -> Fraction:
-        """The largest change of any point's score by one person."""
-        return of_quantile_score(self.unit, self.rank)
+        """The largest change of any point's score by one person, in granules."""
+        return self.granule * of_quantile_score(self.unit, self.rank)
 
     @property
     def event(self) -> ExponentialChoice:
@@ -101,6 +114,8 @@ class Quantile:
 
     def sample(self, values: Counted, entropy: Entropy) -> NDArray[np.int64]:
         """Choose a grid point for each group."""
+        if not values.group_count:
+            return np.zeros(0, dtype=np.int64)
         ranges = _Ranges.of(values, self.rank, self.size)
         chosen = choose_within(
             ranges.scores,
@@ -113,32 +128,37 @@ class Quantile:
         return ranges.firsts[chosen] + uniform_below(ranges.lengths[chosen], entropy)
 
     def bound(self, beta: float) -> float:
-        """Give an error of the rank, in rows, that is passed with probability at most beta."""
+        """Give an error of the rank, in granules, that is passed with probability at most beta."""
         likely = math.log(self.size / check_beta(beta))
         return 2 * float(self.sensitivity / self.epsilon) * likely
 
 
 @dataclass(frozen=True)
 class _Ranges:
-    """Runs of grid points of equal score; the runs of group g begin at starts[g]."""
+    """Runs of grid points of equal score; the runs of group g begin at starts[g].
+
+    Points, stops and lengths lie within 0 and the size, which fits 64 bits. Scores are at most the
+    rank's denominator times the rows of all groups: `widened` decides what they are computed in.
+    """
 
     firsts: NDArray[np.int64]
     lengths: NDArray[np.int64]
-    scores: NDArray[np.int64]
+    scores: NDArray[Any]
     starts: NDArray[np.int64]
 
     @classmethod
     def of(cls, values: Counted, rank: Fraction, size: int) -> _Ranges:
-        points, counts, groups = _merged(values, size)
+        points, counts, groups = _merged(values, widened(values.counts, rank.denominator), size)
         groups_before = np.searchsorted(groups, np.arange(values.group_count + 1))
-        totals = np.concatenate(([0], np.cumsum(counts)))
+        totals = np.concatenate((np.zeros(1, dtype=counts.dtype), np.cumsum(counts)))
         base = totals[groups_before[:-1]]
         whole_group = totals[groups_before[1:]] - base
         # Each entry gives the gap before it and its own point, each group one gap at its end.
         gap = 2 * np.arange(len(points)) + groups
         last = 2 * groups_before[1:] + np.arange(values.group_count)
         firsts = np.zeros(2 * len(points) + values.group_count, dtype=np.int64)
-        below, up_to, stops, total = (np.zeros_like(firsts) for _ in range(4))
+        stops = np.zeros_like(firsts)
+        below, up_to = (np.zeros(len(firsts), dtype=totals.dtype) for _ in range(2))
         before = totals[:-1] - base[groups]
         below[gap], up_to[gap], stops[gap] = before, before, points
         below[gap + 1], up_to[gap + 1], stops[gap + 1] = before, before + counts, points + 1
@@ -154,12 +174,12 @@ class _Ranges:
 
 
 def _merged(
-    values: Counted, size: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    values: Counted, counts: NDArray[Any], size: int
+) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64]]:
     """Sort by group and point, and add up the counts of equal ones."""
     points = np.clip(values.points, 0, size - 1)
     order = np.lexsort((points, values.groups))
-    points, counts, groups = points[order], values.counts[order], values.groups[order]
+    points, counts, groups = points[order], counts[order], values.groups[order]
     if not len(points):
         return points, counts, groups
     new = np.concatenate(([True], (np.diff(points) != 0) | (np.diff(groups) != 0)))

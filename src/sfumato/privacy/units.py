@@ -7,6 +7,9 @@ from enum import StrEnum
 
 from sfumato.errors import ParameterError
 
+MOST_ROWS = 2**30
+"""The largest bound on a person's rows or groups: weights and shares of them then fit 64 bits."""
+
 
 class Relation(StrEnum):
     """Which two tables count as neighbours."""
@@ -46,6 +49,12 @@ class Entity:
                     "bound_not_positive",
                     f"{name} of the privacy unit must be a whole number of at least 1, "
                     f"not {value!r}.",
+                )
+            if value > MOST_ROWS:
+                raise ParameterError(
+                    "bound_too_large",
+                    f"{name} of the privacy unit is {value:,}; at most {MOST_ROWS:,} is allowed. "
+                    "Noise grows with it: declare what people really have.",
                 )
 
     @property

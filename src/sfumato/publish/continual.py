@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sfumato.errors import ParameterError
+from sfumato.mechanisms.arrays import widened
 from sfumato.publish import blank, options
 from sfumato.publish.domain import Domain
 from sfumato.publish.purse import purses
@@ -160,7 +161,7 @@ class Root:
         self, counts: NDArray[np.int64], noise: Noise, entropy: Entropy
     ) -> NDArray[np.float64]:
         """Noisy running counts along the last axis."""
-        measured = _convolved(counts, self.entries)
+        measured = _convolved(widened(counts, SCALE), self.entries)
         return _convolved(noise.steps(measured, entropy).astype(np.float64), self.weights)
 
     def blocks_between(
@@ -195,7 +196,7 @@ class Continual:
     square root's has (1 + log(n) / pi) of them, its own factor's largest column included, which
     Gaussian noise makes small and Laplace noise does not. Exact for each place and each range.
     *Edges*: missing values are counted apart, behind the last point, and are in no running count.
-    Running counts may fall. Up to 2^43 rows.
+    Running counts may fall.
     *Reference*: Dwork, Naor, Pitassi & Rothblum 2010; Chan, Shi & Song 2011; Fichtenberger,
     Henzinger & Upadhyay 2023, Theorem 1.
     """
@@ -246,7 +247,8 @@ class Continual:
         """The running count at every point; then, where values may be missing, how many are."""
         interior, rim = self.domain.split(counts)
         running = self.factor.running(interior, self.noise, entropy)
-        missing = self.noise.steps(rim * self._rim_weight, entropy) / self._rim_weight
+        weighted = widened(rim, self._rim_weight) * self._rim_weight
+        missing = self.noise.steps(weighted, entropy) / self._rim_weight
         table = self.domain.table(running, missing.astype(np.float64), name="running")
         return {"continual": table}
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.mechanisms.arrays import add, widened
 from sfumato.mechanisms.geometric import Geometric
 from sfumato.privacy.events import Composed, PureEvent
 from sfumato.publish import blank
@@ -183,7 +184,9 @@ class Dawa:
         rest = counts[..., None, whole * width :]
         if rest.shape[-1]:
             uneven = np.append(uneven, _unevenness(rest), axis=-1)
-        return self.cost_noise.steps(uneven + self.penalty, entropy)
+        # Noise of a tiny epsilon, and so the penalty, may pass 64 bits.
+        costs = add(uneven, np.full_like(uneven, self.penalty, dtype=object))
+        return widened(self.cost_noise.steps(costs, entropy), 1)
 
 
 def _unevenness(blocks: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -18,8 +18,11 @@ import pyarrow as pa
 
 from sfumato.axes import Grid
 from sfumato.errors import ParameterError
+from sfumato.schema.names import untaken
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from sfumato.axes import Axis
@@ -27,6 +30,11 @@ if TYPE_CHECKING:
 
 LARGEST = 1 << 26
 """The most cells of a dense release."""
+
+
+def figure_name(axes: Sequence[Axis], name: str) -> str:
+    """The name of a figure beside the columns of some axes: as wanted, or with a number behind."""
+    return untaken(name, [axis.column for axis in axes])
 
 
 def points(axis: Axis) -> int:
@@ -79,9 +87,10 @@ class Domain:
         ]
         figures = np.concatenate([interior.ravel(), rim])
         names = [axis.column for axis in self.axes]
-        return pa.Table.from_arrays([*arrays, pa.array(figures)], names=[*names, name])
+        names.append(figure_name(self.axes, name))
+        return pa.Table.from_arrays([*arrays, pa.array(figures)], names=names)
 
     def interior(self, table: pa.Table, name: str = "count") -> NDArray[np.float64]:
         """The interior of a table that `table` made."""
-        figures = np.asarray(table.column(name), dtype=np.float64)
+        figures = np.asarray(table.column(figure_name(self.axes, name)), dtype=np.float64)
         return figures[: prod(self.shape)].reshape(self.shape)

@@ -16,7 +16,7 @@ from sfumato.privacy.events import ExponentialChoice, Repeated
 from sfumato.privacy.numbers import exact
 from sfumato.privacy.units import Relation
 from sfumato.publish import blank
-from sfumato.publish.domain import points
+from sfumato.publish.domain import figure_name, points
 from sfumato.publish.purse import purses
 from sfumato.publish.strategy import one_axis, without_postprocess
 
@@ -176,7 +176,7 @@ class Quantiles:
 
     def _table(self, codes: NDArray[np.int64]) -> pa.Table:
         ranks = pa.array([float(rank) for rank in self.ranks])
-        names = ["rank", self._axis.column]
+        names = [figure_name(self.request.axes, "rank"), self._axis.column]
         return pa.Table.from_arrays([ranks, self._axis.decode(codes)], names=names)
 
     def choose(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.mechanisms.arrays import widened
 from sfumato.publish import options
 from sfumato.publish.purse import purses
 from sfumato.publish.strategy import Columns
@@ -146,12 +147,15 @@ class Contrasts(Diagonal):
         self, cells: NDArray[np.int64], rim: NDArray[np.int64], entropy: Entropy
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Measure all scales with noise; give the estimate of cells and rim."""
-        coefficients = dict(_coefficients(cells, self.ladders, 0))
+        # Along each axis a contrast weighs blocks by no more than their number under one parent.
+        widest = prod(max(2, *ladder.fanouts) for ladder in self.ladders)
+        coefficients = dict(_coefficients(widened(cells, widest), self.ladders, 0))
         found: dict[Level, NDArray[np.float64]] = {}
         around = np.zeros(len(rim))
         for one in self.measured:
             exact_ones, weight = coefficients[one.level], self._rim_weight(one)
-            noisy = one.noise.steps(np.concatenate([exact_ones.ravel(), weight * rim]), entropy)
+            around_ones = weight * widened(rim, weight)
+            noisy = one.noise.steps(np.concatenate([exact_ones.ravel(), around_ones]), entropy)
             inside, outside = np.split(noisy.astype(np.float64), [exact_ones.size])
             found[one.level] = self._projection(inside.reshape(exact_ones.shape), one.level)
             around += outside * (weight / one.noise.variance)

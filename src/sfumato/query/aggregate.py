@@ -1,8 +1,11 @@
 """The questions to the engine: bounded whole-number aggregates, and how they come back.
 
-Sums never leave 64 bits: long terms are cut into limbs that are summed apart, of 23 bits, so that
-2^40 rows fit, or of 12 bits with weights of 17, so that 2^34 rows do. So no engine error depends on
-the size of a sum.
+Long terms are cut into limbs that are summed apart, of 23 bits, or of 12 bits with weights of 17,
+so that every summed term is below 2^29. Sums are decimals, too wide for any number of rows, and are
+cut off at 2^62 before they become 64-bit integers: from 2^33 rows of the largest terms in one group
+on. Cutting off moves no sum further than the rows did, and what the limbs of a person's terms move
+together is at most the terms' magnitudes added up; so sensitivities hold, and no engine error
+depends on the size of a sum.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from sfumato.query.plan import Plan
     from sfumato.query.statistic import Additive
 
+_CUT = 2**62
 _ROWS, _RANKED = "sf_bounded", "sf_ranked"
 
 
@@ -171,7 +175,7 @@ def limbs(one: Additive, unit: Unit) -> int:
     return max(1, -(-bits // limb_bits(unit)))
 
 
-def joined(parts: Sequence[NDArray[np.int64]], unit: Unit) -> NDArray[Any]:
+def joined(parts: Sequence[NDArray[Any]], unit: Unit) -> NDArray[Any]:
     """Put limbs together: int64 where all values fit, Python integers beyond."""
     if len(parts) == 1:
         return parts[0]
@@ -182,9 +186,12 @@ def joined(parts: Sequence[NDArray[np.int64]], unit: Unit) -> NDArray[Any]:
 
 
 def _sum(tree: exp.Expr) -> exp.Expr:
-    """A sum as a 64-bit integer; zero where there is nothing to add."""
-    total = exp.Cast(this=exp.Sum(this=tree), to=exp.DataType.build("BIGINT"))
-    return exp.Coalesce(this=total, expressions=[exp.convert(0)])
+    """A sum of terms below 10^18 as a 64-bit integer, cut off; zero where nothing is to add."""
+    total = exp.Sum(this=exp.cast(tree, "DECIMAL(18, 0)"))
+    some = exp.Coalesce(this=total, expressions=[exp.convert(0)])
+    low, high = (exp.cast(exp.convert(end), "BIGINT") for end in (-_CUT, _CUT))
+    above = exp.Greatest(this=some, expressions=[low], ignore_nulls=True)
+    return exp.cast(exp.Least(this=above, expressions=[high], ignore_nulls=True), "BIGINT")
 
 
 def _distinct(source: exp.Query, columns: Sequence[str]) -> exp.Select:

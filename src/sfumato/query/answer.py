@@ -126,14 +126,12 @@ class Question:
 
     def _figures(self, one: Released) -> list[Figures]:
         """The measures of one level."""
-        mechanisms = self.split.at(one.groups.level)
         adjusted = {**one.noisy, **one.consistent}
         return [
             figures(
                 measure,
                 self.plan.unit,
                 adjusted if measure.function in _ADDITIVE else one.noisy,
-                mechanisms,
             )
             for measure in self.plan.measures
         ]

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from sfumato.axes import nearest_point
 from sfumato.errors import QueryError
+from sfumato.mechanisms.quantile import LARGEST_SIZE
 from sfumato.query.expressions.dates import day_number
 from sfumato.query.expressions.operands import as_integer, bracket, demand
 from sfumato.query.plan import Argument, Function
@@ -59,6 +61,12 @@ def argument(
             "LEAST(GREATEST(x, low), high).",
         )
     tree, low, high, step = _on_grid(function, value)
+    if function is Function.QUANTILE and high - low >= LARGEST_SIZE:
+        raise QueryError(
+            "overflow_possible",
+            f"Cannot rank {part(node)}: by the declared bounds it has more than 2^63 - 1 values. "
+            "Declare narrower bounds or a coarser step, or write LEAST(GREATEST(x, low), high).",
+        )
     if function in _SUMMED and max(-low, high) > _LARGEST:
         raise QueryError(
             "overflow_possible",
@@ -71,7 +79,7 @@ def argument(
 def _on_grid(function: Function, value: Typed) -> tuple[exp.Expr, int, int, Fraction]:
     """A value in steps: those that are declared, or fine ones."""
     bounds = value.direct and value.direct.column.domain
-    if isinstance(bounds, Bounds) and bounds.step is not None and bounds.step != 1:
+    if isinstance(bounds, Bounds) and _is_grid(bounds):
         return _declared(value, bounds)
     if value.kind is not Kind.REAL:
         low, high = (int(end) for end in value.ends)
@@ -129,17 +137,29 @@ def steps(value: Typed, step: Fraction) -> exp.Expr:
 
 
 def _declared(value: Typed, bounds: Bounds) -> tuple[exp.Expr, int, int, Fraction]:
-    """A column on its declared grid, counted in steps that reach zero and the grid alike."""
+    """A column on its declared grid, counted in steps that reach zero and the grid alike.
+
+    *Range*: the places i are counted from the first point that is not negative, at r of so many
+    steps, 0 <= r < factor. Then i factor is at least 0 or, but for the lowest point, at least low;
+    the lowest is written out. So only the ends have to fit 64 bits, and not their distance.
+    """
     first, width = exact(bounds.low), exact(bounds.grid_step or 1)
     step = _common(first, width)
     offset, factor = int(first / step), int(width / step)
     points = bounds.size
     assert points is not None
-    tree = place(value, bounds)
+    zero = min(max(-(offset // factor), 0), points - 1)
+    tree = lowest = place(value, bounds)
+    if zero:
+        tree = exp.Paren(this=exp.Sub(this=bracket(tree), expression=literal(zero)))
     if factor != 1:
         tree = exp.Mul(this=bracket(tree), expression=literal(factor))
-    if offset:
-        tree = exp.Add(this=bracket(tree), expression=literal(offset))
+    rest = offset + zero * factor
+    if rest:
+        tree = exp.Add(this=bracket(tree), expression=literal(rest))
+    if rest and zero:
+        is_lowest = exp.EQ(this=bracket(lowest.copy()), expression=literal(0))
+        tree = exp.case().when(is_lowest, literal(offset)).else_(tree)
     return tree, offset, offset + factor * (points - 1), step
 
 
@@ -154,21 +174,21 @@ def place(value: Typed, bounds: Bounds) -> exp.Expr:
         places = exp.Div(this=distance, expression=literal(Fraction(step)))
         nearest = exp.cast(exp.Floor(this=places + literal(Fraction(1, 2))), exp.DType.BIGINT)
         return _held(nearest, value, 0, points - 1)
-    low = int(exact(bounds.low))
     tree = day_number(value) if value.kind is Kind.DATE else value.sql
-    moved: exp.Expr = exp.Sub(this=bracket(tree), expression=literal(low)) if low else tree
-    if step == 1:
-        return moved
-    doubled = exp.Mul(this=bracket(moved), expression=literal(2))
-    return exp.IntDiv(
-        this=exp.Paren(this=exp.Add(this=doubled, expression=literal(int(step)))),
-        expression=literal(2 * int(step)),
-    )
+    return nearest_point(bracket(tree), int(exact(bounds.low)), int(step))
 
 
 def exact(end: int | Decimal | date) -> Fraction:
     """A declared number, or a date as its day's number, exactly."""
     return Fraction(end) if isinstance(end, int | Decimal) else Fraction(days_of(end))
+
+
+def _is_grid(bounds: Bounds) -> bool:
+    """Whether a step is declared, other than 1; of reals, one that doubles can tell apart."""
+    if bounds.step is None or bounds.step == 1 or not isinstance(bounds.low, Decimal):
+        return bounds.step not in (None, 1)
+    finest = _common(exact(bounds.low), exact(bounds.step))
+    return max(abs(exact(end)) for end in (bounds.low, bounds.high)) <= _WHOLE * finest
 
 
 def _common(first: Fraction, width: Fraction) -> Fraction:

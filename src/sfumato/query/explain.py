@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.quantile import Quantile
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
 from sfumato.privacy.units import Entity
-from sfumato.query.figures import BETA, Noisy, ratio, spread_factor
+from sfumato.query.figures import spread_factor
 from sfumato.query.noisy import adjusted_variances
 from sfumato.query.plan import Function
+from sfumato.query.ratios import BETA, Noisy, ratio
 from sfumato.query.split import Cost, relative_error, split
 from sfumato.query.statistic import Count, Total, parts
 from sfumato.schema.names import quoted
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from sfumato.query.answer import Question
     from sfumato.query.levels import Level
     from sfumato.query.plan import Measure
-    from sfumato.query.split import Mechanism
+    from sfumato.query.split import Mechanism, Split
     from sfumato.query.statistic import Statistic
 
 GROUP_SIZES = (10, 100, 1_000, 10_000, 100_000)
@@ -109,9 +111,7 @@ def _expected(question: Question, measure: Measure, level: Level) -> Expected:
         ranks = question.split.bound(level, made_of[0], BETA)
         return replace(row, ranks95=ranks)
     if len(made_of) > 1:
-        variances = [question.split.variance(level, part) for part in made_of]
-        factor = spread_factor(used)
-        return replace(row, sizes=_by_size(measure, made_of, variances, factor))
+        return replace(row, sizes=_by_size(question.split, level, measure, made_of))
     total = made_of[0]
     step = float(total.argument.step) if isinstance(total, Total) else 1.0
     stddev = math.sqrt(question.split.variance(level, total))
@@ -119,20 +119,27 @@ def _expected(question: Question, measure: Measure, level: Level) -> Expected:
     after = adjusted_variances(question.split, total) if isinstance(total, Count | Total) else {}
     if level.number in after:
         stddev = math.sqrt(after[level.number])
-        bound = spread_factor([first]) * stddev
+        bound = spread_factor(first, BETA) * stddev
     return replace(row, sd=stddev * step, bound95=bound * step)
 
 
 def _by_size(
-    measure: Measure, made_of: Sequence[Statistic], variances: Sequence[float], factor: float
+    chosen: Split, level: Level, measure: Measure, made_of: Sequence[Statistic]
 ) -> dict[int, dict[str, float]]:
-    """The largest error in groups of some sizes: that of a group whose mean is at a bound."""
+    """The largest error in groups of some sizes: all values at a bound, or half at either."""
     sizes = np.array(GROUP_SIZES, dtype=np.float64)
-    noisy = []
-    for part, variance in zip(made_of, variances, strict=True):
-        term = part.ends[1] if isinstance(part, Total) else 1
-        noisy.append(Noisy(sizes * float(term), variance, 0.0))
-    _, stddev, bound = ratio(measure, made_of, noisy, factor)
+    errors = []
+    for mixed in (False, True):
+        noisy = []
+        for part in made_of:
+            low, high = part.ends if isinstance(part, Total) else (1, 1)
+            term = (
+                (low + high) / 2 if mixed and isinstance(part, Total) and part.power == 1 else high
+            )
+            variance, margin = chosen.variance(level, part), partial(chosen.bound, level, part)
+            noisy.append(Noisy(sizes * float(term), variance, margin))
+        errors.append(ratio(measure, made_of, noisy)[1:])
+    stddev, bound = np.max(errors, axis=0)
     return {
         size: {"sd": float(sd), "bound95": float(far)}
         for size, sd, far in zip(GROUP_SIZES, stddev, bound, strict=True)

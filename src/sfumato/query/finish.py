@@ -11,6 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.query.plan import NOISY
+from sfumato.schema.names import free_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +38,7 @@ def noisy_table(
         of_measure = [made[place] for _, made in levels]
         columns[measure.name] = _stacked([one.values for one in of_measure])
         for name, errors in zip(
-            error_columns(place),
+            error_columns(plan, place),
             zip(*((one.stddev, one.bound) for one in of_measure), strict=True),
             strict=True,
         ):
@@ -46,9 +47,11 @@ def noisy_table(
     return pa.table(columns)
 
 
-def error_columns(place: int) -> tuple[str, str]:
-    """The names of a measure's standard deviation and 95 % bound in the noisy table."""
-    return f"sf_sd_{place}", f"sf_bound_{place}"
+def error_columns(plan: Plan, place: int) -> tuple[str, str]:
+    """The names of a measure's sd and 95 % bound in the noisy table, which no other column has."""
+    keys, measures = ([one.name for one in some] for some in (plan.keys, plan.measures))
+    prefix = free_prefix([*plan.columns, *keys, *measures])
+    return f"{prefix}sd_{place}", f"{prefix}bound_{place}"
 
 
 def _key(axis: Axis, position: int, groups: Groups) -> pa.Array:
@@ -109,7 +112,7 @@ def error_bars(plan: Plan, errors: pa.Table, ranks: Mapping[str, float]) -> dict
         bars[column] = {"sd": None, "bound95": None}
         if not isinstance(shown, exp.Column):
             continue
-        names = error_columns(places[shown.name])
+        names = error_columns(plan, places[shown.name])
         if shown.name in ranks:
             bars[column]["ranks95"] = ranks[shown.name]
         elif names[0] in errors.column_names:

@@ -17,6 +17,7 @@ from sfumato.query.plan import Argument, Function, Measure
 from sfumato.query.refusal import check_modifiers, part
 from sfumato.query.typed import FIRST_DAY, LAST_DAY, Typed, literal
 from sfumato.schema.column import Kind
+from sfumato.schema.names import untaken
 
 if TYPE_CHECKING:
     from sfumato.query.relation import RowScope
@@ -73,11 +74,8 @@ class Measures:
 
     def reserve(self, wanted: str) -> str:
         """A name that no other column of the noisy table has."""
-        name, number = wanted, 1
-        while name.casefold() in self.names:
-            number += 1
-            name = f"{wanted}_{number}"
-        self.names.add(name.casefold())
+        name = untaken(wanted, self.names)
+        self.names.add(name)
         return name
 
     def _read(self, node: exp.Expr) -> tuple[Function, Argument | None, Fraction | None]:

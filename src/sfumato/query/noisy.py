@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from sfumato.mechanisms.arrays import add
 from sfumato.mechanisms.quantile import Quantile
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
 from sfumato.query.exact import Exact, Questions
-from sfumato.query.figures import BETA, Noisy, spread_factor
+from sfumato.query.figures import spread_factor
+from sfumato.query.ratios import Noisy
 from sfumato.query.rollup import consistent, variances_after
 from sfumato.query.statistic import Count, Rank, Total
 from sfumato.query.tally import Groups, all_groups
@@ -17,6 +22,7 @@ from sfumato.query.tally import Groups, all_groups
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
     from sqlglot import exp
 
     from sfumato.axes import Axis
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
     from sfumato.noise.entropy import Entropy
     from sfumato.query.levels import Level
     from sfumato.query.plan import Plan
-    from sfumato.query.split import Split
+    from sfumato.query.split import Mechanism, Split
     from sfumato.query.statistic import Additive, Statistic
 
 
@@ -65,12 +71,14 @@ def _release_level(split: Split, exact: Exact, level: Level, entropy: Entropy) -
         if isinstance(mechanism, Quantile):
             assert isinstance(one, Rank)
             chosen = mechanism.sample(exact.counted(one, groups), entropy)
-            noisy[one] = Noisy(chosen, 0.0, split.bound(level, one, BETA))
+            noisy[one] = Noisy(chosen, 0.0, partial(split.bound, level, one))
         else:
             assert not isinstance(mechanism, ThresholdKeys)
             fine = split.granules[one]
-            values = (mechanism.steps(exact.values(one, groups), entropy) + fine // 2) // fine
-            noisy[one] = Noisy(values, split.variance(level, one), split.bound(level, one, BETA))
+            steps = mechanism.steps(exact.values(one, groups), entropy)
+            values = add(steps, np.full_like(steps, fine // 2)) // fine
+            margin = partial(split.bound, level, one)
+            noisy[one] = Noisy(values, split.variance(level, one), margin)
     return Released(groups, noisy, {})
 
 
@@ -82,8 +90,24 @@ def _passing(split: Split, exact: Exact, level: Level, entropy: Entropy) -> tupl
     passed = mechanism.sample(counts, entropy)
     codes = tuple(column[passed.places] for column in found.codes)
     groups = Groups(level, found.sizes, codes, len(passed.places))
-    variance, bound = split.variance(level, split.carrier), split.bound(level, split.carrier, BETA)
-    return groups, Noisy(passed.counts, variance, bound)
+    margin = partial(_passed_margin, split, level, passed.counts)
+    return groups, Noisy(passed.counts, split.variance(level, split.carrier), margin)
+
+
+def _passed_margin(
+    split: Split, level: Level, counts: NDArray[Any], beta: float
+) -> NDArray[np.float64]:
+    """What the error of a count that has passed the threshold stays within, but for beta.
+
+    Only high noise lets a small count pass. However small it is, what it then has beyond the
+    threshold passes the plain bound B no more often than noise that is not negative does; so a
+    count at most B above the threshold may be any from 1 on. Groups that pass with probability
+    1/2 or more see at worst beta' / (1 - beta' / 2) = beta, where B is for beta'.
+    """
+    mechanism = split.mechanisms[level.number, split.carrier]
+    assert isinstance(mechanism, ThresholdKeys)
+    noisy, far = counts.astype(np.float64), split.bound(level, split.carrier, beta / (1 + beta / 2))
+    return np.where(noisy <= mechanism.threshold + far, np.maximum(noisy - 1, far), far)
 
 
 def _made_consistent(split: Split, levels: list[Released]) -> list[Released]:
@@ -113,10 +137,14 @@ def _adjusted(statistic: Additive, dense: Sequence[Released], split: Split) -> d
     adjusted = {}
     for keys, values in consistent(figures, variances, split.sizes).items():
         level = levels[keys].groups.level
-        factor = spread_factor([split.mechanisms[level.number, statistic]])
-        bound = factor * math.sqrt(after[level.number])
-        adjusted[level.number] = Noisy(values.ravel(), after[level.number], bound)
+        variance, mechanism = after[level.number], split.mechanisms[level.number, statistic]
+        margin = partial(_adjusted_margin, mechanism, variance)
+        adjusted[level.number] = Noisy(values.ravel(), variance, margin)
     return adjusted
+
+
+def _adjusted_margin(mechanism: Mechanism, variance: float, beta: float) -> float:
+    return spread_factor(mechanism, beta) * math.sqrt(variance)
 
 
 def adjusted_variances(split: Split, statistic: Additive) -> dict[int, float]:

@@ -14,6 +14,7 @@ from sfumato.query.grouped import AGGREGATES
 from sfumato.query.plan import NOISY
 from sfumato.query.refusal import check_modifiers, part
 from sfumato.schema.column import Kind
+from sfumato.schema.names import untaken
 
 if TYPE_CHECKING:
     from sfumato.query.grouped import GroupedScope
@@ -27,7 +28,6 @@ _ROWS = 10**12
 def output_names(select: exp.Select) -> dict[str, exp.Expr]:
     """The outputs by the names they are released under, no two alike but for case."""
     names: dict[str, exp.Expr] = {}
-    taken: set[str] = set()
     for node in select.expressions:
         inner = node.unalias()
         star = inner.this if isinstance(inner, exp.Column) else inner
@@ -38,12 +38,7 @@ def output_names(select: exp.Select) -> dict[str, exp.Expr]:
                 "SUM, AVG, ...",
             )
         wanted = node.alias or (inner.name if isinstance(inner, exp.Column) else _word(inner))
-        name, number = wanted, 1
-        while name.casefold() in taken:
-            number += 1
-            name = f"{wanted}_{number}"
-        taken.add(name.casefold())
-        names[name] = inner
+        names[untaken(wanted, names)] = inner
     return names
 
 
@@ -102,7 +97,15 @@ class Outputs:
         for key in self.keys:
             name = exp.column(exp.to_identifier(key.key.name, quoted=True))
             order.append(exp.Ordered(this=name, nulls_first=True))
+        for found in [one for entry in order for one in entry.find_all(exp.Column)]:
+            self._tell_apart(found, above.outputs)
         return order
+
+    def _tell_apart(self, figure: exp.Column, outputs: dict[str, Typed]) -> None:
+        """Name the table of a figure where another output has its name, which ORDER BY prefers."""
+        folded = {name.casefold(): value.tree for name, value in outputs.items()}
+        if folded.get(figure.name.casefold(), figure) != figure:
+            figure.set("table", exp.to_identifier(NOISY))
 
 
 def _ordered(node: exp.Expr, above: _Named) -> exp.Expr:

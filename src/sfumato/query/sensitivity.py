@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 class Effect:
     """The largest move by one person, in both norms, and the declared range to see it against.
 
-    For a quantile it is twice the move of the scores, over the groups together, and `unit` is one
-    that moves the score of a single group as much.
+    For a quantile it is twice the move of the scores, over the groups together, and a person of
+    `unit`, each row counting `granule`, moves the score of a single group as much.
     """
 
     sensitivity: Sensitivity
     spread: Fraction
     unit: Entity
+    granule: int = 1
 
     @property
     def relative(self) -> Fraction:
@@ -51,14 +52,14 @@ def bounded(plan: Plan) -> Entity:
     return Entity("row", plan.multiplicity, relation=plan.unit.relation)
 
 
-def _ranking(unit: Entity, fine: int, *, grouped: bool) -> Entity:
-    """The unit whose score moves as much as those of all groups together.
+def _ranking(unit: Entity, fine: int, *, grouped: bool) -> tuple[Entity, int]:
+    """The unit, and what its rows count, whose score moves as much as those of all groups together.
 
     A replaced person leaves some groups and enters others: twice as many rows come or go.
     """
     if grouped and unit.relation is Relation.REPLACE_ONE:
-        return Entity(unit.column, 2 * fine * unit.max_rows)
-    return Entity(unit.column, fine * unit.max_rows, relation=unit.relation)
+        return Entity(unit.column, unit.max_rows), 2 * fine
+    return Entity(unit.column, unit.max_rows, relation=unit.relation), fine
 
 
 def granule(plan: Plan, statistic: Statistic) -> int:
@@ -81,11 +82,11 @@ def effect(plan: Plan, statistic: Statistic, *, grouped: bool) -> Effect:
             return Effect(of_people(unit, grouped=grouped), Fraction(1), unit)
         case Rank():
             # All choices together lose 2 rate times the sum of the moves of the groups' scores.
-            all_groups = _ranking(unit, fine, grouped=grouped)
-            score = of_quantile_score(all_groups, statistic.quantile)
+            all_groups, weight = _ranking(unit, fine, grouped=grouped)
+            score = weight * of_quantile_score(all_groups, statistic.quantile)
             # A bounded range makes half the loss a mere shift: as Gaussian noise of half the size.
             moved = Sensitivity(l1=2 * score, l2_squared=score**2)
-            return Effect(moved, Fraction(fine), all_groups)
+            return Effect(moved, Fraction(fine), all_groups, weight)
         case _:
             return Effect(_scaled(of_count(unit, grouped=grouped), fine), Fraction(fine), unit)
 

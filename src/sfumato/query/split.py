@@ -246,6 +246,7 @@ def _mechanism(
             rank=statistic.quantile,
             size=argument.high - argument.low + 1,
             unit=one.unit,
+            granule=one.granule,
         )
     if way.rho is None:
         return Geometric(epsilon=(way.epsilon or 0) * share, l1_sensitivity=one.sensitivity.l1)

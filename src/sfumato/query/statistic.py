@@ -115,7 +115,8 @@ def parts(measure: Measure, unit: Unit) -> tuple[Statistic, ...]:
     if argument is None:
         return (Count(),)
     rows = Count(argument.column if argument.nullable else None)
-    centre = (argument.low + argument.high) // 2
+    # Rounded up: so n - centre fits 64 bits even where the bounds are those of 64 bits.
+    centre = -(-(argument.low + argument.high) // 2)
     match measure.function:
         case Function.COUNT:
             return (rows,)

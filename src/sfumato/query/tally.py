@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from sfumato.encoding import encode
 from sfumato.grouping import group, keys
+from sfumato.mechanisms.arrays import widened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -74,12 +75,13 @@ class Groups:
         found = np.minimum(np.searchsorted(own, others), self.count - 1)
         return np.where(own[found] == others, found, -1)
 
-    def collect(self, tally: Tally, figure: str) -> NDArray[np.int64]:
-        """Add up a figure of a tally in each group."""
+    def collect(self, tally: Tally, figure: str) -> NDArray[Any]:
+        """Add up a figure of a tally in each group, in Python integers where 64 bits may not do."""
         places = self.places(tally)
         known = places >= 0
-        totals = np.zeros(self.count, dtype=np.int64)
-        np.add.at(totals, places[known], tally.figures[figure][known])
+        figures = widened(tally.figures[figure][known], 1)
+        totals = np.zeros(self.count, dtype=figures.dtype)
+        np.add.at(totals, places[known], figures)
         return totals
 
 

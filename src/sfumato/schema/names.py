@@ -73,3 +73,21 @@ def suggestion(given: str, allowed: Iterable[str]) -> str:
 def count(number: int, one: str, many: str | None = None) -> str:
     """Say how many there are: 1 leaf, 2,000 leaves."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def untaken(wanted: str, taken: Iterable[str]) -> str:
+    """A name as wanted, or with a number behind it where another has it, whatever its case."""
+    folded = {name.casefold() for name in taken}
+    name, number = wanted, 1
+    while name.casefold() in folded:
+        number += 1
+        name = f"{wanted}_{number}"
+    return name
+
+
+def free_prefix(taken: Iterable[str]) -> str:
+    """How names of our own begin beside these: as none of them does."""
+    folded, prefix = [name.casefold() for name in taken], "sf_"
+    while any(name.startswith(prefix) for name in folded):
+        prefix += "_"
+    return prefix

@@ -9,7 +9,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
+from sqlglot import exp
 
 from sfumato.engines.sources import open_source
 from sfumato.errors import SourceError
@@ -105,3 +108,35 @@ def test_unreadable(tmp_path: Path) -> None:
         [sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=False
     )
     assert done.stdout == "source_unreadable\n", done.stderr
+
+
+STRANGE = [
+    "a*b", "a?b", "a[b]c", "a[!b]c", "a[b-d]c", "a]b", "[", "**", "a{b,c}*", "a[*]b", "a[[]b",
+    "a'b", 'a"b', "a b", "ä%20b", "%41", "a#b", "~x", "$HOME", "-x", "a,b", "a;b", "year=2024",
+    "a\\b", "a\nb",
+]  # fmt: skip
+LOOKING_ALIKE = ["aXb", "abc", "acc", "b", "abd", "aX", "ab*", "ac*", "A", "a*b", "a[*]b", "a[?]b"]
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_F_a_name_is_no_pattern(opened: Callable[..., DuckDB], tmp_path: Path, name: str) -> None:
+    """Whatever a file or a folder is called, it is read, and nothing that looks like it."""
+    for other in LOOKING_ALIKE:
+        (tmp_path / other).mkdir()
+        for path in (tmp_path / f"{other}.parquet", tmp_path / other / "t.parquet"):
+            parquet.write_table(pa.table({"a": ["wrong"]}), path)
+    (tmp_path / name).mkdir(exist_ok=True)
+    for path in (tmp_path / f"{name}.parquet", tmp_path / name / "t.parquet"):
+        parquet.write_table(pa.table({"a": ["right"]}), path)
+    for source in (f"{name}.parquet", f"{name}/t.parquet", name):
+        engine = opened(str(tmp_path / source))
+        rows = engine.run(exp.select("a").from_(engine.table)).to_pylist()
+        assert rows == [{"a": "right"}], source
+
+
+@pytest.mark.parametrize("name", ["a\\*b.parquet", "a\\[b].parquet"])
+def test_F_a_name_that_cannot_be_told_from_a_pattern_is_refused(tmp_path: Path, name: str) -> None:
+    parquet.write_table(pa.table({"a": ["1"]}), tmp_path / name)
+    code, words = refused(str(tmp_path / name))
+    assert code == "source_name_unreadable"
+    assert "Rename the file" in words

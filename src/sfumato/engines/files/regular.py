@@ -40,7 +40,16 @@ class RegularFile:
 
     @property
     def pattern(self) -> str:
-        """The path for readers that take patterns, with its letters standing for themselves."""
+        """The path for readers that take patterns, with its letters standing for themselves.
+
+        In a pattern a backslash divides folders, and nothing else can stand for it.
+        """
+        if "\\" in str(self.path) and re.search(r"[*?\[]", str(self.path)):
+            raise SourceError(
+                "source_name_unreadable",
+                f"Cannot read {self.given!r}: its path has both a backslash and one of * ? [, "
+                "which DuckDB cannot be told apart from a pattern. Rename the file or its folder.",
+            )
         return re.sub(r"([*?\[])", r"[\1]", str(self.path))
 
     def open(self) -> BinaryIO:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.mechanisms.arrays import widened
 from sfumato.publish import blank, options
 from sfumato.publish.domain import Domain
 from sfumato.publish.histogram import box_sums
@@ -105,8 +106,9 @@ class Waves:
             l2_squared += entries**2
         return Columns(l1=int(l1.max()), l2_squared=int(l2_squared.max()), signed=True)
 
-    def measured(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The matrix's product with counts along the last axis."""
+    def measured(self, counts: NDArray[np.int64]) -> NDArray[Any]:
+        """The matrix's product with counts along the last axis; entries are at most SCALE."""
+        counts = widened(counts, SCALE)
         rows = [counts @ self.whole_row(place) for place in range(len(self.frequencies))]
         return np.stack(rows, axis=-1)
 
@@ -142,7 +144,7 @@ class Series:
     noise's for k coefficients of n points, and a closed form for ranges. What the frequencies left
     out would have told is a bias that depends on the data and is not known beforehand.
     *Edges*: rounding is off by at most 2^-25 of the rows a coefficient. Missing values are counted
-    apart. Counts may be negative. Up to 2^39 rows.
+    apart. Counts may be negative.
     *Reference*: Rastogi & Nath 2010, Algorithm 1, with both parts of each coefficient counted.
     """
 
@@ -189,7 +191,8 @@ class Series:
         """One row for every cell."""
         interior, rim = self.domain.split(counts)
         smooth = self.smooth(interior, entropy)
-        missing = self.noise.steps(rim * self.rim_weight, entropy) / self.rim_weight
+        weighted = widened(rim, self.rim_weight) * self.rim_weight
+        missing = self.noise.steps(weighted, entropy) / self.rim_weight
         figures = np.append(smooth, missing.astype(np.float64))
         if self.steps:
             figures = postprocess(figures, self.steps)

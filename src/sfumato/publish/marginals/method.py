@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from sfumato.privacy.events import Composed
 from sfumato.publish import blank
+from sfumato.publish.domain import figure_name
 from sfumato.publish.marginals.wanted import table_name
 from sfumato.publish.postprocess import caveat, postprocess
 
@@ -129,4 +130,5 @@ def cells_table(axes: Sequence[Axis], figures: NDArray[Any]) -> pa.Table:
         arrays.append(axis.decode(codes).take(pa.array(places)))
         before *= axis.size
     names = [axis.column for axis in axes]
-    return pa.Table.from_arrays([*arrays, pa.array(figures.ravel())], names=[*names, "count"])
+    names.append(figure_name(axes, "count"))
+    return pa.Table.from_arrays([*arrays, pa.array(figures.ravel())], names=names)

@@ -174,9 +174,15 @@ class Mwem:
         return box_sums(self.domain.interior(tables["mwem"]), boxes)
 
     def learn(self, counts: NDArray[np.int64], entropy: Entropy) -> NDArray[np.float64]:
-        """The table learnt from each of some tables of counts (runs, codes of each column)."""
+        """The table learnt from each of some tables of counts (runs, codes of each column).
+
+        Cells are cut down so that all of them together stay within 2^53: answers are then exact as
+        floats, and cutting moves no neighbours apart. So is their noisy number.
+        """
+        counts = np.minimum(counts, (1 << 53) // self._cells)
         exact = np.rint(self.queries.answers(counts)).astype(np.int64)
         noisy = self.total_noise.steps(counts.reshape(len(counts), -1).sum(axis=1), entropy)
+        noisy = np.clip(noisy, 1, 1 << 53)
         learner = Learner.even(self.queries, counts.shape, noisy, self.iterations)
         learner.replays = REPLAYS if self.iterate == "last" else 0
         for runs, chosen in self._choices(exact, learner, entropy):

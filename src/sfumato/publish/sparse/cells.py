@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from sfumato.axes import Grid
 from sfumato.errors import ParameterError
 from sfumato.grouping import keys
+from sfumato.publish.domain import figure_name
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
@@ -60,13 +61,15 @@ class Cells:
             arrays.append(axis.decode(codes))
         names = [axis.column for axis in self.axes]
         return pa.Table.from_arrays(
-            [*reversed(arrays), pa.array(figures[order])], names=[*names, "count"]
+            [*reversed(arrays), pa.array(figures[order])],
+            names=[*names, figure_name(self.axes, "count")],
         )
 
     def box_sums(self, table: pa.Table, boxes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Add up the counts of a table of `table` over boxes of inclusive codes."""
         codes = [_codes(axis, table.column(axis.column)) for axis in self.axes]
-        figures = np.asarray(table.column("count"), dtype=np.float64)
+        counted = table.column(figure_name(self.axes, "count"))
+        figures = np.asarray(counted, dtype=np.float64)
         sums = np.empty(len(boxes))
         at_once = max(1, _AT_ONCE // max(len(figures), 1))
         for first in range(0, len(boxes), at_once):

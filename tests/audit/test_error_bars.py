@@ -1,0 +1,150 @@
+"""Error bars hold: in groups of every size, down to none, the truth is outside in 5 % at most.
+
+Every group of a question has noise of its own, so thousands of alike groups are thousands of
+answers. The entropy is seeded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.ledger.receipt import Receipt, Stage
+from sfumato.testing.entropy import SeededEntropy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+LOW, HIGH, COPIES = 0, 100, 1000
+SIZES = (0, 1, 2, 3, 5, 10, 100)
+SHAPES: tuple[Callable[[int], NDArray[np.int64]], ...] = (
+    lambda size: np.full(size, LOW),
+    lambda size: np.where(np.arange(size) % 2, LOW, HIGH),
+    lambda size: np.full(size, 50),
+    lambda size: np.linspace(10, 90, size).astype(np.int64),
+)
+# The bars of ratios have room to spare; those of counts and sums are as narrow as can be, and four
+# standard deviations of a share of 5 % among 1,000 are 2.8 %.
+ALLOWED = {"n": 0.078, "s": 0.078, "a": 0.05, "v": 0.05, "d": 0.05}
+UNITS = {"rows": sf.Rows(), "people": sf.Entity("p", 3)}
+COLUMNS = (
+    sf.Column("p", sf.Kind.INTEGER, nullable=False),
+    sf.Column("x", sf.Kind.INTEGER, domain=sf.Bounds(LOW, HIGH), nullable=False),
+)
+
+
+@pytest.fixture(autouse=True)
+def _seeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def entropy(receipt: Receipt) -> SeededEntropy:
+        receipt.advance(Stage.DRAWN, {Stage.RESERVED})
+        return SeededEntropy(5)
+
+    monkeypatch.setattr(Receipt, "entropy", entropy)
+
+
+def protected(
+    groups: list[NDArray[np.int64]], key: sf.Column, names: pa.Array, unit: sf.Rows | sf.Entity
+) -> sf.Private:
+    """Groups of values, `COPIES` times each, under keys; every row is another person's."""
+    codes = np.repeat(np.arange(len(groups) * COPIES), np.repeat([*map(len, groups)], COPIES))
+    values = np.concatenate([np.tile(group, COPIES) for group in groups])
+    table = pa.table(
+        {"p": pa.array(np.arange(len(values))), "x": values, "k": names.take(pa.array(codes))}
+    )
+    held = sf.read(table, sf.Schema("t", (*COLUMNS, key)))
+    return sf.protect(held, unit=unit, epsilon=5, delta="0.5")
+
+
+def truths(values: NDArray[np.int64]) -> dict[str, float]:
+    """What there is to be told of a group, but for the noise."""
+    found = {"n": float(len(values)), "s": float(values.sum())}
+    if len(values):
+        found |= {"a": float(values.mean())}
+    if len(values) > 1:
+        found |= {"v": float(values.var(ddof=1)), "d": float(values.std(ddof=1))}
+    return found
+
+
+def misses(answer: sf.Answer, column: str, truth: Any) -> NDArray[np.bool_]:
+    found = np.array(answer.table[column].to_pylist(), dtype=np.float64)
+    bound = np.broadcast_to(np.array(answer.error[column]["bound95"]), found.shape)
+    assert np.isfinite(bound).all()
+    return np.asarray(np.abs(found - truth) > bound * (1 + 1e-9) + 1e-9)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [("0.1", "0"), ("1", "0"), ("5", "0"), ("1", "1e-5")]
+)
+def test_E_bars_of_declared_groups_hold_at_every_size(unit: str, epsilon: str, delta: str) -> None:
+    groups = [shape(size) for size in SIZES for shape in SHAPES]
+    count = len(groups) * COPIES
+    key = sf.Column("k", sf.Kind.INTEGER, domain=sf.Bounds(0, count - 1), nullable=False)
+    private = protected(groups, key, pa.array(range(count)), UNITS[unit])
+    answer = private.query(
+        "SELECT k, COUNT(*) AS n, SUM(x) AS s, AVG(x) AS a, VARIANCE(x) AS v, STDDEV(x) AS d "
+        "FROM t GROUP BY k ORDER BY k",
+        epsilon=epsilon,
+        delta=delta,
+    )
+    for place, group in enumerate(groups):
+        for column, truth in truths(group).items():
+            missed = misses(answer, column, truth)[place * COPIES : (place + 1) * COPIES].mean()
+            assert missed <= ALLOWED[column], (len(group), place % len(SHAPES), column)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_E_bars_of_groups_that_passed_a_threshold_hold(unit: str) -> None:
+    """Small groups are shown only by high noise; their bars allow for that."""
+    groups = [np.arange(size) for size in (1, 2, 4, 8, 15, 40)]
+    count = len(groups) * COPIES
+    key = sf.Column("k", sf.Kind.TEXT, nullable=False)
+    each = sf.Rows() if unit == "rows" else sf.Entity("p", 1)
+    private = protected(groups, key, pa.array([f"k{one}" for one in range(count)]), each)
+    people = "*" if unit == "rows" else "DISTINCT p"
+    answer = private.query(
+        f"SELECT k, COUNT({people}) AS n, AVG(x) AS a, STDDEV(x) AS d FROM t GROUP BY k",
+        epsilon=5,
+        delta="0.2",
+    )
+    owners = np.array([int(one[1:]) // COPIES for one in answer.table["k"].to_pylist()])
+    for place, group in enumerate(groups):
+        mine = owners == place
+        assert mine.sum() > 10
+        room = 4 * np.sqrt(0.05 * 0.95 / mine.sum())
+        for column, truth in truths(group).items():
+            if column in answer.table.column_names:
+                assert misses(answer, column, truth)[mine].mean() <= 0.05 + room, len(group)
+
+
+@pytest.mark.parametrize("epsilon", ["0.1", "1"])
+def test_E_bars_of_levels_made_consistent_hold(epsilon: str) -> None:
+    """Parts and totals adjusted to each other, by Laplace noise."""
+    sides = (sf.Column("a", sf.Kind.INTEGER, domain=sf.Bounds(0, 999), nullable=False),
+             sf.Column("b", sf.Kind.INTEGER, domain=sf.Bounds(0, 2), nullable=False))  # fmt: skip
+    table = pa.table({"a": np.repeat(np.arange(1000), 3), "b": np.tile([0, 1, 1], 1000)})
+    private = sf.protect(sf.read(table, sf.Schema("t", sides)), unit=sf.Rows(), epsilon=5)
+    answer = private.query(
+        "SELECT a, b, COUNT(*) AS n FROM t GROUP BY ROLLUP(a, b)", epsilon=epsilon
+    )
+    rows = answer.table.to_pylist()
+    by_b = {0: 1, 1: 2, 2: 0, None: 3}
+    truth = np.array([3000 if row["a"] is None else by_b[row["b"]] for row in rows])
+    missed = misses(answer, "n", truth)
+    for b in by_b:
+        assert missed[[row["b"] == b for row in rows]].mean() <= 0.078, b
+
+
+def test_E_a_constant_has_a_bar_too() -> None:
+    column = sf.Column("x", sf.Kind.INTEGER, domain=sf.Bounds(7, 7), nullable=False)
+    table = sf.read(pa.table({"x": [7, 7]}), sf.Schema("t", (column,)))
+    private = sf.protect(table, unit=sf.Rows(), epsilon=1)
+    answer = private.query("SELECT STDDEV(x) AS d, VARIANCE(x) AS v, AVG(x) AS a FROM t", epsilon=1)
+    assert answer.table.to_pylist() == [{"d": 0.0, "v": 0.0, "a": 7.0}]
+    assert all(answer.error[name] == {"sd": 0.0, "bound95": 0.0} for name in "dva")
