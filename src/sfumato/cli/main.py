@@ -12,6 +12,7 @@ from typer.exceptions import TyperException
 
 from sfumato import __version__
 from sfumato.cli.commands import COMMANDS
+from sfumato.cli.kept import Kept
 from sfumato.errors import SfumatoError
 
 if TYPE_CHECKING:
@@ -55,6 +56,9 @@ def run(arguments: list[str]) -> int:
         return _fail(error.code, error.message, error.exit_code, as_json=as_json)
     except TyperException as error:
         return _fail("usage", _one_line(error.format_message()), 2, as_json=as_json)
+    except Kept as kept:
+        typer.echo(f"sfumato: {kept}", err=True)
+        return INTERRUPTED
     except KeyboardInterrupt:
         return _fail(
             "interrupted", "Interrupted; nothing was written.", INTERRUPTED, as_json=as_json

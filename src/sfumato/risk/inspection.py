@@ -25,7 +25,10 @@ MOST_SETS = 20_000
 
 @dataclass(frozen=True)
 class Inspection:
-    """What inspecting a table found. It describes private data: it is for its steward only."""
+    """What inspecting a table found. It describes private data: it is for its steward only.
+
+    Where the unit is a person, `person` names their column, and sets and risks count people.
+    """
 
     rows: int
     guesses: tuple[Guess, ...]
