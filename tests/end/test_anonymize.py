@@ -45,7 +45,8 @@ kind = "integer"
 """
 JSON_KEYS = [
     "algorithm", "criteria", "k", "rows", "released", "suppressed", "classes", "levels", "cost",
-    "minimal", "optimal", "bound", "factor", "lattice", "checked",
+    "minimal", "optimal", "bound", "factor", "lattice", "checked", "people", "suppressed_people",
+    "ended",
 ]  # fmt: skip
 COSTS = [
     "loss", "loss_geometric", "discernability", "average_class_size", "c_avg", "precision",

@@ -14,7 +14,7 @@ from sfumato.anonymize.criteria import (
     TCloseness,
 )
 from sfumato.anonymize.outcome import Generalization
-from sfumato.anonymize.search import SEARCHES, people_unknown, run
+from sfumato.anonymize.search import SEARCHES, Watch, people_unknown, run
 from sfumato.anonymize.search.refine import refine as refine_suppressed
 from sfumato.errors import ParameterError
 from sfumato.privacy.numbers import probability
@@ -81,6 +81,7 @@ def anonymize(
         return REARRANGEMENTS[algorithm].make(table, criteria, wishes)
     problem, counted = pose(table, criteria, suppress=suppress, population=population)
     member = SEARCHES[algorithm]
+    watch = Watch(limit_seconds=limit_seconds)
     outcome = run(
         problem,
         algorithm,
@@ -90,7 +91,7 @@ def anonymize(
         progress=progress,
     )
     if refine:
-        outcome = _refined(outcome, cost or member.cost, weights)
+        outcome = _refined(outcome, cost or member.cost, weights, watch)
     used = {
         "cost": cost or member.cost,
         "suppress": str(suppress),
@@ -103,24 +104,21 @@ def anonymize(
     return _generalized(table, counted, problem, outcome, parameters)
 
 
-def _refined(outcome: Outcome, cost: str, weights: Mapping[str, float] | None) -> Outcome:
+def _refined(
+    outcome: Outcome, cost: str, weights: Mapping[str, float] | None, watch: Watch
+) -> Outcome:
     """Search the suppressed rows again, and note what that gained."""
     assert isinstance(outcome, Generalization)  # refining is an option of those that choose levels
     people = outcome.node.problem.people
     if people is not None:
         raise people_unknown("Refining", " and ".join(outcome.criteria), people.column)
-    found = refine_suppressed(outcome, cost=cost, weights=weights)
+    found = refine_suppressed(outcome, cost=cost, weights=weights, limit_seconds=watch.left)
     note = (
         f"Suppressed rows were searched again, {found.rounds} times: "
         f"{outcome.suppressed - found.outcome.suppressed:,} of them are released after all, and "
         f"{cost} fell by {found.gain:.6g}."
     )
-    return replace(
-        found.outcome,
-        notes=(*outcome.notes, note),
-        ended=outcome.ended,
-        minimised=outcome.minimised,
-    )
+    return replace(found.outcome, notes=(*outcome.notes, note))
 
 
 def _generalized(

@@ -57,11 +57,16 @@ class Watch:
         """Whether the search must end now."""
         if self.interrupted:
             self.ended = "interrupted"
-        elif (
-            self.limit_seconds is not None and time.monotonic() - self.started > self.limit_seconds
-        ):
+        elif self.left is not None and self.left < 0:
             self.ended = "time"
         return self.ended is not None
+
+    @property
+    def left(self) -> float | None:
+        """How many seconds are left; None where there is no limit."""
+        if self.limit_seconds is None:
+            return None
+        return self.limit_seconds - (time.monotonic() - self.started)
 
     @contextmanager
     def listening(self) -> Iterator[None]:
