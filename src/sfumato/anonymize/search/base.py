@@ -70,19 +70,18 @@ class Watch:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Take the first Ctrl-C as the wish for the best so far; a second one ends everything.
+        """Take the first Ctrl-C as the wish for the best so far; a second one is heard as ever.
 
-        A program that hears Ctrl-C in a way of its own goes on doing so.
+        Where Ctrl-C is ignored it stays so, and other threads than the main one never hear it.
         """
         before = signal.getsignal(signal.SIGINT)
-        in_main = threading.current_thread() is threading.main_thread()
-        if not in_main or before is not signal.default_int_handler:
+        if threading.current_thread() is not threading.main_thread() or not callable(before):
             yield
             return
 
-        def heard(_number: int, _frame: FrameType | None) -> None:
+        def heard(number: int, frame: FrameType | None) -> None:
             if self.interrupted:
-                raise KeyboardInterrupt
+                before(number, frame)
             self.interrupted = True
 
         signal.signal(signal.SIGINT, heard)
