@@ -30,7 +30,9 @@ Further = Annotated[
     list[str] | None,
     typer.Argument(hidden=True, metavar="COLUMN", help="More names after --sensitive."),
 ]
-K = Annotated[int | None, typer.Option(metavar="K", help="How many rows must look alike.")]
+K = Annotated[
+    int | None, typer.Option(metavar="K", help="How many rows, or people, must look alike.")
+]
 L = Annotated[int | None, typer.Option("--l", metavar="L", help="How many sensitive values.")]
 Diversity = Annotated[
     Literal["distinct", "entropy", "recursive", "folk"] | None,
@@ -77,7 +79,8 @@ Cost = Annotated[
     ),
 ]
 Suppress = Annotated[
-    str, typer.Option(metavar="FRACTION", help="The share of rows that may be suppressed.")
+    str,
+    typer.Option(metavar="FRACTION", help="The share of rows, or people, that may be suppressed."),
 ]
 Suppressed = Annotated[
     Literal["drop", "star"], typer.Option(help="What becomes of suppressed rows.")
