@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -82,7 +82,7 @@ def test_people_are_counted_on_every_engine(open_engine: Open, algorithm: str) -
         }
     )
     held = Table(open_engine(table), VISITS, ("declared",) * 3)
-    limit = {"suppress": "0.2"} if algorithm == "optimal" else {}
+    limit: dict[str, Any] = {"suppress": "0.2"} if algorithm == "optimal" else {}
     asked = [sf.KAnonymity(9), sf.TCloseness("0.4", "grade", distance="ordered")]
     decided = anonymize(held, asked, algorithm=algorithm, **limit)
     assert decided.figures["people"] == len(set(patients))

@@ -39,7 +39,8 @@ GIVEN: dict[str, Any] = {
     "refine": True,
     "limit_seconds": 10,
 }
-TAKES = {name: one.takes for name, one in [*SEARCHES.items(), *REARRANGEMENTS.items()]}
+TAKES = {name: one.takes for name, one in SEARCHES.items()}
+TAKES |= {name: one.takes for name, one in REARRANGEMENTS.items()}
 IGNORED = [(name, option) for name in TAKES for option in GIVEN if option not in TAKES[name]]
 
 

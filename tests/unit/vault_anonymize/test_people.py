@@ -218,8 +218,12 @@ def test_the_best_node_of_people_by_brute_force(cost: str, limit: str) -> None:
 
 
 def _least(rows: list[tuple[str, int, str]], cost: str, limit: str) -> float | None:
-    ages = [lambda age: age, lambda age: age // 2, lambda _: "*"]
-    jobs = [lambda job: job, lambda job: "x" if job in "ab" else "y", lambda _: "*"]
+    ages: list[Callable[[int], object]] = [lambda age: age, lambda age: age // 2, lambda _: "*"]
+    jobs: list[Callable[[str], str]] = [
+        lambda job: job,
+        lambda job: "x" if job in "ab" else "y",
+        lambda _: "*",
+    ]
     people = len({name for name, _, _ in rows})
     found = []
     for by_age, by_job in product(ages, jobs):
