@@ -76,6 +76,12 @@ class Frequencies:
         codes = tuple(self.codes[place] for place in places)
         return _collect(axes, codes, self.counts)
 
+    def people(self, columns: Sequence[str], person: str) -> Frequencies:
+        """How many different people have each combination of some of the columns."""
+        pairs = self.marginal([*columns, person])
+        once = np.minimum(pairs.counts, 1)
+        return Frequencies(pairs.axes, pairs.codes, once).marginal(columns)
+
     def dense(self) -> NDArray[np.int64]:
         """One cell for every combination of codes, those that do not occur included."""
         cells = prod(self.sizes)

@@ -10,14 +10,18 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as parquet
 import pytest
 
 from sfumato.cli.main import run
 from sfumato.demo import town
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 COMMAND = Path(sys.executable).with_name("sfumato")
 TOWN = Path(town.__file__).with_name("town.toml")
@@ -45,7 +49,8 @@ kind = "integer"
 """
 JSON_KEYS = [
     "algorithm", "criteria", "k", "rows", "released", "suppressed", "classes", "levels", "cost",
-    "minimal", "optimal", "bound", "factor", "lattice", "checked",
+    "minimal", "optimal", "bound", "factor", "lattice", "checked", "people", "suppressed_people",
+    "ended",
 ]  # fmt: skip
 COSTS = [
     "loss", "loss_geometric", "discernability", "average_class_size", "c_avg", "precision",
@@ -308,6 +313,64 @@ def test_ctrl_c_leaves_nothing_behind(large: Path, tmp_path: Path, stage: str) -
     assert process.returncode == 130
     assert said == "sfumato: Interrupted; nothing was written.\n"
     assert [path for path in tmp_path.rglob("*") if path != scratch] == []
+
+
+def test_ctrl_c_while_searching_writes_the_best_so_far(
+    shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def impatient(title: str, **_: object) -> Iterator[Callable[[float, float], None]]:
+        told = []
+
+        def tell(done: float, _total: float) -> None:
+            told.append(done)
+            if title == "Searching" and len(told) == 1:
+                signal.raise_signal(signal.SIGINT)
+
+        yield tell
+
+    monkeypatch.setattr("sfumato.cli.anonymize.progress", impatient)
+    done = shell.anonymize("--k", 2, "--algorithm", "sweeney", "-o", "out.csv")
+    assert done.returncode == 130
+    assert done.stderr == "sfumato: Interrupted; the best release so far was written.\n"
+    answer = json.loads(done.stdout)
+    assert (answer["ended"], answer["optimal"], answer["bound"]) == ("interrupted", False, None)
+    rows = records(home / "out.csv")
+    assert min(Counter((row["age"], row["zip"]) for row in rows).values()) >= 2
+
+
+def test_options_that_an_algorithm_ignores_are_refused(shell: Shell, home: Path) -> None:
+    for more in (
+        ("--k", 2, "--algorithm", "mondrian", "--suppress", "0.1"),
+        ("--k", 2, "--algorithm", "permute", "--suppressed", "star"),
+        ("--l", 2, "--algorithm", "anatomy", "--cost", "loss"),
+        ("--algorithm", "perturb", "--limit-seconds", "5", "--sensitive", "disease"),
+    ):
+        code, message = refused(shell.anonymize(*more, "-o", "out.csv"), 2)
+        assert code == "option_not_of_algorithm"
+        assert "does not take" in message
+    code, _ = refused(shell.anonymize("--k", 2, "--sensitive", "disease", "-o", "out.csv"), 2)
+    assert code == "option_without_other"
+    assert not (home / "out.csv").exists()
+
+
+def test_measuring_says_whether_people_or_rows_are_counted(shell: Shell, home: Path) -> None:
+    unit = 'unit = { column = "name", max_rows = 3 }'
+    schema = SCHEMA.replace('unit = "row"', unit).replace(
+        "[columns.name]\n", "[columns.name]\nnullable = false\n"
+    )
+    (home / "people.toml").write_text(schema)
+    lines = (home / "people.csv").read_text().splitlines()
+    (home / "people.csv").write_text("\n".join([*lines, *lines[1:]]) + "\n")
+    answer = found(shell.anonymize("--k", 2, "--suppress", "0.1", "-o", "out.csv"))
+    assert (answer["rows"], answer["people"], answer["suppressed_people"]) == (60, 30, 1)
+    raw = found(shell("measure", "people.csv", "--schema", "people.toml", "--json"))
+    assert (raw["counted"], raw["k"]) == ("people", 1)
+    released = found(shell("measure", "out.csv", "--schema", "people.toml", "--json"))
+    assert released["counted"] == "rows"
+    told = shell("measure", "out.csv", "--schema", "people.toml").stdout
+    assert "Rows are counted, not people" in told
+    assert "People are counted" in shell("measure", "people.csv", "--schema", "people.toml").stdout
 
 
 def test_a_bar_counts_nodes_on_a_terminal(large: Path, tmp_path: Path) -> None:

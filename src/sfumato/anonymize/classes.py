@@ -36,14 +36,15 @@ def exact(array: Counts, largest: int) -> Exact:
 class Original:
     """A sensitive column in the original table, before anything was suppressed.
 
-    `totals` counts each value that occurs, in the order of the values. `taxonomy` and `leaves`, the
-    leaf of each value, are there where the column has a hierarchy.
+    `totals` counts each value that occurs, in the order of the values, which `order` names.
+    `taxonomy` and `leaves`, the leaf of each value, are there where the column has a hierarchy.
     """
 
     name: str
     totals: Counts
     taxonomy: Taxonomy | None = None
     leaves: NDArray[np.int32] | None = None
+    order: str = ""
 
     @cached_property
     def rows(self) -> int:
@@ -77,7 +78,7 @@ class Cells:
 
     @cached_property
     def sizes(self) -> Counts:
-        """How many rows each class has."""
+        """How much each class has in all: rows, or people once for each of their values."""
         return np.add.reduceat(self.counts, self.starts)
 
     def sums(self, numbers: Exact) -> Exact:
@@ -90,14 +91,21 @@ class Cells:
 class Classes:
     """All classes of a release: sizes, cells of each sensitive column, matches in a population.
 
-    `population` counts the rows of a public table that fall into each class, and `unmatched` those
-    that fall into none.
+    `sizes` counts rows and `crowds`, where people are counted, different people; cells then count
+    each person once for each value. `population` counts the rows of a public table that fall into
+    each class, and `unmatched` those that fall into none.
     """
 
     sizes: Counts
     cells: Mapping[str, Cells] = field(default_factory=dict)
     population: Counts | None = None
     unmatched: int = 0
+    crowds: Counts | None = None
+
+    @property
+    def counted(self) -> Counts:
+        """How many rows, or people where they are counted, each class has."""
+        return self.sizes if self.crowds is None else self.crowds
 
     def __len__(self) -> int:
         return len(self.sizes)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.anonymize.classes import Original
 from sfumato.anonymize.cost import COSTS, Separable
 from sfumato.anonymize.cost.entropy import Entropy
 from sfumato.anonymize.covers import read
@@ -18,7 +17,9 @@ from sfumato.anonymize.criteria.recursive_diversity import descending
 from sfumato.anonymize.criteria.t_closeness import farthest
 from sfumato.anonymize.labels import common_level
 from sfumato.anonymize.leaves import grow, universe
-from sfumato.anonymize.points import cells_of
+from sfumato.anonymize.order import order_of
+from sfumato.anonymize.originals import Ranked
+from sfumato.anonymize.points import cells_of, crowds_of
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.quasi import Labels, Quasi
 from sfumato.errors import SchemaError, SourceError
@@ -45,7 +46,8 @@ class Measures:
     """What was found. `reference` says whose shares of sensitive values classes are held against.
 
     `cost` has None where the original is needed and was not given, and where the labels of a column
-    cannot be read.
+    cannot be read. `counted` says whether k and the rest count rows or people, and `person` which
+    column names people, where one does.
     """
 
     rows: int
@@ -55,6 +57,8 @@ class Measures:
     cost: Mapping[str, float | None]
     sensitive: Mapping[str, Mapping[str, Any]]
     population: Mapping[str, float] | None = None
+    counted: str = "rows"
+    person: str | None = None
 
     def json(self) -> dict[str, Any]:
         """All of it, ready to be written."""
@@ -65,6 +69,7 @@ class Measures:
             "reference": self.reference,
             "cost": dict(self.cost),
             "sensitive": {name: dict(one) for name, one in self.sensitive.items()},
+            "counted": self.counted,
         }
         return found if self.population is None else {**found, "population": self.population}
 
@@ -75,11 +80,13 @@ def measure(
     *,
     original: Frequencies | None = None,
     population: Frequencies | None = None,
+    person: str | None = None,
 ) -> Measures:
     """Measure a released table, alone or against its original.
 
-    `released` and `original` are counted over all quasi-identifiers and sensitive columns. Rows of
-    which every column is blank or the root are suppressed ones and no class.
+    `released` and `original` are counted over all quasi-identifiers and sensitive columns, and over
+    the `person` where people are to be counted. Rows of which every column is blank or the root are
+    suppressed ones and no class.
     """
     quasi = [column for column in columns if column.role is Role.QUASI]
     sensitive = [column for column in columns if column.role is Role.SENSITIVE]
@@ -89,7 +96,7 @@ def measure(
             "Nothing can be measured: the schema has no quasi-identifier. Give at least one "
             'column role = "quasi".',
         )
-    table = _Released(released, quasi, sensitive, original, population)
+    table = _Released(released, quasi, sensitive, original, population, person)
     reference = table.kept_rows() if original is None else original
     return Measures(
         rows=released.total,
@@ -98,9 +105,12 @@ def measure(
         reference="release" if original is None else "original",
         cost=table.costs(),
         sensitive={
-            column.name: _diversity(table.cells(column, reference), column) for column in sensitive
+            column.name: _diversity(table.cells(column, reference), table.crowds, column)
+            for column in sensitive
         },
         population=None if population is None else table.matches(population),
+        counted="rows" if person is None else "people",
+        person=person,
     )
 
 
@@ -114,8 +124,10 @@ class _Released:
         sensitive: Sequence[Column],
         original: Frequencies | None,
         population: Frequencies | None,
+        person: str | None,
     ) -> None:
         self.table, self.columns, self.original = released, quasi, original
+        self.person = person
         blank = _blank(released, [column.name for column in [*quasi, *sensitive]])
         if not sensitive:
             # Nothing but NULL tells a suppressed row from one at the root of every hierarchy.
@@ -129,7 +141,12 @@ class _Released:
         _, first, self.owners = np.unique(key, return_index=True, return_inverse=True)
         counts = released.counts[self.kept]
         self.sizes = np.bincount(self.owners, counts).astype(np.int64)
-        self.k = int(self.sizes.min())
+        self.persons = None
+        self.crowds = self.sizes
+        if person is not None:
+            self.persons = released.codes[released.columns.index(person)][self.kept]
+            self.crowds = crowds_of(self.owners, self.persons, len(self.sizes))
+        self.k = int(self.crowds.min())
         rows = released.total if original is None else original.total
         self.suppressed = rows - int(counts.sum())
         self._read([codes_of[first] for codes_of in codes], places, population)
@@ -200,12 +217,10 @@ class _Released:
 
     def cells(self, column: Column, reference: Frequencies) -> Cells:
         """How often each value of a sensitive column occurs in each class."""
-        totals = reference.marginal([column.name])
-        occurs = totals.counts > 0
-        values = totals.axes[0].decode(totals.codes[0][occurs]).to_pylist()
-        taxonomy = None if column.hierarchy is None else grow(column, values)
-        leaves = None if taxonomy is None else taxonomy.locate(values)
-        known = {value: place for place, value in enumerate(values)}
+        found_values = _values(reference, column.name)
+        taxonomy = None if column.hierarchy is None else grow(column, found_values)
+        ranked = Ranked.of(reference, column.name, order_of(column), taxonomy, person=self.person)
+        known = {value: rank for rank, value in enumerate(ranked.values)}
         place = self.table.columns.index(column.name)
         codes = self.table.codes[place][self.kept]
         present, numbers = np.unique(codes, return_inverse=True)
@@ -216,9 +231,9 @@ class _Released:
                 f"Column {column.name!r} of the release holds {found.count(-1):,} values that its "
                 "original has not, so their shares cannot be compared. Measure it alone.",
             )
-        original = Original(column.name, totals.counts[occurs], taxonomy, leaves)
         counts = self.table.counts[self.kept]
-        return cells_of(self.owners, np.array(found)[numbers], counts, original)
+        values = np.array(found)[numbers]
+        return cells_of(self.owners, values, counts, ranked.original, self.persons)
 
     def matches(self, population: Frequencies) -> dict[str, float]:
         """How many people of a population each class fits: the least, and the shares of rows."""
@@ -239,7 +254,7 @@ class _Released:
             for covers, labels, mine in zip(self.covers, self.labels, leaves, strict=True):
                 fits &= covers.holding(int(labels[place]))[mine]
             people[place] = population.counts[fits].sum()
-        shares = self.sizes / np.maximum(people, 1)
+        shares = self.crowds / np.maximum(people, 1)
         return {
             "k_map": int(people.min()),
             "presence_lower": float(shares.min()),
@@ -265,7 +280,7 @@ def _blank(table: Frequencies, names: Sequence[str], *, root: bool = True) -> ND
     return blank
 
 
-def _diversity(cells: Cells, column: Column) -> dict[str, Any]:
+def _diversity(cells: Cells, crowds: Counts, column: Column) -> dict[str, Any]:
     """Every kind of diversity and closeness that the worst class reaches."""
     counts, sizes = cells.counts, cells.sizes
     shares = counts / sizes[cells.owners]
@@ -279,7 +294,7 @@ def _diversity(cells: Cells, column: Column) -> dict[str, Any]:
         "distinct": int(cells.lengths.min()),
         "entropy": exp(float(entropy.min())),
         "recursive_c": _recursive(cells, ranked),
-        "folk": float((sizes / ranked[cells.starts]).min()),
+        "folk": float((crowds / ranked[cells.starts]).min()),
         "t_equal": float(farthest(cells, "equal")),
         "t_ordered": float(farthest(cells, "ordered")),
         "t_hierarchy": float(farthest(cells, "hierarchy")) if hierarchical else None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.anonymize.classes import Cells, Classes
+from sfumato.anonymize.classes import Classes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,33 +38,38 @@ class Node:
     def occupied(self) -> NDArray[np.bool_] | None:
         """Which groups of the first view have rows; None where all do."""
         table = self.tables[0]
-        return None if table.population is None else table.counts > 0
+        return None if table.population is None else self._added(table.counts) > 0
+
+    def _added(self, numbers: Counts) -> Counts:
+        """Add up a number for each group of the first view, where people have their own."""
+        starts = self.tables[0].starts
+        return numbers if starts is None else np.add.reduceat(numbers, starts)
 
     @cached_property
     def classes(self) -> Classes:
         """All classes, in the order of their labels."""
-        cells = {}
-        sizes: Counts | None = None
-        for view, table in zip(self.problem.views, self.tables, strict=True):
-            if view.original is None or view.values is None or table.starts is None:
-                continue
-            column = Cells(table.starts, view.values[table.rows], table.counts, view.original)
-            cells[view.original.name] = column
-            sizes = column.sizes
+        cells = {
+            view.original.name: view.cells(table)
+            for view, table in zip(self.problem.views, self.tables, strict=True)
+            if view.original is not None
+        }
         first = self.tables[0]
+        sizes, crowds = self._added(first.counts), None
+        if self.problem.people is not None:
+            crowds = self._added((first.counts > 0).astype(np.int64))
         if self.occupied is None or first.population is None:
-            return Classes(first.counts if sizes is None else sizes, cells)
-        people = first.population[self.occupied]
+            return Classes(sizes, cells, crowds=crowds)
+        people = self._added(first.population)[self.occupied]
         unmatched = int(first.population.sum() - people.sum())
-        return Classes(first.counts[self.occupied], cells, people, unmatched)
+        crowds = None if crowds is None else crowds[self.occupied]
+        return Classes(sizes[self.occupied], cells, people, unmatched, crowds)
 
     @cached_property
     def representatives(self) -> NDArray[np.int64]:
         """A row of the first view for each class."""
         table = self.tables[0]
-        if self.occupied is not None:
-            return table.rows[self.occupied]
-        return table.rows if table.starts is None else table.rows[table.starts]
+        rows = table.rows if table.starts is None else table.rows[table.starts]
+        return rows if self.occupied is None else rows[self.occupied]
 
     @cached_property
     def lacking(self) -> NDArray[np.bool_]:
@@ -88,16 +93,37 @@ class Node:
         """How many rows are suppressed."""
         return int(self.classes.sizes[self.fails].sum()) if self.problem.further else self.failing
 
-    @property
+    def _people_in(self, classes: NDArray[np.bool_]) -> int:
+        """How many different people have rows in these classes."""
+        table, view = self.tables[0], self.problem.views[0]
+        assert table.starts is not None
+        assert view.persons is not None
+        inside = np.zeros(len(table.starts), dtype=bool)
+        inside[slice(None) if self.occupied is None else self.occupied] = classes
+        entries = np.repeat(inside, np.diff(table.starts, append=len(table.rows)))
+        persons = view.persons[table.rows[entries & (table.counts > 0)]]
+        return int(np.count_nonzero(np.bincount(persons, minlength=1)))
+
+    @cached_property
+    def suppressed_people(self) -> int | None:
+        """How many people lose a row; None where people are not counted."""
+        return None if self.problem.people is None else self._people_in(self.fails)
+
+    @cached_property
     def hopeless(self) -> bool:
-        """Whether this and every finer node suppresses too many rows."""
+        """Whether this and every finer node suppresses too many rows, or people."""
         allowed, monotone = self.problem.allowed, self.problem.monotone
+        if self.problem.people is not None:
+            return self._people_in(self.lacking) > allowed
         return self.failing > allowed or (monotone and self.suppressed > allowed)
 
     @property
     def admissible(self) -> bool:
-        """Whether no more rows are suppressed than allowed."""
-        return not self.hopeless and self.suppressed <= self.problem.allowed
+        """Whether no more rows, or people, are suppressed than allowed."""
+        if self.hopeless:
+            return False
+        people = self.suppressed_people
+        return (self.suppressed if people is None else people) <= self.problem.allowed
 
     @cached_property
     def sizes(self) -> Counts:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from math import ceil
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from sfumato.anonymize.cost import Costs, ncp
 from sfumato.recoding import ByColumn
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from sfumato.recoding import Recoding
 
 
+Ended = Literal["time", "interrupted"]
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcome(ABC):
     """A release as any search decides it.
@@ -25,7 +29,9 @@ class Outcome(ABC):
     `optimal` says that no cheaper release of its kind exists, `bound` what the cheapest must cost
     at least, `factor` how far from the optimum the algorithm can be, `minimal` all nodes below
     which nothing is admissible, `lattice` and `checked` how many nodes there are and were examined,
-    `notes` what a reader of the report should know.
+    `notes` what a reader of the report should know. `people` and `suppressed_people`, those who
+    lose a row, are there where people are counted. `ended` says what ended the search before its
+    own end, and `minimised` which cost `optimal` and `bound` are about.
     """
 
     algorithm: str
@@ -44,6 +50,31 @@ class Outcome(ABC):
     lattice: int | None = None
     checked: int | None = None
     notes: tuple[str, ...] = ()
+    people: int | None = None
+    suppressed_people: int | None = None
+    ended: Ended | None = None
+    minimised: str | None = None
+
+    @property
+    def excess(self) -> float | None:
+        """How many times the least possible cost this one is at most, where that is known."""
+        if self.minimised is None or self.bound is None or not self.bound > 0:
+            return None
+        return max(1.0, self.cost[self.minimised.replace("-", "_")] / self.bound)
+
+    @property
+    def verdict(self) -> str | None:
+        """What was proved of the cost, in a sentence; None where nothing was set out to be."""
+        if self.minimised is None or not (self.optimal or self.ended or self.bound is not None):
+            return None
+        if self.optimal:
+            return f"Proven optimal: no release of its kind has less {self.minimised}."
+        why = {"time": "was ended by its time limit", "interrupted": "was interrupted"}
+        ended = why.get(self.ended or "", "ended before everything was looked at")
+        # The share is rounded up, so that "at most" stays true.
+        above = "" if self.excess is None else f", at most {ceil(1000 * self.excess - 1000) / 10} %"
+        most = f"{above} above the least {self.minimised}" if above else ""
+        return f"Not proven optimal{most}: the search {ended}."
 
     @property
     def released(self) -> int:
@@ -66,6 +97,8 @@ class Measured(TypedDict):
     classes: int
     cost: Mapping[str, float]
     ncp: Mapping[str, float]
+    people: int | None
+    suppressed_people: int | None
 
 
 def measured(
@@ -75,13 +108,15 @@ def measured(
     problem = release.problem
     return Measured(
         algorithm=algorithm,
-        criteria=tuple(map(str, problem.criteria)),
+        criteria=problem.worded,
         k=problem.k,
         rows=problem.rows,
         suppressed=release.suppressed,
         classes=len(release.sizes),
         cost=Costs(weights).measure(release),
         ncp=ncp(release),
+        people=None if problem.people is None else problem.people.count,
+        suppressed_people=release.suppressed_people,
     )
 
 

@@ -135,6 +135,15 @@ class Release:
         """How many rows are suppressed."""
         return self.problem.rows - int(self.shares.rows.sum())
 
+    @cached_property
+    def suppressed_people(self) -> int | None:
+        """How many people lose a row; None where people are not counted."""
+        if self.problem.people is None:
+            return None
+        gone = np.ones(len(self.shares.points), dtype=bool)
+        gone[self.shares.point] = False  # people are counted where all rows of a point go together
+        return self.shares.points.lost(gone)
+
     def totals(self, cost: Separable) -> list[float]:
         """What the cells of each column cost."""
         return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,12 +23,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """A sensitive column over the points: which point has how many rows of which value."""
+    """A sensitive column over the points: which point has how many rows of which value.
+
+    Where people are counted, each line is one person's.
+    """
 
     original: Original
     points: NDArray[np.int64]
     values: NDArray[np.integer]
     counts: Counts
+    persons: NDArray[np.integer] | None = None
+
+
+class Visits(NamedTuple):
+    """Who has rows at which point, each pair once."""
+
+    points: NDArray[np.int64]
+    persons: NDArray[np.integer]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +52,7 @@ class Points:
     leaves: tuple[NDArray[np.integer], ...]
     counts: Counts
     spreads: tuple[Spread, ...]
+    visits: Visits | None = None
 
     @classmethod
     def of(cls, problem: Problem) -> Points:
@@ -48,21 +60,25 @@ class Points:
         first = problem.views[0]
         # A population adds combinations that no row of the table has.
         rows = np.flatnonzero(first.base.counts)
-        counts, spreads = first.base.counts[rows], []
+        counts, spreads, visits = first.base.counts[rows], [], None
         for view in problem.views:
-            if view.original is None or view.values is None:
+            if view.original is None and view.persons is None:
                 continue
             table = view.group(view.base, (0,) * len(problem.quasi))
             assert table.starts is not None
             lengths = np.diff(table.starts, append=len(table.rows))
             owners = np.repeat(np.arange(len(table.starts)), lengths)
-            spreads.append(Spread(view.original, owners, view.values[table.rows], table.counts))
+            persons = None if view.persons is None else view.persons[table.rows]
+            if view.original is not None and view.values is not None:
+                values = view.values[table.rows]
+                spreads.append(Spread(view.original, owners, values, table.counts, persons))
             if view is first:
                 rows = table.rows[table.starts]
                 counts = np.add.reduceat(table.counts, table.starts)
+                visits = None if persons is None else Visits(owners, persons)
         whole = len(rows) == len(first.base.rows)
         leaves = (codes[0] if whole else codes[0][rows] for codes in first.codes)
-        return cls(tuple(leaves), counts, tuple(spreads))
+        return cls(tuple(leaves), counts, tuple(spreads), visits)
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -73,11 +89,20 @@ class Points:
         sizes = np.bincount(owners[inside], self.counts[inside], count).astype(np.int64)
         cells = {
             spread.original.name: cells_of(
-                owners[spread.points], spread.values, spread.counts, spread.original
+                owners[spread.points], spread.values, spread.counts, spread.original, spread.persons
             )
             for spread in self.spreads
         }
-        return Classes(sizes, cells)
+        crowds = None
+        if self.visits is not None:
+            crowds = crowds_of(owners[self.visits.points], self.visits.persons, count)
+        return Classes(sizes, cells, crowds=crowds)
+
+    def lost(self, points: NDArray[np.bool_]) -> int:
+        """How many rows, or people where they are counted, have these points."""
+        if self.visits is None:
+            return int(self.counts[points].sum())
+        return len(np.unique(self.visits.persons[points[self.visits.points]]))
 
 
 def cells_of(
@@ -85,15 +110,34 @@ def cells_of(
     values: NDArray[np.integer],
     counts: Counts,
     original: Original,
+    persons: NDArray[np.integer] | None = None,
 ) -> Cells:
-    """Cells of classes from counts by owner and value; owner -1 leaves a count out."""
+    """Cells of classes from counts by owner and value; owner -1 leaves a count out.
+
+    Where persons are given, each counts once for each value in each class.
+    """
     inside = np.flatnonzero(owners >= 0)
     owners, values, counts = owners[inside], values[inside], counts[inside]
     sizes = [int(owners.max(initial=0)) + 1, len(original.totals)]
+    if persons is not None:
+        people = int(persons.max(initial=0)) + 1
+        once = group([owners, values, persons[inside]], [*sizes, people], counts).representatives
+        owners, values, counts = owners[once], values[once], np.ones(len(once), dtype=np.int64)
     groups = group([owners, values], sizes, counts)
     owners = owners[groups.representatives]
     starts = np.flatnonzero(np.diff(owners, prepend=-1))
     return Cells(starts, values[groups.representatives], groups.counts, original)
+
+
+def crowds_of(
+    owners: NDArray[np.integer], persons: NDArray[np.integer], count: int
+) -> NDArray[np.int64]:
+    """How many different people each of the classes 0 .. count - 1 has; owner -1 is none."""
+    inside = np.flatnonzero(owners >= 0)
+    owners, persons = owners[inside], persons[inside]
+    sizes = [count, int(persons.max(initial=0)) + 1]
+    once = group([owners, persons], sizes, np.ones(len(inside), dtype=np.int64)).representatives
+    return np.bincount(owners[once], minlength=count)
 
 
 def failing(criteria: Sequence[Criterion], classes: Classes) -> NDArray[np.bool_]:

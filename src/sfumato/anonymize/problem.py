@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from sfumato.anonymize.classes import Original
 from sfumato.anonymize.criteria.k_anonymity import KAnonymity
+from sfumato.anonymize.order import Order
+from sfumato.anonymize.originals import People, Ranked
 from sfumato.anonymize.quasi import Quasi
 from sfumato.anonymize.views import View
 from sfumato.errors import ParameterError, SchemaError, SourceError
@@ -30,7 +31,8 @@ class Problem:
     """A table to anonymize, as arrays alone.
 
     `views` group the same rows for each use: the first gives the sizes of classes, and each
-    sensitive column that a criterion looks at has one of its own.
+    sensitive column that a criterion looks at has one of its own. `allowed` says how many rows, or
+    people where `people` are counted, may be suppressed.
     """
 
     quasi: tuple[Quasi, ...]
@@ -38,6 +40,7 @@ class Problem:
     criteria: tuple[Criterion, ...]
     rows: int
     allowed: int
+    people: People | None = None
 
     @classmethod
     def build(
@@ -49,26 +52,32 @@ class Problem:
         *,
         suppression_limit: Number = 0,
         population: Frequencies | None = None,
+        orders: Mapping[str, Order] | None = None,
+        person: str | None = None,
     ) -> Problem:
         """Set the problem up from counts over quasi-identifiers and sensitive columns.
 
         `taxonomies` hold the hierarchy of every quasi-identifier, grown over all values of table
-        and population, and of sensitive columns that are compared along one. The limit is the share
-        of rows that may be suppressed, an exact decimal.
+        and population, and of sensitive columns that are compared along one; `orders` the order of
+        sensitive columns. The limit is the share of rows that may be suppressed, an exact decimal.
+        Where a column names the `person` of each row, it was counted too, and people are counted.
         """
         _check(frequencies, taxonomies, quasi, criteria, population)
         limit = probability(suppression_limit, "suppression_limit")
         tables = [frequencies] if population is None else [frequencies, population]
         columns = tuple(Quasi.build(name, taxonomies[name], tables) for name in quasi)
         needed = dict.fromkeys(c.column for c in criteria if c.column is not None)
-        views = [
-            View.of_values(columns, frequencies, _original(frequencies, name, taxonomies.get(name)))
-            for name in needed
-        ]
-        if population is not None or not views:
-            views.insert(0, View.of_rows(columns, frequencies, population))
+        views = []
+        for name in needed:
+            order = (orders or {}).get(name, Order())
+            ranked = Ranked.of(frequencies, name, order, taxonomies.get(name), person=person)
+            views.append(View.of_values(columns, frequencies, ranked, person))
+        if population is not None or person is not None or not views:
+            views.insert(0, View.of_rows(columns, frequencies, population, person))
+        people = None if person is None else People.of(frequencies, person)
         rows = frequencies.total
-        return cls(columns, tuple(views), tuple(criteria), rows, int(limit * rows))
+        allowed = int(limit * (rows if people is None else people.count))
+        return cls(columns, tuple(views), tuple(criteria), rows, allowed, people)
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -98,19 +107,44 @@ class Problem:
 
     @cached_property
     def smallest(self) -> int:
-        """No class with fewer rows passes."""
+        """No class with fewer rows, or people where they are counted, passes."""
+        if self.people is not None:
+            return max((criterion.crowd for criterion in self.criteria), default=1)
         return max((criterion.smallest for criterion in self.criteria), default=1)
+
+    @cached_property
+    def allowed_rows(self) -> int:
+        """The most rows that may be suppressed."""
+        return self.allowed if self.people is None else self.people.most_rows(self.allowed)
 
     @cached_property
     def monotone(self) -> bool:
         """Whether every node above an admissible one is admissible."""
         return not self.further or (
-            self.allowed == 0 and all(criterion.union_closed for criterion in self.criteria)
+            self.allowed == 0
+            and self.people is None
+            and all(criterion.union_closed for criterion in self.criteria)
         )
 
+    @cached_property
+    def worded(self) -> tuple[str, ...]:
+        """Each criterion in words, with the order that it goes by."""
+        originals = {view.original.name: view.original for view in self.views if view.original}
+        return tuple(one.worded(originals.get(one.column or "")) for one in self.criteria)
+
     def asked(self) -> str:
-        """The criteria in words."""
-        return " and ".join(map(str, self.criteria))
+        """The criteria in words, and whether people were counted."""
+        asked = " and ".join(self.worded)
+        if self.people is None:
+            return asked
+        once = ", each once for each value" if any(one.column for one in self.criteria) else ""
+        return f"{asked}, counting people ({self.people.column}){once}"
+
+    def counted(self, many: int) -> str:
+        """So many of all rows, or of all people, in words."""
+        if self.people is None:
+            return f"{many:,} of {self.rows:,} rows"
+        return f"{many:,} of {self.people.count:,} people"
 
 
 def _check(
@@ -166,14 +200,3 @@ def _check(
                 f"Column {criterion.column!r} cannot be quasi-identifier and sensitive at once. "
                 "Change its role, or ask the criterion of another column.",
             )
-
-
-def _original(frequencies: Frequencies, name: str, taxonomy: Taxonomy | None) -> Original:
-    """The distribution of a sensitive column, over the values that occur."""
-    marginal = frequencies.marginal([name])
-    occurs = marginal.counts > 0
-    codes, totals = marginal.codes[0][occurs], marginal.counts[occurs]
-    if taxonomy is None:
-        return Original(name, totals)
-    values = marginal.axes[0].decode(codes).to_pylist()
-    return Original(name, totals, taxonomy, taxonomy.locate(values))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.anonymize.classes import Cells
 from sfumato.grouping import group as group_rows
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.anonymize.classes import Counts, Original
+    from sfumato.anonymize.originals import Ranked
     from sfumato.anonymize.quasi import Quasi
     from sfumato.frequencies import Frequencies
 
@@ -33,18 +35,21 @@ _JOINED_ROWS = 1 << 21
 class Table:
     """Rows of a view grouped at a node: for each group a row that represents it, and its counts.
 
-    With sensitive values, groups are cells, and `starts` says where each class begins.
+    With sensitive values, groups are cells, and `starts` says where each class begins. Where people
+    are counted, each has a group of their own in every class or cell, and `cells` says where each
+    cell begins.
     """
 
     rows: NDArray[np.int64]
     counts: Counts
     population: Counts | None = None
     starts: NDArray[np.int64] | None = None
+    cells: NDArray[np.int64] | None = None
 
     @property
     def bytes(self) -> int:
         """How much memory it takes."""
-        arrays = (self.rows, self.counts, self.population, self.starts)
+        arrays = (self.rows, self.counts, self.population, self.starts, self.cells)
         return sum(array.nbytes for array in arrays if array is not None)
 
 
@@ -52,7 +57,8 @@ class Table:
 class View:
     """Distinct combinations of leaves, with a sensitive value or the count in a population.
 
-    `codes[column][level]` holds the label of each combination, in the smallest type that can.
+    `codes[column][level]` holds the label of each combination, in the smallest type that can. Where
+    people are counted, a combination belongs to one of them, whom `persons` numbers below `people`.
     """
 
     codes: tuple[tuple[NDArray[np.unsignedinteger], ...], ...]
@@ -60,13 +66,19 @@ class View:
     base: Table
     values: NDArray[np.integer] | None = None
     original: Original | None = None
+    persons: NDArray[np.integer] | None = None
+    people: int = 1
     _known: dict[tuple[int, Levels], tuple[NDArray[np.integer], int]] = field(
         default_factory=dict, init=False, repr=False
     )
 
     @classmethod
     def of_rows(
-        cls, quasi: Sequence[Quasi], table: Frequencies, population: Frequencies | None
+        cls,
+        quasi: Sequence[Quasi],
+        table: Frequencies,
+        population: Frequencies | None,
+        person: str | None = None,
     ) -> View:
         """Combinations of quasi-identifiers of a table and of a population, counted apart."""
         sources = [table] if population is None else [table, population]
@@ -76,16 +88,32 @@ class View:
         if population is not None:
             people = np.where(np.arange(len(counts)) < len(table), 0, counts)
             counts = counts - people
-        return cls._of(quasi, leaves, counts, people=people)
+        # The rows of a population are people of their own, so that they need no names.
+        persons = None if person is None else np.full(len(counts), table.axis(person).size)
+        if persons is not None and person is not None:
+            persons[: len(table)] = table.codes[table.columns.index(person)]
+        return cls._of(quasi, leaves, counts, people=people, persons=persons)
 
     @classmethod
-    def of_values(cls, quasi: Sequence[Quasi], table: Frequencies, original: Original) -> View:
+    def of_values(
+        cls,
+        quasi: Sequence[Quasi],
+        table: Frequencies,
+        ranked: Ranked,
+        person: str | None = None,
+    ) -> View:
         """Combinations of quasi-identifiers and one sensitive column."""
         leaves = [column.locate(table) for column in quasi]
-        codes = table.codes[table.columns.index(original.name)]
-        occurring = np.unique(codes[table.counts > 0])
-        values = np.searchsorted(occurring, codes)
-        return cls._of(quasi, leaves, table.counts, values=values, original=original)
+        values = ranked.ranks(table.codes[table.columns.index(ranked.original.name)])
+        persons = None if person is None else table.codes[table.columns.index(person)]
+        return cls._of(
+            quasi,
+            leaves,
+            table.counts,
+            values=values,
+            original=ranked.original,
+            persons=persons,
+        )
 
     @classmethod
     def _of(
@@ -97,6 +125,7 @@ class View:
         people: Counts | None = None,
         values: NDArray[np.int64] | None = None,
         original: Original | None = None,
+        persons: NDArray[np.integer] | None = None,
     ) -> View:
         """Merge equal combinations and look all their labels up once."""
         occurs = counts > 0 if people is None else counts + people > 0
@@ -104,6 +133,8 @@ class View:
         sizes = [len(column.taxonomy.leaves) for column in quasi]
         if values is not None and original is not None:
             digits, sizes = [*digits, values[occurs]], [*sizes, len(original.totals)]
+        if persons is not None:
+            digits, sizes = [*digits, persons[occurs]], [*sizes, int(persons.max()) + 1]
         groups = group_rows(digits, sizes, counts[occurs])
         merged = [digit[groups.representatives] for digit in digits]
         if people is not None:
@@ -117,7 +148,15 @@ class View:
         )
         label_counts = tuple(tuple(map(len, column.taxonomy.labels)) for column in quasi)
         base = Table(np.arange(len(groups.counts)), groups.counts, people)
-        return cls(codes, label_counts, base, None if values is None else merged[-1], original)
+        return cls(
+            codes,
+            label_counts,
+            base,
+            None if values is None else merged[len(quasi)],
+            original,
+            None if persons is None else merged[-1],
+            1 if persons is None else sizes[-1],
+        )
 
     def group(self, table: Table, levels: Levels) -> Table:
         """Group a table of this view at a node that is nowhere finer."""
@@ -128,12 +167,25 @@ class View:
         elif radix <= _DENSE_FACTOR * len(key):
             chosen, counts, people, found = _group_dense(key, radix, table)
         else:
-            chosen, counts, people, found = _group_sorted(key, table)
-        starts = None
-        if self.original is not None:
-            owners = found // len(self.original.totals)
-            starts = np.flatnonzero(np.diff(owners, prepend=-1))
-        return Table(table.rows[chosen], counts, people, starts)
+            chosen, counts, people, found = _group_sorted(key, radix, table)
+        starts = cells = None
+        if self.original is not None or self.persons is not None:
+            values = 1 if self.original is None else len(self.original.totals)
+            starts = np.flatnonzero(np.diff(found // (values * self.people), prepend=-1))
+        if self.original is not None and self.persons is not None:
+            cells = np.flatnonzero(np.diff(found // self.people, prepend=-1))
+        return Table(table.rows[chosen], counts, people, starts, cells)
+
+    def cells(self, table: Table) -> Cells:
+        """How often each value occurs in each class of a table; each person counts once."""
+        assert self.original is not None
+        assert self.values is not None
+        assert table.starts is not None
+        if table.cells is None:
+            return Cells(table.starts, self.values[table.rows], table.counts, self.original)
+        starts = np.searchsorted(table.cells, table.starts)
+        people = np.diff(table.cells, append=len(table.rows))
+        return Cells(starts, self.values[table.rows[table.cells]], people, self.original)
 
     def _keys(self, table: Table, levels: Levels) -> tuple[NDArray[np.int64], int]:
         """One integer per row, and how many there can be; key and row number fit 63 bits.
@@ -148,6 +200,8 @@ class View:
         ]
         if self.values is not None and self.original is not None:
             digits.append((self.values, len(self.original.totals)))
+        if self.persons is not None:
+            digits.append((self.persons, self.people))
         for codes, size in digits:
             if size == 1:
                 continue
@@ -213,14 +267,18 @@ def _group_dense(key: NDArray[np.int64], radix: int, table: Table) -> Grouped:
     return chosen[found], counts[found].astype(np.int64), people, found
 
 
-def _group_sorted(key: NDArray[np.int64], table: Table) -> Grouped:
-    """Sort key and row number packed into one integer."""
+def _group_sorted(key: NDArray[np.int64], radix: int, table: Table) -> Grouped:
+    """Sort key and row number packed into one integer, or apart where both do not fit."""
     bits = max(len(key) - 1, 1).bit_length()
-    key <<= bits
-    key |= np.arange(len(key))
-    key.sort()
-    order = key & ((1 << bits) - 1)
-    key >>= bits
+    if radix.bit_length() + bits > _KEY_BITS:
+        order = np.argsort(key, kind="stable")
+        key = key[order]
+    else:
+        key <<= bits
+        key |= np.arange(len(key))
+        key.sort()
+        order = key & ((1 << bits) - 1)
+        key >>= bits
     people = None if table.population is None else table.population[order]
     starts, counts, people, found = _group_ordered(key, table.counts[order], people)
     return order[starts], counts, people, found

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from sfumato.cli.kept import Kept
 from sfumato.cli.options import DeclaredSchema, Json, Overwrite, TableFile
 from sfumato.cli.progress import progress
 from sfumato.cli.steward import values_named
@@ -29,7 +30,9 @@ Further = Annotated[
     list[str] | None,
     typer.Argument(hidden=True, metavar="COLUMN", help="More names after --sensitive."),
 ]
-K = Annotated[int | None, typer.Option(metavar="K", help="How many rows must look alike.")]
+K = Annotated[
+    int | None, typer.Option(metavar="K", help="How many rows, or people, must look alike.")
+]
 L = Annotated[int | None, typer.Option("--l", metavar="L", help="How many sensitive values.")]
 Diversity = Annotated[
     Literal["distinct", "entropy", "recursive", "folk"] | None,
@@ -76,7 +79,8 @@ Cost = Annotated[
     ),
 ]
 Suppress = Annotated[
-    str, typer.Option(metavar="FRACTION", help="The share of rows that may be suppressed.")
+    str,
+    typer.Option(metavar="FRACTION", help="The share of rows, or people, that may be suppressed."),
 ]
 Suppressed = Annotated[
     Literal["drop", "star"], typer.Option(help="What becomes of suppressed rows.")
@@ -157,6 +161,8 @@ def anonymize(
         typer.echo(json.dumps(decided.figures, ensure_ascii=False))
     else:
         _show(decided, [out] if report is None else [out, report])
+    if decided.figures["ended"] == "interrupted":
+        raise Kept("Interrupted; the best release so far was written.")
 
 
 def _read(
@@ -182,16 +188,24 @@ def _decide(
 ) -> Anonymized:
     """Search, with a bar that shows how far it is."""
     from sfumato.vault.anonymizing import anonymize as decide
+    from sfumato.vault.rearranging import REARRANGEMENTS
 
     people, population = tables
     criteria = asked.criteria(people.schema, columns)
+    rearranges = algorithm in REARRANGEMENTS
+    if columns and not rearranges and not any(one.column for one in criteria):
+        raise ParameterError(
+            "option_without_other",
+            f"--sensitive means nothing to {algorithm!r} without --l, --t, --beta or "
+            "--delta-disclosure. Give one of them, or drop it.",
+        )
     unit = "nodes" if algorithm in _IN_NODES else None
     with values_named(), progress("Searching", unit=unit) as told:
         return decide(
             people,
             criteria,
             algorithm=algorithm,
-            sensitive=columns,
+            sensitive=columns if rearranges else (),
             population=population,
             limit_seconds=limit_seconds,
             progress=told,
@@ -223,6 +237,10 @@ def _show(decided: Anonymized, written: list[Path]) -> None:
         f"Released {found['released']:,} of {found['rows']:,} rows in {found['classes']:,} "
         f"classes; {found['suppressed']:,} suppressed."
     )
+    if found["people"] is not None:
+        console.print(
+            f"Of {found['people']:,} people, {found['suppressed_people']:,} lose rows by that."
+        )
     if found["levels"]:
         levels = ", ".join(f"{name} {level}" for name, level in found["levels"].items())
         console.print(printable(f"Levels: {levels}."))

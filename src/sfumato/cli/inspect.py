@@ -63,6 +63,7 @@ def _as_json(found: Inspection) -> dict[str, object]:
             }
             for guess in found.guesses
         ],
+        "counted": found.counted,
         "largest_set": found.largest,
         "left_out": found.left_out,
         "sets": [

@@ -14,6 +14,7 @@ from typer.exceptions import TyperException
 from sfumato import __version__
 from sfumato.cli.commands import CHARGING, COMMANDS
 from sfumato.cli.ending import INTERRUPTED, end_in_order, exit_code
+from sfumato.cli.kept import Kept
 from sfumato.cli.streams import check_arguments, open_streams, stdout_works
 from sfumato.errors import LedgerError, SfumatoError
 from sfumato.scratch import sweep, temporary_folder
@@ -70,6 +71,9 @@ def run(arguments: list[str]) -> int:
         return _fail(error.code, error.message, error.exit_code, as_json=as_json)
     except TyperException as error:
         return _fail("usage", _one_line(error.format_message()), 2, as_json=as_json)
+    except Kept as kept:
+        typer.echo(f"sfumato: {kept}", err=True)
+        return exit_code()
     except KeyboardInterrupt:
         message = f"Interrupted; nothing was written.{charge}"
         return _fail("interrupted", message, exit_code(), as_json=as_json)

@@ -30,15 +30,16 @@ def measure(
     from sfumato.vault.measuring import measure as measured
 
     with values_named(), progress("Measuring"):
-        found = measured(table, schema, original=original, population=population).json()
+        measures = measured(table, schema, original=original, population=population)
+    found = measures.json()
     if as_json:
         typer.echo(json.dumps(found, ensure_ascii=False))
     else:
-        _show(found)
+        _show(found, measures.person)
 
 
-def _show(found: Mapping[str, object]) -> None:
-    """Print the figures, one line each."""
+def _show(found: Mapping[str, object], person: str | None) -> None:
+    """Print the figures, one line each, and what they count."""
     from rich.console import Console
     from rich.table import Table
 
@@ -53,6 +54,13 @@ def _show(found: Mapping[str, object]) -> None:
     console.print(table)
     whose = "original's" if found["reference"] == "original" else "release's own"
     console.print(f"Classes are compared with the {whose} distribution of values.", style="dim")
+    if person is not None:
+        told = f"People are counted, by column {person}."
+        if found["counted"] == "rows":
+            told = (
+                f"Rows are counted, not people: the table does not say whose row it is ({person})."
+            )
+        console.print(printable(told), style="dim")
 
 
 def _lines(found: Mapping[str, object], prefix: str = "") -> list[tuple[str, str]]:

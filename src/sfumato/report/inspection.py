@@ -55,7 +55,9 @@ def _headline(found: Inspection) -> str:
         (one for one in found.sets if one.unique_share >= 0.9 * most),
         key=lambda one: (len(one.columns), -one.unique_share),
     )
-    return f"{_name(telling)}: unique for {100 * telling.unique_share:.0f} % of the rows."
+    return (
+        f"{_name(telling)}: unique for {100 * telling.unique_share:.0f} % of the {found.counted}."
+    )
 
 
 def _sets(found: Inspection) -> RenderableType:
@@ -76,7 +78,7 @@ def _attackers(found: Inspection) -> Table:
     risk = found.reidentification
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("An attacker who knows all quasi-identifiers")
-    for title in ("highest risk", "average risk", f"rows in groups below {SMALL}"):
+    for title in ("highest risk", "average risk", f"{found.counted} in groups below {SMALL}"):
         table.add_column(title, justify="right")
     for name, what, attacker in (
         ("prosecutor", "knows the target is in the table", risk.prosecutor),

@@ -25,13 +25,22 @@ MOST_SETS = 20_000
 
 @dataclass(frozen=True)
 class Inspection:
-    """What inspecting a table found. It describes private data: it is for its steward only."""
+    """What inspecting a table found. It describes private data: it is for its steward only.
+
+    Where the unit is a person, `person` names their column, and sets and risks count people.
+    """
 
     rows: int
     guesses: tuple[Guess, ...]
     largest: int
     sets: tuple[SetRisk, ...]
     reidentification: Reidentification
+    person: str | None = None
+
+    @property
+    def counted(self) -> str:
+        """What sets and risks count."""
+        return "rows" if self.person is None else "people"
 
     @property
     def full(self) -> SetRisk:
@@ -57,18 +66,24 @@ def inspect(
     guesses: Sequence[Guess],
     *,
     progress: Callable[[float, float], None] | None = None,
+    person: str | None = None,
 ) -> Inspection:
-    """Inspect a table whose columns have these roles."""
+    """Inspect a table whose columns have these roles, and whose rows may belong to a `person`."""
     quasi = [guess.column.name for guess in guesses if guess.column.role is Role.QUASI]
-    frequencies = count(engine, table, quasi)
+    if person in quasi or not quasi:
+        person = None  # whoever knows a person's name looks for rows
+    frequencies = count(engine, table, quasi if person is None else [*quasi, person])
     largest = largest_within(len(quasi))
-    sets = uniqueness(frequencies, largest=largest, progress=progress) if quasi else []
+    sets = (
+        uniqueness(frequencies, largest=largest, progress=progress, person=person) if quasi else []
+    )
     return Inspection(
         rows=frequencies.total,
         guesses=tuple(guesses),
         largest=largest,
         sets=tuple(sets),
-        reidentification=reidentification(frequencies),
+        reidentification=reidentification(frequencies, person=person),
+        person=person,
     )
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from sfumato.grouping import keys
-from sfumato.risk.uniqueness import SMALL
+from sfumato.risk.uniqueness import SMALL, smallest_groups
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,8 +49,18 @@ class Reidentification:
     marketer: Attacker
 
 
-def reidentification(table: Frequencies, population: Frequencies | None = None) -> Reidentification:
-    """Measure the risk of a table, alone or as a sample of a population with the same columns."""
+def reidentification(
+    table: Frequencies, population: Frequencies | None = None, *, person: str | None = None
+) -> Reidentification:
+    """Measure the risk of a table, alone or as a sample of a population with the same columns.
+
+    Where a column names the `person`, people are counted, each by the smallest of their classes.
+    """
+    if person is not None:
+        names = [name for name in table.columns if name != person]
+        least = smallest_groups(table, names, person)[0].astype(np.float64)
+        people = _attacker(np.ones_like(least), least)
+        return Reidentification(people, people, people)
     own = table.counts.astype(np.float64)
     prosecutor = _attacker(own, own)
     if population is None:

@@ -117,13 +117,12 @@ class Anonymized:
     @property
     def guarantee(self) -> Guarantee:
         """What the release promises."""
-        notes, unit = list(self.notes), self.table.schema.unit
-        if isinstance(unit, Entity):
-            notes.append(
-                f"Rows are counted, not people: one {unit.column} may have several rows in a class."
-            )
-        figures = self.figures
+        notes, unit, figures = list(self.notes), self.table.schema.unit, self.figures
+        people: dict[str, Any] = {"counted": "rows"}
+        if isinstance(unit, Entity) and figures["people"] is not None:
+            people = {"counted": "people", "person": unit.column}
         parameters = {
+            **people,
             "criteria": figures["criteria"],
             "k": figures["k"],
             "rows": figures["rows"],

@@ -14,14 +14,16 @@ from sfumato.anonymize.criteria import (
     TCloseness,
 )
 from sfumato.anonymize.outcome import Generalization
-from sfumato.anonymize.search import SEARCHES, run
+from sfumato.anonymize.search import SEARCHES, Watch, people_unknown, run
 from sfumato.anonymize.search.refine import refine as refine_suppressed
 from sfumato.errors import ParameterError
+from sfumato.privacy.numbers import probability
 from sfumato.schema.column import Kind, Role
 from sfumato.vault.anonymized import Anonymized
 from sfumato.vault.figures import of_outcome, untouched
-from sfumato.vault.posing import pose
-from sfumato.vault.rearranging import REARRANGEMENTS
+from sfumato.vault.options import check_options
+from sfumato.vault.posing import person_of, pose
+from sfumato.vault.rearranging import REARRANGEMENTS, Wishes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -56,21 +58,30 @@ def anonymize(
 
     `sensitive` names the columns that anatomy, permute and perturb rearrange, by default those of
     the criteria or all that are declared sensitive. With `refine`, rows that a full-domain search
-    suppressed are searched again.
+    suppressed are searched again. An algorithm refuses the options that it would ignore. A search
+    that runs out of `limit_seconds`, or is interrupted by Ctrl-C, ends with the best it has found.
     """
     if suppressed not in ("drop", "star"):
         raise ParameterError(
             "suppressed_unknown", f"Suppressed rows are 'drop' or 'star', not {suppressed!r}."
         )
+    given = {
+        "cost": cost,
+        "suppress": suppress if probability(suppress, "suppression_limit") else None,
+        "suppressed": suppressed if suppressed != "drop" else None,
+        "sensitive": sensitive or None,
+        "population": population,
+        "weights": weights,
+        "refine": refine or None,
+        "limit_seconds": limit_seconds,
+    }
+    check_options(algorithm, given, criteria)
     if algorithm in REARRANGEMENTS:
-        return REARRANGEMENTS[algorithm](table, criteria, tuple(sensitive))
-    if algorithm not in SEARCHES:
-        raise ParameterError(
-            "algorithm_unknown",
-            f"Algorithm {algorithm!r} is not known; take one of "
-            f"{', '.join([*SEARCHES, *REARRANGEMENTS])}.",
-        )
+        wishes = Wishes(tuple(sensitive), limit_seconds, progress)
+        return REARRANGEMENTS[algorithm].make(table, criteria, wishes)
     problem, counted = pose(table, criteria, suppress=suppress, population=population)
+    member = SEARCHES[algorithm]
+    watch = Watch(limit_seconds=limit_seconds)
     outcome = run(
         problem,
         algorithm,
@@ -80,26 +91,28 @@ def anonymize(
         progress=progress,
     )
     if refine:
-        outcome = _refined(outcome, cost or SEARCHES[algorithm].cost, weights)
-    parameters = {
-        "cost": cost or SEARCHES[algorithm].cost,
+        outcome = _refined(outcome, cost or member.cost, weights, watch)
+    used = {
+        "cost": cost or member.cost,
         "suppress": str(suppress),
         "suppressed": suppressed,
         "weights": None if weights is None else dict(weights),
         "refine": refine,
+        "limit_seconds": limit_seconds,
     }
+    parameters = {name: value for name, value in used.items() if name in member.takes}
     return _generalized(table, counted, problem, outcome, parameters)
 
 
-def _refined(outcome: Outcome, cost: str, weights: Mapping[str, float] | None) -> Outcome:
+def _refined(
+    outcome: Outcome, cost: str, weights: Mapping[str, float] | None, watch: Watch
+) -> Outcome:
     """Search the suppressed rows again, and note what that gained."""
-    if not isinstance(outcome, Generalization):
-        raise ParameterError(
-            "refine_needs_levels",
-            f"Algorithm {outcome.algorithm!r} does not choose one level per column, so there is "
-            "nothing to refine. Take optimal, incognito, samarati, sweeney or datafly.",
-        )
-    found = refine_suppressed(outcome, cost=cost, weights=weights)
+    assert isinstance(outcome, Generalization)  # refining is an option of those that choose levels
+    people = outcome.node.problem.people
+    if people is not None:
+        raise people_unknown("Refining", " and ".join(outcome.criteria), people.column)
+    found = refine_suppressed(outcome, cost=cost, weights=weights, limit_seconds=watch.left)
     note = (
         f"Suppressed rows were searched again, {found.rounds} times: "
         f"{outcome.suppressed - found.outcome.suppressed:,} of them are released after all, and "
@@ -132,13 +145,13 @@ def _generalized(
         before={"classes": len(sizes), **untouched(sizes, k=problem.k)},
         lost=outcome.ncp,
         reference={
-            one.column: _distribution(counted, one.column)
+            one.column: _distribution(counted, one.column, person_of(table.schema))
             for one in problem.criteria
             if isinstance(one, _COMPARE_ORIGINAL)
         },
         protected=tuple(looked_at),
-        notes=outcome.notes,
-        suppressed=parameters["suppressed"],
+        notes=(*outcome.notes, *([outcome.verdict] if outcome.verdict else [])),
+        suppressed=parameters.get("suppressed", "drop"),
     )
 
 
@@ -147,9 +160,9 @@ def _k(criteria: Sequence[Criterion]) -> int:
     return max((one.k for one in criteria if isinstance(one, KAnonymity | KMap)), default=1)
 
 
-def _distribution(counted: Frequencies, column: str) -> list[list[Any]]:
+def _distribution(counted: Frequencies, column: str, person: str | None) -> list[list[Any]]:
     """How often each value of a sensitive column occurs: what classes were compared with."""
-    marginal = counted.marginal([column])
+    marginal = counted.marginal([column]) if person is None else counted.people([column], person)
     values = marginal.axes[0].decode(marginal.codes[0]).to_pylist()
     spelled = [value.isoformat() if isinstance(value, date) else value for value in values]
     return [list(pair) for pair in zip(spelled, marginal.counts.tolist(), strict=True)]

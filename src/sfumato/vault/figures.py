@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 class Figures(TypedDict):
-    """What was decided; `k` is None where it does not apply."""
+    """What was decided; `k` is None where it does not apply, as are people where rows are counted.
+
+    `suppressed_people` are those who lose a row; `ended` says what cut the search off.
+    """
 
     algorithm: str
     criteria: list[str]
@@ -30,6 +33,9 @@ class Figures(TypedDict):
     factor: float | None
     lattice: int | None
     checked: int | None
+    people: int | None
+    suppressed_people: int | None
+    ended: str | None
 
 
 def of_outcome(outcome: Outcome) -> Figures:
@@ -47,9 +53,12 @@ def of_outcome(outcome: Outcome) -> Figures:
         minimal=None if outcome.minimal is None else [dict(one) for one in outcome.minimal],
         optimal=outcome.optimal,
         bound=_number(outcome.bound),
-        factor=_number(outcome.factor),
+        factor=_number(outcome.factor if outcome.ended is None else outcome.excess),
         lattice=outcome.lattice,
         checked=outcome.checked,
+        people=outcome.people,
+        suppressed_people=outcome.suppressed_people,
+        ended=outcome.ended,
     )
 
 
@@ -72,6 +81,9 @@ def of_classes(algorithm: str, criteria: list[str], sizes: Counts) -> Figures:
         factor=None,
         lattice=None,
         checked=None,
+        people=None,
+        suppressed_people=None,
+        ended=None,
     )
 
 

@@ -17,6 +17,7 @@ from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.file import load
 from sfumato.schema.names import quoted
 from sfumato.schema.schema import Schema
+from sfumato.vault.posing import person_of
 from sfumato.vault.table import read
 
 if TYPE_CHECKING:
@@ -38,16 +39,37 @@ def measure(
     original: Source | None = None,
     population: Source | None = None,
 ) -> Measures:
-    """Measure a released table, alone or against its original, and against a population."""
+    """Measure a released table, alone or against its original, and against a population.
+
+    Where the schema's unit is a person, people are counted if the column that names them is there.
+    """
     known = _known(schema)
     names = [column.name for column in known.columns if column.role in _LOOKED_AT]
     quasi = [column.name for column in known.by_role(Role.QUASI)]
-    return measure_counts(
+    person = person_of(known)
+    counts_people = person is not None and _tells(person, known, released, original)
+    if counts_people and person is not None:
+        names = list(dict.fromkeys([*names, person]))
+    found = measure_counts(
         _counted(released, _labelled(known), names),
         known.columns,
         original=None if original is None else _counted(original, known, names),
         population=None if population is None else _counted(population, known, quasi),
+        person=person if counts_people else None,
     )
+    return replace(found, person=person)
+
+
+def _tells(person: str, schema: Schema, *sources: Source | None) -> bool:
+    """Whether all these tables say whose row it is; the labels of a quasi-identifier do not."""
+    if schema.column(person).role is Role.QUASI:
+        return False
+    for source in sources:
+        if source is not None:
+            with closing(open_source(source)) as engine:
+                if person not in engine.columns(engine.table):
+                    return False
+    return True
 
 
 def ask(
@@ -85,7 +107,7 @@ def _labelled(schema: Schema) -> Schema:
             hierarchy=None,
         )
         for column in schema.columns
-        if column.role is not Role.IDENTIFIER
+        if column.role is not Role.IDENTIFIER or column.name == person_of(schema)
     )
     return Schema(schema.table, tuple(columns))
 

@@ -8,9 +8,11 @@ import numpy as np
 
 from sfumato.anonymize.criteria import KAnonymity
 from sfumato.anonymize.leaves import grow
+from sfumato.anonymize.order import order_of
 from sfumato.anonymize.problem import Problem
 from sfumato.errors import CriterionError, SchemaError
 from sfumato.frequencies import count
+from sfumato.privacy.units import Entity
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.names import quoted
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.numbers import Number
     from sfumato.schema.column import Column
     from sfumato.schema.hierarchy.base import Taxonomy
+    from sfumato.schema.schema import Schema
     from sfumato.vault.table import Table
 
 _PROPOSED = {
@@ -43,15 +46,18 @@ def pose(
 ) -> tuple[Problem, Frequencies]:
     """Set the problem up, and give the counts of quasi-identifiers, sensitive and further columns.
 
-    The population is counted by the quasi-identifiers alone.
+    Where the unit is a person, their column is counted too: how many people a class has is known
+    only from who they are. The population is counted by the quasi-identifiers alone.
     """
     quasi = [column.name for column in table.schema.by_role(Role.QUASI)]
-    sensitive = (c.column for c in criteria if c.column is not None)
+    sensitive = list(dict.fromkeys(c.column for c in criteria if c.column is not None))
     columns = list(dict.fromkeys([*quasi, *sensitive, *further]))
     for name in columns:
         _require_hierarchy(table.schema.column(name))
-    tables = [count(table.engine, table.engine.table, columns)]
-    _require_rows(tables[0].total, criteria)
+    person = person_of(table.schema)
+    counted = list(dict.fromkeys([*columns, *([] if person is None else [person])]))
+    tables = [count(table.engine, table.engine.table, counted)]
+    _require_rows(tables[0], person, criteria)
     if population is not None:
         tables.append(count(population.engine, population.engine.table, quasi))
     grown = {name: _grown(table.schema.column(name), tables) for name in columns}
@@ -62,8 +68,15 @@ def pose(
         criteria,
         suppression_limit=suppress,
         population=None if population is None else tables[1],
+        orders={name: order_of(table.schema.column(name)) for name in sensitive},
+        person=person,
     )
     return problem, tables[0]
+
+
+def person_of(schema: Schema) -> str | None:
+    """The column that says whose row it is, where the unit is a person."""
+    return schema.unit.column if isinstance(schema.unit, Entity) else None
 
 
 def _require_hierarchy(column: Column) -> None:
@@ -77,14 +90,17 @@ def _require_hierarchy(column: Column) -> None:
         )
 
 
-def _require_rows(rows: int, criteria: Sequence[Criterion]) -> None:
-    """Refuse a k above the number of rows in plain words; no search can reach it."""
+def _require_rows(table: Frequencies, person: str | None, criteria: Sequence[Criterion]) -> None:
+    """Refuse a k above the number of rows, or people, in plain words; no search can reach it."""
     k = max((one.k for one in criteria if isinstance(one, KAnonymity)), default=1)
-    if 0 < rows < k:
+    many, what = table.total, "rows"
+    if person is not None:
+        many, what = len(table.marginal([person])), "people"
+    if 0 < many < k:
         raise CriterionError(
             "k_above_rows",
-            f"No release is {k:,}-anonymous: the table has only {rows:,} rows. Ask for a smaller "
-            "k, or collect more rows.",
+            f"No release is {k:,}-anonymous: the table has only {many:,} {what}. Ask for a smaller "
+            f"k, or collect more {what}.",
         )
 
 

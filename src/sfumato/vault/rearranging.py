@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from decimal import Decimal
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from sfumato.anonymize.anatomy import GROUP, anatomize
 from sfumato.anonymize.criteria import DistinctDiversity, EntropyDiversity, FolkDiversity
 from sfumato.anonymize.permute import permute
-from sfumato.anonymize.perturb import perturb
-from sfumato.anonymize.search import run
+from sfumato.anonymize.perturb import moments, perturb
+from sfumato.anonymize.search import people_unknown, run
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.frequencies import count
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.domain import Bounds
 from sfumato.vault.anonymized import Anonymized
 from sfumato.vault.figures import of_classes, of_outcome, untouched
-from sfumato.vault.posing import pose
+from sfumato.vault.posing import person_of, pose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,17 +27,31 @@ if TYPE_CHECKING:
     from sfumato.schema.column import Column
     from sfumato.vault.table import Table
 
-    Rearrange = Callable[[Table, Sequence[Criterion], tuple[str, ...]], Anonymized]
-
 _GROUPS = "mondrian"
 """The search that forms the groups inside which values are shuffled."""
 _BLUR = 20
 """Noise has a standard deviation of the declared range over this."""
 
 
-def _anatomy(table: Table, criteria: Sequence[Criterion], sensitive: tuple[str, ...]) -> Anonymized:
+class Wishes(NamedTuple):
+    """What a rearrangement may be asked beside its criteria."""
+
+    sensitive: tuple[str, ...] = ()
+    limit_seconds: float | None = None
+    progress: Callable[[float, float], None] | None = None
+
+
+class Rearrangement(NamedTuple):
+    """A way to rearrange values, and the options it takes."""
+
+    make: Callable[[Table, Sequence[Criterion], Wishes], Anonymized]
+    takes: frozenset[str]
+
+
+def _anatomy(table: Table, criteria: Sequence[Criterion], wanted: Wishes) -> Anonymized:
     """Two tables: rows with their group, and how often each group has which value."""
-    asked = _one_diversity(criteria, sensitive)
+    asked = _one_diversity(criteria, wanted.sensitive)
+    _require_rows_as_units(table, "anatomy", asked)
     quasi = [column.name for column in table.schema.by_role(Role.QUASI)]
     others = tuple(column.name for column in table.schema.by_role(Role.OTHER))
     hidden = table.schema.column(asked.of)
@@ -81,11 +96,20 @@ def _one_diversity(criteria: Sequence[Criterion], sensitive: tuple[str, ...]) ->
     return FolkDiversity(asked[0].l, asked[0].of)
 
 
-def _permute(table: Table, criteria: Sequence[Criterion], named: tuple[str, ...]) -> Anonymized:
+def _require_rows_as_units(table: Table, algorithm: str, *criteria: Criterion) -> None:
+    """Refuse to promise anything of people where rows are dealt out one by one."""
+    person = person_of(table.schema)
+    if person is not None:
+        asked = " and ".join(map(str, criteria))
+        raise people_unknown(f"Algorithm {algorithm!r}", asked, person)
+
+
+def _permute(table: Table, criteria: Sequence[Criterion], wanted: Wishes) -> Anonymized:
     """Quasi-identifiers as they are, sensitive values shuffled inside groups."""
-    sensitive = [column.name for column in _sensitive(table, criteria, named)]
+    _require_rows_as_units(table, "permute", *criteria)
+    sensitive = [column.name for column in _sensitive(table, criteria, wanted.sensitive)]
     problem, counted = pose(table, criteria, suppress=0, further=sensitive)
-    outcome = run(problem, _GROUPS)
+    outcome = run(problem, _GROUPS, limit_seconds=wanted.limit_seconds, progress=wanted.progress)
     others = tuple(c.name for c in table.schema.by_role(Role.OTHER) if c.name not in sensitive)
     left_out = [c.name for c in table.schema.by_role(Role.SENSITIVE) if c.name not in sensitive]
     quasi = [column.name for column in problem.quasi]
@@ -104,13 +128,15 @@ def _permute(table: Table, criteria: Sequence[Criterion], named: tuple[str, ...]
         protected=tuple(sensitive),
         notes=(
             "Quasi-identifiers are released as they are; costs are those of the groups.",
+            *([outcome.verdict] if outcome.verdict else []),
             *(f"Column {name} is sensitive too and was left out." for name in left_out),
         ),
     )
 
 
-def _perturb(table: Table, criteria: Sequence[Criterion], named: tuple[str, ...]) -> Anonymized:
+def _perturb(table: Table, criteria: Sequence[Criterion], wanted: Wishes) -> Anonymized:
     """Sensitive numbers moved by noise, everything else as it is."""
+    named = wanted.sensitive
     if criteria:
         raise ParameterError(
             "perturb_promises_nothing",
@@ -140,17 +166,28 @@ def _perturb(table: Table, criteria: Sequence[Criterion], named: tuple[str, ...]
         parameters={"stddev": stddev},
         before={"classes": len(sizes), **untouched(sizes)},
         protected=tuple(stddev),
-        notes=tuple(f"{name}: standard deviation {one}." for name, one in stddev.items()),
+        notes=tuple(_blurred(column, stddev[column.name]) for column in columns),
     )
 
 
 def _spread(column: Column) -> str:
-    """The standard deviation of the noise: a share of the declared range, in days for dates."""
+    """The standard deviation of the noise: a share of the declared range, in days for dates.
+
+    It is at least the step: less would leave most values as they are.
+    """
     if not isinstance(column.domain, Bounds):
         return "1"  # refused with what to declare, where the noise is made
-    low, high = column.domain.low, column.domain.high
-    width = high - low  # type: ignore[operator]  # both are of the column's kind
-    return str(getattr(width, "days", width) / _BLUR)
+    return str(max(Decimal(column.domain.span) / _BLUR, Decimal(column.domain.grid_step or 0)))
+
+
+def _blurred(column: Column, stddev: str) -> str:
+    """What the noise does to a column, in a sentence: its true moments, from declarations alone."""
+    middle = moments(column, stddev, at_bound=False)
+    bound = moments(column, stddev, at_bound=True)
+    return (
+        f"{column.name}: standard deviation {middle.stddev:.4g} between the bounds; at a bound, "
+        f"where noise is reflected, {bound.stddev:.4g} around a shift of {bound.shift:.4g} inward."
+    )
 
 
 def _sensitive(table: Table, criteria: Sequence[Criterion], named: tuple[str, ...]) -> list[Column]:
@@ -167,8 +204,8 @@ def _sensitive(table: Table, criteria: Sequence[Criterion], named: tuple[str, ..
     return found
 
 
-REARRANGEMENTS: dict[str, Rearrange] = {
-    "anatomy": _anatomy,
-    "permute": _permute,
-    "perturb": _perturb,
+REARRANGEMENTS: dict[str, Rearrangement] = {
+    "anatomy": Rearrangement(_anatomy, frozenset({"sensitive"})),
+    "permute": Rearrangement(_permute, frozenset({"sensitive", "limit_seconds"})),
+    "perturb": Rearrangement(_perturb, frozenset({"sensitive"})),
 }

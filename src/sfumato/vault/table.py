@@ -10,6 +10,7 @@ from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.sources import open_source
 from sfumato.errors import SchemaError
 from sfumato.files import check_apart
+from sfumato.privacy.units import Entity
 from sfumato.risk import inspect
 from sfumato.risk.profile import TextFacts, measure, measure_texts
 from sfumato.schema.column import Kind, Role
@@ -48,7 +49,9 @@ class Table:
             Guess(column, reason)
             for column, reason in zip(self.schema.columns, self.reasons, strict=True)
         ]
-        return inspect(self.engine, self.engine.table, guesses, progress=progress)
+        unit = self.schema.unit
+        person = unit.column if isinstance(unit, Entity) else None
+        return inspect(self.engine, self.engine.table, guesses, progress=progress, person=person)
 
     def anonymize(self, *criteria: Criterion, **options: Any) -> Release:
         """Release it in a syntactic form that satisfies the criteria.

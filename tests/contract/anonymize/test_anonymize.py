@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import sfumato as sf
 from sfumato.demo import town
-from sfumato.schema.column import Role
+from sfumato.schema.column import Column, Kind, Role
+from sfumato.schema.domain import Bounds, Values
 from sfumato.schema.file import load
+from sfumato.schema.hierarchy.widths import Widths
+from sfumato.schema.schema import Schema
 from sfumato.vault.anonymizing import anonymize
 from sfumato.vault.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pyarrow as pa
 
     from sfumato.engines.base import Engine
 
@@ -40,14 +42,11 @@ def rows(table: pa.Table) -> Counter[tuple[object, ...]]:
 def test_engines_agree(
     open_engine: Open, duckdb_engine: Open, algorithm: str, tmp_path: Path
 ) -> None:
+    limit = {} if algorithm == "mondrian" else {"suppress": "0.1", "suppressed": "star"}
+
     def decide(engine: Engine) -> sf.Release:
-        return opened(engine).anonymize(
-            sf.KAnonymity(3),
-            sf.DistinctDiversity(2, "disease"),
-            algorithm=algorithm,
-            suppress="0.1",
-            suppressed="star",
-        )
+        asked = (sf.KAnonymity(3), sf.DistinctDiversity(2, "disease"))
+        return opened(engine).anonymize(*asked, algorithm=algorithm, **limit)
 
     here, there = decide(open_engine(PEOPLE)), decide(duckdb_engine(PEOPLE))
     assert rows(here.table) == rows(there.table)
@@ -57,6 +56,57 @@ def test_engines_agree(
     assert here.provenance.fingerprint == there.provenance.fingerprint
     here.save(tmp_path / "out.csv")
     assert rows(sf.Release.load(tmp_path / "out.csv").table) == rows(there.table)
+
+
+VISITS = Schema(
+    "visits",
+    (
+        Column("patient", Kind.INTEGER, Role.IDENTIFIER, nullable=False),
+        Column("age", Kind.INTEGER, Role.QUASI, Bounds(0, 15), Widths((2, 4, 8))),
+        Column("grade", Kind.TEXT, Role.SENSITIVE, Values(("low", "mid", "high"))),
+    ),
+    sf.Entity("patient", max_rows=5),
+)
+
+
+@pytest.mark.parametrize("algorithm", ["optimal", "mondrian"])
+def test_people_are_counted_on_every_engine(open_engine: Open, algorithm: str) -> None:
+    """Each of 60 people has one to five visits; classes of five rows are often of two people."""
+    visits = [(n // 3 if n % 7 else n // 5, n * 5 % 16, n % 11 % 3) for n in range(180)]
+    patients = [patient for patient, _, _ in visits]
+    table = pa.table(
+        {
+            "patient": patients,
+            "age": [age for _, age, _ in visits],
+            "grade": [("low", "mid", "high")[grade] for _, _, grade in visits],
+        }
+    )
+    held = Table(open_engine(table), VISITS, ("declared",) * 3)
+    limit: dict[str, Any] = {"suppress": "0.2"} if algorithm == "optimal" else {}
+    asked = [sf.KAnonymity(9), sf.TCloseness("0.4", "grade", distance="ordered")]
+    decided = anonymize(held, asked, algorithm=algorithm, **limit)
+    assert decided.figures["people"] == len(set(patients))
+    released = decided.release().table
+    crowds = _crowds(released["age"].to_pylist(), table)
+    assert len(crowds) == decided.figures["classes"] > 1
+    assert min(map(len, crowds.values())) >= 9
+    kept = set().union(*crowds.values())
+    assert decided.figures["suppressed_people"] is not None
+    assert (
+        len(set(patients) - kept)
+        <= decided.figures["suppressed_people"]
+        <= 0.2 * len(set(patients))
+    )
+
+
+def _crowds(labels: list[str], table: pa.Table) -> dict[str, set[int]]:
+    """The people whose age each released label covers; labels of one release do not overlap."""
+    people = list(zip(table["patient"].to_pylist(), table["age"].to_pylist(), strict=True))
+    crowds = {}
+    for label in set(labels):
+        low, _, high = label.strip("[]").replace(", ", "-").partition("-")
+        crowds[label] = {who for who, age in people if int(low) <= age <= int(high or low)}
+    return crowds
 
 
 def test_files_of_every_engine_hold_the_same_rows(

@@ -219,10 +219,21 @@ def test_out_of_time_optimal_shows_what_it_has(make_problem: MakeProblem) -> Non
 
 
 @pytest.mark.parametrize("algorithm", ["incognito", "samarati", "sweeney", "datafly"])
-def test_out_of_time_others_refuse(make_problem: MakeProblem, algorithm: str) -> None:
-    with pytest.raises(ParameterError) as error:
-        run(make_problem(CENSUS, CENSUS_WAYS, KAnonymity(2)), algorithm, limit_seconds=0)
-    assert error.value.code == "limit_seconds_too_short"
+def test_out_of_time_others_show_what_they_have(make_problem: MakeProblem, algorithm: str) -> None:
+    problem = make_problem(CENSUS, CENSUS_WAYS, KAnonymity(2))
+    found = run(problem, algorithm, limit_seconds=-1)
+    assert (found.ended, found.optimal, found.bound, found.minimal) == ("time", False, None, None)
+    assert found.suppressed == 0
+    assert tuple((found.levels or {}).values()) == problem.top
+    assert found.verdict == "Not proven optimal: the search was ended by its time limit."
+
+
+def test_out_of_time_with_nothing_to_show(make_problem: MakeProblem) -> None:
+    problem = make_problem(CENSUS, CENSUS_WAYS, KAnonymity(7))
+    for algorithm in ("incognito", "samarati", "sweeney", "datafly"):
+        with pytest.raises(ParameterError) as error:
+            run(problem, algorithm, limit_seconds=-1)
+        assert error.value.code == "limit_seconds_too_short"
 
 
 @pytest.mark.parametrize(

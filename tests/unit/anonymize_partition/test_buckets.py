@@ -15,7 +15,7 @@ from sfumato.anonymize.anatomy import anatomize
 from sfumato.anonymize.criteria import KAnonymity
 from sfumato.anonymize.leaves import grow
 from sfumato.anonymize.permute import permute, shuffled
-from sfumato.anonymize.perturb import perturb
+from sfumato.anonymize.perturb import moments, perturb
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.search import run
 from sfumato.errors import CriterionError, SchemaError
@@ -139,7 +139,33 @@ def test_perturbation_moves_by_whole_steps_within_the_bounds(counted: Counted) -
         stddev={"pay": 20},
         draw=lambda variance, size: np.array([-3, 2, 5, 1])[:size] * (variance == 4),
     ).shares
-    assert shares["pay"].to_pylist() == [0, 70, 100, None]
+    assert shares["pay"].to_pylist() == [30, 70, 50, None]
+
+
+def test_perturbation_heaps_nothing_on_the_bounds_and_states_its_moments(counted: Counted) -> None:
+    """Half of the noise on 20,000 values at a bound would pass it; each moment is 5 errors wide."""
+    table = counted(["pay"], [(0,)] * 20_000)
+    wide = Column("pay", Kind.INTEGER, Role.SENSITIVE, Bounds(0, 100))
+    shares = perturb(table, [wide], stddev={"pay": 5}, entropy=SeededEntropy(7)).shares
+    moved = np.repeat(shares["pay"].to_numpy(), shares["rows"].to_numpy()).astype(float)
+    assert 0.05 < np.mean(moved == 0) < 0.1  # the odds of no noise at all, 0.0798
+    stated = moments(wide, 5, at_bound=True)
+    assert abs(moved.mean() - stated.shift) < 0.11
+    assert abs(moved.std() - stated.stddev) < 0.08
+    assert stated == pytest.approx((3.976, 3.032), abs=0.001)
+    assert moments(wide, 5, at_bound=False) == pytest.approx((0, 5), abs=1e-6)
+
+
+def test_moments_of_few_and_of_many_points() -> None:
+    """Two points swap or stay; a million points are summed in coarser steps."""
+    two = Column("two", Kind.INTEGER, Role.SENSITIVE, Bounds(0, 1))
+    swapped = sum(np.exp(-(n**2) / 2) for n in range(-31, 32, 2))
+    odds = swapped / sum(np.exp(-(n**2) / 2) for n in range(-31, 32))
+    assert moments(two, 1, at_bound=True) == pytest.approx(
+        (odds, np.sqrt(odds * (1 - odds))), abs=1e-9
+    )
+    many = Column("many", Kind.INTEGER, Role.SENSITIVE, Bounds(0, 1_000_000))
+    assert moments(many, 50_000, at_bound=True) == pytest.approx((39_894, 30_141), rel=1e-3)
 
 
 def test_perturbation_has_the_stated_deviation(counted: Counted) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlglot import exp
 
 import sfumato as sf
+from sfumato.anonymize.search import SEARCHES
 from sfumato.errors import SchemaError, SourceError
 from sfumato.vault.anonymizing import anonymize
 from sfumato.vault.measuring import ask, measure
@@ -26,13 +27,10 @@ def test_measuring_a_release_against_its_original_gives_the_costs_of_its_maker(
     people: Table, schema: Schema, tmp_path: Path, algorithm: str, suppressed: str, end: str
 ) -> None:
     out = tmp_path / f"out.{end}"
-    decided = anonymize(
-        people,
-        [sf.KAnonymity(3)],
-        algorithm=algorithm,
-        suppress="0.1",
-        suppressed=suppressed,  # type: ignore[arg-type]
-    )
+    takes = SEARCHES[algorithm].takes
+    given = {"suppress": "0.1", "suppressed": suppressed}
+    options: dict[str, Any] = {name: one for name, one in given.items() if name in takes}
+    decided = anonymize(people, [sf.KAnonymity(3)], algorithm=algorithm, **options)
     decided.write(out)
     original = people.engine.run(_everything(people))
     found = measure(out, schema, original=original)

@@ -57,12 +57,12 @@ class CAvg(Cost):
     def upward(self, node: Node) -> float:
         """Coarser nodes have no more classes, and no more rows are suppressed than allowed."""
         problem = node.problem
-        return (problem.rows - problem.allowed) / _most_above(node) / problem.k
+        return (problem.rows - problem.allowed_rows) / _most_above(node) / problem.k
 
     def downward(self, node: Node) -> float:
         """Finer nodes split a class into pieces that are not too small."""
         problem = node.problem
-        return (problem.rows - problem.allowed) / max(_most_below(node), 1) / problem.k
+        return (problem.rows - problem.allowed_rows) / max(_most_below(node), 1) / problem.k
 
 
 def _most_above(node: Node) -> int:

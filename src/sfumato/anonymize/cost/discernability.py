@@ -45,7 +45,8 @@ class Discernability(Cost):
         A class that fails for its size alone has fewer than k rows, so its share is known.
         """
         floor: Bounds = np.maximum(upward, failing * float(problem.rows))
-        if all(isinstance(criterion, KAnonymity) for criterion in problem.necessary):
+        sized = all(isinstance(criterion, KAnonymity) for criterion in problem.necessary)
+        if sized and problem.people is None:
             floor = upward + failing * float(problem.rows - problem.k + 1)
         # Above 2^53 a float may lie above the integer it stands for.
         return floor if problem.rows**2 < 1 << 53 else floor * (1 - 1e-15)

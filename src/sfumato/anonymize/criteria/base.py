@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from sfumato.anonymize.classes import Classes
+    from sfumato.anonymize.classes import Classes, Original
 
 
 class Criterion(Protocol):
@@ -19,6 +19,10 @@ class Criterion(Protocol):
 
     *union-closed*: the union of two passing classes passes. *absorbing*: a passing class united
     with any rows still passes; only then do suppressed rows become fewer as classes grow.
+
+    Where the unit is a person, the people of a class are counted instead of its rows, and of
+    sensitive values each person once for each different value of theirs, in class and original
+    alike. One person may stand in two classes: then only what is absorbing is union-closed.
     """
 
     union_closed: ClassVar[bool] = True
@@ -40,9 +44,19 @@ class Criterion(Protocol):
         return self if self.absorbing else None
 
     @property
+    def crowd(self) -> int:
+        """No class with fewer people than this can pass, however many rows they have."""
+        return 1
+
+    @property
     def smallest(self) -> int:
         """No class with fewer rows than this can pass."""
-        return 1
+        return self.crowd
+
+    def worded(self, original: Original | None) -> str:
+        """The criterion as a guarantee names it, knowing what it is compared with."""
+        del original
+        return str(self)
 
     @abstractmethod
     def holds(self, classes: Classes) -> NDArray[np.bool_]:

@@ -27,7 +27,8 @@ class DeltaPresence(Criterion):
     *Sensitivity*: none; a syntactic condition, not differentially private.
     *Error*: none; compared in integers against exact rationals, and equality passes.
     *Edges*: with a minimum above 0, people who fall into no class are known to be absent: then no
-    class passes. A class that the population lacks fails.
+    class passes. A class that the population lacks fails. Where the unit is a person, the people of
+    a class are counted; each row of the population is a person.
     *Reference*: Nergiz, Atzori and Clifton 2007, definition 1.
     """
 
@@ -54,9 +55,9 @@ class DeltaPresence(Criterion):
         if low > 0 and classes.unmatched:
             return np.zeros(len(classes), dtype=bool)
         matches = classes.matches()
-        most = int(max(matches.max(initial=0), classes.sizes.max(initial=0)))
+        most = int(max(matches.max(initial=0), classes.counted.max(initial=0)))
         largest = most * max(low.denominator, high.denominator)
-        rows, people = exact(classes.sizes, largest), exact(matches, largest)
+        rows, people = exact(classes.counted, largest), exact(matches, largest)
         enough = rows * low.denominator >= people * low.numerator
         few = rows * high.denominator <= people * high.numerator
         return np.asarray(enough & few, dtype=bool)

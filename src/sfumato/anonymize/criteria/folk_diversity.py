@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FolkDiversity(Diversity):
-    """The most frequent value of a class has at most 1/l of its rows: l r_1 <= n.
+    """The most frequent value of a class has at most 1/l of its rows, or people: l r_1 <= n.
 
     *Guarantee*: whoever knows a person's class guesses the value right with odds of at most 1/l.
     *Sensitivity*: none; a syntactic condition, not differentially private.
@@ -27,6 +27,11 @@ class FolkDiversity(Diversity):
     *Edges*: NULL counts as a value; a strict recursive (1/l, 1) condition is not the same.
     *Reference*: Machanavajjhala et al. 2006; Xiao and Tao 2006, definition 2.
     """
+
+    @property
+    def crowd(self) -> int:
+        """Whoever has a value is at most one of l."""
+        return self.l
 
     @property
     def consequence(self) -> DistinctDiversity:
@@ -38,7 +43,7 @@ class FolkDiversity(Diversity):
         cells = classes.of(self.of)
         commonest = np.maximum.reduceat(cells.counts, cells.starts)
         scaled = exact(commonest, self.l * cells.original.rows) * self.l
-        return np.asarray(scaled <= cells.sizes, dtype=bool)
+        return np.asarray(scaled <= classes.counted, dtype=bool)
 
     def __str__(self) -> str:
         return f"folk {self.l}-diversity of {self.of}"

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KAnonymity(Criterion):
-    """Every released combination of quasi-identifiers belongs to at least k rows.
+    """Every released combination of quasi-identifiers belongs to at least k rows, or people.
 
     *Guarantee*: linking by quasi-identifiers leaves at least k candidates for each person.
     *Sensitivity*: none; a syntactic condition, not differentially private.
     *Error*: none; classes are counted exactly.
-    *Edges*: NULL is a value like any other; suppressed rows are no class; k = 1 always holds.
+    *Edges*: NULL is a value like any other; suppressed rows are no class; k = 1 always holds. Where
+    the unit is a person, the different people of a class are counted.
     *Reference*: Samarati 2001; Sweeney 2002.
     """
 
@@ -33,13 +34,13 @@ class KAnonymity(Criterion):
         whole(self.k, "k")
 
     @property
-    def smallest(self) -> int:
+    def crowd(self) -> int:
         """Classes below k fail."""
         return self.k
 
     def holds(self, classes: Classes) -> NDArray[np.bool_]:
-        """Say of each class whether it has k rows."""
-        passes: NDArray[np.bool_] = classes.sizes >= self.k
+        """Say of each class whether it has k rows, or people."""
+        passes: NDArray[np.bool_] = classes.counted >= self.k
         return passes
 
     def __str__(self) -> str:

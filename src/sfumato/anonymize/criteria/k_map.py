@@ -21,7 +21,8 @@ class KMap(Criterion):
     *Guarantee*: linking a released row to the population leaves at least k candidates.
     *Sensitivity*: none; a syntactic condition, not differentially private.
     *Error*: none; matches are counted exactly.
-    *Edges*: a class that the population lacks fails; the population is fixed and public.
+    *Edges*: a class that the population lacks fails; the population is fixed and public, and
+    each of its rows is a person.
     *Reference*: Sweeney 2002, section 5; El Emam and Dankar 2008.
     """
 

@@ -16,7 +16,7 @@ from sfumato.privacy.numbers import not_negative
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.anonymize.classes import Cells, Classes, Exact
+    from sfumato.anonymize.classes import Cells, Classes, Exact, Original
     from sfumato.privacy.numbers import Number
 
 Distance = Literal["equal", "ordered", "hierarchy"]
@@ -27,8 +27,9 @@ class TCloseness(Criterion):
     """The earth mover's distance between a class and the original table is at most t.
 
     *Guarantee*: EMD(p, q) <= t, where q is the distribution in the original table before
-    suppression. Ground distance: equal, all values 1 apart; ordered, by ranks over m - 1;
-    hierarchy, the level of the lowest common ancestor over the height.
+    suppression. Ground distance: equal, all values 1 apart; ordered, by ranks over m - 1 in the
+    order that is declared, else by number, date or alphabet; hierarchy, the level of the lowest
+    common ancestor over the height.
     *Sensitivity*: none; a syntactic condition, not differentially private.
     *Error*: none; distances are integers over one denominator, t is an exact rational, and equality
     passes.
@@ -65,6 +66,12 @@ class TCloseness(Criterion):
         largest = max(cells.original.rows * max(whole, rest), limit.denominator)
         sizes = exact(cells.sizes, 2 * largest)
         return np.asarray(work <= whole * sizes + rest * sizes // limit.denominator, dtype=bool)
+
+    def worded(self, original: Original | None) -> str:
+        """Name the order, where there is one."""
+        if self.distance != "ordered" or original is None:
+            return str(self)
+        return f"{self.t}-closeness of {self.of} (ordered distance, {original.order})"
 
     def __str__(self) -> str:
         return f"{self.t}-closeness of {self.of} ({self.distance} distance)"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from sfumato.anonymize.cost import named
 from sfumato.anonymize.search import (
@@ -28,25 +29,39 @@ if TYPE_CHECKING:
     from sfumato.anonymize.problem import Problem
 
 
+Counting = Literal["all", "absorbing", "none"]
+
+
 class Member(NamedTuple):
-    """A search, and the cost it minimises or chooses by when none is named."""
+    """A search, the options it takes, and whose rows it keeps together.
+
+    `cost` is what it minimises or chooses by when none is named. `people` says of which criteria it
+    can count people: of all, of absorbing ones alone, or of none, because it deals the rows of one
+    combination, which may be one person's, to several classes.
+    """
 
     search: Search
+    takes: frozenset[str]
     cost: str = "loss"
+    people: Counting = "all"
 
+
+_ANY = frozenset({"weights", "limit_seconds"})
+_SUPPRESSES = _ANY | {"suppress", "suppressed"}
+_LEVELS = _SUPPRESSES | {"population", "refine"}
 
 SEARCHES: dict[str, Member] = {
-    optimal.NAME: Member(optimal.search),
-    incognito.NAME: Member(incognito.search),
-    samarati.NAME: Member(samarati.search),
-    sweeney.NAME: Member(sweeney.search, cost="precision"),
-    datafly.NAME: Member(datafly.search),
-    mondrian.NAME: Member(mondrian.search),
-    mondrian_relaxed.NAME: Member(mondrian_relaxed.search),
-    k_optimize.NAME: Member(k_optimize.search, cost="discernability"),
-    meyerson_williams.NAME: Member(meyerson_williams.search),
-    aggarwal_suppress.NAME: Member(aggarwal_suppress.search),
-    aggarwal_generalize.NAME: Member(aggarwal_generalize.search),
+    optimal.NAME: Member(optimal.search, _LEVELS | {"cost"}),
+    incognito.NAME: Member(incognito.search, _LEVELS | {"cost"}),
+    samarati.NAME: Member(samarati.search, _LEVELS | {"cost"}),
+    sweeney.NAME: Member(sweeney.search, _LEVELS | {"cost"}, cost="precision"),
+    datafly.NAME: Member(datafly.search, _LEVELS),
+    mondrian.NAME: Member(mondrian.search, _ANY),
+    mondrian_relaxed.NAME: Member(mondrian_relaxed.search, _ANY, people="absorbing"),
+    k_optimize.NAME: Member(k_optimize.search, _SUPPRESSES | {"cost"}, cost="discernability"),
+    meyerson_williams.NAME: Member(meyerson_williams.search, _ANY, people="none"),
+    aggarwal_suppress.NAME: Member(aggarwal_suppress.search, _ANY, people="none"),
+    aggarwal_generalize.NAME: Member(aggarwal_generalize.search, _ANY, people="none"),
 }
 
 
@@ -74,7 +89,30 @@ def run(
         )
     member = SEARCHES[algorithm]
     chosen = named(cost or member.cost, weights)
-    return member.search(problem, chosen, Watch(progress, limit_seconds))
+    _require_people(problem, algorithm, member)
+    watch = Watch(progress, limit_seconds)
+    with watch.listening():
+        found = member.search(problem, chosen, watch)
+    return replace(found, ended=watch.ended, minimised=chosen.name)
 
 
-__all__ = ["SEARCHES", "Member", "Search", "Watch", "run"]
+def _require_people(problem: Problem, algorithm: str, member: Member) -> None:
+    """Refuse to count people where one person's rows may be dealt to several classes."""
+    if problem.people is None or member.people == "all":
+        return
+    for criterion in problem.criteria:
+        if member.people == "none" or not criterion.absorbing:
+            raise people_unknown(f"Algorithm {algorithm!r}", str(criterion), problem.people.column)
+
+
+def people_unknown(what: str, asked: str, person: str) -> ParameterError:
+    """The error of an algorithm that cannot say how many people are in its classes."""
+    return ParameterError(
+        "people_not_counted",
+        f"{what} cannot promise {asked} of people: it deals rows to classes one by one, and "
+        f"several may be of one {person!r}. Take 'optimal' or 'mondrian', or declare "
+        'unit = "row" to count rows.',
+    )
+
+
+__all__ = ["SEARCHES", "Member", "Search", "Watch", "people_unknown", "run"]

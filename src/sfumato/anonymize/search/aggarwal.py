@@ -34,7 +34,7 @@ def grouped(
     """Bundle near rows, block by block where the table is large; then no factor is claimed."""
     k = only_crowds(problem, name)
     if problem.rows < k:
-        raise unreachable(problem)
+        raise unreachable(problem, suppresses=False)
     points = Points.of(problem)
     coded = digits(problem, points)
     group = np.empty(problem.rows, dtype=np.int64)
@@ -42,13 +42,14 @@ def grouped(
     groups = 0
     for block in _blocks(problem, points, watch):
         mine = [Digit(digit.codes[block], digit.weight) for digit in coded]
-        found = bundle(mine, points.counts[block], k, watch, name) + groups
+        found = bundle(mine, points.counts[block], k, watch) + groups
         starts = np.cumsum(points.counts[block]) - points.counts[block]
         within = np.arange(len(found)) - np.repeat(starts, points.counts[block])
         group[np.repeat(first[block], points.counts[block]) + within] = found
         groups = int(found.max()) + 1
     shares = Shares.of_rows(points, group)
-    factor = float(max(1, 3 * (k - 1))) if problem.rows <= MOST_ROWS else None
+    whole = problem.rows <= MOST_ROWS and watch.ended is None
+    factor = float(max(1, 3 * (k - 1))) if whole else None
     return Partition.of(name, problem, shares, style, weights=cost.weights, factor=factor)
 
 

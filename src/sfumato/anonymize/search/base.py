@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections import OrderedDict
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -13,10 +16,11 @@ from sfumato.anonymize.node import Node
 from sfumato.errors import CriterionError, ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from types import FrameType
 
     from sfumato.anonymize.cost import Cost
-    from sfumato.anonymize.outcome import Outcome
+    from sfumato.anonymize.outcome import Ended, Outcome
     from sfumato.anonymize.problem import Problem
     from sfumato.anonymize.views import Levels, Table
 
@@ -36,49 +40,105 @@ class Search(Protocol):
 
 @dataclass
 class Watch:
-    """Tells how far a search is, and ends it in time.
+    """Tells how far a search is, and ends it in time or when its user has had enough.
 
-    The search stops between two nodes, so that an interruption or an error raised by `progress`
-    leaves nothing half done.
+    A search looks here between two steps, so that nothing is left half done, and ends with the best
+    it has found. `ended` says what ended it before its own end.
     """
 
     progress: Callable[[float, float], None] | None = None
     limit_seconds: float | None = None
     started: float = field(default_factory=time.monotonic)
+    interrupted: bool = False
+    ended: Ended | None = None
 
     @property
     def expired(self) -> bool:
-        """Whether the time is up."""
-        return (
-            self.limit_seconds is not None and time.monotonic() - self.started > self.limit_seconds
-        )
+        """Whether the search must end now."""
+        if self.interrupted:
+            self.ended = "interrupted"
+        elif self.left is not None and self.left < 0:
+            self.ended = "time"
+        return self.ended is not None
+
+    @property
+    def left(self) -> float | None:
+        """How many seconds are left; None where there is no limit."""
+        if self.limit_seconds is None:
+            return None
+        return self.limit_seconds - (time.monotonic() - self.started)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Take the first Ctrl-C as the wish for the best so far; a second one is heard as ever.
+
+        Where Ctrl-C is ignored it stays so, and other threads than the main one never hear it.
+        """
+        before = signal.getsignal(signal.SIGINT)
+        if threading.current_thread() is not threading.main_thread() or not callable(before):
+            yield
+            return
+
+        def heard(number: int, frame: FrameType | None) -> None:
+            if self.interrupted:
+                before(number, frame)
+            self.interrupted = True
+
+        signal.signal(signal.SIGINT, heard)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def tell(self, done: float, total: float) -> None:
         """Report how much of the work is behind us."""
         if self.progress is not None:
             self.progress(done, total)
 
-    def insist(self, algorithm: str) -> None:
-        """Give up when the time is over: this search has nothing to show before its end."""
-        if self.expired:
-            raise out_of_time(algorithm, self.limit_seconds)
+    def nothing(self, algorithm: str) -> BaseException:
+        """The error of a search that was ended before it found anything."""
+        if self.interrupted:
+            return KeyboardInterrupt()
+        return ParameterError(
+            "limit_seconds_too_short",
+            f"Algorithm {algorithm!r} found no release within {self.limit_seconds} seconds. Allow "
+            "more time, or ask for less.",
+        )
 
 
-def out_of_time(algorithm: str, seconds: float | None) -> ParameterError:
-    """The error of a search that found nothing in its time."""
-    return ParameterError(
-        "limit_seconds_too_short",
-        f"Algorithm {algorithm!r} found no release within {seconds} seconds. Allow more time, or "
-        "take 'datafly'.",
-    )
+class Incumbent:
+    """The best admissible node of those that were offered."""
+
+    def __init__(self, key: Callable[[Node], tuple[Any, ...]]) -> None:
+        self.best: Node | None = None
+        self.key, self._least = key, ()
+
+    def offer(self, node: Node) -> None:
+        """Take an admissible node if it is better."""
+        if node.admissible:
+            key = self.key(node)
+            if self.best is None or key < self._least:
+                self.best, self._least = node, key
+
+    def or_root(self, examiner: Examiner) -> Node | None:
+        """The best node, or the root of the lattice: better a coarse release than none."""
+        if self.best is None:
+            self.offer(examiner.examine(examiner.problem.top))
+        return self.best
 
 
-def unreachable(problem: Problem) -> CriterionError:
-    """The error when no node is admissible."""
+def unreachable(problem: Problem, *, suppresses: bool = True) -> CriterionError:
+    """The error when nothing is admissible, of an algorithm that suppresses rows or does not."""
+    if not suppresses:
+        return CriterionError(
+            "criterion_not_reachable",
+            f"No part of the table reaches {problem.asked()}: the whole table does not, and this "
+            "algorithm suppresses no rows. Ask for less, or take 'optimal' with --suppress.",
+        )
     return CriterionError(
         "criterion_not_reachable",
-        f"No generalization reaches {problem.asked()} with at most {problem.allowed:,} of "
-        f"{problem.rows:,} rows suppressed. Ask for less, or allow more suppression.",
+        f"No generalization reaches {problem.asked()} with at most "
+        f"{problem.counted(problem.allowed)} suppressed. Ask for less, or allow more suppression.",
     )
 
 

@@ -25,12 +25,14 @@ def search(problem: Problem, cost: Cost, watch: Watch) -> Generalization:
     values = [[np.count_nonzero(label.rows) for label in c.levels] for c in problem.quasi]
     node = examiner.examine(tuple(levels))
     while not node.admissible:
-        watch.insist(NAME)
         watch.tell(sum(levels), sum(problem.top))
         rising = [place for place, level in enumerate(levels) if level < problem.top[place]]
         if not rising:
-            raise unreachable(problem)
-        levels[max(rising, key=lambda place: values[place][levels[place]])] += 1
+            raise watch.nothing(NAME) if watch.ended else unreachable(problem)
+        if watch.expired:
+            levels = list(problem.top)
+        else:
+            levels[max(rising, key=lambda place: values[place][levels[place]])] += 1
         node = examiner.examine(tuple(levels))
     return Generalization.of(
         NAME,

@@ -28,8 +28,8 @@ class Digit:
     weight: int
 
 
-def bundle(digits: Sequence[Digit], counts: Ints, k: int, watch: Watch, name: str) -> Ints:
-    """The group of each row, rows being numbered point by point.
+def bundle(digits: Sequence[Digit], counts: Ints, k: int, watch: Watch) -> Ints:
+    """The group of each row, rows being numbered point by point; one group when time is up.
 
     *Guarantee*: groups have k to max(k, 3k - 3) rows, and the edges that hold them together weigh
     in sum at most what the best grouping pays.
@@ -37,13 +37,18 @@ def bundle(digits: Sequence[Digit], counts: Ints, k: int, watch: Watch, name: st
     """
     if k == 1:
         return np.arange(int(counts.sum()))
-    nearest = _nearest(digits, counts, k, watch, name)
+    nearest = _nearest(digits, counts, k, watch)
+    if nearest is None:
+        return np.zeros(int(counts.sum()), dtype=np.int64)
     point = np.repeat(np.arange(len(counts)), counts)
     return _cut(*_grow(nearest, point.tolist(), k), k)
 
 
-def _nearest(digits: Sequence[Digit], counts: Ints, k: int, watch: Watch, name: str) -> Ints:
-    """The k rows nearest to each point, its own first, nearest first; distances block by block."""
+def _nearest(digits: Sequence[Digit], counts: Ints, k: int, watch: Watch) -> Ints | None:
+    """The k rows nearest to each point, its own first, nearest first; distances block by block.
+
+    None when time is up.
+    """
     points = len(counts)
     few = min(k, points)
     first = np.cumsum(counts) - counts
@@ -51,7 +56,8 @@ def _nearest(digits: Sequence[Digit], counts: Ints, k: int, watch: Watch, name: 
     found = np.empty((points, k), dtype=np.int64)
     step = max(1, _BLOCK // points)
     for start in range(0, points, step):
-        watch.insist(name)
+        if watch.expired:
+            return None
         watch.tell(start, points)
         block = np.zeros((min(step, points - start), points), dtype=np.int32)
         for digit in digits:

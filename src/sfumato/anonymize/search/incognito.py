@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.anonymize.lattice import above, check_size, heights, nodes_where
 from sfumato.anonymize.outcome import Generalization
-from sfumato.anonymize.search.base import Examiner, unreachable
+from sfumato.anonymize.search.base import Examiner, Incumbent, unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,30 +38,37 @@ def search(problem: Problem, cost: Cost, watch: Watch) -> Generalization:
     lattice = check_size(problem.shape, NAME)
     examiner = Examiner(problem)
     whole = tuple(range(len(problem.shape)))
-    passes = _admissible if problem.monotone else _hopeful
-    survivors = _grow(examiner, passes, watch)[whole]
+    best = Incumbent(lambda n: (cost.value(n), n.suppressed, sum(n.levels), n.levels))
+    seen = Incumbent(best.key)
+
+    def admissible(node: Node) -> bool:
+        seen.offer(node)
+        return node.admissible
+
+    survivors = _grow(examiner, admissible if problem.monotone else _hopeful, watch)[whole]
     if problem.monotone:
         minimal = _minimal(survivors)
     else:
         found = np.zeros(problem.shape, dtype=bool)
-        minimal = _climb(examiner, whole, survivors, found, _admissible, watch)
-    if not minimal:
-        raise unreachable(problem)
-    height = heights(problem.shape)
-    nodes = [examiner.examine(levels) for levels in minimal]
-    best = min(nodes, key=lambda n: (cost.value(n), n.suppressed, int(height[n.levels]), n.levels))
+        minimal = _climb(examiner, whole, survivors, found, admissible, watch)
+    checked = examiner.checked
+    if watch.ended:
+        # What was seen has columns at their roots that were not yet looked into, and is no minimum.
+        chosen, minimal = seen.or_root(examiner), []
+    else:
+        for levels in minimal:
+            best.offer(examiner.examine(levels))
+        chosen = best.best
+    if chosen is None:
+        raise watch.nothing(NAME) if watch.ended else unreachable(problem)
     return Generalization.of(
         NAME,
-        best,
-        checked=examiner.checked - len(nodes),
+        chosen,
+        checked=checked,
         lattice=lattice,
         weights=cost.weights,
-        minimal=sorted(minimal),
+        minimal=sorted(minimal) or None,
     )
-
-
-def _admissible(node: Node) -> bool:
-    return node.admissible
 
 
 def _hopeful(node: Node) -> bool:
@@ -107,7 +114,8 @@ def _climb(
     for levels in order:
         if found[levels]:
             continue
-        watch.insist(NAME)
+        if watch.expired:
+            break
         whole = list(examiner.problem.top)
         for place, level in zip(places, levels, strict=True):
             whole[place] = level

@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.anonymize.intervals import Intervals
 from sfumato.anonymize.points import Points, failing, refuse_population
-from sfumato.anonymize.search.base import out_of_time, unreachable
+from sfumato.anonymize.search.base import unreachable
 from sfumato.errors import ParameterError
 from sfumato.grouping import keys
 
@@ -48,7 +48,7 @@ def search(problem: Problem, cost: Cost, watch: Watch) -> Intervals:
     best, least, bound = _enumerate(table, watch)
     if best is None:
         if bound < float("inf"):
-            raise out_of_time(NAME, watch.limit_seconds)
+            raise watch.nothing(NAME)
         raise unreachable(problem)
     owners, classes = table.group(best)
     return Intervals.cut(
@@ -86,7 +86,7 @@ def _enumerate(table: _Table, watch: Watch) -> tuple[Splits | None, float, float
         if node.bound >= least:
             continue
         owners, classes = table.group(node.chosen)
-        cost = table.cost(classes)
+        cost = table.cost(owners, classes)
         if cost is not None and cost < least:
             best, least = node.chosen, cost
         tail, bounds = _promising(table, node, owners, least)
@@ -145,12 +145,12 @@ class _Table:
         present, owners = np.unique(key, return_inverse=True)
         return owners, self.points.classes(owners, len(present))
 
-    def cost(self, classes: Classes) -> float | None:
-        """The discernability; None where more rows are suppressed than allowed."""
+    def cost(self, owners: Ints, classes: Classes) -> float | None:
+        """The discernability; None where more rows, or people, are suppressed than allowed."""
         fails = failing(self.problem.criteria, classes)
-        suppressed = int(classes.sizes[fails].sum())
-        if suppressed > self.problem.allowed:
+        if self.points.lost(fails[owners]) > self.problem.allowed:
             return None
+        suppressed = int(classes.sizes[fails].sum())
         kept = classes.sizes[~fails]
         return int(kept @ kept) + suppressed * self.problem.rows
 
@@ -168,7 +168,7 @@ class _Table:
         place, leaf = self.splits[split]
         finer, classes = self._classes(2 * owners + (self.points.leaves[place] >= leaf))
         lacking = failing(self.problem.necessary, classes)
-        gone = int(classes.sizes[lacking].sum())
-        if gone > self.problem.allowed:
+        if self.points.lost(lacking[finer]) > self.problem.allowed:
             return float("inf")
+        gone = int(classes.sizes[lacking].sum())
         return gone * self.problem.rows + int(price[~lacking[finer]].sum())

@@ -36,7 +36,7 @@ def search(problem: Problem, cost: Cost, watch: Watch) -> Partition:
     """
     k = only_crowds(problem, NAME)
     if problem.rows < k:
-        raise unreachable(problem)
+        raise unreachable(problem, suppresses=False)
     sizes = range(k, min(2 * k, problem.rows + 1))
     subsets = sum(comb(problem.rows, size) for size in sizes)
     if subsets > _MOST_SUBSETS:
@@ -59,7 +59,7 @@ def search(problem: Problem, cost: Cost, watch: Watch) -> Partition:
         Shares.of_rows(points, group),
         "stars",
         weights=cost.weights,
-        factor=factor(k),
+        factor=None if watch.ended else factor(k),
         checked=subsets,
     )
 
@@ -71,12 +71,17 @@ def factor(k: int) -> float:
 
 
 def _cover(distances: Ints, sizes: range, watch: Watch) -> list[set[int]]:
-    """Take again and again the set of least diameter for each row that it newly covers."""
+    """Take again and again the set of least diameter for each row that it newly covers.
+
+    Out of time, the rows that are left make one set.
+    """
     tables = [(table, _diameters(table, distances)) for table in _tables(len(distances), sizes)]
     uncovered = np.ones(len(distances), dtype=np.int64)
     chosen: list[set[int]] = []
     while uncovered.any():
-        watch.insist(NAME)
+        if watch.expired:
+            rest = set(np.flatnonzero(uncovered).tolist())
+            return [*chosen, rest if len(rest) >= sizes.start else rest | chosen.pop()]
         watch.tell(len(uncovered) - int(uncovered.sum()), len(uncovered))
         best, least = None, (float("inf"), 0)
         for table, diameters in tables:

@@ -45,9 +45,11 @@ def partition(problem: Problem, points: Points, watch: Watch) -> NDArray[np.int3
     require_root(problem, points)
     state = _Parts(problem, points)
     while state.parts:
-        watch.insist(NAME)
         watch.tell(problem.rows - int(state.counts.sum()), problem.rows)
-        state.cut()
+        if watch.expired:
+            state.stop()
+        else:
+            state.cut()
     return state.final
 
 
@@ -55,7 +57,7 @@ def require_root(problem: Problem, points: Points) -> None:
     """Refuse a table that fails as a whole: no part of it can be made to pass by cutting."""
     whole = points.classes(np.zeros(len(points), dtype=np.int64), 1)
     if failing(problem.criteria, whole)[0]:
-        raise unreachable(problem)
+        raise unreachable(problem, suppresses=False)
 
 
 class _Parts:
@@ -70,7 +72,9 @@ class _Parts:
         self.part = np.zeros(len(points), dtype=np.int32)
         self.parts, self._groups = 1, 0
         self._lines = [positions(column.taxonomy) for column in problem.quasi]
-        self._plain = all(isinstance(one, KAnonymity) for one in problem.criteria)
+        self._plain = problem.people is None and all(
+            isinstance(one, KAnonymity) for one in problem.criteria
+        )
         self._spans = [
             float(np.ptp(line[np.asarray([leaves.min(), leaves.max()])])) or 1.0
             for line, leaves in zip(self._lines, points.leaves, strict=True)
@@ -91,6 +95,11 @@ class _Parts:
         widest = widths.max(axis=0)
         chosen = np.where(widths == widest, balances, -1).argmax(axis=0)
         self._divide(widest >= 0, chosen.astype(np.int16), cuts[chosen, np.arange(self.parts)])
+
+    def stop(self) -> None:
+        """Make every part final as it is: it passes."""
+        nothing = np.zeros(self.parts, dtype=np.int64)
+        self._divide(nothing.astype(bool), nothing.astype(np.int16), nothing)
 
     def _allowable(self, values: NDArray[np.integer]) -> Cuts:
         """The most balanced cut along a column whose sides pass; balance 0 where none does."""

@@ -37,9 +37,11 @@ def search(problem: Problem, cost: Cost, watch: Watch) -> Partition:
     require_root(problem, points)
     state = _Units(problem, points)
     while len(state.part):
-        watch.insist(NAME)
         watch.tell(problem.rows - int(state.rows.sum()), problem.rows)
-        state.cut()
+        if watch.expired:
+            state.stop()
+        else:
+            state.cut()
     return Partition.of(NAME, problem, state.shares(), "natural", weights=cost.weights)
 
 
@@ -52,7 +54,10 @@ class _Units:
         self.part = np.zeros(len(points), dtype=np.int64)
         self._done: list[tuple[Ints, Ints, Ints]] = []
         self._groups = 0
-        self._plain = all(isinstance(one, KAnonymity) for one in problem.criteria)
+        # The rows of a point that are dealt to two sides might be one person's.
+        self._plain = problem.people is None and all(
+            isinstance(one, KAnonymity) for one in problem.criteria
+        )
         self._lines = []
         for column, leaves in zip(problem.quasi, points.leaves, strict=True):
             line = positions(column.taxonomy)
@@ -74,6 +79,11 @@ class _Units:
             divided |= passed
             is_open &= ~passed
         self._divide(divided, left)
+
+    def stop(self) -> None:
+        """Make every part final as it is: it passes."""
+        parts = int(self.part[-1]) + 1
+        self._divide(np.zeros(parts, dtype=bool), np.zeros(len(self.rows), dtype=np.int64))
 
     def _preferences(self, starts: Ints) -> Ints:
         """For each part the columns from widest to narrowest, ties in their order."""

@@ -9,7 +9,7 @@ import numpy as np
 from sfumato.anonymize.cost import Separable
 from sfumato.anonymize.lattice import above, below, check_size, count_above, count_below, heights
 from sfumato.anonymize.outcome import Generalization
-from sfumato.anonymize.search.base import Examiner, out_of_time, unreachable
+from sfumato.anonymize.search.base import Examiner, unreachable
 from sfumato.anonymize.search.projections import failing_rows
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def search(problem: Problem, cost: Cost, watch: Watch) -> Generalization:
     if hunt.best is None and hunt.remaining:
         hunt.check(problem.top)  # better a coarse release than none when time is up
     if hunt.best is None:
-        raise out_of_time(NAME, watch.limit_seconds) if hunt.remaining else unreachable(problem)
+        raise watch.nothing(NAME) if hunt.remaining else unreachable(problem)
     return Generalization.of(
         NAME,
         hunt.best,
@@ -66,7 +66,7 @@ class _Hunt:
         self.failing = failing_rows(problem)
         self.upward = np.zeros(problem.shape)
         self.lower = cost.floor(problem, below(problem.top), self.failing, self.upward.copy())
-        self.open: NDArray[np.bool_] = self.failing <= problem.allowed
+        self.open: NDArray[np.bool_] = self.failing <= problem.allowed_rows
         self.remaining = int(np.count_nonzero(self.open))
         self._ranking: list[Levels] = []
 

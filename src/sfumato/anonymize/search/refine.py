@@ -11,7 +11,7 @@ from sfumato.anonymize.labels import at_levels
 from sfumato.anonymize.outcome import Generalization, measured
 from sfumato.anonymize.partition import Partition, Release, Shares, released_classes
 from sfumato.anonymize.points import Points, refuse_population
-from sfumato.anonymize.search import run
+from sfumato.anonymize.search import Watch, run
 from sfumato.anonymize.views import Table
 from sfumato.errors import CriterionError
 
@@ -35,14 +35,18 @@ class Refined(NamedTuple):
 
 
 def refine(
-    outcome: Generalization, *, cost: str = "loss", weights: Mapping[str, float] | None = None
+    outcome: Generalization,
+    *,
+    cost: str = "loss",
+    weights: Mapping[str, float] | None = None,
+    limit_seconds: float | None = None,
 ) -> Refined:
     """Search the suppressed rows again, and what is then suppressed again, until nothing is left.
 
     *Guarantee*: every round's classes pass on their own. Where two rounds write the same labels
     their classes are one, which passes because criteria are union-closed. Sensitive values are
     compared with the original table in every round.
-    *Edges*: ends where no rest passes, or after 20 rounds; the rest stays suppressed.
+    *Edges*: ends where no rest passes, after 20 rounds, or out of time; the rest stays suppressed.
     """
     problem = outcome.node.problem
     refuse_population(problem, "refine")
@@ -51,21 +55,29 @@ def refine(
     found: list[Generalization] = []
     groups: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
     step: Generalization | None = outcome
+    watch, ended = Watch(limit_seconds=limit_seconds), outcome.ended
     while step is not None:
         numbers = released_classes(step.node, [leaves[rest] for leaves in points.leaves])
         groups.append((rest[numbers >= 0], numbers[numbers >= 0]))
         found.append(step)
         rest = rest[numbers < 0]
-        step = None if len(found) > _MOST_ROUNDS else _again(step, cost, weights)
+        ended = ended or step.ended or (watch.ended if watch.expired else None)
+        step = None if ended or len(found) > _MOST_ROUNDS else _again(step, cost, weights, watch)
     release = _joined(problem, points, found, groups)
     figures = measured(outcome.algorithm, release, weights)
-    refined = Partition(**figures, release=release, checked=outcome.checked)
+    refined = Partition(
+        **figures,
+        release=release,
+        checked=outcome.checked,
+        ended=ended,
+        minimised=outcome.minimised,
+    )
     name = cost.replace("-", "_")
     return Refined(refined, outcome.cost[name] - refined.cost[name], len(found) - 1)
 
 
 def _again(
-    step: Generalization, cost: str, weights: Mapping[str, float] | None
+    step: Generalization, cost: str, weights: Mapping[str, float] | None, watch: Watch
 ) -> Generalization | None:
     """Search what a step suppressed; None where none of it can be released."""
     problem = step.node.problem
@@ -76,7 +88,9 @@ def _again(
     for allowed in (step.suppressed // 2, step.suppressed - problem.smallest):
         remaining = replace(problem, views=views, rows=step.suppressed, allowed=allowed)
         try:
-            found = run(remaining, step.algorithm, cost=cost, weights=weights)
+            found = run(
+                remaining, step.algorithm, cost=cost, weights=weights, limit_seconds=watch.left
+            )
         except CriterionError:
             continue
         assert isinstance(found, Generalization)

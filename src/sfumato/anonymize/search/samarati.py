@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 from sfumato.anonymize.lattice import below, check_size, heights, nodes_where
 from sfumato.anonymize.outcome import Generalization
-from sfumato.anonymize.search.base import Examiner, unreachable
+from sfumato.anonymize.search.base import Examiner, Incumbent, unreachable
 from sfumato.anonymize.search.projections import failing_rows
 
 if TYPE_CHECKING:
     from sfumato.anonymize.cost import Cost
-    from sfumato.anonymize.node import Node
     from sfumato.anonymize.problem import Problem
     from sfumato.anonymize.search.base import Watch
 
@@ -26,7 +25,7 @@ def search(problem: Problem, cost: Cost, watch: Watch) -> Generalization:
     breaks that, heights are tried one by one from the bottom.
     """
     lattice = check_size(problem.shape, NAME)
-    ladder = _Ladder(problem, watch)
+    ladder = _Ladder(problem, cost, watch)
     low, high = 0, sum(problem.top)
     if problem.monotone:
         while low < high:
@@ -40,10 +39,10 @@ def search(problem: Problem, cost: Cost, watch: Watch) -> Generalization:
         while low < high and not ladder.reaches(low):
             low += 1
             watch.tell(low, high)
-    admissible = ladder.admissible(low)
-    if not admissible:
-        raise unreachable(problem)
-    best = min(admissible, key=lambda node: (node.suppressed, cost.value(node), node.levels))
+    ladder.examine(low)
+    best = ladder.found.or_root(ladder.examiner) if watch.ended else ladder.found.best
+    if best is None:
+        raise watch.nothing(NAME) if watch.ended else unreachable(problem)
     return Generalization.of(
         NAME,
         best,
@@ -57,30 +56,26 @@ def search(problem: Problem, cost: Cost, watch: Watch) -> Generalization:
 class _Ladder:
     """The heights of the lattice, with what is known to fail."""
 
-    def __init__(self, problem: Problem, watch: Watch) -> None:
+    def __init__(self, problem: Problem, cost: Cost, watch: Watch) -> None:
         self.problem, self.watch = problem, watch
+        self.found = Incumbent(lambda n: (sum(n.levels), n.suppressed, cost.value(n), n.levels))
         self.examiner = Examiner(problem)
         self.heights = heights(problem.shape)
-        self.open = failing_rows(problem) <= problem.allowed
+        self.open = failing_rows(problem) <= problem.allowed_rows
 
     def reaches(self, height: int) -> bool:
         """Whether any node of a height is admissible."""
-        return bool(self._examine(height, first=True))
+        return self.examine(height, first=True)
 
-    def admissible(self, height: int) -> list[Node]:
-        """All admissible nodes of a height."""
-        return self._examine(height, first=False)
-
-    def _examine(self, height: int, *, first: bool) -> list[Node]:
-        """Examine nodes of a height, all or up to the first admissible one."""
-        found = []
+    def examine(self, height: int, *, first: bool = False) -> bool:
+        """Examine nodes of a height, all or up to the first admissible one; say if there is one."""
+        reached = False
         for levels in nodes_where(self.open & (self.heights == height)):
-            self.watch.insist(NAME)
+            if self.watch.expired or (first and reached):
+                break
             node = self.examiner.examine(levels)
             if node.hopeless:
                 self.open[below(levels)] = False
-            elif node.admissible:
-                found.append(node)
-                if first:
-                    break
-        return found
+            self.found.offer(node)
+            reached |= node.admissible
+        return reached

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sfumato.anonymize.lattice import check_size
 from sfumato.anonymize.node import Node
 from sfumato.anonymize.outcome import Generalization
-from sfumato.anonymize.search.base import unreachable
+from sfumato.anonymize.search.base import Examiner, Incumbent, unreachable
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -37,24 +37,25 @@ def search(problem: Problem, cost: Cost, watch: Watch) -> Generalization:
             f"{_MOST_NODES:,} are sensible. Take algorithm 'optimal' with cost 'precision', which "
             "returns the same node.",
         )
-    best, least = None, None
-    for done, node in enumerate(walk(problem), start=1):
-        watch.insist(NAME)
-        watch.tell(done, lattice)
-        if node.admissible:
-            key = (cost.value(node), node.suppressed, sum(node.levels), node.levels)
-            if least is None or key < least:
-                best, least = node, key
-    if best is None or least is None:
-        raise unreachable(problem)
+    found = Incumbent(lambda n: (cost.value(n), n.suppressed, sum(n.levels), n.levels))
+    checked = 0
+    for node in walk(problem):
+        if watch.expired:
+            break
+        found.offer(node)
+        checked += 1
+        watch.tell(checked, lattice)
+    best = found.or_root(Examiner(problem)) if watch.ended else found.best
+    if best is None:
+        raise watch.nothing(NAME) if watch.ended else unreachable(problem)
     return Generalization.of(
         NAME,
         best,
-        checked=lattice,
+        checked=checked,
         lattice=lattice,
         weights=cost.weights,
-        optimal=True,
-        bound=least[0],
+        optimal=watch.ended is None,
+        bound=None if watch.ended else cost.value(best),
     )
 
 

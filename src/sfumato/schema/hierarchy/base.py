@@ -150,6 +150,11 @@ class Hierarchy(Protocol):
         """The only leaves it can have, where it names them."""
         return None
 
+    @property
+    def listed(self) -> tuple[Scalar, ...] | None:
+        """Those leaves in the order in which they were written down."""
+        return None
+
     def grow(self, leaves: Iterable[Leaf]) -> Taxonomy:
         """Grow the taxonomy over these leaves, or say how many of them have no place in it.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from graphlib import CycleError, TopologicalSorter
@@ -45,6 +45,7 @@ class Tree(Hierarchy):
     leaves: tuple[Scalar, ...]
     ancestors: tuple[tuple[str, ...], ...]
     source: Path | None = None
+    _written: tuple[Scalar, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.leaves:
@@ -139,6 +140,7 @@ class Tree(Hierarchy):
             first = {label: rank for rank, label in enumerate(dict.fromkeys(column))}
             ranks.append(np.array([first[label] for label in column]))
         order = np.lexsort(ranks).tolist()
+        object.__setattr__(self, "_written", self.leaves)
         rooted = {way: (*way[:-1], ROOT) for way in set(self.ancestors)}
         object.__setattr__(self, "leaves", tuple(self.leaves[i] for i in order))
         object.__setattr__(self, "ancestors", tuple(rooted[self.ancestors[i]] for i in order))
@@ -156,6 +158,11 @@ class Tree(Hierarchy):
     def declared(self) -> tuple[Scalar, ...]:
         """All leaves."""
         return self.leaves
+
+    @property
+    def listed(self) -> tuple[Scalar, ...]:
+        """All leaves as they were written, before those of one label were brought together."""
+        return self._written
 
     def grow(self, leaves: Iterable[Leaf]) -> Taxonomy:
         """Grow over all leaves of the tree; refuse given ones that are none of them."""
