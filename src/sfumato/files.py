@@ -18,10 +18,11 @@ _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 @contextmanager
-def whole(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
+def whole(path: Path, *, overwrite: bool = False, private: bool = False) -> Iterator[Path]:
     """Give a path beside `path` to write to; at the end it takes its place, synced to disk.
 
     On any failure, an interruption included, nothing is left behind and an old file stays whole.
+    A private file is its owner's alone, from its first byte on.
     """
     check_target(path, overwrite=overwrite)
     final = Path(os.path.realpath(path))
@@ -33,7 +34,7 @@ def whole(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        temporary.chmod(0o666 & ~_umask())
+        temporary.chmod(0o600 if private else 0o666 & ~_umask())
         _sync(temporary)
         _settle(temporary, final, overwrite=overwrite)
         _sync(final.parent)

@@ -46,6 +46,7 @@ kind = "integer"
 JSON_KEYS = [
     "algorithm", "criteria", "k", "rows", "released", "suppressed", "classes", "levels", "cost",
     "minimal", "optimal", "bound", "factor", "lattice", "checked",
+    "unprotected", "warnings",
 ]  # fmt: skip
 COSTS = [
     "loss", "loss_geometric", "discernability", "average_class_size", "c_avg", "precision",
@@ -129,8 +130,10 @@ def test_the_whole_way_from_table_to_answers(home: Path) -> None:
     assert (len(rows), len(classes)) == (29, answer["classes"])
     assert min(classes.values()) >= 4
     assert [tuple(row.values()) for row in rows] == sorted(tuple(row.values()) for row in rows)
-    assert "not protected by any criterion: visits" in (home / "page.html").read_text()
+    assert "not protected by any criterion: disease, visits" in (home / "page.html").read_text()
+    assert (answer["unprotected"], answer["warnings"]) == (["disease", "visits"], [])
     assert (home / "out.csv.json").exists()
+    assert (home / "out.csv.holder.json").stat().st_mode & 0o777 == 0o600
     measured = found(
         sfumato(
             "measure",
@@ -161,7 +164,7 @@ def test_people_read_a_summary(shell: Shell) -> None:
         "-o", "o.csv")  # fmt: skip
     assert done.stderr == ""
     assert done.stdout.startswith("Every class of released rows satisfies 2-anonymity.\n")
-    assert "Released unchanged and unprotected: visits." in done.stdout
+    assert "Released unchanged and unprotected: disease, visits." in done.stdout
     measured = shell("measure", "o.csv", "--schema", "people.toml")
     assert "cost discernability" in measured.stdout
 

@@ -137,7 +137,8 @@ def _generalized(
             if isinstance(one, _COMPARE_ORIGINAL)
         },
         protected=tuple(looked_at),
-        notes=outcome.notes,
+        remarks=outcome.notes,
+        watched=tuple(column.name for column in table.schema.by_role(Role.SENSITIVE)),
         suppressed=parameters["suppressed"],
     )
 
