@@ -273,7 +273,7 @@ def _read(path: Path, columns: Mapping[str, str]) -> pa.Table:
     kinds = {name: Kind(kind) for name, kind in columns.items()}
     schema = pa.schema([(name, STORED[kind]) for name, kind in kinds.items()])
     with closing(CsvFile(path)) as file:
-        return pa.Table.from_batches(file.read(kinds), schema)
+        return pa.Table.from_batches(file.read(kinds, ours=True), schema)
 
 
 def checksum(path: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from sfumato.schema.inference import Guess, guess, kind_of
 from sfumato.schema.names import quoted, suggestion
 from sfumato.schema.profile import ColumnProfile
 from sfumato.schema.schema import Schema
+from sfumato.vault.released import described, open_labels, released_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,11 +33,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Table:
-    """A source opened in an engine, with its schema and why each column is what it is."""
+    """A source opened in an engine, with its schema and why each column is what it is.
+
+    It is `starred` where it is a release with suppressed rows in it, which nobody can be among.
+    """
 
     engine: Engine
     schema: Schema
     reasons: tuple[str, ...]
+    starred: bool = False
 
     def inspect(self, *, progress: Progress | None = None) -> Inspection:
         """See the risk in it. What this finds is for the steward, not for release."""
@@ -44,7 +49,10 @@ class Table:
             Guess(column, reason)
             for column, reason in zip(self.schema.columns, self.reasons, strict=True)
         ]
-        return inspect(self.engine, self.engine.table, guesses, progress=progress)
+        if not self.starred:
+            return inspect(self.engine, self.engine.table, guesses, progress=progress)
+        with self.engine.view(released_rows(self.engine)) as rows:
+            return inspect(self.engine, rows, guesses, progress=progress)
 
     def anonymize(self, *criteria: Criterion, **options: Any) -> Release:
         """Release it in a syntactic form that satisfies the criteria.
@@ -66,19 +74,26 @@ def read(
 ) -> Table:
     """Open a table: a CSV or Parquet file, a database URL, or a pandas, polars or Arrow table.
 
-    Without a schema the columns are measured and their kinds and roles guessed.
+    Without a schema the columns are measured and their kinds and roles guessed. Of a release of
+    ours, which its side-car tells, the schema is that of its original: labels are read as labels.
     """
+    release = described(source)
+    place = source if release is None else release.table
+    starred = release is not None and release.starred
     if schema is None:
-        return _read_unknown(source, progress)
+        return replace(_read_unknown(place, progress, ours=release is not None), starred=starred)
     known = schema if isinstance(schema, Schema) else load(Path(schema))
-    kinds = {column.name: column.kind for column in known.columns}
-    engine = open_source(source, kinds=kinds)
+    if release is None:
+        kinds = {column.name: column.kind for column in known.columns}
+        engine = open_source(place, kinds=kinds)
+    else:
+        engine, known = open_labels(place, known)
     try:
-        _check_columns(engine, known)
+        check_columns(engine, known)
     except BaseException:
         engine.close()
         raise
-    return Table(engine, known, ("declared in the schema",) * len(known.columns))
+    return Table(engine, known, ("declared in the schema",) * len(known.columns), starred)
 
 
 def read_population(source: Source, schema: Schema) -> Table:
@@ -86,9 +101,9 @@ def read_population(source: Source, schema: Schema) -> Table:
     return read(source, Schema(schema.table, schema.by_role(Role.QUASI)))
 
 
-def _read_unknown(source: Source, progress: Progress | None) -> Table:
+def _read_unknown(source: Source, progress: Progress | None, *, ours: bool) -> Table:
     """Open a source about which nothing is declared: measure its columns, then guess."""
-    engine = open_source(source)
+    engine = open_source(source, ours=ours)
     try:
         held = engine.columns(engine.table)
         texts = [name for name, kind in held.items() if kind is Kind.TEXT]
@@ -135,7 +150,7 @@ def _kind(name: str, held: Kind, fits: dict[str, set[Kind]], facts: dict[str, Te
     return kind_of(sketch)
 
 
-def _check_columns(engine: Engine, schema: Schema) -> None:
+def check_columns(engine: Engine, schema: Schema) -> None:
     """The schema's columns are there and hold what it says; others are left alone."""
     held = engine.columns(engine.table)
     for column in schema.columns:

@@ -173,7 +173,7 @@ def test_only_public_facts_and_the_release_itself_are_told(
 TRAVELS = {"criteria", "k", "released", "classes", "unprotected", "compared_with_original", "notes"}
 
 
-def test_the_reference_is_said_to_be_the_holders(schema: Schema, tmp_path: Path) -> None:
+def test_the_reference_is_said_to_be_the_holders(schema: Schema) -> None:
     table = read(people(HERMITS["two"]), schema)
     closeness = sf.TCloseness("0.7", "disease")
     release = table.anonymize(sf.KAnonymity(3), closeness, suppress="0.1")
