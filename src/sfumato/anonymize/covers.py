@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.anonymize.labels import members_of, ordered
-from sfumato.anonymize.leaves import ends_of
+from sfumato.anonymize.leaves import ends_of, value_of
 from sfumato.errors import SchemaError
-from sfumato.schema.hierarchy.base import ROOT, spell, unquoted
+from sfumato.schema.hierarchy.base import ROOT, spell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,9 +103,7 @@ class _Reader:
         self.column, self.taxonomy = column, taxonomy
         self._runs = _known(taxonomy)
         self._own = {
-            spell(leaf): (place, place)
-            for place, leaf in enumerate(taxonomy.leaves)
-            if isinstance(leaf, str)
+            leaf: (place, place) for place, leaf in enumerate(taxonomy.leaves) if leaf is not None
         }
         pairs = [(leaf, place) for place, leaf in enumerate(taxonomy.leaves) if ordered(leaf)]
         self._line = sorted(pairs, key=lambda pair: pair[0])  # type: ignore[arg-type,return-value]
@@ -139,10 +137,11 @@ class _Reader:
         )
 
     def _run_of(self, label: str | None) -> tuple[int, int] | None:
-        """The run of a label, or of the value that it quotes."""
-        value = None if label is None else unquoted(label)
-        known = self._runs.get(label)
-        return known if known or value is None else self._own.get(value)
+        """The run of a label, or of the value that it spells otherwise or quotes."""
+        if label in self._runs or label is None:
+            return self._runs.get(label)
+        value = value_of(self.column, label)
+        return None if value is None else self._own.get(value)
 
     def _ends(self, low: Scalar, high: Scalar, closed: bool) -> tuple[int, int]:
         """The leaves at the ends of a range; an open end is none."""

@@ -28,7 +28,8 @@ _STRETCH = re.compile(
     r"(?P<year>[0-9]{3})((?P<decade>x)|(?P<unit>[0-9])(-((?P<month>[01][0-9])|Q(?P<quarter>[1-4])))?)"
 )
 
-_ENDLESS = ("NaN", "Infinity", "-Infinity")
+_REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|nan|NaN|-?inf|-?Infinity")
+"""A number as files and labels have it; a file writes 0 where a label says 0.0."""
 
 MOST_LEAVES = 1_000_000
 """A wider grid is not written out: then only the values that occur are leaves."""
@@ -67,7 +68,7 @@ def universe(column: Column, labels: Sequence[Leaf]) -> Taxonomy:
     if isinstance(column.hierarchy, Mask) and not declared(column):
         return column.hierarchy.grow([*_masked(column, texts), *missing])
     places = set(declared(column)) if _closed(column) else None
-    found: list[Leaf] = [value for text in texts if (value := _value(column, text)) is not None]
+    found: list[Leaf] = [value for text in texts if (value := value_of(column, text)) is not None]
     found += [label for label in labels if label is not None and not isinstance(label, str)]
     if places is None and not declared(column):
         found += _implied(column, texts)
@@ -151,13 +152,13 @@ def _closed(column: Column) -> bool:
     return column.hierarchy is not None and column.hierarchy.declared is not None
 
 
-def _value(column: Column, text: str) -> Scalar | None:
+def value_of(column: Column, text: str) -> Scalar | None:
     """A label read as a value; None where it is a label above the values."""
     value = unquoted(text)
     if value is None and (text == ROOT or (isinstance(column.hierarchy, Mask) and ROOT in text)):
         return None
-    if column.kind is Kind.REAL and text in _ENDLESS:
-        return Decimal(text)
+    if column.kind is Kind.REAL and _REAL.fullmatch(text):
+        return Decimal(repr(float(text)))
     try:
         return from_text(text if value is None else value, column.kind)
     except SchemaError:
@@ -166,7 +167,7 @@ def _value(column: Column, text: str) -> Scalar | None:
 
 def _masked(column: Column, texts: Sequence[str]) -> list[str]:
     """All texts of digits as long as the labels, or the labels that mask nothing."""
-    plain = (_value(column, text) if unquoted(text) is not None else text for text in texts)
+    plain = (value_of(column, text) if unquoted(text) is not None else text for text in texts)
     shown = {str(text) for text in plain if text != ROOT}
     lengths = {len(text) for text in shown}
     if len(lengths) == 1 and all(text.replace(ROOT, "0").isdigit() for text in shown):

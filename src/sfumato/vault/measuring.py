@@ -87,7 +87,9 @@ def ask(
     roles = {column.name: column.role for column in known.columns}
     names = [name for name, role in roles.items() if role in _LOOKED_AT or name in wanted]
     if not Path(released).is_dir():
-        return answer(sql, _counted(released, known, names, released=True), known, labels=labels)
+        told, rows = described(released), _counted(released, known, names, released=True)
+        starred = told is None or told.starred
+        return answer(sql, rows, known, labels=labels, starred=starred)
     grouped = Schema(known.table, (*known.columns, Column(GROUP, Kind.INTEGER)))
     return answer_buckets(
         sql,
