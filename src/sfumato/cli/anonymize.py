@@ -158,11 +158,18 @@ def anonymize(
             warnings = decided.write(
                 out, report=report, public_report=public_report, overwrite=overwrite
             )
+    _tell(decided, warnings, (out, report, public_report), as_json=as_json)
+
+
+def _tell(
+    decided: Anonymized, warnings: list[str], written: tuple[Path | None, ...], *, as_json: bool
+) -> None:
+    """Say what was decided, and warn the holder of what the release gives away."""
     if as_json:
         more = {"unprotected": list(decided.unprotected), "warnings": warnings}
         typer.echo(json.dumps({**decided.figures, **more}, ensure_ascii=False))
     else:
-        _show(decided, [one for one in (out, report, public_report) if one is not None])
+        _show(decided, [one for one in written if one is not None])
     for warning in warnings:
         typer.echo(f"sfumato: {warning}", err=True)
 

@@ -257,7 +257,9 @@ class DuckDB:
 
     def close(self) -> None:
         """Let go of the connection and of everything spilled to disk."""
-        self._connection.close()
+        # A call that was interrupted may be on its way out still; the connection goes with it.
+        with suppress(duckdb.Error):
+            self._connection.close()
         self._clean()
 
     @contextmanager

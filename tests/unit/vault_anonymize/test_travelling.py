@@ -203,6 +203,17 @@ def test_a_receiver_loads_what_travelled_and_the_holder_all_of_it(
     assert (tmp_path / "theirs.html").read_text() == (tmp_path / "public.html").read_text()
 
 
+def test_an_anatomy_is_a_directory_that_travels_whole(schema: Schema, tmp_path: Path) -> None:
+    table = read(people(HERMITS["one"]), schema)
+    made = table.anonymize(sf.FolkDiversity(2, "disease"), algorithm="anatomy")
+    table.close()
+    made.save(tmp_path / "buckets")
+    inside = sorted(path.name for path in (tmp_path / "buckets").iterdir())
+    assert inside == ["quasi.parquet", "release.json", "sensitive.parquet"]
+    assert (tmp_path / "buckets.holder.json").stat().st_mode & 0o777 == 0o600
+    assert sf.Release.load(tmp_path / "buckets") == made
+
+
 def test_the_holders_file_of_another_release_is_not_this_ones(
     schema: Schema, tmp_path: Path
 ) -> None:
