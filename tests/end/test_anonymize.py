@@ -51,6 +51,7 @@ JSON_KEYS = [
     "algorithm", "criteria", "k", "rows", "released", "suppressed", "classes", "levels", "cost",
     "minimal", "optimal", "bound", "factor", "lattice", "checked", "people", "suppressed_people",
     "ended",
+    "unprotected", "warnings",
 ]  # fmt: skip
 COSTS = [
     "loss", "loss_geometric", "discernability", "average_class_size", "c_avg", "precision",
@@ -134,8 +135,10 @@ def test_the_whole_way_from_table_to_answers(home: Path) -> None:
     assert (len(rows), len(classes)) == (29, answer["classes"])
     assert min(classes.values()) >= 4
     assert [tuple(row.values()) for row in rows] == sorted(tuple(row.values()) for row in rows)
-    assert "not protected by any criterion: visits" in (home / "page.html").read_text()
+    assert "not protected by any criterion: disease, visits" in (home / "page.html").read_text()
+    assert (answer["unprotected"], answer["warnings"]) == (["disease", "visits"], [])
     assert (home / "out.csv.json").exists()
+    assert (home / "out.csv.holder.json").stat().st_mode & 0o777 == 0o600
     measured = found(
         sfumato(
             "measure",
@@ -166,7 +169,7 @@ def test_people_read_a_summary(shell: Shell) -> None:
         "-o", "o.csv")  # fmt: skip
     assert done.stderr == ""
     assert done.stdout.startswith("Every class of released rows satisfies 2-anonymity.\n")
-    assert "Released unchanged and unprotected: visits." in done.stdout
+    assert "Released unchanged and unprotected: disease, visits." in done.stdout
     measured = shell("measure", "o.csv", "--schema", "people.toml")
     assert "cost discernability" in measured.stdout
 
@@ -233,7 +236,11 @@ def test_rows_are_all_there_with_other_algorithms(home: Path, shell: Shell, algo
         text = SCHEMA.replace('role = "other"\nkind', 'role = "sensitive"\nbounds = [0, 9]\nkind')
         (home / "people.toml").write_text(text)
     k = () if algorithm == "perturb" else ("--k", 3)
-    assert found(shell.anonymize(*k, "--algorithm", algorithm, "-o", "o.csv"))["released"] == 30
+    done = shell.anonymize(*k, "--algorithm", algorithm, "-o", "o.csv")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["released"] == 30
+    # Nothing is generalized by noise: the hermit is a class alone.
+    assert ("everyone has the same disease (1 row)" in done.stderr) == (algorithm == "perturb")
     assert Counter(row["disease"] for row in records(home / "o.csv")) == {
         "flu": 11, "cold": 10, "gout": 9,
     }  # fmt: skip
@@ -263,11 +270,11 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(
 
 
 def test_existing_outputs_are_refused_before_the_table_is_read(home: Path, shell: Shell) -> None:
-    for name in ("out.csv", "out.csv.json", "page.html"):
+    for name in ("out.csv", "out.csv.json", "out.csv.holder.json", "page.html", "public.html"):
         (home / name).write_text("precious")
         done = shell(
             "anonymize", "missing.csv", "--schema", "people.toml", "--k", 3, "-o", "out.csv",
-            "--report", "page.html", "--json")  # fmt: skip
+            "--report", "page.html", "--public-report", "public.html", "--json")  # fmt: skip
         assert refused(done, 2)[0] == "output_exists"
         assert (home / name).read_text() == "precious"
         (home / name).unlink()
@@ -280,6 +287,59 @@ def test_the_steward_reads_which_values_a_hierarchy_lacks(home: Path, shell: She
     assert code == "hierarchy_value_missing"
     assert "'disease'" in message
     assert "'plague'" in message
+
+
+def test_what_travels_and_what_stays(home: Path, shell: Shell) -> None:
+    answer = found(
+        shell.anonymize(
+            "--k", 4, "--t", "0.9", "--suppress", "0.05", "-o", "out.csv",
+            "--report", "mine.html", "--public-report", "page.html",
+        )
+    )  # fmt: skip
+    assert (answer["rows"], answer["suppressed"]) == (30, 1)
+    travels = (home / "out.csv.json").read_text() + (home / "page.html").read_text()
+    kept = json.loads((home / "out.csv.holder.json").read_text())
+    assert kept["figures"]["suppressed"] == 1
+    assert kept["reference"]["disease"] == [["cold", 10], ["flu", 11], ["gout", 9]]
+    assert kept["fingerprint"] not in travels
+    assert "suppressed rows" not in travels
+    assert "This page may travel with the release" in (home / "page.html").read_text()
+    assert "This page stays with its holder" in (home / "mine.html").read_text()
+    assert kept["fingerprint"] in (home / "mine.html").read_text()
+
+
+def test_two_outputs_are_never_one_file(home: Path, shell: Shell) -> None:
+    for options in (
+        ("-o", "out.csv", "--report", "out.csv.holder.json"),
+        ("-o", "out.csv", "--report", "page.html", "--public-report", "./page.html"),
+    ):
+        assert refused(shell.anonymize("--k", 4, *options), 2)[0] == "outputs_same"
+    assert sorted(path.name for path in home.iterdir()) == ["people.csv", "people.toml"]
+
+
+def test_releases_are_measured_and_inspected(shell: Shell) -> None:
+    for algorithm, out in (("optimal", "out.csv"), ("mondrian", "m.parquet"), ("anatomy", "b")):
+        asked = ("--l", 2) if algorithm == "anatomy" else ("--k", 3)
+        found(shell.anonymize(*asked, "--algorithm", algorithm, "-o", out))
+        measured = found(shell("measure", out, "--schema", "people.toml", "--json"))
+        assert measured["rows"] == 30
+        assert measured["sensitive"]["disease"]["distinct"] >= 1
+        for schema in (("--schema", "people.toml"), ()):
+            seen = found(shell("inspect", out, *schema, "--json"))
+            assert seen["rows"] == 30
+
+
+def test_classes_that_hide_nothing_are_warned_about(home: Path, shell: Shell) -> None:
+    lines = ["name,age,zip,disease,visits"]
+    lines += [f"p{n},{20 + n % 2 * 30},53700,{('flu', 'cold')[n % 2]},{n}" for n in range(8)]
+    (home / "people.csv").write_text("\n".join(lines) + "\n")
+    done = shell.anonymize("--k", 4, "-o", "out.csv", "--public-report", "page.html")
+    assert done.returncode == 0
+    answer = json.loads(done.stdout)
+    assert answer["unprotected"] == ["disease", "visits"]
+    assert answer["warnings"] == [done.stderr.removeprefix("sfumato: ").rstrip("\n")]
+    assert "In 2 of 2 classes everyone has the same disease (8 rows)" in done.stderr
+    assert "everyone has" not in (home / "page.html").read_text()
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.anonymize.labels import ordered
-from sfumato.anonymize.leaves import ends_of
+from sfumato.anonymize.labels import members_of, ordered
+from sfumato.anonymize.leaves import ends_of, value_of
 from sfumato.errors import SchemaError
 from sfumato.schema.hierarchy.base import ROOT, spell
 
@@ -102,6 +102,9 @@ class _Reader:
     def __init__(self, column: Column, taxonomy: Taxonomy) -> None:
         self.column, self.taxonomy = column, taxonomy
         self._runs = _known(taxonomy)
+        self._own = {
+            leaf: (place, place) for place, leaf in enumerate(taxonomy.leaves) if leaf is not None
+        }
         pairs = [(leaf, place) for place, leaf in enumerate(taxonomy.leaves) if ordered(leaf)]
         self._line = sorted(pairs, key=lambda pair: pair[0])  # type: ignore[arg-type,return-value]
         self._values = [leaf for leaf, _ in self._line]
@@ -121,17 +124,24 @@ class _Reader:
             places = [place for _, place in self._line[start : side(self._values, high)]]  # type: ignore[type-var]
             if places:
                 return _in_runs(places), ends
-        if text is not None and text.startswith("{") and text.endswith("}"):
-            members = [self._runs.get(one) for one in text[1:-1].split(", ")]
-            if None not in members:
-                places = [place for run in members if run for place in range(run[0], run[1] + 1)]
-                return _in_runs(places), ends
+        members = [] if text is None else members_of(text) or [text]
+        found = [self._run_of(one) for one in members]
+        if found and None not in found:
+            places = [place for run in found if run for place in range(run[0], run[1] + 1)]
+            return _in_runs(places), ends
         raise SchemaError(
             "label_unknown",
             f"Column {self.column.name!r} holds a label that is no value, no label of its "
             "hierarchy, no range and no set of values. Declare the hierarchy it comes from.",
             detail=f"Label: {label!r}",
         )
+
+    def _run_of(self, label: str | None) -> tuple[int, int] | None:
+        """The run of a label, or of the value that it spells otherwise or quotes."""
+        if label in self._runs or label is None:
+            return self._runs.get(label)
+        value = value_of(self.column, label)
+        return None if value is None else self._own.get(value)
 
     def _ends(self, low: Scalar, high: Scalar, closed: bool) -> tuple[int, int]:
         """The leaves at the ends of a range; an open end is none."""
@@ -140,8 +150,13 @@ class _Reader:
 
 
 def _known(taxonomy: Taxonomy) -> dict[str | None, tuple[int, int]]:
-    """The run of every label of a taxonomy, of the lowest level that has it."""
-    runs: dict[str | None, tuple[int, int]] = {ROOT: (0, len(taxonomy.leaves) - 1)}
+    """The run of every label of a taxonomy, of the lowest level that has it.
+
+    Where nobody said what there can be, the root covers nobody knows what: it has no run then.
+    """
+    runs: dict[str | None, tuple[int, int]] = {}
+    if taxonomy.leaves:
+        runs[ROOT] = (0, len(taxonomy.leaves) - 1)
     for level in range(taxonomy.height - 1, -1, -1):
         codes = taxonomy.codes[:, level]
         first = np.flatnonzero(np.diff(codes, prepend=-1))

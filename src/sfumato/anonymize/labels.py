@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.anonymize.quasi import Labels
-from sfumato.schema.hierarchy.base import ROOT
+from sfumato.schema.hierarchy.base import ROOT, quote_label, unquoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
     from sfumato.schema.hierarchy.base import Taxonomy
 
     Places = NDArray[np.int64]
+
+
+_WORD = r'"(?:[^"]|"")*"|[^,{}"]*'
+_SET = re.compile(rf"\{{(?:{_WORD})(?:, (?:{_WORD}))*\}}")
+_MEMBER = re.compile(rf", ({_WORD})")
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,4 +214,26 @@ def _set_text(taxonomy: Taxonomy, members: tuple[int, ...]) -> str | None:
         return taxonomy.labels[0][members[0]]
     if len(members) == len(taxonomy.leaves):
         return ROOT
-    return "{" + ", ".join(taxonomy.labels[0][place] or "" for place in members) + "}"
+    return set_of([taxonomy.labels[0][place] for place in members])
+
+
+def set_of(members: Sequence[str | None]) -> str:
+    """A set of values as a label: {a, b}; a missing one is empty, as it is in a CSV.
+
+    A member that would not be read back is quoted: an empty text, one with a comma, brace or quote.
+    """
+    return "{" + ", ".join(map(_member, members)) + "}"
+
+
+def members_of(label: str) -> list[str | None] | None:
+    """The members of a set as they stand there, quoted or not; None where a label is no set."""
+    if not _SET.fullmatch(label):
+        return None
+    return [member or None for member in _MEMBER.findall(", " + label[1:-1])]
+
+
+def _member(label: str | None) -> str:
+    if label is None:
+        return ""
+    plain = label and not set(label) & set(',{}"')
+    return label if plain or unquoted(label) is not None else quote_label(label)

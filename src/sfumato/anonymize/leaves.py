@@ -7,10 +7,11 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from sfumato.anonymize.labels import members_of
 from sfumato.errors import SchemaError
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import EXACT, Bounds, Values
-from sfumato.schema.hierarchy.base import ROOT, Taxonomy, spell
+from sfumato.schema.hierarchy.base import ROOT, Taxonomy, spell, unquoted
 from sfumato.schema.hierarchy.calendar import Calendar
 from sfumato.schema.hierarchy.mask import Mask
 from sfumato.schema.literals import from_text
@@ -26,6 +27,9 @@ _RANGE = re.compile(r"\[(?P<low>.+), (?P<high>.+)(?P<end>[])])|(?P<from>.+?)( to
 _STRETCH = re.compile(
     r"(?P<year>[0-9]{3})((?P<decade>x)|(?P<unit>[0-9])(-((?P<month>[01][0-9])|Q(?P<quarter>[1-4])))?)"
 )
+
+_REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|nan|NaN|-?inf|-?Infinity")
+"""A number as files and labels have it; a file writes 0 where a label says 0.0."""
 
 MOST_LEAVES = 1_000_000
 """A wider grid is not written out: then only the values that occur are leaves."""
@@ -58,11 +62,13 @@ def universe(column: Column, labels: Sequence[Leaf]) -> Taxonomy:
     masks of digits for all numbers of their length.
     """
     texts = [label for label in labels if isinstance(label, str)]
-    missing: list[Leaf] = [None] if None in labels else []
+    members = [member for text in texts for member in members_of(text) or [text]]
+    missing: list[Leaf] = [None] if None in labels or None in members else []
+    texts = [member for member in members if member is not None]
     if isinstance(column.hierarchy, Mask) and not declared(column):
         return column.hierarchy.grow([*_masked(column, texts), *missing])
     places = set(declared(column)) if _closed(column) else None
-    found: list[Leaf] = [value for text in texts if (value := _value(column, text)) is not None]
+    found: list[Leaf] = [value for text in texts if (value := value_of(column, text)) is not None]
     found += [label for label in labels if label is not None and not isinstance(label, str)]
     if places is None and not declared(column):
         found += _implied(column, texts)
@@ -146,20 +152,23 @@ def _closed(column: Column) -> bool:
     return column.hierarchy is not None and column.hierarchy.declared is not None
 
 
-def _value(column: Column, text: str) -> Scalar | None:
+def value_of(column: Column, text: str) -> Scalar | None:
     """A label read as a value; None where it is a label above the values."""
-    masked = isinstance(column.hierarchy, Mask) and ROOT in text
-    if text == ROOT or masked or (column.kind is Kind.TEXT and text.startswith("{")):
+    value = unquoted(text)
+    if value is None and (text == ROOT or (isinstance(column.hierarchy, Mask) and ROOT in text)):
         return None
+    if column.kind is Kind.REAL and _REAL.fullmatch(text):
+        return Decimal(repr(float(text)))
     try:
-        return from_text(text, column.kind)
+        return from_text(text if value is None else value, column.kind)
     except SchemaError:
         return None
 
 
 def _masked(column: Column, texts: Sequence[str]) -> list[str]:
     """All texts of digits as long as the labels, or the labels that mask nothing."""
-    shown = {text for text in texts if text != ROOT}
+    plain = (value_of(column, text) if unquoted(text) is not None else text for text in texts)
+    shown = {str(text) for text in plain if text != ROOT}
     lengths = {len(text) for text in shown}
     if len(lengths) == 1 and all(text.replace(ROOT, "0").isdigit() for text in shown):
         (length,) = lengths

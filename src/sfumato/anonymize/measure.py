@@ -80,32 +80,38 @@ def measure(
     *,
     original: Frequencies | None = None,
     population: Frequencies | None = None,
+    reference: Frequencies | None = None,
+    starred: bool | None = None,
     person: str | None = None,
 ) -> Measures:
     """Measure a released table, alone or against its original.
 
-    `released` and `original` are counted over all quasi-identifiers and sensitive columns, and over
-    the `person` where people are to be counted. Rows of which every column is blank or the root are
-    suppressed ones and no class.
+    `released` and `original` are counted over all quasi-identifiers and sensitive columns, but for
+    those that were left out, and over the `person` where people are to be counted. Rows of which
+    every column is blank or the root are suppressed ones and no class, unless `starred` says that
+    there are none. Classes are compared with the `reference`, by default the original, else the
+    release itself.
     """
     quasi = [column for column in columns if column.role is Role.QUASI]
-    sensitive = [column for column in columns if column.role is Role.SENSITIVE]
+    held = released.columns
+    sensitive = [c for c in columns if c.role is Role.SENSITIVE and c.name in held]
     if not quasi:
         raise SchemaError(
             "quasi_none",
             "Nothing can be measured: the schema has no quasi-identifier. Give at least one "
             'column role = "quasi".',
         )
-    table = _Released(released, quasi, sensitive, original, population, person)
-    reference = table.kept_rows() if original is None else original
+    table = _Released(released, quasi, sensitive, original, population, person, starred=starred)
+    reference = original if reference is None else reference
+    totals = table.kept_rows() if reference is None else reference
     return Measures(
         rows=released.total,
         classes=len(table.sizes),
         k=table.k,
-        reference="release" if original is None else "original",
+        reference="release" if reference is None else "original",
         cost=table.costs(),
         sensitive={
-            column.name: _diversity(table.cells(column, reference), table.crowds, column)
+            column.name: _diversity(table.cells(column, totals), table.crowds, column)
             for column in sensitive
         },
         population=None if population is None else table.matches(population),
@@ -125,11 +131,15 @@ class _Released:
         original: Frequencies | None,
         population: Frequencies | None,
         person: str | None,
+        *,
+        starred: bool | None,
     ) -> None:
         self.table, self.columns, self.original = released, quasi, original
         self.person = person
         blank = _blank(released, [column.name for column in [*quasi, *sensitive]])
-        if not sensitive:
+        if starred is False:
+            blank[:] = False
+        elif starred is None and not sensitive:
             # Nothing but NULL tells a suppressed row from one at the root of every hierarchy.
             blank &= _blank(released, [column.name for column in quasi], root=False)
         self.kept = np.flatnonzero(~blank & (released.counts > 0))

@@ -70,6 +70,24 @@ def shuffled(groups: Ints, entropy: Entropy) -> Ints:
     return found
 
 
+def alike(table: Frequencies, outcome: Outcome, column: str) -> tuple[int, int]:
+    """How many groups have one value of a column only, where no shuffle hides it, and their rows.
+
+    A point that is dealt to several groups counts in the last of them.
+    """
+    shares = shares_of(outcome)
+    group_of = np.full(len(shares.points), -1, dtype=np.int64)
+    group_of[shares.point] = shares.group
+    groups = group_of[_points(outcome_problem(outcome), shares.points, table)]
+    released = (groups >= 0) & (table.counts > 0)
+    place = table.columns.index(column)
+    groups, codes = groups[released], table.codes[place][released].astype(np.int64)
+    size = table.axes[place].size
+    values = np.bincount(np.unique(groups * size + codes) // size, minlength=shares.count)
+    rows = np.bincount(groups, table.counts[released], shares.count)
+    return int((values == 1).sum()), int(rows[values == 1].sum())
+
+
 def outcome_problem(outcome: Outcome) -> Problem:
     """The problem that a search solved."""
     if isinstance(outcome, Generalization):

@@ -93,7 +93,12 @@ LimitSeconds = Annotated[
     float | None, typer.Option(metavar="S", help="Take the best that is found in this time.")
 ]
 Report = Annotated[
-    Path | None, typer.Option(metavar="FILE.html", help="Write a page about the release.")
+    Path | None,
+    typer.Option(metavar="FILE.html", help="Write a page for the holder, who keeps it."),
+]
+PublicReport = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.html", help="Write a page that may travel with the release."),
 ]
 
 _IN_NODES = {"optimal", "sweeney"}
@@ -123,6 +128,7 @@ def anonymize(
     refine: Refine = False,
     limit_seconds: LimitSeconds = None,
     report: Report = None,
+    public_report: PublicReport = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -133,7 +139,7 @@ def anonymize(
 
     used = (*files_of(table), schema, *(() if population is None else files_of(population)))
     several = algorithm == "anatomy"
-    check_outputs(out, report, several=several, overwrite=overwrite, kept=used)
+    check_outputs(out, report, public_report, several=several, overwrite=overwrite, kept=used)
     asked = Asked(
         k=k,
         l=l,
@@ -156,11 +162,23 @@ def anonymize(
             limit_seconds,
         )
         with progress("Writing the release"):
-            decided.write(out, report=report, overwrite=overwrite)
+            warnings = decided.write(
+                out, report=report, public_report=public_report, overwrite=overwrite
+            )
+    _tell(decided, warnings, (out, report, public_report), as_json=as_json)
+
+
+def _tell(
+    decided: Anonymized, warnings: list[str], written: tuple[Path | None, ...], *, as_json: bool
+) -> None:
+    """Say what was decided, and warn the holder of what the release gives away."""
     if as_json:
-        typer.echo(json.dumps(decided.figures, ensure_ascii=False))
+        more = {"unprotected": list(decided.unprotected), "warnings": warnings}
+        typer.echo(json.dumps({**decided.figures, **more}, ensure_ascii=False))
     else:
-        _show(decided, [out] if report is None else [out, report])
+        _show(decided, [one for one in written if one is not None])
+    for warning in warnings:
+        typer.echo(f"sfumato: {warning}", err=True)
     if decided.figures["ended"] == "interrupted":
         raise Kept("Interrupted; the best release so far was written.")
 
@@ -254,9 +272,11 @@ def _show(decided: Anonymized, written: list[Path]) -> None:
     if decided.unprotected:
         names = ", ".join(decided.unprotected)
         console.print(printable(f"Released unchanged and unprotected: {names}."), style="bold")
-    for note in guarantee.parameters["notes"]:
+    for note in (*guarantee.parameters["notes"], *decided.remarks):
         console.print(printable(note), style="dim")
     console.print(printable(f"Wrote {' and '.join(map(str, written))}."), soft_wrap=True)
+    kept = f"{written[0].name}.holder.json"
+    console.print(printable(f"Keep {kept} and any report: they tell of the original."), style="dim")
 
 
 def _number(value: float | None) -> str:

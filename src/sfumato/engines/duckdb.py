@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from threading import get_ident
@@ -204,20 +204,28 @@ class DuckDB:
         """Let queries see a small table of ours, under a name of its own, for a while."""
         name = f"lent_{token_hex(8)}"
         self._create_from(name, table)
-        try:
+        with self._dropping("TABLE", name):
             yield named(name)
-        finally:
-            self._execute(dropped("TABLE", named(name)))
 
     @contextmanager
     def view(self, query: exp.Query) -> Iterator[exp.Table]:
         """Let queries see a query's result as it is at their time, under a name, for a while."""
         name = f"view_{token_hex(8)}"
         sheltered(translate)(self._execute)(created("VIEW", name, query))
-        try:
+        with self._dropping("VIEW", name):
             yield named(name)
-        finally:
-            self._execute(dropped("VIEW", named(name)))
+
+    @contextmanager
+    def _dropping(self, kind: str, name: str) -> Iterator[None]:
+        """Drop a table or view of ours in the end."""
+        try:
+            yield
+        except BaseException:
+            # A stream that was left in the middle may hold it still; it goes with the engine.
+            with suppress(duckdb.Error):
+                self._execute(dropped(kind, named(name)))
+            raise
+        self._execute(dropped(kind, named(name)))
 
     @sheltered(translate)
     def write(
@@ -249,7 +257,9 @@ class DuckDB:
         """Stop what still runs; let go of the connection and of everything spilled to disk."""
         for _, cursor in list(self._running):
             cursor.interrupt()
-        self._connection.close()
+        # A call that was interrupted may be on its way out still; the connection goes with it.
+        with suppress(duckdb.Error):
+            self._connection.close()
         self._spill.close()
 
     @contextmanager

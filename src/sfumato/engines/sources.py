@@ -44,11 +44,16 @@ _ATTACHED = "attached"
 
 
 def open_source(
-    source: Source, *, kinds: Mapping[str, Kind] | None = None, memory_limit: str = MEMORY_LIMIT
+    source: Source,
+    *,
+    kinds: Mapping[str, Kind] | None = None,
+    memory_limit: str = MEMORY_LIMIT,
+    ours: bool = False,
 ) -> Engine:
     """Open an engine on a source: a file, several Parquet files, a URL or a table in memory.
 
     Columns are converted to the asked kinds; without one they are what they hold, in a CSV text.
+    A file that is `ours` is read as we write them.
     """
     if isinstance(source, str):
         scheme = source.partition("://")[0]
@@ -60,7 +65,7 @@ def open_source(
             from sfumato.engines.spark import Spark
 
             return Spark.open(source)
-    return open_duckdb(source, kinds=kinds, memory_limit=memory_limit)
+    return open_duckdb(source, kinds=kinds, memory_limit=memory_limit, ours=ours)
 
 
 def identify(source: str, engine: Engine | None = None) -> Identity:
@@ -82,7 +87,11 @@ def identify(source: str, engine: Engine | None = None) -> Identity:
 
 @sheltered(translate)
 def open_duckdb(
-    source: Source, *, kinds: Mapping[str, Kind] | None = None, memory_limit: str = MEMORY_LIMIT
+    source: Source,
+    *,
+    kinds: Mapping[str, Kind] | None = None,
+    memory_limit: str = MEMORY_LIMIT,
+    ours: bool = False,
 ) -> DuckDB:
     """Open DuckDB on a file, several Parquet files, a duckdb:/// URL or a table in memory."""
     asked = kinds or {}
@@ -91,7 +100,7 @@ def open_duckdb(
         if isinstance(source, str) and source.startswith("duckdb://"):
             engine.adopt(attached(engine, source), asked)
         elif isinstance(source, str | Path):
-            _read_path(engine, Path(source), asked)
+            _read_path(engine, Path(source), asked, ours=ours)
         elif isinstance(source, Sequence):
             _view_parquet(engine, source, asked)
         else:
@@ -103,7 +112,7 @@ def open_duckdb(
     return engine
 
 
-def _read_path(engine: DuckDB, path: Path, kinds: Mapping[str, Kind]) -> None:
+def _read_path(engine: DuckDB, path: Path, kinds: Mapping[str, Kind], *, ours: bool) -> None:
     """Read a file by the end of its name; a directory is its Parquet files."""
     name = path.name.lower()
     if _is_directory(path):
@@ -113,7 +122,7 @@ def _read_path(engine: DuckDB, path: Path, kinds: Mapping[str, Kind]) -> None:
     elif name.endswith((".csv", ".csv.gz")):
         with closing(CsvFile(path)) as file:
             chosen = chosen_kinds(dict.fromkeys(file.names, Kind.TEXT), kinds)
-            engine.load(file.read(chosen), chosen)
+            engine.load(file.read(chosen, ours=ours), chosen)
     else:
         regular_file(path)
         raise SourceError(

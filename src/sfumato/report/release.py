@@ -13,9 +13,7 @@ from sfumato.report.text import in_words
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import pyarrow as pa
-
-    from sfumato.release import Guarantee, Provenance
+    from sfumato.release import Guarantee, Provenance, Release
     from sfumato.report.blocks import Block
 
 _COSTS = {
@@ -29,36 +27,41 @@ _COSTS = {
     "suppressed": "suppressed rows",
 }
 """The costs in words; less is better of each."""
-_SHOWN_ELSEWHERE = {"rows", "released", "suppressed", "classes", "criteria", "levels"}
-_SHOWN_ELSEWHERE |= {"unprotected", "notes", "reference"}
+_SHOWN_ELSEWHERE = {"released", "classes", "criteria", "unprotected", "notes"}
 _PARTS = {"before", "ncp"}
 _PRIVATE = "differential privacy"
 _FOR_ALL = "All that stands on this page was released: it may be shown to anyone."
 _FOR_THE_HOLDER = (
-    "The costs before and the distributions of the original tell about the original: show this "
-    "page to its holder."
+    "This page stays with its holder: it tells of rows that were not released. Send the one that "
+    "--public-report writes instead."
+)
+_FOR_RECEIVERS = (
+    "This page may travel with the release: it tells nothing but what was released and what is "
+    "public."
 )
 
 
-def page(
-    guarantee: Guarantee,
-    provenance: Provenance,
-    error: Mapping[str, Any] | None = None,
-    tables: Mapping[str, pa.Table] | None = None,
-) -> str:
-    """The whole page; the tables of a private release are drawn, if they are given."""
-    costs = error or {}
+def page(release: Release) -> str:
+    """The whole page; the tables of a private release are drawn, if it has any.
+
+    It says on its face to whom it may be shown.
+    """
+    guarantee, provenance = release.guarantee, release.provenance
+    costs = release.error or {}
     blocks = _guarantee(guarantee)
-    lead, audience = guarantee.statement, _FOR_THE_HOLDER
+    lead, audience = guarantee.statement, _FOR_RECEIVERS
     if guarantee.kind == _PRIVATE:
         lead, audience = f"{_PRIVATE.capitalize()}, {lead}", _FOR_ALL
         blocks += [Heading("How far off it is"), _pairs("Expected error", costs)]
-        if tables and "columns" in provenance.parameters:
-            blocks += pictures(provenance.parameters["columns"], tables)
+        if release.tables and "columns" in provenance.parameters:
+            blocks += pictures(provenance.parameters["columns"], release.tables)
+    elif release.holder is None:
+        blocks = [Note(audience), *blocks]
     else:
-        blocks += [*_costs(costs), *_columns(guarantee.parameters, costs)]
+        audience = _FOR_THE_HOLDER
+        blocks = [Note(audience, warning=True), *blocks, *_kept(release.holder, costs)]
     return render(
-        "Release report",
+        "Release report" if audience is not _FOR_THE_HOLDER else "Release report for the holder",
         [*blocks, *_provenance(provenance)],
         lead=lead,
         footer=f"Made by Sfumato {provenance.version}. {audience}",
@@ -69,11 +72,7 @@ def _guarantee(guarantee: Guarantee) -> list[Block]:
     """The promise in figures, and what it does not cover."""
     facts = guarantee.parameters
     blocks: list[Block] = [Heading("What is guaranteed")]
-    counted = [
-        (f"{facts[name]:,}", what)
-        for name, what in _FIGURES.items()
-        if isinstance(facts.get(name), int)
-    ]
+    counted = _counted(facts, _FIGURES)
     if counted:
         blocks.append(Figures(counted))
     if facts.get("criteria"):
@@ -90,11 +89,35 @@ def _guarantee(guarantee: Guarantee) -> list[Block]:
 
 
 _FIGURES = {
-    "rows": "rows in the original",
     "released": "rows released",
-    "suppressed": "rows suppressed",
     "classes": "classes of rows that look alike",
 }
+_KEPT_FIGURES = {
+    "rows": "rows in the original",
+    "suppressed": "rows suppressed",
+    "lattice": "ways to generalize",
+    "checked": "of them examined",
+}
+
+
+def _kept(holder: Mapping[str, Any], costs: Mapping[str, Any]) -> list[Block]:
+    """What only the holder may see: who is exposed, what is gone, what it cost."""
+    facts = holder.get("figures", {})
+    blocks: list[Block] = [Heading("What only the holder sees")]
+    blocks += [Note(text, warning=True) for text in holder.get("findings", ())]
+    counted = _counted(facts, _KEPT_FIGURES)
+    if counted:
+        blocks.append(Figures(counted))
+    blocks += [Note(text) for text in holder.get("remarks", ())]
+    return [*blocks, *_costs(costs), *_columns(facts, holder.get("reference", {}), costs)]
+
+
+def _counted(facts: Mapping[str, Any], names: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [
+        (f"{facts[name]:,}", what)
+        for name, what in names.items()
+        if isinstance(facts.get(name), int)
+    ]
 
 
 def _costs(error: Mapping[str, Any]) -> list[Block]:
@@ -119,7 +142,9 @@ def _costs(error: Mapping[str, Any]) -> list[Block]:
     return blocks
 
 
-def _columns(facts: Mapping[str, Any], error: Mapping[str, Any]) -> list[Block]:
+def _columns(
+    facts: Mapping[str, Any], reference: Mapping[str, Any], error: Mapping[str, Any]
+) -> list[Block]:
     """How much each column lost, and what the classes were compared with."""
     blocks: list[Block] = []
     lost = error.get("ncp")
@@ -136,7 +161,7 @@ def _columns(facts: Mapping[str, Any], error: Mapping[str, Any]) -> list[Block]:
     if facts.get("levels"):
         rows = list(facts["levels"].items())
         blocks.append(Table("Levels of generalization", ("Column", "Level"), rows))
-    for name, counts in facts.get("reference", {}).items():
+    for name, counts in reference.items():
         rows = [(in_words(value), count) for value, count in counts]
         caption = f"The distribution of {name} in the original, which classes are compared with"
         blocks.append(Table(caption, ("Value", "Rows"), rows, folded=True))
@@ -147,7 +172,7 @@ def _provenance(provenance: Provenance) -> list[Block]:
     facts = {
         "method": provenance.method,
         **provenance.parameters,
-        "fingerprint": provenance.fingerprint,
+        **({"fingerprint": provenance.fingerprint} if provenance.fingerprint else {}),
         "version": provenance.version,
     }
     return [Heading("Where it comes from"), _pairs("Provenance", facts)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -14,12 +14,23 @@ from sfumato.engines.kinds import STORED, kinds_of
 from sfumato.files import whole
 from sfumato.fingerprint import fingerprint
 from sfumato.privacy.units import Entity
-from sfumato.release import Guarantee, Provenance, Release, Saved, checksum, describe, sidecar
+from sfumato.release import (
+    Guarantee,
+    Provenance,
+    Release,
+    Saved,
+    checksum,
+    describe,
+    describe_to_holder,
+    holder_file,
+    sidecar,
+)
 from sfumato.report.release import page
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.hierarchy.base import ROOT
 from sfumato.vault.outputs import check_outputs, place
 from sfumato.vault.secret import holder_secret
+from sfumato.vault.uniform import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,8 +50,12 @@ class Anonymized:
 
     `recoded` are the columns that the recoding releases, with what they hold there; `unchanged`
     those that stay as they are. `values` is the table of sensitive values where it is one of its
-    own. `before` has the costs of the table as it was, `reference` the distribution of each
-    sensitive column that classes were compared with, `protected` the columns that were looked at.
+    own. `protected` are the columns that a criterion looks at, `notes` what anyone may read.
+
+    What tells of rows that are not released stays with the holder: `before` has the costs of the
+    table as it was, `reference` the distribution of each sensitive column that classes were
+    compared with, `remarks` what the search said. `watched` are the sensitive columns of which
+    everyone in a class may share a value; `findings` has that where it was seen before.
     """
 
     table: Table
@@ -56,14 +71,17 @@ class Anonymized:
     protected: tuple[str, ...] = ()
     values: pa.Table | None = None
     notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    watched: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
     suppressed: Suppressed = "drop"
 
     @property
     def unprotected(self) -> tuple[str, ...]:
-        """The columns that are released as they are and that nobody looked at."""
-        schema = self.table.schema
-        others = (name for name in self.unchanged if schema.column(name).role is Role.OTHER)
-        return tuple(name for name in others if name not in self.protected)
+        """The columns that are released as they are and that no criterion looks at."""
+        roles = (Role.OTHER, Role.SENSITIVE)
+        free = (c for c in self.table.schema.columns if c.name in self.unchanged)
+        return tuple(c.name for c in free if c.role in roles and c.name not in self.protected)
 
     @property
     def columns(self) -> dict[str, Kind]:
@@ -76,35 +94,55 @@ class Anonymized:
 
     def release(self) -> Release:
         """Make the release in memory."""
+        watch = self._watch()
         with self._query(star=None) as query:
             made = self.table.engine.run(query)
+        watch.look(made)
         tables = {self.table.schema.table: made}
         if self.values is not None:
             tables = {_QUASI: made, _SENSITIVE: self.values}
-        kept = self.table.files
-        return Release(tables, self.guarantee, self.provenance(), self.error, kept=kept)
+        return replace(self._described(watch), tables=tables, kept=self.table.files)
 
-    def write(self, path: Path, *, report: Path | None = None, overwrite: bool = False) -> None:
-        """Make the release as files with a side-car, and a page for people, all or nothing."""
-        several = self.values is not None
+    def write(
+        self,
+        path: Path,
+        *,
+        report: Path | None = None,
+        public_report: Path | None = None,
+        overwrite: bool = False,
+    ) -> list[str]:
+        """Make the release as files with side-cars, and pages for people, all or nothing.
+
+        What the holder must be warned of is returned.
+        """
+        several, pages = self.values is not None, [report, public_report]
         kept = self.table.files
-        check_outputs(path, report, several=several, overwrite=overwrite, kept=kept)
-        provenance = self.provenance()
+        check_outputs(path, *pages, several=several, overwrite=overwrite, kept=kept)
         with ExitStack() as stack:
-            told = report and stack.enter_context(whole(report, overwrite=overwrite))
+            mine, public = (
+                one and stack.enter_context(whole(one, overwrite=overwrite)) for one in pages
+            )
+            stays = stack.enter_context(whole(holder_file(path), overwrite=overwrite, private=True))
             home = stack.enter_context(place(path, several=several, overwrite=overwrite))
-            saved = self._write_tables(home)
-            text = describe(saved, self.guarantee, provenance, self.error)
-            sidecar(home).write_text(text, encoding="utf-8")
-            if told:
-                told.write_text(page(self.guarantee, provenance, self.error), encoding="utf-8")
+            watch = self._watch()
+            saved = self._write_tables(home, watch)
+            release = self._described(watch)
+            sidecar(home).write_text(describe(saved, release), encoding="utf-8")
+            stays.write_text(describe_to_holder(saved, release), encoding="utf-8")
+            if mine:
+                mine.write_text(page(release), encoding="utf-8")
+            if public:
+                public.write_text(page(release.public), encoding="utf-8")
+        assert release.holder is not None
+        return list(release.holder["findings"])
 
-    def _write_tables(self, home: Path) -> list[Saved]:
+    def _write_tables(self, home: Path, watch: Watch) -> list[Saved]:
         """Write the tables; what is in the engine goes through it row by row."""
         main = home if self.values is None else home / f"{_QUASI}.csv"
         star = ROOT if main.name.lower().endswith((".csv", ".csv.gz")) else None
         with self._query(star=star) as query:
-            self.table.engine.write(query, main)
+            stream = self.table.engine.stream
+            write_file(lambda: watch.passing(stream(query)), main, overwrite=False)
         name = self.table.schema.table if self.values is None else _QUASI
         saved = [Saved(name, main.name, checksum(main), self.columns)]
         if self.values is not None:
@@ -114,10 +152,32 @@ class Anonymized:
             saved.append(Saved(_SENSITIVE, second.name, checksum(second), kinds))
         return saved
 
+    def _watch(self) -> Watch:
+        """Someone who looks at the rows as they are released."""
+        quasi = [c.name for c in self.table.schema.by_role(Role.QUASI) if c.name in self.columns]
+        return Watch(quasi, self.watched)
+
+    def _described(self, watch: Watch) -> Release:
+        """The release but for its tables, which were seen on their way."""
+        if self.suppressed == "star":
+            watch.refuse_blank(self.figures["suppressed"])
+        kept = {
+            "figures": dict(self.figures),
+            "reference": dict(self.reference),
+            "findings": [*self.findings, *watch.findings()],
+            "remarks": list(self.remarks),
+        }
+        return Release({}, self.guarantee, self.provenance(), self.error, holder=kept)
+
     @property
     def guarantee(self) -> Guarantee:
-        """What the release promises."""
-        notes, unit, figures = list(self.notes), self.table.schema.unit, self.figures
+        """What the release promises: a function of what was asked, is public and is released."""
+        statement, figures, unit = self.statement, self.figures, self.table.schema.unit
+        if self.reference:
+            statement += (
+                f" Shares of {', '.join(self.reference)} are compared with those in the original, "
+                "which its holder keeps."
+            )
         people: dict[str, Any] = {"counted": "rows"}
         if isinstance(unit, Entity) and figures["people"] is not None:
             people = {"counted": "people", "person": unit.column}
@@ -125,16 +185,13 @@ class Anonymized:
             **people,
             "criteria": figures["criteria"],
             "k": figures["k"],
-            "rows": figures["rows"],
             "released": figures["released"],
-            "suppressed": figures["suppressed"],
             "classes": figures["classes"],
-            "levels": figures["levels"],
             "unprotected": list(self.unprotected),
-            "reference": dict(self.reference),
-            "notes": notes,
+            "compared_with_original": list(self.reference),
+            "notes": list(self.notes),
         }
-        return Guarantee("syntactic", self.statement, parameters)
+        return Guarantee("syntactic", statement, parameters)
 
     @property
     def error(self) -> dict[str, Any]:

@@ -150,7 +150,8 @@ def _generalized(
             if isinstance(one, _COMPARE_ORIGINAL)
         },
         protected=tuple(looked_at),
-        notes=(*outcome.notes, *([outcome.verdict] if outcome.verdict else [])),
+        remarks=(*outcome.notes, *([outcome.verdict] if outcome.verdict else [])),
+        watched=tuple(column.name for column in table.schema.by_role(Role.SENSITIVE)),
         suppressed=parameters.get("suppressed", "drop"),
     )
 

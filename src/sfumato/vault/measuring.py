@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato.anonymize.anatomy import COUNT, GROUP
 from sfumato.anonymize.measure import measure as measure_counts
@@ -18,10 +18,11 @@ from sfumato.schema.file import load
 from sfumato.schema.names import quoted
 from sfumato.schema.schema import Schema
 from sfumato.vault.posing import person_of
-from sfumato.vault.table import read
+from sfumato.vault.released import described, open_labels
+from sfumato.vault.table import check_columns, read
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from sfumato.anonymize.measure import Measures
     from sfumato.anonymize.worlds import Answer
@@ -46,15 +47,23 @@ def measure(
     known = _known(schema)
     names = [column.name for column in known.columns if column.role in _LOOKED_AT]
     quasi = [column.name for column in known.by_role(Role.QUASI)]
+    told = described(released)
+    if isinstance(released, str | Path) and Path(released).is_dir():
+        before = None if original is None else _counted(original, known, names)
+        people = None if population is None else _counted(population, known, quasi)
+        rows = _counted(_part(released, "quasi"), known, quasi, released=True)
+        found = measure_counts(rows, known.by_role(Role.QUASI), original=before, population=people)
+        return replace(found, sensitive=_grouped(released, known, names, before))
     person = person_of(known)
     counts_people = person is not None and _tells(person, known, released, original)
     if counts_people and person is not None:
         names = list(dict.fromkeys([*names, person]))
     found = measure_counts(
-        _counted(released, _labelled(known), names),
+        _counted(released, known, names, released=True),
         known.columns,
         original=None if original is None else _counted(original, known, names),
         population=None if population is None else _counted(population, known, quasi),
+        starred=None if told is None else told.starred,
         person=person if counts_people else None,
     )
     return replace(found, person=person)
@@ -72,6 +81,25 @@ def _tells(person: str, schema: Schema, *sources: Source | None) -> bool:
     return True
 
 
+def _grouped(
+    folder: str | Path, schema: Schema, names: Sequence[str], original: Frequencies | None
+) -> Mapping[str, Mapping[str, Any]]:
+    """What the groups of an anatomy reach, which stand in for classes there."""
+    groups = Column(GROUP, Kind.INTEGER, Role.QUASI)
+    values = _counted(
+        _part(folder, "sensitive"), _valued(schema), [GROUP, *names], released=True, weight=COUNT
+    )
+    columns = [groups, *schema.by_role(Role.SENSITIVE)]
+    return measure_counts(values, columns, reference=original, starred=False).sensitive
+
+
+def _valued(schema: Schema) -> Schema:
+    """The schema of the table of values of an anatomy."""
+    added = (Column(GROUP, Kind.INTEGER), Column(COUNT, Kind.INTEGER))
+    kept = (column for column in schema.columns if column.role is not Role.QUASI)
+    return Schema(schema.table, (*kept, *added))
+
+
 def ask(
     released: str | Path, sql: str, schema: str | Path | Schema, *, labels: Labels = "public"
 ) -> Answer:
@@ -81,35 +109,24 @@ def ask(
     wanted = dict.fromkeys([*asked.where.columns, *([asked.measure] if asked.measure else [])])
     roles = {column.name: column.role for column in known.columns}
     names = [name for name, role in roles.items() if role in _LOOKED_AT or name in wanted]
-    texts = _labelled(known)
     if not Path(released).is_dir():
-        return answer(sql, _counted(released, texts, names, lacking=True), known, labels=labels)
-    group = Column(GROUP, Kind.INTEGER)
-    number = Column(COUNT, Kind.INTEGER)
-    grouped = Schema(known.table, (*texts.columns, group))
-    valued = Schema(known.table, (*texts.columns, group, number))
+        told, rows = described(released), _counted(released, known, names, released=True)
+        starred = told is None or told.starred
+        return answer(sql, rows, known, labels=labels, starred=starred)
+    grouped = Schema(known.table, (*known.columns, Column(GROUP, Kind.INTEGER)))
     return answer_buckets(
         sql,
-        _counted(_part(released, "quasi"), grouped, [*names, GROUP], lacking=True),
-        _counted(_part(released, "sensitive"), valued, [GROUP, *names], lacking=True, weight=COUNT),
+        _counted(_part(released, "quasi"), grouped, [*names, GROUP], released=True),
+        _counted(
+            _part(released, "sensitive"),
+            _valued(known),
+            [GROUP, *names],
+            released=True,
+            weight=COUNT,
+        ),
         known,
         group=GROUP,
     )
-
-
-def _labelled(schema: Schema) -> Schema:
-    """The schema of a release: quasi-identifiers are labels, and nothing is declared of them."""
-    columns = (
-        replace(
-            column,
-            kind=Kind.TEXT if column.role is Role.QUASI else column.kind,
-            domain=None,
-            hierarchy=None,
-        )
-        for column in schema.columns
-        if column.role is not Role.IDENTIFIER or column.name == person_of(schema)
-    )
-    return Schema(schema.table, tuple(columns))
 
 
 def _counted(
@@ -117,18 +134,21 @@ def _counted(
     schema: Schema,
     names: Sequence[str],
     *,
-    lacking: bool = False,
+    released: bool = False,
     weight: str | None = None,
 ) -> Frequencies:
-    """Count combinations of these columns; with `lacking`, of those that are there."""
-    if lacking:
-        with closing(open_source(source)) as engine:
-            held = engine.columns(engine.table)
-        names = [name for name in names if name in held]
-    kept = [*names, weight] if weight else names
-    part = Schema(schema.table, tuple(schema.column(name) for name in kept))
-    with closing(read(source, part)) as table:
-        return count(table.engine, table.engine.table, names, weight=weight)
+    """Count combinations of these columns; of a release, of those that were not left out."""
+    kept = {*names, weight}
+    part = Schema(schema.table, tuple(c for c in schema.columns if c.name in kept))
+    if not released:
+        with closing(read(source, part)) as table:
+            return count(table.engine, table.engine.table, names, weight=weight)
+    engine, part = open_labels(source, part)
+    with closing(engine):
+        check_columns(engine, part)
+        held = {column.name for column in part.columns}
+        there = [name for name in names if name in held]
+        return count(engine, engine.table, there, weight=weight)
 
 
 def _part(folder: str | Path, name: str) -> Path:

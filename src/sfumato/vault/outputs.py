@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sfumato.engines.files.output import format_of
 from sfumato.errors import OutputError
 from sfumato.files import check_apart, check_target, whole
-from sfumato.release import sidecar
+from sfumato.release import holder_file, sidecar
 from sfumato.scratch import Scratch
 from sfumato.vault.kept import around
 
@@ -20,23 +20,28 @@ if TYPE_CHECKING:
 
 def check_outputs(
     path: Path,
-    report: Path | None,
-    *,
+    *pages: Path | None,
     several: bool,
     overwrite: bool,
     kept: Sequence[Path] = (),
 ) -> None:
     """Refuse what cannot be written, before any work is done for it; `kept` is what is in use."""
-    for place in (path, sidecar(path), *([] if report is None else [report])):
+    places = [holder_file(path), *(page for page in pages if page is not None)]
+    for place in (path, sidecar(path), *places):
         check_apart(place, (*kept, *around(place)), with_all_in_it=several and place == path)
     if several:
         _check_folder(path, overwrite=overwrite)
     else:
         format_of(path)
-        for place in (path, sidecar(path)):
-            check_target(place, overwrite=overwrite)
-    if report is not None:
-        check_target(report, overwrite=overwrite)
+        places = [path, sidecar(path), *places]
+    for place in places:
+        check_target(place, overwrite=overwrite)
+    if len({os.path.realpath(place) for place in places}) < len(places):
+        raise OutputError(
+            "outputs_same",
+            "Two outputs would be the same file: the release, what lies beside it and each report "
+            "need names of their own. Choose another name.",
+        )
 
 
 @contextmanager

@@ -155,8 +155,7 @@ class Published(Answer):
         check_target(beside, overwrite=overwrite, kept=self.kept)
         drawn = json.dumps(to_geojson(_boxes(self.publication, self.tables)))
         write_text(target, drawn, overwrite=overwrite)
-        text = describe([], self.guarantee, self.provenance, self.error, self.receipt)
-        write_text(beside, text, overwrite=overwrite)
+        write_text(beside, describe([], self), overwrite=overwrite)
         return [target, beside]
 
 

@@ -9,21 +9,26 @@ import numpy as np
 
 from sfumato.anonymize.anatomy import GROUP, anatomize
 from sfumato.anonymize.criteria import DistinctDiversity, EntropyDiversity, FolkDiversity
-from sfumato.anonymize.permute import permute
+from sfumato.anonymize.permute import alike, permute
 from sfumato.anonymize.perturb import moments, perturb
 from sfumato.anonymize.search import people_unknown, run
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.frequencies import count
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.domain import Bounds
+from sfumato.schema.hierarchy.base import stands_for_itself
+from sfumato.schema.names import count as values
+from sfumato.schema.names import quoted
 from sfumato.vault.anonymized import Anonymized
 from sfumato.vault.figures import of_classes, of_outcome, untouched
 from sfumato.vault.posing import person_of, pose
+from sfumato.vault.uniform import shared_by_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from sfumato.anonymize.criteria import Criterion
+    from sfumato.frequencies import Frequencies
     from sfumato.schema.column import Column
     from sfumato.vault.table import Table
 
@@ -62,6 +67,9 @@ def _anatomy(table: Table, criteria: Sequence[Criterion], wanted: Wishes) -> Ano
     sizes = counted.marginal(quasi).counts
     members = np.bincount(made.sensitive[GROUP].to_numpy(), made.sensitive["count"].to_numpy())[1:]
     kinds = {name: table.schema.column(name).kind for name in quasi}
+    _refuse_labels(table, counted, quasi)
+    # No group has a value twice: only a group of one row has a single value.
+    alone = int((members == 1).sum())
     return Anonymized(
         table=table,
         figures=of_classes("anatomy", [str(asked)], members.astype(np.int64)),
@@ -73,6 +81,7 @@ def _anatomy(table: Table, criteria: Sequence[Criterion], wanted: Wishes) -> Ano
         before={"classes": len(sizes), **untouched(sizes)},
         protected=(asked.of,),
         values=made.sensitive,
+        findings=(shared_by_all(asked.of, alone, len(members), alone),) if alone else (),
         notes=(
             "Quasi-identifiers are released as they are, so k-anonymity does not apply.",
             *(f"Column {name} is sensitive too and was left out." for name in left_out),
@@ -114,6 +123,9 @@ def _permute(table: Table, criteria: Sequence[Criterion], wanted: Wishes) -> Ano
     left_out = [c.name for c in table.schema.by_role(Role.SENSITIVE) if c.name not in sensitive]
     quasi = [column.name for column in problem.quasi]
     sizes = counted.marginal(quasi).counts
+    _refuse_labels(table, counted, quasi)
+    exposed = {name: alike(counted, outcome, name) for name in sensitive}
+    groups = outcome.classes
     kinds = {name: table.schema.column(name).kind for name in counted.columns}
     return Anonymized(
         table=table,
@@ -126,9 +138,14 @@ def _permute(table: Table, criteria: Sequence[Criterion], wanted: Wishes) -> Ano
         parameters={"groups": _GROUPS, "shuffled": sensitive},
         before={"classes": len(sizes), **untouched(sizes, k=problem.k)},
         protected=tuple(sensitive),
+        remarks=(*outcome.notes, *([outcome.verdict] if outcome.verdict else [])),
+        findings=tuple(
+            shared_by_all(name, number, groups, rows)
+            for name, (number, rows) in exposed.items()
+            if number
+        ),
         notes=(
             "Quasi-identifiers are released as they are; costs are those of the groups.",
-            *([outcome.verdict] if outcome.verdict else []),
             *(f"Column {name} is sensitive too and was left out." for name in left_out),
         ),
     )
@@ -155,7 +172,9 @@ def _perturb(table: Table, criteria: Sequence[Criterion], wanted: Wishes) -> Ano
     roles = (Role.QUASI, Role.SENSITIVE, Role.OTHER)
     unchanged = [c.name for c in table.schema.columns if c.role in roles and c not in columns]
     quasi = [column.name for column in table.schema.by_role(Role.QUASI)]
-    sizes = count(table.engine, table.engine.table, quasi).counts
+    known = count(table.engine, table.engine.table, quasi)
+    _refuse_labels(table, known, quasi)
+    sizes = known.counts
     return Anonymized(
         table=table,
         figures=of_classes("perturb", [], sizes),
@@ -166,8 +185,26 @@ def _perturb(table: Table, criteria: Sequence[Criterion], wanted: Wishes) -> Ano
         parameters={"stddev": stddev},
         before={"classes": len(sizes), **untouched(sizes)},
         protected=tuple(stddev),
+        watched=tuple(c.name for c in table.schema.by_role(Role.SENSITIVE) if c.name in unchanged),
         notes=tuple(_blurred(column, stddev[column.name]) for column in columns),
     )
+
+
+def _refuse_labels(table: Table, counted: Frequencies, names: Sequence[str]) -> None:
+    """Refuse texts that read like labels, where no label is written that they could hide behind."""
+    for name in names:
+        if table.schema.column(name).kind is not Kind.TEXT:
+            continue
+        codes = np.unique(counted.codes[counted.columns.index(name)])
+        texts = counted.axis(name).decode(codes).to_pylist()
+        alike = sum(text is not None and not stands_for_itself(text) for text in texts)
+        if alike:
+            raise SchemaError(
+                "value_like_label",
+                f"Column {quoted(name)} holds {values(alike, 'value')} that would be read as a "
+                "label: '*', or one that begins with '{' or '\"'. This algorithm releases "
+                "quasi-identifiers as they are. Rename them, or take one that generalizes.",
+            )
 
 
 def _spread(column: Column) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from sfumato.schema.names import quoted, suggestion
 from sfumato.schema.profile import ColumnProfile
 from sfumato.schema.schema import Schema
 from sfumato.vault.kept import around, files_of, hierarchies
+from sfumato.vault.released import described, open_labels, released_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,11 +37,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Table:
-    """A source opened in an engine, with its schema and why each column is what it is."""
+    """A source opened in an engine, with its schema and why each column is what it is.
+
+    It is `starred` where it is a release with suppressed rows in it, which nobody can be among.
+    """
 
     engine: Engine
     schema: Schema
     reasons: tuple[str, ...]
+    starred: bool = False
     files: tuple[Path, ...] = ()
     """The files that it is made from and described by, which no output may replace."""
 
@@ -51,7 +57,11 @@ class Table:
         ]
         unit = self.schema.unit
         person = unit.column if isinstance(unit, Entity) else None
-        return inspect(self.engine, self.engine.table, guesses, progress=progress, person=person)
+        with ExitStack() as views:
+            table = self.engine.table
+            if self.starred:
+                table = views.enter_context(self.engine.view(released_rows(self.engine)))
+            return inspect(self.engine, table, guesses, progress=progress, person=person)
 
     def anonymize(self, *criteria: Criterion, **options: Any) -> Release:
         """Release it in a syntactic form that satisfies the criteria.
@@ -73,21 +83,29 @@ def read(
 ) -> Table:
     """Open a table: a CSV or Parquet file, a database URL, or a pandas, polars or Arrow table.
 
-    Without a schema the columns are measured and their kinds and roles guessed.
+    Without a schema the columns are measured and their kinds and roles guessed. Of a release of
+    ours, which its side-car tells, the schema is that of its original: labels are read as labels.
     """
+    release = described(source)
+    place = source if release is None else release.table
+    starred = release is not None and release.starred
     if schema is None:
-        return _read_unknown(source, progress)
+        return replace(_read_unknown(place, progress, ours=release is not None), starred=starred)
     known = schema if isinstance(schema, Schema) else load(Path(schema))
-    kinds = {column.name: column.kind for column in known.columns}
-    engine = open_source(source, kinds=kinds)
+    if release is None:
+        kinds = {column.name: column.kind for column in known.columns}
+        engine = open_source(place, kinds=kinds)
+    else:
+        engine, known = open_labels(place, known)
     try:
         check_columns(engine, known)
     except BaseException:
         engine.close()
         raise
-    described = () if isinstance(schema, Schema) else (Path(schema),)
-    files = (*files_of(source), *described, *hierarchies(known))
-    return Table(engine, known, ("declared in the schema",) * len(known.columns), files)
+    reasons = ("declared in the schema",) * len(known.columns)
+    declared = () if isinstance(schema, Schema) else (Path(schema),)
+    files = (*files_of(source), *declared, *hierarchies(known))
+    return Table(engine, known, reasons, starred, files)
 
 
 def read_population(source: Source, schema: Schema) -> Table:
@@ -95,9 +113,9 @@ def read_population(source: Source, schema: Schema) -> Table:
     return read(source, Schema(schema.table, schema.by_role(Role.QUASI)))
 
 
-def _read_unknown(source: Source, progress: Progress | None) -> Table:
+def _read_unknown(source: Source, progress: Progress | None, *, ours: bool) -> Table:
     """Open a source about which nothing is declared: measure its columns, then guess."""
-    engine = open_source(source)
+    engine = open_source(source, ours=ours)
     try:
         held = engine.columns(engine.table)
         texts = [name for name, kind in held.items() if kind is Kind.TEXT]

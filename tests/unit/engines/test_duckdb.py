@@ -169,3 +169,17 @@ def test_interrupt() -> None:
             assert process.communicate(timeout=60)[0] == "interrupted None\n[{'a': 1}]\n"
         finally:
             process.kill()
+
+
+def test_a_result_left_in_the_middle_does_not_hide_why(opened: Callable[..., DuckDB]) -> None:
+    engine = opened(pa.table({"a": [1]}))
+
+    def interrupted() -> None:
+        with engine.lend(pa.table({"b": [1]})):
+            # So an interruption leaves a cursor whose query had just begun to answer.
+            left = [one.sql("FROM RANGE(1000000)").to_arrow_reader(10) for one in engine._cursors]
+            assert left
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -14,12 +14,13 @@ from sqlglot import exp
 import sfumato as sf
 from sfumato.anonymize.search import SEARCHES as MEMBERS
 from sfumato.errors import CriterionError, OutputError, ParameterError, SchemaError
-from sfumato.release import sidecar
+from sfumato.release import holder_file, sidecar
 from sfumato.schema.schema import Schema
 from sfumato.vault.anonymizing import anonymize
 from sfumato.vault.table import read
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from sfumato.vault.table import Table
@@ -38,6 +39,13 @@ def classes(table: pa.Table, *quasi: str) -> Counter[tuple[object, ...]]:
     return Counter(rows(table.select(list(quasi))))
 
 
+def kept_of(release: sf.Release) -> Mapping[str, Any]:
+    """The figures that stay with the holder."""
+    assert release.holder is not None
+    figures: Mapping[str, Any] = release.holder["figures"]
+    return figures
+
+
 @pytest.mark.parametrize("algorithm", SEARCHES)
 def test_every_search_releases_classes_of_k_and_nothing_that_identifies(
     people: Table, algorithm: str
@@ -47,11 +55,11 @@ def test_every_search_releases_classes_of_k_and_nothing_that_identifies(
     table = release.table
     assert table.column_names == ["age", "zip", "disease", "visits", "salary"]
     assert min(classes(table, "age", "zip").values()) >= 3
-    facts = release.guarantee.parameters
+    facts, kept = release.guarantee.parameters, kept_of(release)
     assert facts["classes"] == len(classes(table, "age", "zip"))
-    assert facts["released"] == table.num_rows == facts["rows"] - facts["suppressed"]
-    assert facts["suppressed"] <= 2
-    assert facts["unprotected"] == ["visits"]
+    assert facts["released"] == table.num_rows == kept["rows"] - kept["suppressed"]
+    assert kept["suppressed"] <= 2
+    assert facts["unprotected"] == ["disease", "visits", "salary"]
     originals = Counter(rows(people.engine.run(_sensitive(people))))
     assert not Counter(rows(table.select(["disease", "salary"]))) - originals
 
@@ -88,10 +96,12 @@ def test_a_written_release_is_the_one_in_memory(people: Table, tmp_path: Path) -
         assert rows(loaded.table) == rows(made.table)
         assert loaded.guarantee == made.guarantee
         assert loaded.provenance == made.provenance
-        assert loaded.error == made.error
+        assert (loaded.error, loaded.holder) == (made.error, made.holder)
     names = {path.name for path in tmp_path.iterdir()} - {"people.toml"}
     assert names == {
-        f"out.{end}{more}" for end in ("csv", "csv.gz", "parquet") for more in ("", ".json")
+        f"out.{end}{more}"
+        for end in ("csv", "csv.gz", "parquet")
+        for more in ("", ".json", ".holder.json")
     }
 
 
@@ -124,8 +134,10 @@ def test_a_failure_while_writing_leaves_nothing(
 def test_criteria_hold_and_their_reference_is_stored(people: Table) -> None:
     closeness = sf.TCloseness("0.3", "disease", distance="hierarchy")
     release = people.anonymize(sf.KAnonymity(2), closeness, suppress="0.2")
-    reference = release.guarantee.parameters["reference"]
-    assert reference == {"disease": [["cold", 6], ["flu", 6], ["gout", 6], ["none", 6]]}
+    assert release.holder is not None
+    assert release.holder["reference"] == {
+        "disease": [["cold", 6], ["flu", 6], ["gout", 6], ["none", 6]]
+    }
     assert release.guarantee.parameters["criteria"] == ["2-anonymity", str(closeness)]
 
 
@@ -274,11 +286,13 @@ def test_suppressed_rows_are_searched_again(people: Table) -> None:
     plain = people.anonymize(sf.KAnonymity(3), suppress="0.5", cost="loss")
     refined = people.anonymize(sf.KAnonymity(3), suppress="0.5", cost="loss", refine=True)
     facts = refined.guarantee.parameters
-    assert plain.guarantee.parameters["suppressed"] > facts["suppressed"]
+    assert kept_of(plain)["suppressed"] > kept_of(refined)["suppressed"]
     assert min(classes(refined.table, "age", "zip").values()) >= 3
     assert facts["released"] == refined.table.num_rows
-    assert facts["levels"] is None
-    assert facts["notes"][-1].startswith("Suppressed rows were searched again")
+    assert kept_of(refined)["levels"] is None
+    assert refined.holder is not None
+    assert refined.holder["remarks"][-1].startswith("Suppressed rows were searched again")
+    assert facts["notes"] == []
     with pytest.raises(ParameterError) as refusal:
         people.anonymize(sf.KAnonymity(3), algorithm="mondrian", refine=True)
     assert refusal.value.code == "option_not_of_algorithm"
@@ -292,7 +306,7 @@ def test_the_report_tells_costs_before_and_after(people: Table, tmp_path: Path) 
         "Every class of released rows satisfies 3-anonymity",
         "Costs; of each, less is better",
         "discernability",
-        "not protected by any criterion: visits",
+        "not protected by any criterion: visits, salary",
         "Before, the rows fell into 13 classes",
         "The distribution of disease in the original",
         release.provenance.fingerprint,
@@ -305,10 +319,11 @@ def test_the_report_tells_costs_before_and_after(people: Table, tmp_path: Path) 
         release.report(tmp_path / "page.html")
 
 
-def test_the_side_car_is_beside_and_tells_levels(people: Table, tmp_path: Path) -> None:
+def test_the_holders_side_car_is_beside_and_tells_levels(people: Table, tmp_path: Path) -> None:
     decided = anonymize(people, [sf.KAnonymity(3)], suppress="0.1")
     decided.write(tmp_path / "out.parquet", report=tmp_path / "page.html")
     described = json.loads(sidecar(tmp_path / "out.parquet").read_text())
-    assert described["guarantee"]["parameters"]["levels"] == decided.figures["levels"]
+    kept = json.loads(holder_file(tmp_path / "out.parquet").read_text())
+    assert kept["figures"]["levels"] == decided.figures["levels"]
     assert described["provenance"]["parameters"]["suppress"] == "0.1"
     assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")

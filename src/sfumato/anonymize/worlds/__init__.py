@@ -23,19 +23,27 @@ if TYPE_CHECKING:
 Trust = Literal["public", "tight"]
 
 
-def answer(sql: str, released: Frequencies, schema: Schema, *, labels: Trust = "public") -> Answer:
+def answer(
+    sql: str,
+    released: Frequencies,
+    schema: Schema,
+    *,
+    labels: Trust = "public",
+    starred: bool = True,
+) -> Answer:
     """Answer a question on a generalized or suppressed table.
 
     `released` is counted over the quasi-identifiers, the sensitive columns and any other that the
     question names. `labels` says what a range tells: that values lie in it (public), or also that
-    both its ends occur in some row (tight).
+    both its ends occur in some row (tight). Rows that are blank everywhere are suppressed ones,
+    which may be anything, unless `starred` says that there are none.
     """
     if labels not in get_args(Trust):
         raise ParameterError(
             "labels_unknown", f"Labels are public or tight, not {labels!r}. Take one of them."
         )
     question = parse(sql, schema)
-    table = Released.of(released, schema, question.where.columns, question.measure)
+    table = Released.of(released, schema, question.where.columns, question.measure, starred)
     selection, selected = table.select(question.where)
     found = table.choice(selected).answer(question.aggregate)
     if labels == "tight":

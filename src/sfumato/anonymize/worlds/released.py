@@ -42,9 +42,17 @@ class Released:
 
     @classmethod
     def of(
-        cls, table: Frequencies, schema: Schema, names: Sequence[str], measure: str | None
+        cls,
+        table: Frequencies,
+        schema: Schema,
+        names: Sequence[str],
+        measure: str | None,
+        suppressed: bool = True,
     ) -> Released:
-        """Read the labels of the columns; rows that are blank everywhere may be anything."""
+        """Read the labels of the columns; rows that are blank everywhere may be anything.
+
+        That is, if there can be `suppressed` ones.
+        """
         for name in names:
             if name not in table.columns:
                 raise QueryError(
@@ -52,7 +60,7 @@ class Released:
                     f"The question names column {name!r}, which the release has not; it has "
                     f"{', '.join(map(repr, table.columns))}.",
                 )
-        starred = _starred(table)
+        starred = _starred(table) & suppressed
         columns = {name: _known(schema.column(name), table, starred) for name in names}
         for name, known in columns.items():
             if name != measure and known.vague.any():

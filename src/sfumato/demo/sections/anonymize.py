@@ -77,8 +77,8 @@ def section(town: Town) -> list[Block]:
         Heading("What a crowd does not hide", level=3),
         _diversity(wide, diverse),
         Note(
-            f"The release keeps {', '.join(wide.unprotected)} as it is: no criterion looks at it, "
-            "and whoever knows it learns from it.",
+            f"The release keeps {', '.join(wide.unprotected)} unchanged: no criterion looks there, "
+            "and whoever knows such a value learns from it.",
             warning=True,
         ),
     ]

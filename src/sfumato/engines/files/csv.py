@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import pyarrow as pa
 
 from sfumato.engines.files.cells import conform
+from sfumato.engines.files.delimited import unguarded
 from sfumato.engines.files.names import check_count, check_names
 from sfumato.engines.files.records import Records
 from sfumato.engines.files.regular import regular_file
@@ -80,10 +81,13 @@ class CsvFile:
         self.names = split_row(header, self.separator)
         check_names(self.names)
 
-    def read(self, kinds: Mapping[str, Kind]) -> Iterator[pa.RecordBatch]:
-        """Read all rows, once, as the given kinds; columns without a kind are text."""
+    def read(self, kinds: Mapping[str, Kind], *, ours: bool = False) -> Iterator[pa.RecordBatch]:
+        """Read all rows, once, as the given kinds; columns without a kind are text.
+
+        In a file that we wrote ourselves text is guarded against spreadsheets.
+        """
         every = {name: kinds.get(name, Kind.TEXT) for name in self.names}
-        yield from conform(self._texts(), every)
+        yield from conform(map(unguarded, self._texts()) if ours else self._texts(), every)
         self._file.check_unchanged()
 
     def _texts(self) -> Iterator[pa.RecordBatch]:

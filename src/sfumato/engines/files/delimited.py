@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 
 _NEEDS_QUOTES = '[",;\\t\\r\\n]|^$'
 
-_FORMULA = "^[=+\\-@\\t\\r]"
-"""Spreadsheets run a cell that starts so; a leading apostrophe makes it text."""
+_FORMULA = "^'*[=+\\-@\\t\\r]"
+"""Spreadsheets run a cell that starts so; a leading apostrophe makes it text.
+
+Cells that have apostrophes there already get one more, so that it can be taken away again.
+"""
+_GUARDED = "^'+[=+\\-@\\t\\r]"
 
 
 def header_line(names: Sequence[str]) -> bytes:
@@ -35,6 +39,16 @@ def lines(batch: pa.RecordBatch) -> bytes:
     _, offsets, data = ended.buffers()
     size = int(np.frombuffer(offsets, np.int64)[len(ended)]) if len(ended) else 0
     return bytes(data.slice(0, size)) if size else b""
+
+
+def unguarded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Text as it was before it was written: without the apostrophe that guards spreadsheets."""
+    columns = []
+    for cells in batch.columns:
+        guarded = pc.match_substring_regex(cells, _GUARDED)
+        bare = pc.utf8_slice_codeunits(cells, 1) if _any(guarded) else cells
+        columns.append(pc.if_else(guarded, bare, cells))
+    return pa.record_batch(columns, schema=batch.schema)
 
 
 def _text(cells: Cells) -> Cells:

@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import gzip
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from sfumato.engines.files.delimited import header_line, lines
 from sfumato.errors import OutputError
 from sfumato.files import whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import pyarrow as pa
 
 
-def write_file(
-    open_reader: Callable[[], pa.RecordBatchReader], target: Path, *, overwrite: bool
-) -> None:
+class Batches(Protocol):
+    """Rows on their way, batch by batch, as an Arrow reader gives them."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What the batches hold."""
+        ...
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Each batch once."""
+        ...
+
+
+def write_file(open_reader: Callable[[], Batches], target: Path, *, overwrite: bool) -> None:
     """Write a query's result as CSV, CSV.gz or Parquet; the query starts after all checks."""
     write = format_of(target)
     with whole(target, overwrite=overwrite) as temporary, temporary.open("wb") as stream:
         write(open_reader(), stream)
 
 
-def format_of(target: Path) -> Callable[[pa.RecordBatchReader, BinaryIO], None]:
+def format_of(target: Path) -> Callable[[Batches, BinaryIO], None]:
     """Choose the format by the end of the name, or refuse a name that does not tell it."""
     name = target.name.lower()
     for ending, write in _FORMATS.items():
@@ -37,18 +48,18 @@ def format_of(target: Path) -> Callable[[pa.RecordBatchReader, BinaryIO], None]:
     )
 
 
-def _write_csv(reader: pa.RecordBatchReader, stream: BinaryIO) -> None:
+def _write_csv(reader: Batches, stream: BinaryIO) -> None:
     stream.write(header_line(reader.schema.names))
     stream.writelines(lines(batch) for batch in reader)
 
 
-def _write_gzip(reader: pa.RecordBatchReader, stream: BinaryIO) -> None:
+def _write_gzip(reader: Batches, stream: BinaryIO) -> None:
     # No name and no time inside, so that equal tables give equal files.
     with gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as compressed:
         _write_csv(reader, compressed)  # type: ignore[arg-type]  # it has the one method used
 
 
-def _write_parquet(reader: pa.RecordBatchReader, stream: BinaryIO) -> None:
+def _write_parquet(reader: Batches, stream: BinaryIO) -> None:
     from pyarrow import parquet
 
     with parquet.ParquetWriter(stream, reader.schema, write_page_checksum=True) as writer:
@@ -56,7 +67,7 @@ def _write_parquet(reader: pa.RecordBatchReader, stream: BinaryIO) -> None:
             writer.write_batch(batch)
 
 
-_FORMATS: dict[str, Callable[[pa.RecordBatchReader, BinaryIO], None]] = {
+_FORMATS: dict[str, Callable[[Batches, BinaryIO], None]] = {
     ".csv": _write_csv,
     ".csv.gz": _write_gzip,
     ".parquet": _write_parquet,

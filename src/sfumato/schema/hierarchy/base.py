@@ -14,7 +14,7 @@ from sfumato.errors import SchemaError
 from sfumato.schema.names import count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 ROOT = "*"
 """The label that says nothing: every hierarchy ends in it."""
+
+QUOTE = '"'
 
 _NAN = object()
 """Stands for every NaN in a lookup, because NaN is not equal to itself."""
@@ -37,6 +39,24 @@ def spell(value: Scalar) -> str:
     if isinstance(value, Decimal):
         return format(value, "f")
     return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def stands_for_itself(text: str) -> bool:
+    """Whether a text can be its own label: no one would read it as the root, a set or quoted."""
+    return text != ROOT and not text.startswith(("{", QUOTE))
+
+
+def quote_label(text: str) -> str:
+    """A text in quotes, as labels have it where it could be mistaken: "*" is no root."""
+    return QUOTE + text.replace(QUOTE, QUOTE * 2) + QUOTE
+
+
+def unquoted(label: str) -> str | None:
+    """The text that stands in quotes; None where a label is not quoted from end to end."""
+    inside = label[1:-1].replace(QUOTE * 2, "")
+    if len(label) < 2 or label[0] != QUOTE or label[-1] != QUOTE or QUOTE in inside:
+        return None
+    return label[1:-1].replace(QUOTE * 2, QUOTE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,13 +77,25 @@ class Taxonomy:
 
     @classmethod
     def build(
-        cls, leaves: Sequence[Scalar], steps: Sequence[Sequence[str]], *, missing: bool
+        cls,
+        leaves: Sequence[Scalar],
+        steps: Sequence[Sequence[str]],
+        *,
+        missing: bool,
+        taken: Collection[str] = (),
     ) -> Taxonomy:
         """Build from distinct leaves in canonical order and, per level between, a label for each.
 
-        With `missing`, the leaf None is added.
+        With `missing`, the leaf None is added. A value whose text would be read as something else,
+        as the root, a set or a label that is `taken`, is its own label in quotes.
         """
-        columns: list[Sequence[str | None]] = [[spell(leaf) for leaf in leaves], *steps]
+        own = [spell(leaf) for leaf in leaves]
+        if taken or (leaves and isinstance(leaves[0], str)):
+            own = [
+                text if stands_for_itself(text) and text not in taken else quote_label(text)
+                for text in own
+            ]
+        columns: list[Sequence[str | None]] = [own, *steps]
         if missing:
             columns = [[*column, None] for column in columns]
         size = len(leaves) + missing

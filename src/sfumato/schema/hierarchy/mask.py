@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from sfumato.errors import SchemaError
 from sfumato.schema.column import Kind
-from sfumato.schema.hierarchy.base import ROOT, Hierarchy, Taxonomy, part
+from sfumato.schema.hierarchy.base import ROOT, Hierarchy, Taxonomy, part, quote_label
+from sfumato.schema.names import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,6 +43,14 @@ class Mask(Hierarchy):
     def grow(self, leaves: Iterable[Leaf]) -> Taxonomy:
         """Grow over these leaves, as high as the longest has characters."""
         values, missing = part(leaves, str)
+        starred = sum(ROOT in value for value in values)
+        if starred:
+            raise SchemaError(
+                "mask_value_starred",
+                f"{count(starred, 'value')} of the data cannot be masked: a mask writes {ROOT!r} "
+                f"for what it hides, and they hold {ROOT!r} themselves. Replace it in the data, or "
+                "declare a hierarchy file.",
+            )
         right = Side(self.side) is Side.RIGHT
         # Sorted from the side that stays visible, values that share a label lie together.
         texts = sorted(values, key=None if right else lambda text: text[::-1])
@@ -48,9 +58,7 @@ class Mask(Hierarchy):
         steps = []
         for hidden in range(1, places):
             shown, stars = places - hidden, ROOT * hidden
-            steps.append(
-                [text[:shown] + stars for text in texts]
-                if right
-                else [stars + text[-shown:] for text in texts]
-            )
+            masked = [text[:shown] + stars if right else stars + text[-shown:] for text in texts]
+            # Of an empty text one star is left, which is not the root.
+            steps.append([quote_label(one) if one == ROOT else one for one in masked])
         return Taxonomy.build(texts, steps, missing=missing)

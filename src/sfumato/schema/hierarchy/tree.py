@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
+from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING
@@ -103,6 +104,13 @@ class Tree(Hierarchy):
                 f"The top must be one label for all values, but level {len(self.ancestors[0])} has "
                 f"{_show(tops[0])} and {_show(tops[1])}. End every value in {ROOT}.",
             )
+        below = [ancestors[:-1] for ancestors in self.ancestors]
+        if any(ROOT in way for way in below) and not all(ROOT in way for way in below):
+            raise SchemaError(
+                "hierarchy_root_below",
+                f"The label {ROOT} stands below the top and does not cover all values there, so it "
+                "could not be told from the top. Give it another name.",
+            )
 
     def _check_parents(self) -> None:
         for level in range(1, len(self.ancestors[0])):
@@ -168,9 +176,20 @@ class Tree(Hierarchy):
         """Grow over all leaves of the tree; refuse given ones that are none of them."""
         given = list(leaves)
         steps = list(zip(*self.ancestors, strict=True))[:-1]
-        taxonomy = Taxonomy.build(self.leaves, steps, missing=None in given)
+        taxonomy = Taxonomy.build(
+            self.leaves, steps, missing=None in given, taken=self._shared_labels
+        )
         taxonomy.locate(given)
         return taxonomy
+
+    @cached_property
+    def _shared_labels(self) -> frozenset[str]:
+        """Labels above the values that cover more than the value of that name."""
+        covered: dict[str, set[str]] = {}
+        for name, *above in self._ways():
+            for label in above[:-1]:
+                covered.setdefault(label, set()).add(name)
+        return frozenset(label for label, names in covered.items() if names != {label})
 
 
 def _two_parents(label: str, level: int, parents: str) -> SchemaError:

@@ -1,0 +1,136 @@
+"""Released rows, looked at as they leave: who is exposed, and what would read like nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.errors import CriterionError
+from sfumato.schema.hierarchy.base import ROOT
+from sfumato.schema.names import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sfumato.engines.files.output import Batches
+
+_ROWS = "rows"
+_MERGED = 64
+"""So many batches are counted before their classes are put together."""
+
+
+class Watch:
+    """Counts the classes of released rows in which everyone shares a sensitive value.
+
+    Classes are rows alike in `quasi`; suppressed rows, blank in all these columns, are none.
+    """
+
+    def __init__(self, quasi: Sequence[str], sensitive: Sequence[str]) -> None:
+        self._quasi, self._sensitive = list(quasi), list(sensitive)
+        self._parts: list[pa.Table] = []
+        self.blank = 0
+
+    def passing(self, batches: Batches) -> Batches:
+        """The same batches, counted on their way."""
+        return _Passing(batches, self)
+
+    def look(self, table: pa.Table) -> None:
+        """Count some rows."""
+        blank = pa.array([True] * table.num_rows)
+        for name in (*self._quasi, *self._sensitive):
+            cells = table[name].combine_chunks()
+            empty = cells.is_null()
+            if pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type):
+                empty = pc.or_(empty, pc.fill_null(pc.equal(cells, ROOT), False))
+            blank = pc.and_(blank, empty)
+        self.blank += pc.sum(blank).as_py() or 0
+        if not self._sensitive or not self._quasi:
+            return
+        kept = table.filter(pc.invert(blank)).select([*self._quasi, *self._sensitive])
+        ones = pa.array([1] * kept.num_rows, pa.int64())
+        columns = [kept[name] for name in self._quasi] + [ones]
+        names = [*map(_key, range(len(self._quasi))), _ROWS]
+        for place, name in enumerate(self._sensitive):
+            # Codes of values, which a batch numbers for itself, would not compare across batches.
+            cells = kept[name].cast(pa.string())
+            columns += [cells, cells, cells.is_valid().cast(pa.int64())]
+            names += _facts(place)
+        self._parts.append(self._merged(pa.Table.from_arrays(columns, names=names)))
+        if len(self._parts) >= _MERGED:
+            self._parts = [self._merged(pa.concat_tables(self._parts))]
+
+    def _merged(self, part: pa.Table) -> pa.Table:
+        """One row for each class."""
+        ways = [(_ROWS, "sum")]
+        for place in range(len(self._sensitive)):
+            low, high, known = _facts(place)
+            ways += [(low, "min"), (high, "max"), (known, "sum")]
+        keys = [_key(place) for place in range(len(self._quasi))]
+        found = part.group_by(keys, use_threads=False).aggregate(ways)
+        return found.select([*keys, *(f"{name}_{way}" for name, way in ways)]).rename_columns(
+            [*keys, *(name for name, _ in ways)]
+        )
+
+    def findings(self) -> list[str]:
+        """What the holder must be told, in words."""
+        if not self._parts:
+            return []
+        classes = self._merged(pa.concat_tables(self._parts))
+        found = []
+        for place, name in enumerate(self._sensitive):
+            low, high, known = (classes[one] for one in _facts(place))
+            shared = pc.and_(
+                pc.equal(known, classes[_ROWS]), pc.fill_null(pc.equal(low, high), False)
+            )
+            exposed = classes.filter(pc.or_(shared, pc.equal(known, 0)))
+            if exposed.num_rows:
+                people = pc.sum(exposed[_ROWS]).as_py()
+                found.append(shared_by_all(name, exposed.num_rows, classes.num_rows, people))
+        return found
+
+    def refuse_blank(self, suppressed: int) -> None:
+        """Refuse released rows that read like suppressed ones, where both stand in one file."""
+        if self.blank > suppressed:
+            raise CriterionError(
+                "released_rows_blank",
+                f"{count(self.blank - suppressed, 'released row')} cannot be told from suppressed "
+                "ones: every quasi-identifier and sensitive value of them is missing or '*'. Leave "
+                "suppressed rows out with --suppressed drop.",
+            )
+
+
+def shared_by_all(column: str, exposed: int, classes: int, rows: int) -> str:
+    """The warning about classes that hide nothing."""
+    return (
+        f"In {exposed:,} of {count(classes, 'class', 'classes')} everyone has the same {column} "
+        f"({count(rows, 'row')}): whoever knows that a person is there knows it of that person. "
+        f"Ask for diversity of {column}, e.g. --l 2."
+    )
+
+
+class _Passing:
+    """Batches that someone looks at; an Arrow reader would swallow an interruption in between."""
+
+    def __init__(self, batches: Batches, watch: Watch) -> None:
+        self._batches, self._watch = batches, watch
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What the batches hold."""
+        return self._batches.schema
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Each batch once."""
+        for batch in self._batches:
+            self._watch.look(pa.Table.from_batches([batch]))
+            yield batch
+
+
+def _key(place: int) -> str:
+    return f"key_{place}"
+
+
+def _facts(place: int) -> list[str]:
+    return [f"low_{place}", f"high_{place}", f"known_{place}"]
