@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato.publish import options
 from sfumato.publish.domain import Domain
-from sfumato.publish.postprocess import caveat, check, postprocess
+from sfumato.publish.postprocess import caveat, check, with_missing
 from sfumato.publish.purse import purses
 
 if TYPE_CHECKING:
@@ -87,15 +87,19 @@ class Histogram:
         """One row for every cell."""
         interior, rim = self.domain.split(counts)
         noisy = self.noise.steps(np.concatenate([interior.ravel(), rim]), entropy)
-        inner, outer = np.split(self._figures(noisy), [interior.size])
-        return {"histogram": self.domain.table(inner, outer)}
-
-    def _figures(self, noisy: NDArray[Any]) -> NDArray[Any]:
-        """The noisy counts as they are released, of a type that is known beforehand."""
         if not self.steps:
-            return np.asarray(np.clip(noisy, -(2**63), 2**63 - 1), dtype=np.int64)
-        figures = postprocess(noisy.astype(np.float64), self.steps, total=self.total)
-        return figures.astype(np.int64) if "integer" in self.steps else figures
+            kept = np.asarray(np.clip(noisy, -(2**63), 2**63 - 1), dtype=np.int64)
+            return {"histogram": self.domain.table(kept[: interior.size], kept[interior.size :])}
+        inner, outer = np.split(noisy.astype(np.float64), [interior.size])
+        each = self.noise.variance
+        done = with_missing(
+            inner.reshape(interior.shape),
+            outer,
+            self.steps,
+            variances=(inner.size * each, each),
+            total=self.total,
+        )
+        return {"histogram": self.domain.table(*done)}
 
     def ranges(
         self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]

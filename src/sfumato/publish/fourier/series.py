@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.publish import options
 from sfumato.publish.domain import Domain
 from sfumato.publish.histogram import box_sums
-from sfumato.publish.postprocess import caveat, check, postprocess
+from sfumato.publish.postprocess import caveat, check, with_missing
 from sfumato.publish.purse import purses
 from sfumato.publish.strategy import Columns, one_axis
 
@@ -185,10 +185,9 @@ class Series:
         interior, rim = self.domain.split(counts)
         smooth = self.smooth(interior, entropy)
         missing = self.noise.steps(rim * self.rim_weight, entropy) / self.rim_weight
-        figures = np.append(smooth, missing.astype(np.float64))
+        inner, outer = smooth, missing.astype(np.float64)
         if self.steps:
-            figures = postprocess(figures, self.steps)
-        inner, outer = np.split(figures, [len(smooth)])
+            inner, outer = with_missing(inner, outer, self.steps)
         return {"fourier": self.domain.table(inner, outer)}
 
     def ranges(

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sfumato.publish.domain import Domain
 from sfumato.publish.histogram import box_sums
-from sfumato.publish.postprocess import caveat, postprocess
+from sfumato.publish.postprocess import caveat, with_missing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -151,16 +151,17 @@ class Planned:
     def _postprocessed(
         self, inner: NDArray[np.float64], outer: NDArray[np.float64]
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        steps = self.request.postprocess
-        if not steps:
+        if not self.request.postprocess:
             return inner, outer
-        noisy = np.concatenate([inner.ravel(), outer])
-        weights = np.full(noisy.shape, self.strategy.cell_variance)
-        weights[inner.size :] = 1 / self.strategy.rim_precision
-        done: NDArray[Any] = postprocess(noisy, steps, variances=weights, total=self.total)
-        if "integer" in steps:
-            done = done.astype(np.int64)
-        return done[: inner.size].reshape(inner.shape), done[inner.size :]
+        everything = np.array([[(0, size - 1) for size in self.domain.shape]])
+        return with_missing(
+            inner,
+            outer,
+            self.request.postprocess,
+            variances=(float(self.ranges_variance(everything)[0]), 1 / self.strategy.rim_precision),
+            lines=[ladder.line() for ladder in self.strategy.ladders],
+            total=self.total,
+        )
 
     def _table(self, inner: NDArray[Any], outer: NDArray[Any]) -> pa.Table:
         """One row for every block: the first and the last value of each column, and the count."""
