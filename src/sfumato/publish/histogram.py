@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event
     from sfumato.publish.purse import Noise
     from sfumato.publish.request import Request
+
+    Number = TypeVar("Number", np.float64, np.int64)
 
 
 def prepare(request: Request, *, total: object = None) -> Histogram:
@@ -113,7 +115,7 @@ class Histogram:
         return np.asarray(lengths.prod(axis=1, dtype=np.float64) * self.noise.variance)
 
 
-def box_sums(interior: NDArray[np.float64], boxes: NDArray[np.int64]) -> NDArray[np.float64]:
+def box_sums(interior: NDArray[Number], boxes: NDArray[np.int64]) -> NDArray[Number]:
     """Add up a dense array over boxes of inclusive codes; a box that ends before it begins is 0.
 
     By running sums along every axis, of which each box needs those at its corners.
@@ -123,7 +125,7 @@ def box_sums(interior: NDArray[np.float64], boxes: NDArray[np.int64]) -> NDArray
         np.cumsum(sums, axis=axis, out=sums)
     # The sum up to a code, included, is one place further on.
     before, last = boxes[:, :, 0], np.maximum(boxes[:, :, 1] + 1, boxes[:, :, 0])
-    found = np.zeros(len(boxes))
+    found = np.zeros(len(boxes), dtype=sums.dtype)
     for corner in product((False, True), repeat=interior.ndim):
         places = np.where(corner, last, before)
         sign = (-1) ** (interior.ndim - sum(corner))

@@ -55,7 +55,7 @@ def generations(values: Floats, variances: Floats, lines: Sequence[Line]) -> lis
             size = int(one.max()) + 1
             parents, blocks = np.add.outer(parents * size, one).ravel(), blocks * size
         found.append(Generation(flat, spread, parents))
-        flat, spread = (np.bincount(parents, one, blocks) for one in (flat, spread))
+        flat, spread = _sums(flat, parents, blocks), _sums(spread, parents, blocks)
     return found[::-1]
 
 
@@ -69,8 +69,8 @@ def in_small_families(one: Generation) -> list[Generation]:
     ranks = np.arange(len(parents)) - np.repeat(firsts, sizes)
     begins = np.where(np.repeat(sizes > MANY, sizes), ranks % TOGETHER, ranks) == 0
     groups = np.cumsum(begins) - 1
-    sums = (np.bincount(groups, each) for each in (values, variances))
-    above = Generation(*sums, parents[begins])
+    many = int(groups[-1]) + 1
+    above = Generation(_sums(values, groups, many), _sums(variances, groups, many), parents[begins])
     return [*in_small_families(above), Generation(values, variances, groups)]
 
 
@@ -85,8 +85,8 @@ def descended(
         if nonnegative:
             found = nearest(values, variances, parents, goals)
         else:
-            lacking = goals - np.bincount(parents, values, len(goals))
-            room = np.bincount(parents, variances, len(goals))
+            lacking = goals - _sums(values, parents, len(goals))
+            room = _sums(variances, parents, len(goals))
             found = values + variances * (lacking[parents] / room[parents])
         goals = rounded(found, parents, goals) if whole else found
     return goals
@@ -109,8 +109,8 @@ def nearest(values: Floats, variances: Floats, parents: Places, goals: Floats) -
     chosen = order[kept]
     blocks = len(goals)
     # Summed again, family by family, which rounds far less than one running sum over all.
-    over = np.bincount(parents[chosen], values[chosen], blocks) - goals
-    room = np.bincount(parents[chosen], variances[chosen], blocks)
+    over = _sums(values[chosen], parents[chosen], blocks) - goals
+    room = _sums(variances[chosen], parents[chosen], blocks)
     steps = np.divide(over, room, out=np.full(blocks, np.inf), where=room > 0)
     return np.asarray(np.maximum(values - steps[parents] * variances, 0.0))
 
@@ -118,12 +118,17 @@ def nearest(values: Floats, variances: Floats, parents: Places, goals: Floats) -
 def rounded(values: Floats, parents: Places, goals: Floats) -> Floats:
     """Round down, and in every family up again where remainders are largest, as its goal needs."""
     floors = np.floor(values)
-    needed = np.rint(goals - np.bincount(parents, floors, len(goals)))
+    needed = np.rint(goals - _sums(floors, parents, len(goals)))
     order = np.lexsort((floors - values, parents))
     family, firsts = _families(parents[order])
     ranks = np.arange(len(order)) - np.repeat(firsts, np.diff(np.append(firsts, len(order))))
     floors[order[ranks < needed[family]]] += 1.0
     return floors
+
+
+def _sums(values: Floats, parents: Places, size: int) -> Floats:
+    """The sum of each family."""
+    return np.bincount(parents, values, size).astype(np.float64, copy=False)
 
 
 def _families(parents: Places) -> tuple[Places, Places]:
