@@ -108,7 +108,7 @@ def test_families_side_by_side_are_each_treated_as_alone(
     members.sort(key=lambda one: one[0])
     parents = np.array([one[0] for one in members])
     values, goals = np.array([one[1] for one in members]), np.array(totals, dtype=np.float64)
-    spread = 1 + np.arange(len(values)) % 3.0
+    spread = np.array([1.0, 2.0, 3.0])[np.arange(len(values)) % 3]
     found = nearest(values, spread, parents, goals)
     for parent in set(parents.tolist()):
         mine = parents == parent

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.sources import open_source
 from sfumato.errors import ParameterError, QueryError
+from sfumato.privacy.numbers import EPSILON_MAXIMUM
 from sfumato.privacy.price import price
 from sfumato.query import answer
 from sfumato.query.catalogue import Private as PrivateEntry
@@ -55,6 +56,8 @@ class Curator:
     catalogue: Catalogue
     places: Places
     gatekeeper: Gatekeeper
+    maximum: Fraction = EPSILON_MAXIMUM
+    """The largest epsilon that one question or publication may cost."""
 
     def query(
         self, asked: Asked, price: Price, asker_of: AskerOf, *, request_id: str | None
@@ -99,6 +102,7 @@ class Curator:
             rho=price.rho,
             delta=(planned.delta or 0) if delta is None else delta,
             weights=price.weights,
+            maximum=self.maximum,
         )
 
     def publish(
@@ -136,7 +140,12 @@ class Curator:
             kind,
             entry.schema,
             entry.unit,
-            price(epsilon=epsilon, rho=offered.rho, delta=offered.delta or 0),
+            price(
+                epsilon=epsilon,
+                rho=offered.rho,
+                delta=offered.delta or 0,
+                maximum=self.maximum,
+            ),
             columns=columns,
             workload=workload,
             postprocess=postprocess,

@@ -60,7 +60,9 @@ class Vault:
             tell_operator=partial(_note_failure, config.folder / FAILURES),
         )
         self._places = Places({name: _home(config, name, schemas[name]) for name in schemas})
-        self._curator = Curator(_catalogue(config, schemas), self._places, gatekeeper)
+        self._curator = Curator(
+            _catalogue(config, schemas), self._places, gatekeeper, config.max_epsilon
+        )
 
     def query(
         self,
