@@ -156,6 +156,12 @@ class Answers:
         answers = np.append(np.asarray(tables["answers"].column("count"), dtype=np.float64), 0.0)
         return np.asarray(answers[self._places(boxes)])
 
+    def ranges_unevenness(
+        self, _tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Nothing: ranges are answered as they were asked."""
+        return np.zeros(len(boxes))
+
     def ranges_variance(self, boxes: NDArray[np.int64]) -> NDArray[np.float64]:
         """The variance of the answers to ranges of the workload."""
         return np.where(self._places(boxes) < len(self.queries), self.noise.variance, 0.0)

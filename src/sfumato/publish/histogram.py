@@ -109,6 +109,12 @@ class Histogram:
         """Estimate the rows in each box by adding up its cells."""
         return box_sums(self.domain.interior(tables["histogram"]), boxes)
 
+    def ranges_unevenness(
+        self, _tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Nothing: no range ends within a cell."""
+        return np.zeros(len(boxes))
+
     def ranges_variance(self, boxes: NDArray[np.int64]) -> NDArray[np.float64]:
         """The variance of each estimate before post-processing: cells times the noise's."""
         lengths = np.maximum(boxes[:, :, 1] - boxes[:, :, 0] + 1, 0)

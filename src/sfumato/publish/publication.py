@@ -14,7 +14,7 @@ from sfumato.errors import ParameterError
 from sfumato.frequencies import count
 from sfumato.publish.boxes import to_codes
 from sfumato.publish.postprocess import unstated
-from sfumato.publish.request import Foreseen, Judged, Ranged
+from sfumato.publish.request import Foreseen, Judged, Ranged, Uneven
 from sfumato.release import Guarantee, Provenance, Release
 
 if TYPE_CHECKING:
@@ -125,6 +125,18 @@ class Publication:
             f"How far ranges of a publication of kind {self.kind!r} are off depends on the data "
             "and is not known. Publish as 'auto', 'tree' or 'histogram'.",
         )
+
+    def ranges_unevenness(
+        self, tables: Mapping[str, pa.Table], queries: ArrayLike
+    ) -> NDArray[np.float64]:
+        """Bound what estimates are off besides their noise, where ranges end within a count."""
+        if not isinstance(self.method, Uneven):
+            raise ParameterError(
+                "unevenness_unknown",
+                f"How unevenly rows lie within what a publication of kind {self.kind!r} counts is "
+                "not known. Publish as 'auto', 'tree' or 'histogram'.",
+            )
+        return self.method.ranges_unevenness(tables, to_codes(self.request.axes, queries))
 
     @property
     def guarantee(self) -> Guarantee:

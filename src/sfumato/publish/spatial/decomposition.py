@@ -33,8 +33,8 @@ LARGEST = 1 << 22
 """The most boxes that a tree may end in."""
 
 _SPREAD = (
-    "The noise alone. Inside a box rows are taken to lie evenly, and what that is off depends on "
-    "the data."
+    "The noise alone. Inside a smallest box rows are taken to lie evenly; a range that ends within "
+    "one may be off by its rows besides, which `ranges_unevenness` of the release bounds."
 )
 
 
@@ -114,6 +114,12 @@ class Decomposition(ABC):
     ) -> NDArray[np.float64]:
         """Estimate the rows in each box, taken to lie evenly inside the leaves."""
         return ranges.estimates(*self.space.read(tables["boxes"]), boxes)
+
+    def ranges_unevenness(
+        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """The most that rows which lie unevenly in leaves add to the error of each estimate."""
+        return ranges.unevenness(*self.space.read(tables["boxes"]), boxes)
 
     def ranges_variance_of(
         self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]

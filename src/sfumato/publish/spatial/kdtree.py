@@ -37,8 +37,8 @@ _ENOUGH = 4
 """Below so many standard deviations a count tells little, and those of its parts tell less."""
 _BIAS = 0.5
 _STOPPED = (
-    "Boxes are cut by noisy counts that remain in the estimates: a count may be off by this part of "
-    "its standard deviation on average. With prune=0 none is."
+    "Boxes are cut by noisy counts that remain in the estimates: a count may be off by this part "
+    "of its standard deviation on average. With prune=0 none is."
 )
 
 

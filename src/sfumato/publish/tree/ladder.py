@@ -110,6 +110,12 @@ class Ladder:
             blocks = int(found[-1][-1]) + 1
         return found[::-1]
 
+    def held(self, low: int, high: int) -> NDArray[np.float64]:
+        """The part of each cell that a range of codes holds."""
+        cuts = np.arange(self.points + 1) if self.cuts is None else self.cuts
+        inside = np.minimum(cuts[1:], high + 1) - np.maximum(cuts[:-1], low)
+        return np.asarray(np.maximum(inside, 0) / np.diff(cuts))
+
     def spread(self, array: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
         """Deal each cell out over its codes, evenly."""
         if self.cuts is None:

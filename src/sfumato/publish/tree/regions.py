@@ -98,7 +98,7 @@ class Regions:
 
     def variances(self, boxes: NDArray[np.int64]) -> Floats:
         """The variance of the estimate of each box, of the noise alone."""
-        held = np.array([self._held(box) for box in boxes]).reshape(len(boxes), -1)
+        held = np.array([self.held(box) for box in boxes]).reshape(len(boxes), -1)
         return np.asarray((held @ self.covariance * held).sum(axis=1))
 
     def mean_variance(self, boxes: NDArray[np.int64] | None) -> float:
@@ -107,13 +107,9 @@ class Regions:
         unique, times = np.unique(boxes, axis=0, return_counts=True)
         return float(np.average(self.variances(unique), weights=times))
 
-    def _held(self, box: NDArray[np.int64]) -> Floats:
+    def held(self, box: NDArray[np.int64]) -> Floats:
         """The part of each region that a box holds."""
-        sides = []
-        for ladder, (low, high) in zip(self.ladders, box, strict=True):
-            cuts = _cuts(ladder)
-            inside = np.minimum(cuts[1:], high + 1) - np.maximum(cuts[:-1], low)
-            sides.append(np.maximum(inside, 0) / np.diff(cuts))
+        sides = [ladder.held(*ends) for ladder, ends in zip(self.ladders, box, strict=True)]
         weights = (outer(sides) * self._parts).ravel()
         return np.asarray(np.bincount(self.labels.ravel(), weights), dtype=np.float64)
 
