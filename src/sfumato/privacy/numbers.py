@@ -152,6 +152,11 @@ def epsilon(value: object, *, maximum: Fraction = EPSILON_MAXIMUM) -> Fraction:
     return _request(value, "epsilon", EPSILON_UNIT, maximum)
 
 
+def rho_of(maximum: Fraction) -> Fraction:
+    """The largest rho where this is the largest epsilon: both cost the same divergence at most."""
+    return maximum**2 / 2
+
+
 def rho(value: object, *, maximum: Fraction = RHO_MAXIMUM) -> Fraction:
     """Read a rho that a caller asks for: positive, countable, and within policy."""
     return _request(value, "rho", RHO_UNIT, maximum)
@@ -171,7 +176,8 @@ def _request(value: object, name: str, unit: Fraction, maximum: Fraction) -> Fra
             name,
             "above_policy",
             f"{name} {_quote(value)} is above the policy maximum of {float(maximum):g}. "
-            "Ask for less, or let the owner of the data raise the maximum.",
+            "Ask for less, or let the owner of the data raise the maximum: max_epsilon in "
+            "vault.toml or of sf.protect.",
         )
     return number
 

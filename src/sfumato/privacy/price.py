@@ -28,14 +28,23 @@ class Price:
         return " and ".join(f"{name} {amount}" for name, amount in self.to_record().items())
 
 
-def price(*, epsilon: object = None, rho: object = None, delta: object = 0) -> Price:
-    """Read the price that a caller offers: exactly one of epsilon and rho."""
+def price(
+    *,
+    epsilon: object = None,
+    rho: object = None,
+    delta: object = 0,
+    maximum: Fraction = numbers.EPSILON_MAXIMUM,
+) -> Price:
+    """Read the price that a caller offers: exactly one of epsilon and rho.
+
+    `maximum` is the largest epsilon that the owner of the data allows.
+    """
     if (epsilon is None) == (rho is None):
         raise ParameterError(
             "cost_not_one", "Give either epsilon or rho as the cost, and not both."
         )
     return Price(
-        epsilon=None if epsilon is None else numbers.epsilon(epsilon),
-        rho=None if rho is None else numbers.rho(rho),
+        epsilon=None if epsilon is None else numbers.epsilon(epsilon, maximum=maximum),
+        rho=None if rho is None else numbers.rho(rho, maximum=numbers.rho_of(maximum)),
         delta=numbers.delta(delta),
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.publish import answers
 from sfumato.publish.purse import purses
 from sfumato.publish.tree.kind import blocks_of, checked, public_total
 from sfumato.publish.tree.method import Planned
@@ -18,19 +20,21 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sfumato.publish.answers import Answers
     from sfumato.publish.request import Request
 
+_DIRECT = "noise on the queries"
 _WORTH = 0.9
 """Single values are given up for blocks only where that takes a tenth off the error."""
 
 
-def prepare(request: Request, *, total: object = None) -> Planned:
+def prepare(request: Request, *, total: object = None) -> Planned | Answers:
     """Take the best of all strategies whose error is known exactly before anything is spent.
 
     Counts of blocks of every fan-out, of all columns in step or each at its own scale, with shares
     optimised for the workload (all ranges where there is none): cells, trees, quadtrees, marginals
-    and strips are among them; wavelets; the same over blocks that no query divides; and for few
-    queries weighted sums of the regions that they make.
+    and strips are among them; wavelets; the same over blocks that no query divides; for few queries
+    weighted sums of the regions that they make; and noise on the queries themselves.
     """
     public = public_total(request, total)
     shape = checked(request)
@@ -40,36 +44,52 @@ def prepare(request: Request, *, total: object = None) -> Planned:
     for way in ("uniform", "optimised"):
         plans = planned(request, ladders, way, None)
         found[f"wavelet, {way}"] = min(plans, key=lambda one: one.workload_mse)
-    found |= _for_workload(request, search, shape)
-    chosen = min(found, key=lambda name: _handicapped(found[name]))
+    cuts = _cuts(request, shape)
+    found |= _for_workload(request, search, cuts)
+    name = min(found, key=lambda name: _handicapped(found[name]))
+    errors = {name: plan.workload_mse for name, plan in found.items()}
+    # Answers alone cannot be brought to anything, and tell of no other range: they must be better.
+    direct = answers.prepare(request, cuts) if cuts and not request.postprocess else None
+    if direct is not None:
+        errors[_DIRECT] = direct.workload_mse
+        name = _DIRECT if direct.workload_mse < errors[name] else name
     # To six digits: the last ones may depend on the machine, and these are a release's parameters.
-    errors = {name: float(f"{plan.workload_mse:.6g}") for name, plan in found.items()}
-    return Planned(
-        request, found[chosen].strategy, {"chosen": chosen, "considered": errors}, public
-    )
+    considered = {one: float(f"{error:.6g}") for one, error in errors.items()}
+    chosen = {"chosen": name, "considered": considered}
+    if direct is not None and name == _DIRECT:
+        return replace(direct, chosen=chosen)
+    return Planned(request, found[name].strategy, chosen, public)
 
 
 def _handicapped(plan: Planned) -> float:
     return plan.workload_mse / (_WORTH if plan.strategy.coarse else 1)
 
 
-def _for_workload(request: Request, search: Search, shape: Sequence[int]) -> dict[str, Planned]:
+def _for_workload(
+    request: Request, search: Search, cuts: Sequence[NDArray[np.int64]]
+) -> dict[str, Planned]:
     """Trees of the blocks that no query divides, and the regions of few queries."""
     if request.boxes is None:
         return {}
-    held = request.boxes[(request.boxes[:, :, 0] <= request.boxes[:, :, 1]).all(axis=1)]
-    cuts = [_cuts(points, held[:, axis]) for axis, points in enumerate(shape)]
+    shape = [int(one[-1]) for one in cuts]
     merged = [None if len(one) > size else one for one, size in zip(cuts, shape, strict=True)]
     found = {}
     if any(one is not None for one in merged):
         blocks = blocks_of(search.of_cells(shape, merged))
         found["tree of blocks"] = Planned(request, blocks, {})
+    held = request.boxes[(request.boxes[:, :, 0] <= request.boxes[:, :, 1]).all(axis=1)]
     plans = [Planned(request, one, {}) for one in regions(request, cuts, held)]
     if plans:
         found["regions"] = min(plans, key=lambda one: one.workload_mse)
     return found
 
 
-def _cuts(points: int, ranges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where some range begins or ends: what lies between is never divided."""
-    return np.unique(np.concatenate([[0, points], ranges[:, 0], ranges[:, 1] + 1]))
+def _cuts(request: Request, shape: Sequence[int]) -> list[NDArray[np.int64]]:
+    """Where in each column some range begins or ends: what lies between is never divided."""
+    if request.boxes is None:
+        return []
+    held = request.boxes[(request.boxes[:, :, 0] <= request.boxes[:, :, 1]).all(axis=1)]
+    return [
+        np.unique(np.concatenate([[0, points], held[:, axis, 0], held[:, axis, 1] + 1]))
+        for axis, points in enumerate(shape)
+    ]

@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from sfumato.publish import blank, options
 from sfumato.publish.domain import Domain
-from sfumato.publish.postprocess import caveat, check, postprocess
+from sfumato.publish.postprocess import caveat, check, with_missing
 from sfumato.publish.purse import purses
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event
     from sfumato.publish.purse import Noise
     from sfumato.publish.request import Request
+
+    Number = TypeVar("Number", np.float64, np.int64)
 
 
 def prepare(request: Request, *, total: object = None) -> Histogram:
@@ -92,15 +94,19 @@ class Histogram:
         """One row for every cell."""
         interior, rim = self.domain.split(counts)
         noisy = self.noise.steps(np.concatenate([interior.ravel(), rim]), entropy)
-        inner, outer = np.split(self._figures(noisy), [interior.size])
-        return {"histogram": self.domain.table(inner, outer)}
-
-    def _figures(self, noisy: NDArray[Any]) -> NDArray[Any]:
-        """The noisy counts as they are released, of a type that is known beforehand."""
         if not self.steps:
-            return np.asarray(np.clip(noisy, -(2**63), 2**63 - 1), dtype=np.int64)
-        figures = postprocess(noisy.astype(np.float64), self.steps, total=self.total)
-        return figures.astype(np.int64) if "integer" in self.steps else figures
+            kept = np.asarray(np.clip(noisy, -(2**63), 2**63 - 1), dtype=np.int64)
+            return {"histogram": self.domain.table(kept[: interior.size], kept[interior.size :])}
+        inner, outer = np.split(noisy.astype(np.float64), [interior.size])
+        each = self.noise.variance
+        done = with_missing(
+            inner.reshape(interior.shape),
+            outer,
+            self.steps,
+            variances=(inner.size * each, each),
+            total=self.total,
+        )
+        return {"histogram": self.domain.table(*done)}
 
     def ranges(
         self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
@@ -108,13 +114,19 @@ class Histogram:
         """Estimate the rows in each box by adding up its cells."""
         return box_sums(self.domain.interior(tables["histogram"]), boxes)
 
+    def ranges_unevenness(
+        self, _tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Nothing: no range ends within a cell."""
+        return np.zeros(len(boxes))
+
     def ranges_variance(self, boxes: NDArray[np.int64]) -> NDArray[np.float64]:
         """The variance of each estimate before post-processing: cells times the noise's."""
         lengths = np.maximum(boxes[:, :, 1] - boxes[:, :, 0] + 1, 0)
         return np.asarray(lengths.prod(axis=1, dtype=np.float64) * self.noise.variance)
 
 
-def box_sums(interior: NDArray[np.float64], boxes: NDArray[np.int64]) -> NDArray[np.float64]:
+def box_sums(interior: NDArray[Number], boxes: NDArray[np.int64]) -> NDArray[Number]:
     """Add up a dense array over boxes of inclusive codes; a box that ends before it begins is 0.
 
     By running sums along every axis, of which each box needs those at its corners.
@@ -124,7 +136,7 @@ def box_sums(interior: NDArray[np.float64], boxes: NDArray[np.int64]) -> NDArray
         np.cumsum(sums, axis=axis, out=sums)
     # The sum up to a code, included, is one place further on.
     before, last = boxes[:, :, 0], np.maximum(boxes[:, :, 1] + 1, boxes[:, :, 0])
-    found = np.zeros(len(boxes))
+    found = np.zeros(len(boxes), dtype=sums.dtype)
     for corner in product((False, True), repeat=interior.ndim):
         places = np.where(corner, last, before)
         sign = (-1) ** (interior.ndim - sum(corner))

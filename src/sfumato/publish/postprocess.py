@@ -2,28 +2,34 @@
 
 Post-processing costs no privacy, but it is not free of harm: setting negative counts to zero one
 by one adds a bias to every empty cell, and sums over many cells add the biases up. So the steps
-here are projections by weighted least squares that keep a total:
+here are projections by weighted least squares that keep totals, from the whole down to cells:
 
-    nonnegative  the nearest counts of at least 0 that have the same total as the noisy ones
+    nonnegative  counts of at least 0: those of the blocks of a block are the nearest with its total
     total        the nearest counts that add up to a total which is public, given as total=N
-    integer      whole numbers with the same total, by the largest remainders
+    integer      whole numbers, the largest remainders of a family of blocks up, with its total
 
-Those asked for are applied in this order, the first two as one projection.
+Those asked for are applied in this order. Blocks are a method's own where it has some. How far
+counts are off afterwards depends on the data, so that nothing is stated of it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.errors import ParameterError
+from sfumato.publish.topdown import descended, even_line, generations, nearest
 from sfumato.schema.names import quoted, suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from sfumato.publish.topdown import Line
+
+    Floats = NDArray[np.float64]
 
 STEPS = ("nonnegative", "total", "integer")
 """The names of the steps, in the order in which they are applied."""
@@ -55,56 +61,84 @@ def caveat(names: Sequence[str]) -> str:
     return f"stated for counts before post-processing ({done}), which makes them biased"
 
 
+def unstated(error: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
+    """What is known of errors after the steps: nothing, each figure being that of before."""
+    if not names:
+        return error
+    figures = {name: None for name, one in error.items() if not isinstance(one, str)}
+    done = ", ".join(step for step in STEPS if step in names)
+    note = (
+        f"How far counts are off after post-processing ({done}) depends on the data and is not "
+        "known. `before_postprocess` is of the noise alone, before these steps."
+    )
+    return {**figures, "note": note, "before_postprocess": dict(error)}
+
+
 def postprocess(
-    values: NDArray[np.float64],
+    values: Floats,
     names: Sequence[str],
     *,
-    variances: NDArray[np.float64] | float | None = None,
+    lines: Sequence[Line] | None = None,
+    variances: Floats | float | None = None,
+    total: float | None = None,
+) -> Floats:
+    """Apply the named steps to noisy counts of any shape, from the whole down to cells.
+
+    `lines` are the blocks along each axis, four neighbours in one if not given. `variances`
+    (positive; equal ones if not given) weigh the cells: a cell moves in proportion to its own. A
+    negative noisy total, which no counts of at least 0 can have, becomes 0.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    if not names or not array.size:
+        return array
+    whole, nonnegative = "integer" in names, "nonnegative" in names
+    goal = float(array.sum()) if total is None else float(total)
+    goals = np.array([max(goal, 0.0) if nonnegative else goal])
+    goals = np.rint(goals) if whole else goals
+    spread = np.broadcast_to(1.0 if variances is None else variances, array.shape)
+    below = generations(
+        array, spread, [even_line(one) for one in array.shape] if lines is None else lines
+    )
+    done = descended(below, goals, nonnegative=nonnegative, whole=whole)
+    return done.reshape(array.shape)
+
+
+def with_missing(
+    inner: Floats,
+    missing: Floats,
+    names: Sequence[str],
+    *,
+    variances: tuple[float, float] = (1.0, 1.0),
+    lines: Sequence[Line] | None = None,
     total: int | None = None,
-) -> NDArray[np.float64]:
-    """Apply the named steps to noisy counts of any shape.
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Apply the steps to cells and, apart from them, to the cells of missing values.
 
-    `variances` (positive; equal ones if not given) weigh the cells: a cell moves in proportion to
-    its own. A negative noisy total, which no counts of at least 0 can have, becomes 0.
+    Each of the two keeps its own total. A public one is of both together; `variances`, of all
+    cells' sum and of one cell of missing values, say which of them moves how far.
     """
-    check(names, total=total)
-    flat = np.asarray(values, dtype=np.float64).ravel()
-    weights = np.broadcast_to(1.0 if variances is None else variances, np.shape(values)).ravel()
-    goal = float(flat.sum()) if total is None else float(total)
-    if "nonnegative" in names:
-        flat = _on_simplex(flat, weights, max(goal, 0.0))
-    elif total is not None:
-        flat = flat + weights * ((goal - flat.sum()) / weights.sum())
+    goals: list[float | None] = [None, None]
+    if total is not None:
+        sums = np.array([inner.sum(), missing.sum()])
+        weights = np.array([variances[0], len(missing) * variances[1]])
+        at = slice(2) if len(missing) else slice(1)
+        goals[at] = _shared(sums[at], weights[at], float(total), names)
+    done = [
+        postprocess(inner, names, lines=lines, total=goals[0]),
+        postprocess(missing, names, total=goals[1]),
+    ]
     if "integer" in names:
-        flat = _whole(flat, total)
-    return flat.reshape(np.shape(values))
+        return done[0].astype(np.int64), done[1].astype(np.int64)
+    return done[0], done[1]
 
 
-def _on_simplex(
-    values: NDArray[np.float64], variances: NDArray[np.float64], total: float
-) -> NDArray[np.float64]:
-    """The x >= 0 of this total with the least sum of (x - values)^2 / variances.
-
-    x = max(values - t variances, 0) with the one t that gives the total: the cells above 0 are a
-    prefix in the order of values / variances.
-    """
-    ratios = values / variances
-    order = np.argsort(-ratios)
-    excess = np.cumsum(values[order]) - total
-    above = np.flatnonzero(ratios[order] * np.cumsum(variances[order]) > excess)
-    if len(above) == 0:
-        return np.zeros_like(values)
-    kept = order[: above[-1] + 1]
-    # Summed again in pairs, which rounds far less than a running sum.
-    step = (values[kept].sum() - total) / variances[kept].sum()
-    return np.asarray(np.maximum(values - step * variances, 0.0))
-
-
-def _whole(values: NDArray[np.float64], total: int | None) -> NDArray[np.float64]:
-    """Round down, and up again where the remainders are largest, as often as the total needs."""
-    floors = np.floor(values)
-    remainders = values - floors
-    needed = remainders.sum() if total is None else total - floors.sum()
-    raised = np.argsort(-remainders, kind="stable")[: round(float(needed))]
-    floors[raised] += 1.0
-    return floors
+def _shared(sums: Floats, weights: Floats, total: float, names: Sequence[str]) -> list[float]:
+    """The nearest to two sums that add up to a total, one of them whole where both are to be."""
+    below = np.zeros(len(sums), dtype=np.int64)
+    goal = np.array([total])
+    if "nonnegative" in names:
+        found = nearest(sums, weights, below, goal)
+    else:
+        found = sums + weights * ((total - sums.sum()) / weights.sum())
+    first = float(np.rint(found[0])) if "integer" in names else float(found[0])
+    return [first, total - first][: len(sums)]

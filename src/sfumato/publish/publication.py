@@ -13,7 +13,8 @@ from sfumato.axes import Grid
 from sfumato.errors import ParameterError
 from sfumato.frequencies import count
 from sfumato.publish.boxes import to_codes
-from sfumato.publish.request import Foreseen, Judged, Ranged
+from sfumato.publish.postprocess import unstated
+from sfumato.publish.request import Foreseen, Judged, Ranged, Uneven
 from sfumato.release import Guarantee, Provenance, Release
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ class Publication:
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """How far the release will be off, known before anything is spent."""
-        return self.method.error
+        """How far the release will be off, known before anything is spent; null where it is not."""
+        return unstated(self.method.error, self.request.postprocess)
 
     @cached_property
     def parameters(self) -> Mapping[str, Any]:
@@ -106,6 +107,14 @@ class Publication:
         self, queries: ArrayLike, tables: Mapping[str, pa.Table] | None = None
     ) -> NDArray[np.float64]:
         """The standard deviation of such estimates, before anything is spent or from a release."""
+        if self.request.postprocess:
+            raise ParameterError(
+                "ranges_postprocessed",
+                "How far ranges are off after post-processing "
+                f"({', '.join(self.request.postprocess)}) depends on the data and is not known. "
+                "Publish without post-processing, or plan without it to learn what the noise alone "
+                "does.",
+            )
         boxes = to_codes(self.request.axes, queries)
         if tables is not None and isinstance(self.method, Judged):
             return np.sqrt(self.method.ranges_variance_of(tables, boxes))
@@ -116,6 +125,18 @@ class Publication:
             f"How far ranges of a publication of kind {self.kind!r} are off depends on the data "
             "and is not known. Publish as 'auto', 'tree' or 'histogram'.",
         )
+
+    def ranges_unevenness(
+        self, tables: Mapping[str, pa.Table], queries: ArrayLike
+    ) -> NDArray[np.float64]:
+        """Bound what estimates are off besides their noise, where ranges end within a count."""
+        if not isinstance(self.method, Uneven):
+            raise ParameterError(
+                "unevenness_unknown",
+                f"How unevenly rows lie within what a publication of kind {self.kind!r} counts is "
+                "not known. Publish as 'auto', 'tree' or 'histogram'.",
+            )
+        return self.method.ranges_unevenness(tables, to_codes(self.request.axes, queries))
 
     @property
     def guarantee(self) -> Guarantee:

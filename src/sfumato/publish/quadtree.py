@@ -30,7 +30,8 @@ def prepare(
 ) -> Planned | KdTree:
     """Count quarters of quarters: of cells or, where the plane is too fine for these, of boxes.
 
-    A plane of more cells than can be released is halved eight times if no height is given.
+    A plane of more cells than can be released is halved down to single points, where no height is
+    given, but for boxes of few rows by their noisy counts.
     """
     if len(request.axes) != 2:
         raise ParameterError(
@@ -86,7 +87,7 @@ def _of_boxes(request: Request, height: object, budget: object, total: object) -
             "Boxes of so fine a plane cannot be brought to a public total. Leave it out, or "
             "declare a coarser step.",
         )
-    return kdtree.prepare(request, height=height, hybrid=0, prune=0)
+    return kdtree.prepare(request, height=height, hybrid=0, prune=None if height is None else 0)
 
 
 def _halved(points: int, height: int) -> Ladder:

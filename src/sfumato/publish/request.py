@@ -98,6 +98,17 @@ class Foreseen(Protocol):
 
 
 @runtime_checkable
+class Uneven(Protocol):
+    """A method whose release bounds what rows that lie unevenly within a count add to an error."""
+
+    def ranges_unevenness(
+        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """The most that each estimate is off besides its noise, given the released counts."""
+        ...
+
+
+@runtime_checkable
 class Judged(Protocol):
     """A method that knows from its release, better than before, how far its ranges are off."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import QueryError
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
+from sfumato.privacy.numbers import EPSILON_MAXIMUM
 from sfumato.query.canonical import canonical
 from sfumato.query.explain import Explanation, explain
 from sfumato.query.figures import Figures, figures
@@ -20,6 +21,7 @@ from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from fractions import Fraction
 
     from sqlglot import exp
 
@@ -45,12 +47,14 @@ def prepare(
     rho: object = None,
     delta: object = 0,
     weights: Mapping[str, object] | None = None,
+    maximum: Fraction = EPSILON_MAXIMUM,
 ) -> Question:
     """Make a plan ready to be charged and run at a cost: epsilon or rho, with or without delta.
 
     `open_table` opens an engine on a table in memory; `finish` runs there, over noisy figures.
+    `maximum` is the largest epsilon that the owner of the data allows.
     """
-    price = cost(epsilon=epsilon, rho=rho, delta=delta, weights=weights)
+    price = cost(epsilon=epsilon, rho=rho, delta=delta, weights=weights, maximum=maximum)
     return Question(plan, price, split(plan, price), open_table)
 
 

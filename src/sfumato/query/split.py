@@ -61,9 +61,10 @@ def cost(
     rho: object = None,
     delta: object = 0,
     weights: Mapping[str, object] | None = None,
+    maximum: Fraction = numbers.EPSILON_MAXIMUM,
 ) -> Cost:
     """Read the cost that a caller offers: exactly one of epsilon and rho."""
-    offered = price(epsilon=epsilon, rho=rho, delta=delta)
+    offered = price(epsilon=epsilon, rho=rho, delta=delta, maximum=maximum)
     return Cost(
         epsilon=offered.epsilon,
         rho=offered.rho,

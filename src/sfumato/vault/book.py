@@ -61,8 +61,8 @@ def acknowledge(folder: Path, *, operator: str) -> None:
 
 def set_limit(folder: Path, account: str, *, epsilon: object, delta: object, operator: str) -> None:
     """Give an account another budget, in the ledger and in the configuration."""
-    budget = Budget.for_epsilon_delta(epsilon=epsilon, delta=delta)
     with changing(folder) as config, closing(open_ledger(config)) as ledger:
+        budget = Budget.for_epsilon_delta(epsilon=epsilon, delta=delta, maximum=config.max_epsilon)
         names = [one.name for one in ledger.accounts()]
         if account not in names:
             raise ParameterError(

@@ -16,6 +16,7 @@ from sfumato.errors import InternalError, ParameterError, SchemaError
 from sfumato.files import whole
 from sfumato.privacy.filters import Budget
 from sfumato.privacy.losses import Approx
+from sfumato.privacy.numbers import EPSILON_MAXIMUM, positive
 from sfumato.privacy.units import Entity, Relation, Rows, Unit
 from sfumato.schema.lines import Lines
 from sfumato.schema.names import clash, quoted
@@ -25,6 +26,7 @@ from sfumato.scratch import sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from fractions import Fraction
     from pathlib import Path
 
     from sfumato.schema.lines import Place
@@ -36,7 +38,7 @@ OWNER = "owner"
 
 _FORMAT = 1
 _MOST_MEBIBYTES = 4
-_KEYS = ("format", "snapshot", "tick_milliseconds", "deadline_seconds")
+_KEYS = ("format", "snapshot", "tick_milliseconds", "deadline_seconds", "max_epsilon")
 _TABLES = ("ledger", "populations", "datasets", "principals")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}", re.ASCII)
 
@@ -86,6 +88,8 @@ class Config:
     snapshot: int = 1
     tick_seconds: float = 0.0
     deadline_seconds: float | None = None
+    max_epsilon: Fraction = EPSILON_MAXIMUM
+    """The largest epsilon of any budget or question."""
     datasets: Mapping[str, PrivateSet | PublicSet] = field(default_factory=dict)
     budgets: Mapping[str, Budget] = field(default_factory=dict)
     principals: Mapping[str, Mapping[str, Budget]] = field(default_factory=dict)
@@ -191,6 +195,8 @@ class _Parser(Parser):
             raise self._lines.error("vault_format", ("format",), message)
         ledger = self._need(document, "ledger", dict, ())
         self._known(ledger, ("database", "head"), ("ledger",))
+        with self._at(("max_epsilon",)):
+            self._most = positive(document.get("max_epsilon", EPSILON_MAXIMUM), "max_epsilon")
         budgets = {
             name: self._budget(raw, ("populations", name))
             for name, raw in self._named(document, "populations", ()).items()
@@ -202,6 +208,7 @@ class _Parser(Parser):
             snapshot=self._count(document, "snapshot", default=1),
             tick_seconds=self._count(document, "tick_milliseconds", default=0) / 1000,
             deadline_seconds=self._count(document, "deadline_seconds", default=0) or None,
+            max_epsilon=self._most,
             datasets=self._datasets(document, budgets),
             budgets=budgets,
             principals={
@@ -234,7 +241,9 @@ class _Parser(Parser):
     def _budget(self, raw: dict[str, object], place: Place) -> Budget:
         self._known(raw, ("epsilon", "delta"), place)
         with self._at(place):
-            return Budget.for_epsilon_delta(epsilon=raw.get("epsilon"), delta=raw.get("delta", 0))
+            return Budget.for_epsilon_delta(
+                epsilon=raw.get("epsilon"), delta=raw.get("delta", 0), maximum=self._most
+            )
 
     def _datasets(
         self, document: dict[str, object], budgets: Mapping[str, Budget]

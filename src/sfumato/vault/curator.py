@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.sources import open_source
 from sfumato.errors import ParameterError, QueryError
+from sfumato.privacy.numbers import EPSILON_MAXIMUM
 from sfumato.privacy.price import price
 from sfumato.query import answer
 from sfumato.query.catalogue import Private as PrivateEntry
@@ -56,6 +57,8 @@ class Curator:
     catalogue: Catalogue
     places: Places
     gatekeeper: Gatekeeper
+    maximum: Fraction = EPSILON_MAXIMUM
+    """The largest epsilon that one question or publication may cost."""
     kept: tuple[Path, ...] = ()
     """The files in use, which no answer may be saved over."""
 
@@ -104,6 +107,7 @@ class Curator:
             rho=price.rho,
             delta=(planned.delta or 0) if delta is None else delta,
             weights=price.weights,
+            maximum=self.maximum,
         )
 
     def publish(
@@ -142,7 +146,12 @@ class Curator:
             kind,
             entry.schema,
             entry.unit,
-            price(epsilon=epsilon, rho=offered.rho, delta=offered.delta or 0),
+            price(
+                epsilon=epsilon,
+                rho=offered.rho,
+                delta=offered.delta or 0,
+                maximum=self.maximum,
+            ),
             columns=columns,
             workload=workload,
             postprocess=postprocess,

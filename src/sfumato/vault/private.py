@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.ledger.memory import memory_ledger
 from sfumato.privacy.filters import Budget
+from sfumato.privacy.numbers import EPSILON_MAXIMUM, positive
 from sfumato.query.catalogue import Private as PrivateEntry
 from sfumato.vault.amounts import remaining
 from sfumato.vault.answered import Answered
@@ -140,10 +141,19 @@ class Private:
 
 
 def protect(
-    table: Table, *, unit: Unit | None = None, epsilon: object, delta: object = 0
+    table: Table,
+    *,
+    unit: Unit | None = None,
+    epsilon: object,
+    delta: object = 0,
+    max_epsilon: object = EPSILON_MAXIMUM,
 ) -> Private:
-    """Put a table under a budget, in memory; the unit is the schema's unless given here."""
-    budget = Budget.for_epsilon_delta(epsilon=epsilon, delta=delta)
+    """Put a table under a budget, in memory; the unit is the schema's unless given here.
+
+    No budget and no question may be above `max_epsilon`: beyond 10 hardly anything is hidden.
+    """
+    maximum = positive(max_epsilon, "max_epsilon")
+    budget = Budget.for_epsilon_delta(epsilon=epsilon, delta=delta, maximum=maximum)
     schema = table.schema if unit is None else replace(table.schema, unit=unit)
     name, held = schema.table, replace(table, schema=schema)
     ledger = memory_ledger()
@@ -153,6 +163,7 @@ def protect(
         {name: PrivateEntry(schema, schema.unit, name)},
         Places({name: Home(HERE, lambda: held, schema.unit)}),
         Gatekeeper(ledger, Answered()),
+        maximum,
         table.files,
     )
     return Private(curator, name, lambda _: Asker(OWNER, (name,)))

@@ -141,6 +141,13 @@ class Published(Answer):
         """The standard deviation that the noise gives each of these estimates."""
         return self.publication.ranges_stddev(queries, self.tables)
 
+    def ranges_unevenness(self, queries: ArrayLike) -> NDArray[np.float64]:
+        """The most that each estimate is off besides noise, where a range ends within a count.
+
+        From the released counts: all rows of a box that is cut may lie on one side of the cut.
+        """
+        return self.publication.ranges_unevenness(self.tables, queries)
+
     def nearest(self, point: Sequence[float | date], k: int) -> pa.Table:
         """The released boxes nearest to a point that together are expected to hold k rows."""
         return nearest(_boxes(self.publication, self.tables), point, k)

@@ -44,6 +44,7 @@ format = 1
 snapshot = 1            # within one snapshot a stored answer is given again; raise it for new data
 tick_milliseconds = 0   # answers leave at multiples of this; 0: at once
 deadline_seconds = 0    # what takes longer is charged but not answered; 0: no limit
+max_epsilon = 10        # no budget and no question may be above it
 """
 
 
@@ -158,7 +159,9 @@ class Registration:
                 f"The people of {quoted(population)} need a budget. Give it with --epsilon, for "
                 "example --epsilon 1.",
             )
-        budget = Budget.for_epsilon_delta(epsilon=self.epsilon, delta=self.delta)
+        budget = Budget.for_epsilon_delta(
+            epsilon=self.epsilon, delta=self.delta, maximum=config.max_epsilon
+        )
         if existing not in (None, budget):
             raise ParameterError(
                 "budget_changed",

@@ -59,7 +59,8 @@ class Vault:
         )
         self._places = Places({name: _home(config, name, schemas[name]) for name in schemas})
         kept = self.kept = of_vault(config, schemas)
-        self._curator = Curator(_catalogue(config, schemas), self._places, gatekeeper, kept)
+        catalogue = _catalogue(config, schemas)
+        self._curator = Curator(catalogue, self._places, gatekeeper, config.max_epsilon, kept)
 
     def query(
         self,

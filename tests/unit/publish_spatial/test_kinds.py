@@ -215,8 +215,9 @@ def test_a_hybrid_is_cut_at_medians_near_its_root_only(
     request_for: Callable[..., Request],
 ) -> None:
     made = hybrid.prepare(request_for((1024, 1024)))
-    assert made.parameters["height"] == 8
+    assert made.parameters["height"] == 12  # two at medians, and ten halves to single points
     assert made.parameters["levels_at_medians"] == 2
+    assert hybrid.prepare(request_for((1024, 1024)), height=8).parameters["height"] == 8
     whole = kdtree.prepare(request_for((1024, 1024)), height=3)
     assert whole.parameters["levels_at_medians"] == 3
     assert len(kdtree.prepare(request_for((1024, 1024)), hybrid=0).cuts) == 0

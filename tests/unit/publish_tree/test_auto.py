@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from sfumato.errors import ParameterError
 from sfumato.publish import auto, quadtree, wavelet
+from sfumato.publish.answers import Answers
+from sfumato.publish.histogram import box_sums
 from sfumato.publish.tree import kind
 from sfumato.publish.tree.aligned import aligned_ladders
-from sfumato.testing.counts import frequencies, request_for, whole_numbers
+from sfumato.testing.counts import agrees, frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
@@ -138,6 +141,95 @@ def test_auto_is_as_good_as_the_best_optimised_method(name: str, cost: dict[str,
     request = request_for(whole_numbers(*shape), boxes=boxes, **cost)
     best = min(*single_methods(request), *optimised_methods(request))
     assert auto.prepare(request).workload_mse <= best * 1.04
+
+
+def direct(request: Request) -> float:
+    """The error of noise on the different queries, calibrated to how many hold one cell."""
+    assert request.boxes is not None
+    queries = np.unique(request.boxes, axis=0)
+    cells = np.indices([len(one) for one in _cells(request)]).reshape(len(request.axes), -1).T
+    inside = (queries[None, :, :, 0] <= cells[:, None]) & (cells[:, None] <= queries[None, :, :, 1])
+    most = int(inside.all(axis=2).sum(axis=1).max())
+    rho, epsilon = request.price.rho, request.price.epsilon
+    if rho is not None:
+        return most / float(2 * rho)
+    assert epsilon is not None
+    return float(0.5 / np.sinh(float(epsilon) / most / 2) ** 2)
+
+
+def _cells(request: Request) -> list[range]:
+    return [range(axis.size) for axis in request.axes]
+
+
+RANDOM = [
+    pytest.param(shape, count, cost, marks=[pytest.mark.slow] if count > 30 else [])
+    for shape, counts in (((150,), (1, 4, 30, 120, 300)), ((24, 20), (1, 7, 20, 60, 250)))
+    for count in counts
+    for cost in ({"epsilon": "1/2"}, {"rho": "1/8"})
+]
+
+
+@pytest.mark.parametrize(("shape", "count", "cost"), RANDOM)
+def test_auto_is_never_worse_than_a_method_it_knows(
+    shape: tuple[int, ...], count: int, cost: dict[str, Any]
+) -> None:
+    """Above 96 regions it fell off a cliff, to 12 times the error, beyond noise on the queries."""
+    boxes = beside(*(some(size, count, seed=count + axis) for axis, size in enumerate(shape)))
+    request = request_for(whole_numbers(*shape), boxes=boxes, **cost)
+    found = auto.prepare(request)
+    others = [
+        direct(request),
+        kind.prepare(request).workload_mse,
+        kind.prepare(request, fanout=1 << 20).workload_mse,
+        wavelet.prepare(request).workload_mse,
+        wavelet.prepare(request, budget="optimised").workload_mse,
+    ]
+    if len(shape) == 2:
+        others += [quadtree.of_cells(request, budget=one).workload_mse for one in (None, "uniform")]
+    assert found.workload_mse <= min(others) * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("cost", [{"epsilon": 1}, {"rho": "1/2"}], ids=["epsilon", "rho"])
+def test_there_is_no_cliff_where_queries_make_many_regions(cost: dict[str, Any]) -> None:
+    boxes = beside(some(128, 20), some(128, 20, seed=2))
+    errors = [
+        auto.prepare(request_for(whole_numbers(128, 128), boxes=boxes[:count], **cost)).workload_mse
+        for count in (15, 20)
+    ]
+    assert errors[1] < 3 * errors[0]
+
+
+def test_queries_are_answered_one_by_one_where_that_is_best() -> None:
+    axes = whole_numbers(64, 64, nullable=True)
+    generator = np.random.default_rng(4)
+    lows = generator.integers(0, 60, (400, 2))
+    boxes = np.stack([lows, lows + 3], axis=2)
+    boxes[0, 0] = [5, 4]
+    made = auto.prepare(request_for(axes, boxes=boxes, rho="1/8"))
+    assert isinstance(made, Answers)
+    assert made.parameters["chosen"] == "noise on the queries"
+    dense = generator.poisson(3, (65, 65))
+    truth = box_sums(dense[:64, :64].astype(np.float64), boxes)
+    entropy, counts = SeededEntropy(5), frequencies(axes, dense)
+    released = [made.release(counts, entropy) for _ in range(200)]
+    errors = np.array([made.ranges(tables, boxes[:20]) for tables in released]) - truth[:20]
+    assert agrees(errors[:, 1:], made.ranges_variance(boxes[1:20]))
+    assert made.ranges_variance(boxes[:1]).tolist() == [0.0]
+    assert (errors[:, 0] == 0).all()
+    missing = np.array([tables["missing"]["count"].to_pylist() for tables in released], float)
+    known = missing[:, :20] - dense[made.domain.rim_codes][:20].astype(np.float64)
+    assert agrees(known, np.full(20, made.error["missing"]["sd"] ** 2))
+    assert released[0]["answers"].column_names == ["a_from", "a_to", "b_from", "b_to", "count"]
+    assert made.workload_mse == made.error["workload"]["mse"]
+    with pytest.raises(ParameterError, match="ranges of its workload only") as refused:
+        made.ranges(released[0], np.array([[[0, 1], [0, 60]]]))
+    assert refused.value.code == "range_not_asked"
+
+
+def test_counts_that_are_to_be_post_processed_are_of_cells() -> None:
+    boxes = beside(some(64, 300), some(64, 300, seed=2))
+    asked = request_for(whole_numbers(64, 64), boxes=boxes, rho="1/8", postprocess=("integer",))
+    assert "noise on the queries" not in auto.prepare(asked).parameters["considered"]
 
 
 def test_auto_takes_gaussian_noise_where_a_delta_makes_it_better() -> None:

@@ -53,6 +53,19 @@ def write(folder: Path, text: str) -> Path:
     return folder
 
 
+def test_the_owner_may_raise_the_largest_epsilon(tmp_path: Path) -> None:
+    assert load(write(tmp_path, WHOLE)).max_epsilon == 10
+    above = WHOLE.replace("epsilon = 0.3", "epsilon = 51")
+    with pytest.raises(CallerError, match=r"max_epsilon in vault\.toml"):
+        load(write(tmp_path, above))
+    raised = load(write(tmp_path, above.replace("snapshot", "max_epsilon = 60\nsnapshot")))
+    assert raised.max_epsilon == 60
+    assert raised.budgets["patients"].loss().epsilon == 51
+    for wrong in ("0", '"much"'):
+        with pytest.raises(CallerError, match="max_epsilon"):
+            load(write(tmp_path, f"max_epsilon = {wrong}\n{WHOLE}"))
+
+
 def test_everything_is_read_exactly(tmp_path: Path) -> None:
     config = load(write(tmp_path, WHOLE))
     assert (config.snapshot, config.tick_seconds, config.deadline_seconds) == (3, 0.1, 60)

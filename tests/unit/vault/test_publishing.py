@@ -57,6 +57,21 @@ def private() -> Iterator[sf.Private]:
         yield sf.protect(people, unit=sf.Rows(), epsilon=2)
 
 
+def test_more_than_the_usual_maximum_is_spent_where_the_owner_allows_it() -> None:
+    with closing(sf.read(PEOPLE, schema=SCHEMA)) as people:
+        with pytest.raises(ParameterError, match=r"max_epsilon in vault\.toml or of sf\.protect"):
+            sf.protect(people, unit=sf.Rows(), epsilon=40)
+        usual = sf.protect(people, unit=sf.Rows(), epsilon=9)
+        with pytest.raises(ParameterError, match="max_epsilon") as refused:
+            usual.publish("histogram", columns=["age"], epsilon=20)
+        assert refused.value.code == "epsilon_above_policy"
+        raised = sf.protect(people, unit=sf.Rows(), epsilon=40, max_epsilon=40)
+        assert raised.publish("histogram", columns=["age"], epsilon=20).table.num_rows == 11
+        assert raised.query("SELECT COUNT(*) FROM people", epsilon=20).table.num_rows == 1
+        with pytest.raises(ParameterError, match="max_epsilon must be"):
+            sf.protect(people, epsilon=1, max_epsilon=0)
+
+
 def test_a_publication_is_charged_once_and_then_free(private: sf.Private) -> None:
     first = private.publish("histogram", columns=["age"], epsilon="0.5")
     assert first.charged

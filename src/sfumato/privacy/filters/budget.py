@@ -83,7 +83,9 @@ class Budget:
         quarter = delta / 4
         largest = approx_to_zcdp(Approx(epsilon=epsilon, delta=quarter)).rho
         # One unit less, so that rounding up on the way back cannot pass the epsilon asked for.
-        rho = (numbers.floor_units(largest, numbers.RHO_UNIT) - 1) * numbers.RHO_UNIT
+        # No more than 64 bits count: where the owner allows a huge epsilon, rhos have less of it.
+        units = min(numbers.floor_units(largest, numbers.RHO_UNIT), 2**63) - 1
+        rho = units * numbers.RHO_UNIT
         if rho <= 0:
             return cls((ApproxFilter(epsilon=epsilon, delta=delta),))
         sums = ApproxFilter(epsilon=epsilon, delta=2 * quarter)

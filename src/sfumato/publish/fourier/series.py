@@ -13,7 +13,7 @@ from sfumato.mechanisms.arrays import widened
 from sfumato.publish import blank, options
 from sfumato.publish.domain import Domain
 from sfumato.publish.histogram import box_sums
-from sfumato.publish.postprocess import caveat, check, postprocess
+from sfumato.publish.postprocess import caveat, check, with_missing
 from sfumato.publish.purse import purses
 from sfumato.publish.strategy import Columns, one_axis
 
@@ -193,10 +193,9 @@ class Series:
         smooth = self.smooth(interior, entropy)
         weighted = widened(rim, self.rim_weight) * self.rim_weight
         missing = self.noise.steps(weighted, entropy) / self.rim_weight
-        figures = np.append(smooth, missing.astype(np.float64))
+        inner, outer = smooth, missing.astype(np.float64)
         if self.steps:
-            figures = postprocess(figures, self.steps)
-        inner, outer = np.split(figures, [len(smooth)])
+            inner, outer = with_missing(inner, outer, self.steps)
         return {"fourier": self.domain.table(inner, outer)}
 
     def ranges(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from sfumato.publish.purse import Purse
 
 _GRAIN = 1 << 20
+_GROWING = 8
 
 
 def share(value: object, name: str, *, default: Fraction) -> Fraction:
@@ -28,11 +29,16 @@ def share(value: object, name: str, *, default: Fraction) -> Fraction:
 def levels(height: int, dimensions: int, purse: Purse) -> list[Fraction]:
     """Shares of the levels of a tree, the root's first, that err least on ranges.
 
+    They grow down to depth 8 and are equal from there on: a tree that goes further down does so
+    where rows are, in few boxes of a level.
+
     A box crosses about 2^((k-1) i) nodes of depth i in k dimensions. The sum of crossings times
     variances is least for shares that grow as their cube root under Laplace noise, of variance
     1 / share^2, and as their square root under Gaussian noise, of variance 1 / share
     (Cormode et al. 2012, Lemma 3).
     """
     growth = 2 ** ((dimensions - 1) / (2 if purse.epsilon is None else 3))
-    wanted = [Fraction(round(growth**depth * _GRAIN)) for depth in range(height + 1)]
+    wanted = [
+        Fraction(round(growth ** min(depth, _GROWING) * _GRAIN)) for depth in range(height + 1)
+    ]
     return [one / sum(wanted) for one in wanted]

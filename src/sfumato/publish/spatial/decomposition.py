@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sfumato.publish import blank
 from sfumato.publish.postprocess import caveat, postprocess
 from sfumato.publish.spatial import ranges
 from sfumato.publish.spatial.consistency import LeastSquares
+from sfumato.publish.topdown import Generation, descended, in_small_families
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,8 +34,8 @@ LARGEST = 1 << 22
 """The most boxes that a tree may end in."""
 
 _SPREAD = (
-    "The noise alone. Inside a box rows are taken to lie evenly, and what that is off depends on "
-    "the data."
+    "The noise alone. Inside a smallest box rows are taken to lie evenly; a range that ends within "
+    "one may be off by its rows besides, which `ranges_unevenness` of the release bounds."
 )
 
 
@@ -91,22 +93,40 @@ class Decomposition(ABC):
         found = fitted.solve(values)
         missing, precision = growth.missing
         if self.steps:
-            leaves = tree.leaves
-            spread = np.append(fitted.variances[leaves], np.full(len(missing), 1 / precision))
-            every = np.append(found[leaves], missing)
-            done = postprocess(every, self.steps, variances=spread)
-            found[leaves], missing = np.split(done, [np.count_nonzero(leaves)])
-            found = tree.sums(found)
-        tables = {"boxes": self.space.table(tree, found, fitted.variances)}
+            found = self._postprocessed(fitted, found)
+            missing = postprocess(missing, self.steps)
+        # After post-processing no deviation is known, so none is given.
+        known = not self.steps
+        tables = {"boxes": self.space.table(tree, found, fitted.variances if known else None)}
         if self.space.patterns:
-            tables["missing"] = self.space.missing(missing, 1 / precision)
+            tables["missing"] = self.space.missing(missing, 1 / precision if known else None)
         return tables
+
+    def _postprocessed(
+        self, fitted: LeastSquares, counts: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Bring the counts down the tree, family by family."""
+        tree = fitted.tree
+        nonnegative, whole = "nonnegative" in self.steps, "integer" in self.steps
+        goals = np.maximum(counts[:1], 0.0) if nonnegative else counts[:1]
+        found = [np.rint(goals) if whole else goals]
+        for above, nodes in pairwise(tree.generations):
+            parents = tree.parents[nodes] - above.start
+            below = in_small_families(Generation(counts[nodes], fitted.variances[nodes], parents))
+            found.append(descended(below, found[-1], nonnegative=nonnegative, whole=whole))
+        return np.concatenate(found)
 
     def ranges(
         self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
     ) -> NDArray[np.float64]:
         """Estimate the rows in each box, taken to lie evenly inside the leaves."""
         return ranges.estimates(*self.space.read(tables["boxes"]), boxes)
+
+    def ranges_unevenness(
+        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """The most that rows which lie unevenly in leaves add to the error of each estimate."""
+        return ranges.unevenness(*self.space.read(tables["boxes"]), boxes)
 
     def ranges_variance_of(
         self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]

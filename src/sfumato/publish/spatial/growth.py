@@ -1,8 +1,7 @@
 """Growing a tree over private rows: boxes are divided, rows follow, and blocks are measured.
 
 At every moment the boxes that were not divided, with the blocks of missing values, are a partition
-of all rows. Each measurement is of the whole partition, so its sensitivity is that of a histogram;
-a box that is not divided further is simply measured again.
+of all rows. A measurement is of boxes of the partition, so its sensitivity is that of a histogram.
 """
 
 from __future__ import annotations
@@ -104,15 +103,29 @@ class Growth:
         """How many codes of each axis each undivided box spans."""
         return np.asarray(self._highs[self._last] - self._lows[self._last] + 1)
 
-    def measure(self, noise: Noise, entropy: Entropy) -> None:
-        """Count the whole partition with noise, and average with what was measured before."""
-        noisy = noise.steps(np.concatenate([self.counts(), self._missing]), entropy)
-        figures = noisy.astype(np.float64)
+    def measure(
+        self,
+        noise: Noise,
+        entropy: Entropy,
+        *,
+        chosen: NDArray[np.bool_] | None = None,
+        missing: bool = True,
+    ) -> None:
+        """Count the partition with noise, and average with what was measured before.
+
+        Only the chosen of the undivided boxes if some are chosen, and the blocks of missing values
+        unless they are left out.
+        """
+        nodes = self._last if chosen is None else self._last[chosen]
+        counts = self.counts() if chosen is None else self.counts()[chosen]
+        apart = self._missing if missing else self._missing[:0]
+        figures = noise.steps(np.concatenate([counts, apart]), entropy).astype(np.float64)
         precision = 1 / noise.variance
-        self._weighted[self._last] += precision * figures[: len(self._last)]
-        self._precisions[self._last] += precision
-        self._missing_weighted += precision * figures[len(self._last) :]
-        self._missing_precision += precision
+        self._weighted[nodes] += precision * figures[: len(nodes)]
+        self._precisions[nodes] += precision
+        if missing:
+            self._missing_weighted += precision * figures[len(nodes) :]
+            self._missing_precision += precision
 
     def estimates(self) -> NDArray[np.float64]:
         """What was measured of each undivided box: no longer private."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from sfumato.publish import options
 from sfumato.publish.spatial import kdtree
 from sfumato.publish.spatial.space import Space
 
@@ -20,12 +21,15 @@ _PART = 4
 def prepare(
     request: Request, *, height: object = None, medians: object = None, prune: object = None
 ) -> kdtree.KdTree:
-    """A kd-tree of the height given, or the usual one, that is cut at medians down to a quarter."""
-    tall = kdtree.height_of(Space(request.axes), height)
+    """A kd-tree cut at medians for a quarter of its height, or two levels if none is given."""
+    tall = kdtree.USUAL_HEIGHT if height is None else height
+    whole = options.whole(tall, "height", least=1, most=1 << 20)
+    finest = max((size - 1).bit_length() for size in Space(request.axes).shape)
+    cut = -(-whole // _PART) if height is not None else -(-min(whole, max(finest, 1)) // _PART)
     return kdtree.prepare(
         request,
-        height=tall,
+        height=height,
         medians=_MEDIANS if medians is None else medians,
-        hybrid=-(-tall // _PART),
+        hybrid=cut,
         prune=prune,
     )

@@ -25,14 +25,21 @@ if TYPE_CHECKING:
 
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
-    from sfumato.publish.purse import Purse
+    from sfumato.publish.purse import Noise, Purse
     from sfumato.publish.request import Request
     from sfumato.publish.spatial.growth import Growth
+    from sfumato.publish.spatial.tree import Tree
 
-_USUAL_HEIGHT = 8
+USUAL_HEIGHT = 8
+"""Levels that are cut at medians at most where no height is given."""
 _MEDIANS = Fraction(3, 10)
 _ENOUGH = 4
 """Below so many standard deviations a count tells little, and those of its parts tell less."""
+_BIAS = 0.5
+_STOPPED = (
+    "Boxes are cut by noisy counts that remain in the estimates: a count may be off by this part "
+    "of its standard deviation on average. With prune=0 none is."
+)
 
 
 def prepare(
@@ -45,29 +52,29 @@ def prepare(
 ) -> KdTree:
     """Share the price out and choose the noise of least error.
 
-    `height` is the number of levels below the root, `medians` the share of the price that cuts
-    cost, `hybrid` how many levels are cut at medians before the rest is cut evenly (all of them if
-    not given). A box with a noisy count below `prune` is not cut further: 4 standard deviations of
-    the finest level's noise if not given, and with 0 every box is cut.
+    `height` is the number of levels below the root: if not given, as many as lead to single points
+    after the medians, wherever counts do not stop a box. `medians` is the share of the price that
+    cuts cost, `hybrid` how many levels are cut at medians before the rest is cut evenly (of a given
+    height all, else up to 8). A box with a noisy count below `prune` is not cut further: 4 standard
+    deviations of the finest level's noise if not given, and with 0 every box is cut.
     """
     space = Space(request.axes)
-    tall = height_of(space, height)
-    cut = tall if hybrid is None else options.whole(hybrid, "hybrid", least=0, most=tall)
     least = None if prune is None else options.whole(prune, "prune", least=0, most=1 << 53)
+    most = (LARGEST.bit_length() - 1) // len(space.shape)
+    given = None if height is None else options.whole(height, "height", least=1, most=most)
+    finest = max(1, *((size - 1).bit_length() for size in space.shape))
+    usual = min(USUAL_HEIGHT, finest) if given is None else given
+    cut = usual if hybrid is None else options.whole(hybrid, "hybrid", least=0, most=given or most)
+    tall = cut + finest if given is None else given
+    if least is not None and given is None:
+        # Who says when to stop may have every box cut: then there can be no more than these.
+        tall = min(tall, most)
+        cut = min(cut, tall)
     part = budget.share(medians, "medians", default=_MEDIANS)
     check(request.postprocess)
     ways = [_tree(request, space, purse, tall, cut, part, least) for purse in purses(request.price)]
     judged = middle(request, space)
     return min(ways, key=lambda way: float(way.ranges_variance(judged).mean()))
-
-
-def height_of(space: Space, given: object) -> int:
-    """The height given or, if none is, the usual one; no more than cuts to single points take."""
-    most = (LARGEST.bit_length() - 1) // len(space.shape)
-    if given is None:
-        finest = max((size - 1).bit_length() for size in space.shape)
-        return max(1, min(_USUAL_HEIGHT, finest, most))
-    return options.whole(given, "height", least=1, most=most)
 
 
 def _tree(
@@ -83,9 +90,11 @@ def _tree(
     axes = [place for place, size in enumerate(space.shape) if size > 1]
     rounds = cut * len(axes)
     counts = 1 - medians if rounds else Fraction(1)
-    noises = [
-        purse.noise(request.sensitivity, counts * one)
-        for one in budget.levels(height, max(1, len(axes)), purse)
+    shares = [counts * one for one in budget.levels(height, max(1, len(axes)), purse)]
+    noises = [purse.noise(request.sensitivity, one) for one in shares]
+    rests = [
+        purse.noise(request.sensitivity, sum(shares[depth + 1 :], Fraction(0)))
+        for depth in range(height)
     ]
     if prune is None:
         prune = round(_ENOUGH * noises[-1].stddev)
@@ -97,7 +106,12 @@ def _tree(
         for _ in range(rounds)
     ]
     return KdTree(
-        space=space, noises=tuple(noises), cuts=tuple(cuts), prune=prune, steps=request.postprocess
+        space=space,
+        noises=tuple(noises),
+        rests=tuple(rests),
+        cuts=tuple(cuts),
+        prune=prune,
+        steps=request.postprocess,
     )
 
 
@@ -107,17 +121,23 @@ class KdTree(Decomposition):
 
     *Guarantee*: the price in full. Each round of cuts and each level of counts has its own share;
     a level's boxes and the blocks of missing values are one partition of the rows. Whether a box
-    is cut further depends on noisy counts that were paid for, and on its size, which is public.
+    is cut further depends on noisy counts that were paid for, and on its size, which is public. One
+    that is not is counted once more, with all the shares of the levels below it, of which its rows
+    have no other use: so no row costs more than the shares of all levels. With Gaussian noise a
+    person of d rows in a box costs d^2 times its shares at most, and parts of d have no more.
     *Sensitivity*: of a histogram for counts; for cuts that of `Medians`, both by the privacy unit.
     *Error*: of a box at most its level's noise, less where levels are made consistent; of a range,
     `ranges_variance` bounds it beforehand by the nodes that its sides can cross. These hold for
-    noise that does not shape the tree; with `prune`, noise that stopped a box stays in its count.
-    *Edges*: boxes of a single point are not cut; a box that is not cut is measured again with
-    every further level. Counts may be negative and are not whole.
+    noise that does not shape the tree; with `prune`, noise that stopped a box stays in its count,
+    which is biased by less than half a standard deviation, as `error` states. Inside a leaf of
+    several points rows are taken to lie evenly: `ranges_unevenness` bounds what that adds.
+    *Edges*: boxes of a single point are not cut. Counts may be negative and are not whole.
     *Reference*: Cormode, Procopiuc, Srivastava, Shen & Yu 2012: kd-standard and kd-hybrid, with
     geometric budgets (Lemma 3), consistency, and 30 % for medians.
     """
 
+    rests: tuple[Noise, ...]
+    """For each depth but the last, the noise of all levels below it together."""
     cuts: tuple[Medians, ...]
     """One for each round: the columns in turn, level by level."""
     prune: int
@@ -151,16 +171,23 @@ class KdTree(Decomposition):
     def error(self) -> Mapping[str, Any]:
         """The noise of each level's boxes before they are made consistent, the root's first."""
         levels = [{"sd": noise.stddev} for noise in self.noises]
-        return {**super().error, "levels": levels, "ranges": "A bound, whatever the cuts are."}
+        stated = {**super().error, "levels": levels, "ranges": "A bound, whatever the cuts are."}
+        return {**stated, "stopped": {"bias_sd": _BIAS, "note": _STOPPED}} if self.prune else stated
 
     def grow(self, growth: Growth, entropy: Entropy) -> None:
         """Cut and count, level by level."""
         cuts = iter(self.cuts)
         growth.measure(self.noises[0], entropy)
-        for noise in self.noises[1:]:
-            chosen = np.asarray((growth.sizes() > 1).any(axis=1))
+        for depth, noise in enumerate(self.noises[1:]):
+            chosen = growth.newest & (growth.sizes() > 1).any(axis=1)
             if self.prune:
                 chosen &= growth.estimates() >= self.prune
+            # Rows without a place are in no box that could be cut.
+            growth.measure(
+                self.rests[depth], entropy, chosen=growth.newest & ~chosen, missing=depth == 0
+            )
+            if not chosen.any():
+                return
             division = growth.begin(chosen)
             for axis in self._columns:
                 medians = next(cuts, None)
@@ -169,7 +196,13 @@ class KdTree(Decomposition):
                 else:
                     division.cut(axis, medians.sample(division, axis, entropy))
             growth.end(division)
-            growth.measure(noise, entropy)
+            growth.measure(noise, entropy, chosen=growth.newest, missing=False)
+
+    def precisions(self, tree: Tree) -> NDArray[np.float64]:
+        """Every node is measured with its level, and a leaf with what is left for those below."""
+        each = np.array([1 / noise.variance for noise in self.noises])
+        left = np.array([*(1 / noise.variance for noise in self.rests), 0.0])
+        return each[tree.depths] + np.where(tree.leaves, left[tree.depths], 0.0)
 
     def ranges_variance(self, boxes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Bound the variance that noise gives each estimate, whatever the cuts will be.

@@ -23,20 +23,40 @@ def estimates(
 ) -> NDArray[np.float64]:
     """Add up the nodes inside each box, and of leaves that it crosses the part of their points."""
     found = np.zeros(len(boxes))
+    for queries, nodes, share in _met(tree, boxes):
+        np.add.at(found, queries, share * counts[nodes])
+    return found
+
+
+def unevenness(
+    tree: Tree, counts: NDArray[np.float64], boxes: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """The most that each estimate is off where all rows of crossed leaves lie on one side."""
+    found = np.zeros(len(boxes))
+    for queries, nodes, share in _met(tree, boxes):
+        crossed = (share > 0) & (share < 1)
+        most = np.maximum(share, 1 - share) * np.maximum(counts[nodes], 0.0)
+        np.add.at(found, queries[crossed], most[crossed])
+    return found
+
+
+def _met(
+    tree: Tree, boxes: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
+    """Boxes, with the nodes inside them and the leaves that they meet, and the part of these."""
     for queries in _batches(len(boxes), _AT_ONCE):
         nodes = np.zeros(len(queries), dtype=np.int64)
         while len(nodes):
             share = tree.shares(nodes, boxes[queries])
             # A node that is wholly inside, and a leaf, need no looking into.
             done = (share == 1) | tree.leaves[nodes]
-            np.add.at(found, queries[done], share[done] * counts[nodes[done]])
+            yield queries[done], nodes[done], share[done]
             crossed = ~done & (share > 0)
             inner, queries = nodes[crossed], queries[crossed]
             fan = tree.children[inner]
             queries = np.repeat(queries, fan)
             siblings = np.arange(len(queries)) - np.repeat(np.cumsum(fan) - fan, fan)
             nodes = np.repeat(tree.firsts[inner], fan) + siblings
-    return found
 
 
 def variances(fitted: LeastSquares, boxes: NDArray[np.int64]) -> NDArray[np.float64]:

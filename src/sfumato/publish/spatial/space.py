@@ -78,9 +78,12 @@ class Space:
         return Growth(self, codes[inside], counts.counts[inside], missing[1:])
 
     def table(
-        self, tree: Tree, counts: NDArray[np.float64], variances: NDArray[np.float64]
+        self, tree: Tree, counts: NDArray[np.float64], variances: NDArray[np.float64] | None
     ) -> pa.Table:
-        """One row for each box, the root first: where it lies, in whom, and how many are in it."""
+        """One row for each box, the root first: where it lies, in whom, and how many are in it.
+
+        Where no variances are known the deviations are null.
+        """
         columns: dict[str, pa.Array] = {}
         for place, axis in enumerate(self.axes):
             columns[f"{axis.column}_low"] = axis.decode(tree.lows[:, place])
@@ -89,7 +92,7 @@ class Space:
         columns["parent"] = pa.array(tree.parents, mask=tree.parents < 0)
         columns["leaf"] = pa.array(tree.leaves)
         columns["count"] = pa.array(counts)
-        columns["sd"] = pa.array(np.sqrt(variances))
+        columns["sd"] = _deviations(variances, len(counts))
         return pa.table(columns)
 
     def read(self, table: pa.Table) -> tuple[Tree, NDArray[np.float64]]:
@@ -104,15 +107,20 @@ class Space:
         found = [_code(axis, table.column(f"{axis.column}_{end}")) for axis in self.axes]
         return np.stack(found, axis=1)
 
-    def missing(self, counts: NDArray[np.float64], variance: float) -> pa.Table:
+    def missing(self, counts: NDArray[np.float64], variance: float | None) -> pa.Table:
         """One row for each way in which values can be missing."""
         words: list[Sequence[str]] = [[_PRESENT[way] for way in one] for one in self.patterns]
         names = [f"{axis.column}_is" for axis in self.axes]
         arrays = [pa.array(column) for column in zip(*words, strict=True)]
-        deviations = pa.array(np.full(len(counts), np.sqrt(variance)))
+        spread = None if variance is None else np.full(len(counts), variance)
+        deviations = _deviations(spread, len(counts))
         return pa.Table.from_arrays(
             [*arrays, pa.array(counts), deviations], names=[*names, "count", "sd"]
         )
+
+
+def _deviations(variances: NDArray[np.float64] | None, size: int) -> pa.Array:
+    return pa.nulls(size, pa.float64()) if variances is None else pa.array(np.sqrt(variances))
 
 
 def _code(axis: Axis, values: pa.ChunkedArray) -> NDArray[np.int64]:

@@ -18,26 +18,55 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Objective = Callable[[Floats], tuple[float, Floats]]
 
-_ROUNDS = 150
+_ROUNDS, _LEAST_ROUNDS = 150, 30
+_FEW_CELLS = 96
+"""So many cells are few: descent from every start takes less than a second."""
 _FEW_QUERIES = 32
+_MOST_WORK = 1 << 26
+"""Queries squared times cells beyond which a step of many cells takes too long."""
+_ALL_WORK = 1 << 30
 _REMEMBERED = 8
 _GOLDEN = 0.6180339887498949
 
 
-def best_strategy(gram: Floats, queries: Floats, *, pure: bool) -> Floats:
-    """Rows over few cells with columns of norm at most 1, for a workload's mean gram matrix.
+def manageable(cells: int, queries: int) -> bool:
+    """Whether a strategy for so many can be found in a few seconds."""
+    return cells <= _FEW_CELLS or (queries <= cells and queries**2 * cells <= _MOST_WORK)
+
+
+def best_strategy(queries: Floats, weights: Floats, *, pure: bool) -> Floats:
+    """Rows over few cells with columns of norm at most 1, for queries that matter by weights.
 
     Descent begins at the queries themselves and at fixed scattered rows, as many as a quarter and
-    an eighth of the cells (McKenna, Miklau, Hay & Machanavajjhala 2018, section 5: OPT_0).
+    an eighth of the cells (McKenna, Miklau, Hay & Machanavajjhala 2018, section 5: OPT_0). Of many
+    cells it begins at the queries only, at the scale at which their error is least.
     """
-    cells = len(gram)
+    cells = queries.shape[1]
+    scaled = queries * np.sqrt(weights)[:, None]
+    if cells <= _FEW_CELLS:
+        gram = scaled.T @ scaled
+        tried = [
+            _descended(lambda rows: _error(rows, gram, pure=pure), rows, _ROUNDS)
+            for rows in _begun(cells, queries)
+        ]
+        _, rows = min(tried, key=lambda one: one[0])
+    else:
+        rows = _of_many(scaled, queries, pure=pure)
+    return np.concatenate([np.eye(cells), rows]) / _norms(rows, pure=pure)
+
+
+def _of_many(scaled: Floats, queries: Floats, *, pure: bool) -> Floats:
+    """Rows for more cells than queries, descended from the queries themselves."""
 
     def objective(rows: Floats) -> tuple[float, Floats]:
-        return _error(rows, gram, pure=pure)
+        return _error_of_few(rows, scaled, pure=pure)
 
-    tried = [_descended(objective, rows) for rows in _begun(cells, queries)]
-    _, rows = min(tried, key=lambda one: one[0])
-    return np.concatenate([np.eye(cells), rows]) / _norms(rows, pure=pure)
+    begun = min(
+        (scale * queries for scale in (0.05, 0.5, 1, 5, 20)), key=lambda rows: objective(rows)[0]
+    )
+    work = len(queries) ** 2 * queries.shape[1]
+    rounds = min(max(_ALL_WORK // work, _LEAST_ROUNDS), _ROUNDS)
+    return _descended(objective, begun, rounds)[1]
 
 
 def _begun(cells: int, queries: Floats) -> Sequence[Floats]:
@@ -65,12 +94,28 @@ def _error(rows: Floats, gram: Floats, *, pure: bool) -> tuple[float, Floats]:
     return float((scaled * inverse).sum()), slopes
 
 
-def _descended(objective: Objective, rows: Floats) -> tuple[float, Floats]:
+def _error_of_few(rows: Floats, queries: Floats, *, pure: bool) -> tuple[float, Floats]:
+    """The same where rows and queries are fewer than cells, whose gram matrix is never made.
+
+    By the identity of Woodbury the inverse of I + T'T is I - T'(I + TT')^-1 T.
+    """
+    norms = _norms(rows, pure=pure)
+    within = np.linalg.solve(np.eye(len(rows)) + rows @ rows.T, rows)
+    asked = queries * norms
+    met = asked @ within.T
+    inverse = asked - met @ rows  # of the queries, each times the inverse
+    by_norms = 2 * (queries * inverse).sum(axis=0)
+    slopes = -2 * met.T @ inverse
+    slopes += by_norms if pure else rows * (by_norms / norms)
+    return float((asked * inverse).sum()), slopes
+
+
+def _descended(objective: Objective, rows: Floats, rounds: int) -> tuple[float, Floats]:
     """Projected gradients with steps after Barzilai & Borwein, which may rise for a while."""
     value, slopes = objective(rows)
     step = 0.1 / max(float(np.abs(slopes).max()), 1e-300)
     seen, best = [value], (value, rows)
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         way = np.maximum(rows - step * slopes, 0.0) - rows
         fall = float((slopes * way).sum())
         if fall > -1e-9 * value:

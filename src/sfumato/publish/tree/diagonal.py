@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from sfumato.privacy.events import Composed
-from sfumato.publish.tree.ladder import spectrum, variances
+from sfumato.publish.tree.ladder import outer, spectrum, variances
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -57,6 +57,17 @@ class Diagonal(ABC):
         """The variance of a cell: all have the same."""
         ends = [0 if one.cuts is None else int(one.cuts[1]) - 1 for one in self.ladders]
         return float(self.variances(np.array([[(0, end) for end in ends]]))[0])
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """Cells are estimated one by one."""
+        shape = [ladder.cells for ladder in self.ladders]
+        return np.arange(np.prod(shape, dtype=np.int64)).reshape(shape)
+
+    def held(self, box: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The part of each cell that a box holds."""
+        sides = (ladder.held(*ends) for ladder, ends in zip(self.ladders, box, strict=True))
+        return outer(list(sides)).ravel()
 
     def variances(self, boxes: NDArray[np.int64]) -> NDArray[np.float64]:
         """The variance of the estimate of each box."""

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.publish.topdown import MANY, TOGETHER
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -91,6 +93,28 @@ class Ladder:
     def taken(self, array: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
         """The cells without the zeros that `merged` put behind them."""
         return array[(slice(None),) * axis + (slice(self.cells),)]
+
+    def line(self) -> list[NDArray[np.int64]]:
+        """The parent of each block that holds a cell, generation by generation from the whole down.
+
+        Many children of one block have some more generations between it and them.
+        """
+        found = []
+        blocks = self.cells
+        for fanout in reversed(self.fanouts):
+            while fanout > MANY:
+                places, fewer = np.arange(blocks), -(-fanout // TOGETHER)
+                found.append(places // fanout * fewer + places % fanout // TOGETHER)
+                fanout, blocks = fewer, int(found[-1][-1]) + 1
+            found.append(np.arange(blocks) // fanout)
+            blocks = int(found[-1][-1]) + 1
+        return found[::-1]
+
+    def held(self, low: int, high: int) -> NDArray[np.float64]:
+        """The part of each cell that a range of codes holds."""
+        cuts = np.arange(self.points + 1) if self.cuts is None else self.cuts
+        inside = np.minimum(cuts[1:], high + 1) - np.maximum(cuts[:-1], low)
+        return np.asarray(np.maximum(inside, 0) / np.diff(cuts))
 
     def spread(self, array: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
         """Deal each cell out over its codes, evenly."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 from sfumato.publish import blank
 from sfumato.publish.domain import Domain
 from sfumato.publish.histogram import box_sums
-from sfumato.publish.postprocess import caveat, postprocess
+from sfumato.publish.postprocess import caveat, with_missing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 COARSE = (
     "counts are of blocks of values; a range that ends within a block takes its rows to be spread "
-    "evenly, and what that is off by is not stated"
+    "evenly, and may be off by them besides, which `ranges_unevenness` of the release bounds"
 )
 
 
@@ -63,6 +63,15 @@ class Strategy(Protocol):
     @property
     def rim_precision(self) -> float:
         """1 / variance of the estimate of a cell of missing values."""
+        ...
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """Of each block, the region that it is estimated with: rows are taken to be even in it."""
+        ...
+
+    def held(self, box: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The part of each region that a box holds."""
         ...
 
     def variances(self, boxes: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -160,16 +169,17 @@ class Planned:
     def _postprocessed(
         self, inner: NDArray[np.float64], outer: NDArray[np.float64]
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        steps = self.request.postprocess
-        if not steps:
+        if not self.request.postprocess:
             return inner, outer
-        noisy = np.concatenate([inner.ravel(), outer])
-        weights = np.full(noisy.shape, self.strategy.cell_variance)
-        weights[inner.size :] = 1 / self.strategy.rim_precision
-        done: NDArray[Any] = postprocess(noisy, steps, variances=weights, total=self.total)
-        if "integer" in steps:
-            done = done.astype(np.int64)
-        return done[: inner.size].reshape(inner.shape), done[inner.size :]
+        everything = np.array([[(0, size - 1) for size in self.domain.shape]])
+        return with_missing(
+            inner,
+            outer,
+            self.request.postprocess,
+            variances=(float(self.ranges_variance(everything)[0]), 1 / self.strategy.rim_precision),
+            lines=[ladder.line() for ladder in self.strategy.ladders],
+            total=self.total,
+        )
 
     def _table(self, inner: NDArray[Any], outer: NDArray[Any]) -> pa.Table:
         """One row for every block: the first and the last value of each column, and the count."""
@@ -190,14 +200,32 @@ class Planned:
         self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
     ) -> NDArray[np.float64]:
         """Estimate the rows in each box by adding up its cells."""
-        (table,) = tables.values()
-        ladders = self.strategy.ladders
-        shape = tuple(ladder.cells for ladder in ladders)
-        counts = np.asarray(table.column("count"), dtype=np.float64)
-        cells = counts[: math.prod(shape)].reshape(shape)
-        for axis, ladder in enumerate(ladders):
+        cells = self._read(tables)
+        for axis, ladder in enumerate(self.strategy.ladders):
             cells = ladder.spread(cells, axis)
         return box_sums(cells, boxes)
+
+    def _read(self, tables: Mapping[str, pa.Table]) -> NDArray[np.float64]:
+        """The released counts of cells or blocks."""
+        (table,) = tables.values()
+        shape = tuple(ladder.cells for ladder in self.strategy.ladders)
+        counts = np.asarray(table.column("count"), dtype=np.float64)
+        return counts[: math.prod(shape)].reshape(shape)
+
+    def ranges_unevenness(
+        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """The most that rows which lie unevenly in blocks add to the error of each estimate."""
+        found = np.zeros(len(boxes))
+        if not self.strategy.coarse:
+            return found
+        counts = np.bincount(self.strategy.labels.ravel(), self._read(tables).ravel())
+        for place, box in enumerate(boxes):
+            share = self.strategy.held(box)
+            cut = (share > 0) & (share < 1)
+            most = np.maximum(share, 1 - share) * np.maximum(counts, 0.0)
+            found[place] = most[cut].sum()
+        return found
 
     def ranges_variance(self, boxes: NDArray[np.int64]) -> NDArray[np.float64]:
         """The variance of each estimate: exact, before post-processing, but for blocks cut up."""

@@ -55,6 +55,15 @@ class NominalLadder(Ladder):
             found.append(np.cumsum(inside, axis=0))
         return found
 
+    def line(self) -> list[NDArray[np.int64]]:
+        """The parent of each block that holds a code, level by level from the whole down."""
+        found, blocks = [], self._places
+        for width, wider in zip(self.widths[:0:-1], self.widths[-2::-1], strict=True):
+            above, parents = np.unique(blocks * width // wider, return_inverse=True)
+            found.append(parents)
+            blocks = above
+        return found[::-1]
+
     @property
     def _places(self) -> NDArray[np.int64]:
         assert self.leaves is not None

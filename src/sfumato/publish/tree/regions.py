@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.publish.purse import purses
 from sfumato.publish.strategy import Columns
-from sfumato.publish.tree.dense import best_strategy
+from sfumato.publish.tree.dense import best_strategy, manageable
 from sfumato.publish.tree.ladder import Ladder, outer
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-MOST_REGIONS = 96
+MOST_REGIONS = 1000
 _MOST_WORK = 1 << 22
 """Blocks times distinct queries that are looked at, at most."""
 _SCALE = 1 << 12
@@ -42,7 +42,7 @@ class Regions:
     its columns; a row of missing values counts in one number of its own.
     *Error*: unbiased for every union of regions, so for the workload; exact. What lies within a
     region is taken to be spread evenly.
-    *Edges*: rows of the table that no query holds are a region too. At most 96 regions.
+    *Edges*: rows of the table that no query holds are a region too. At most 1,000 regions.
     *Reference*: McKenna, Miklau, Hay & Machanavajjhala 2018, section 5.
     """
 
@@ -98,8 +98,8 @@ class Regions:
 
     def variances(self, boxes: NDArray[np.int64]) -> Floats:
         """The variance of the estimate of each box, of the noise alone."""
-        held = np.array([self._held(box) for box in boxes]).reshape(len(boxes), -1)
-        return np.asarray(np.einsum("qi,ij,qj->q", held, self.covariance, held))
+        held = np.array([self.held(box) for box in boxes]).reshape(len(boxes), -1)
+        return np.asarray((held @ self.covariance * held).sum(axis=1))
 
     def mean_variance(self, boxes: NDArray[np.int64] | None) -> float:
         """The mean variance over boxes; regions are made of some."""
@@ -107,13 +107,9 @@ class Regions:
         unique, times = np.unique(boxes, axis=0, return_counts=True)
         return float(np.average(self.variances(unique), weights=times))
 
-    def _held(self, box: NDArray[np.int64]) -> Floats:
+    def held(self, box: NDArray[np.int64]) -> Floats:
         """The part of each region that a box holds."""
-        sides = []
-        for ladder, (low, high) in zip(self.ladders, box, strict=True):
-            cuts = _cuts(ladder)
-            inside = np.minimum(cuts[1:], high + 1) - np.maximum(cuts[:-1], low)
-            sides.append(np.maximum(inside, 0) / np.diff(cuts))
+        sides = [ladder.held(*ends) for ladder, ends in zip(self.ladders, box, strict=True)]
         weights = (outer(sides) * self._parts).ravel()
         return np.asarray(np.bincount(self.labels.ravel(), weights), dtype=np.float64)
 
@@ -126,7 +122,7 @@ class Regions:
         sums, weight = self.matrix @ counts, self.columns.rim_weight(self.noise)
         noisy = self.noise.steps(np.concatenate([sums, weight * rim]), entropy)
         inside, outside = np.split(noisy.astype(np.float64), [len(sums)])
-        found = np.linalg.lstsq(self.matrix.astype(np.float64), inside)[0]
+        found = self.covariance @ (self.matrix.T @ inside) / self.noise.variance
         return found[self.labels] * self._parts, outside / weight
 
 
@@ -143,10 +139,9 @@ def regions(
         side = (queries[:, axis, 0] <= cut[:-1, None]) & (cut[1:, None] <= queries[:, axis, 1] + 1)
         held &= side.reshape(*(size if at == axis else 1 for at, size in enumerate(shape)), -1)
     kinds, labels = np.unique(held.reshape(-1, len(queries)), axis=0, return_inverse=True)
-    if len(kinds) > MOST_REGIONS:
+    if len(kinds) > MOST_REGIONS or not manageable(len(kinds), len(queries)):
         return []
     rows = kinds.T.astype(np.float64)
-    gram = rows.T * (times / times.sum()) @ rows
     points = [int(cut[-1]) for cut in cuts]
     ladders = tuple(
         Ladder(size, (len(cut) - 1,), None if len(cut) > size else cut)
@@ -154,7 +149,7 @@ def regions(
     )
     found = []
     for purse in purses(request.price):
-        real = best_strategy(gram, rows, pure=purse.epsilon is not None)
+        real = best_strategy(rows, times / times.sum(), pure=purse.epsilon is not None)
         matrix = np.rint(real * _SCALE).astype(np.int64)
         columns = Columns(
             l1=int(matrix.sum(axis=0).max()),

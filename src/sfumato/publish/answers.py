@@ -1,0 +1,183 @@
+"""Noise on the queries themselves: the ranges of a workload are answered, and nothing else is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.errors import ParameterError
+from sfumato.publish.domain import Domain
+from sfumato.publish.histogram import box_sums
+from sfumato.publish.purse import purses
+from sfumato.publish.strategy import Columns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.frequencies import Frequencies
+    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.events import Event
+    from sfumato.publish.purse import Noise
+    from sfumato.publish.request import Request
+
+_MOST_BLOCKS = 1 << 22
+"""Blocks between the ends of queries in which it is counted how many queries meet, at most."""
+
+
+def prepare(request: Request, cuts: Sequence[NDArray[np.int64]]) -> Answers:
+    """Choose the noise of least variance that the price pays for."""
+    assert request.boxes is not None
+    held = (request.boxes[:, :, 0] <= request.boxes[:, :, 1]).all(axis=1)
+    queries = np.unique(request.boxes[held], axis=0)
+    most = _most_together(queries, cuts)
+    columns = Columns(l1=most, l2_squared=most, signed=False)
+    noises = [purse.noise(columns.sensitivity(request)) for purse in purses(request.price)]
+    return Answers(request, queries, columns, min(noises, key=lambda one: one.variance))
+
+
+def _most_together(queries: NDArray[np.int64], cuts: Sequence[NDArray[np.int64]]) -> int:
+    """The most queries that hold one cell; where that takes too long, how many there are."""
+    if math.prod(map(len, cuts)) > _MOST_BLOCKS:
+        return len(queries)
+    # Each query adds 1 at its corners with a sign, so that running sums count it within.
+    found = np.zeros([len(one) for one in cuts], dtype=np.int64)
+    ends = [
+        (np.searchsorted(cut, queries[:, axis, 0]), np.searchsorted(cut, queries[:, axis, 1] + 1))
+        for axis, cut in enumerate(cuts)
+    ]
+    for corner in np.ndindex(*(2,) * len(cuts)):
+        places = tuple(end[side] for end, side in zip(ends, corner, strict=True))
+        np.add.at(found, places, (-1) ** sum(corner))
+    for axis in range(len(cuts)):
+        np.cumsum(found, axis=axis, out=found)
+    return int(found.max())
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """The count of each different range of a workload with independent noise.
+
+    *Guarantee*: the price in full, epsilon or rho, for all ranges together.
+    *Sensitivity*: a row is in no more than `columns.l1` of the ranges, the most that hold one cell,
+    and moves each by 1: so much in L1, and in L2 squared. A row of missing values is in none of
+    them and in one cell of its own.
+    *Error*: unbiased, the noise's variance for every range of the workload.
+    *Edges*: a range that holds no value is 0; one that was not in the workload is refused.
+    *Reference*: Dwork, McSherry, Nissim & Smith 2006, Proposition 1.
+    """
+
+    request: Request
+    queries: NDArray[np.int64]
+    """The different ranges that hold a value."""
+    columns: Columns
+    noise: Noise
+    chosen: Mapping[str, Any] | None = None
+    """What was chosen beside the noise, in JSON form."""
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        return self.noise.event
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """How many ranges are answered, of which so many meet."""
+        return {
+            **(self.chosen or {}),
+            "queries": len(self.queries),
+            "most_together": self.columns.l1,
+            "noise": type(self.noise).__name__.lower(),
+        }
+
+    @cached_property
+    def domain(self) -> Domain:
+        """All cells of the columns."""
+        return Domain(self.request.axes)
+
+    @cached_property
+    def workload_mse(self) -> float:
+        """The mean squared error of the workload."""
+        assert self.request.boxes is not None
+        return float(self.ranges_variance(self.request.boxes).mean())
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """The deviation of every answer, of the workload, and of missing values."""
+        assert self.request.boxes is not None
+        stated: dict[str, Any] = {
+            "answers": {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)},
+            "workload": {
+                "mse": self.workload_mse,
+                "sd": math.sqrt(self.workload_mse),
+                "queries": len(self.request.boxes),
+                "largest_sd": self.noise.stddev,
+            },
+            "note": "Only the ranges of the workload are answered.",
+        }
+        if len(self.domain.rim_codes[0]):
+            stated["missing"] = {"sd": self.noise.stddev / self.columns.rim_weight(self.noise)}
+        return stated
+
+    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """One row for every range, and one for every cell of missing values if there are some."""
+        cells, rim = self.domain.split(counts)
+        weight = self.columns.rim_weight(self.noise)
+        exact = np.concatenate([box_sums(cells, self.queries), weight * rim])
+        noisy = self.noise.steps(exact, entropy).astype(np.float64)
+        answers, missing = np.split(noisy, [len(self.queries)])
+        columns: dict[str, pa.Array] = {}
+        for place, axis in enumerate(self.request.axes):
+            for end, word in enumerate(("from", "to")):
+                codes = self.queries[:, place, end]
+                columns[f"{axis.column}_{word}"] = axis.decode(codes.astype(np.int32))
+        tables = {"answers": pa.table({**columns, "count": pa.array(answers)})}
+        if len(rim):
+            values = [
+                axis.decode(codes)
+                for axis, codes in zip(self.request.axes, self.domain.rim_codes, strict=True)
+            ]
+            names = [*self.request.columns, "count"]
+            tables["missing"] = pa.Table.from_arrays(
+                [*values, pa.array(missing / weight)], names=names
+            )
+        return tables
+
+    def ranges(
+        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """The answers to ranges of the workload."""
+        answers = np.append(np.asarray(tables["answers"].column("count"), dtype=np.float64), 0.0)
+        return np.asarray(answers[self._places(boxes)])
+
+    def ranges_unevenness(
+        self, _tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Nothing: ranges are answered as they were asked."""
+        return np.zeros(len(boxes))
+
+    def ranges_variance(self, boxes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The variance of the answers to ranges of the workload."""
+        return np.where(self._places(boxes) < len(self.queries), self.noise.variance, 0.0)
+
+    def _places(self, boxes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Which answer is that to each range; one behind the last for ranges without a value."""
+        known = {box.tobytes(): place for place, box in enumerate(self.queries)}
+        found = [
+            len(known) if (box[:, 0] > box[:, 1]).any() else known.get(box.tobytes(), -1)
+            for box in np.ascontiguousarray(boxes)
+        ]
+        if -1 in found:
+            raise ParameterError(
+                "range_not_asked",
+                "This release answers the ranges of its workload only, and one that is asked for "
+                "is not among them. Ask for those, or publish with this range in the workload, or "
+                "as 'tree'.",
+            )
+        return np.array(found, dtype=np.int64)
