@@ -108,11 +108,12 @@ def test_init_killed_at_any_step_is_repeated_with_success(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3000)
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
-def test_init_killed_at_any_call_is_repeated_with_success(tmp_path: Path) -> None:
+def test_init_killed_at_system_calls_is_repeated_with_success(tmp_path: Path) -> None:
     killed = 0
     for call in TRACED.split(","):
-        for when in range(1, 60):
+        for when in range(1, 60, 5):
             folder = tmp_path / f"{call}-{when}"
             folder.mkdir()
             traced = ["strace", "-f", "-o", "/dev/null", "-e", f"trace={call}", "-e"]
@@ -131,7 +132,7 @@ def test_init_killed_at_any_call_is_repeated_with_success(tmp_path: Path) -> Non
                 break
             check_repeated(folder)
             killed += 1
-    assert killed >= 20
+    assert killed >= 9
 
 
 def test_a_vault_without_its_configuration_is_not_made_anew(tmp_path: Path) -> None:
