@@ -124,11 +124,9 @@ def anonymize(
 ) -> None:
     """Release a table in which nobody stands out, at the least cost."""
     from sfumato.vault.asking import Asked
-    from sfumato.vault.kept import files_of
     from sfumato.vault.outputs import check_outputs
 
-    used = (*files_of(table), schema, *(() if population is None else files_of(population)))
-    several = algorithm == "anatomy"
+    used, several = _in_use(table, schema, population), algorithm == "anatomy"
     check_outputs(out, report, several=several, overwrite=overwrite, kept=used)
     asked = Asked(
         k=k,
@@ -157,6 +155,12 @@ def anonymize(
         typer.echo(json.dumps(decided.figures, ensure_ascii=False))
     else:
         _show(decided, [out] if report is None else [out, report])
+
+
+def _in_use(table: str, schema: Path, population: str | None) -> tuple[Path, ...]:
+    from sfumato.vault.kept import files_of
+
+    return (*files_of(table), schema, *(() if population is None else files_of(population)))
 
 
 def _read(
