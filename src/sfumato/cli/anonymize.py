@@ -134,11 +134,9 @@ def anonymize(
 ) -> None:
     """Release a table in which nobody stands out, at the least cost."""
     from sfumato.vault.asking import Asked
-    from sfumato.vault.kept import files_of
     from sfumato.vault.outputs import check_outputs
 
-    used = (*files_of(table), schema, *(() if population is None else files_of(population)))
-    several = algorithm == "anatomy"
+    used, several = _in_use(table, schema, population), algorithm == "anatomy"
     check_outputs(out, report, public_report, several=several, overwrite=overwrite, kept=used)
     asked = Asked(
         k=k,
@@ -181,6 +179,12 @@ def _tell(
         typer.echo(f"sfumato: {warning}", err=True)
     if decided.figures["ended"] == "interrupted":
         raise Kept("Interrupted; the best release so far was written.")
+
+
+def _in_use(table: str, schema: Path, population: str | None) -> tuple[Path, ...]:
+    from sfumato.vault.kept import files_of
+
+    return (*files_of(table), schema, *(() if population is None else files_of(population)))
 
 
 def _read(

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import sfumato as sf
 from sfumato.cli.main import build
+from sfumato.engines.statement import everything
 from sfumato.errors import OutputError
 from sfumato.files import check_apart
 from sfumato.testing.vaults import VAULT, add, make, rows
@@ -111,8 +112,8 @@ def test_a_folder_is_not_replaced_with_what_is_read_from_it() -> None:
     for name in DATA:
         Path(name).rename(f"release/{name}")
     Path("release/release.json").write_text("{}")
-    words = ("anonymize", "release/people.csv", "--schema", "release/people.toml", "--l", "2")
-    words = (*words, "--algorithm", "anatomy", "--overwrite")
+    read = ("anonymize", "release/people.csv", "--schema", "release/people.toml", "--l", "2")
+    words = (*read, "--algorithm", "anatomy", "--overwrite")
     assert run(*words, "-o", "release") == "output_in_use"
     Path("again").symlink_to("release")
     assert run(*words, "-o", "again") == "output_in_use"
@@ -120,16 +121,11 @@ def test_a_folder_is_not_replaced_with_what_is_read_from_it() -> None:
 
 def test_nothing_is_added_to_a_folder_that_is_read() -> None:
     Path("parts").mkdir()
-    parquet.write_table(sf.read("people.csv", "people.toml").engine.run(_all()), "parts/a.parquet")
+    table = sf.read("people.csv", "people.toml")
+    parquet.write_table(table.engine.run(everything(table.engine.table)), "parts/a.parquet")
     words = ("anonymize", "parts", "--schema", "people.toml", "--k", "2", "--overwrite")
     assert run(*words, "-o", "parts/b.parquet") == "output_in_use"
     assert run(*words, "-o", "parts/a.parquet") == "output_in_use"
-
-
-def _all() -> object:
-    from sfumato.engines.statement import everything, named
-
-    return everything(named("source"))
 
 
 @pytest.mark.parametrize("target", ["people.csv", "people.toml"])
@@ -164,8 +160,8 @@ OWN = (
 def test_nobody_writes_over_a_vault_or_its_sources(target: str) -> None:
     if target == "answers":
         target = str(next(Path("clinic/answers").iterdir()))
-    publish = ("publish", "histogram", "visits", "--columns", "agreed", "--epsilon", "0.1")
-    publish = (*publish, "--vault", "clinic", "--overwrite")
+    asked = ("publish", "histogram", "visits", "--columns", "agreed", "--epsilon", "0.1")
+    publish = (*asked, "--vault", "clinic", "--overwrite")
     assert run(*publish, "-o", "out.csv", "--report", target) == "output_in_use"
     assert run(*ANONYMIZE, "-o", "out.csv", "--report", target) == "output_in_use"
     inspect = ("inspect", "people.csv", "--overwrite", "--write", target)
