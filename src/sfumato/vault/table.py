@@ -140,7 +140,7 @@ def _read_unknown(source: Source, progress: Progress | None, *, ours: bool) -> T
     except BaseException:
         engine.close()
         raise
-    return Table(engine, schema, tuple(one.reason for one in guesses), files_of(source))
+    return Table(engine, schema, tuple(one.reason for one in guesses), files=files_of(source))
 
 
 def _kind(name: str, held: Kind, fits: dict[str, set[Kind]], facts: dict[str, TextFacts]) -> Kind:
