@@ -144,14 +144,14 @@ class Release:
 
 def check_place(path: Path, *, overwrite: bool = False, kept: Iterable[Path] = ()) -> None:
     """Refuse early a place where no release can be saved, however many tables it has."""
-    check_apart(path, kept)
-    check_apart(sidecar(path), kept)
     if _is_file(path):
         format_of(path)
         check_target(path, overwrite=overwrite)
     elif not path.is_dir():
         # A folder is made, for which there must be nothing in the way.
         check_target(path)
+    for place in (path, sidecar(path)):
+        check_apart(place, kept)
 
 
 def _is_file(path: Path) -> bool:

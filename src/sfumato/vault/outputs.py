@@ -28,8 +28,6 @@ def check_outputs(
     kept: Sequence[Path] = (),
 ) -> None:
     """Refuse what cannot be written, before any work is done for it; `kept` is what is in use."""
-    for place in (path, sidecar(path), *([] if report is None else [report])):
-        check_apart(place, (*kept, *around(place)), with_all_in_it=several and place == path)
     if several:
         _check_folder(path, overwrite=overwrite)
     else:
@@ -38,6 +36,8 @@ def check_outputs(
             check_target(place, overwrite=overwrite)
     if report is not None:
         check_target(report, overwrite=overwrite)
+    for place in (path, sidecar(path), *([] if report is None else [report])):
+        check_apart(place, (*kept, *around(place)), with_all_in_it=several and place == path)
 
 
 @contextmanager
