@@ -49,7 +49,6 @@ def whole(path: Path, *, overwrite: bool = False, private: bool = False) -> Iter
 
 def check_target(path: Path, *, overwrite: bool = False, kept: Iterable[Path] = ()) -> None:
     """Refuse a target early, before any work is done for it; what is `kept` is never replaced."""
-    check_apart(path, kept)
     final = Path(os.path.realpath(path))
     try:
         exists, regular, room = os.path.lexists(final), final.is_file(), final.parent.is_dir()
@@ -67,6 +66,7 @@ def check_target(path: Path, *, overwrite: bool = False, kept: Iterable[Path] = 
             "output_unwritable",
             f"Cannot write '{path}': there is no directory '{path.parent}'. Create it first.",
         )
+    check_apart(path, kept)
     check_room(path, final.parent)
 
 

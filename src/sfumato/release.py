@@ -204,8 +204,6 @@ def check_places(
 ) -> None:
     """Refuse early a place where tables of these names, and their side-car, cannot be saved."""
     places, beside = _places(path, names)
-    for place in (path, *places.values(), beside):
-        check_apart(place, kept)
     if _is_file(path):
         format_of(path)
     if beside.parent == path and not _is_folder(path):
@@ -218,9 +216,11 @@ def check_places(
         # A folder is made, for which there must be nothing in the way.
         for place in (path, *(path.with_name(place.name) for place in places.values())):
             check_target(place, overwrite=place != path)
-        return
-    for place in (*places.values(), beside):
-        check_target(place, overwrite=overwrite)
+    else:
+        for place in (*places.values(), beside):
+            check_target(place, overwrite=overwrite)
+    for place in (path, *places.values(), beside):
+        check_apart(place, kept)
 
 
 def _places(path: Path, names: Sequence[str]) -> tuple[dict[str, Path], Path]:

@@ -27,8 +27,6 @@ def check_outputs(
 ) -> None:
     """Refuse what cannot be written, before any work is done for it; `kept` is what is in use."""
     places = [holder_file(path), *(page for page in pages if page is not None)]
-    for place in (path, sidecar(path), *places):
-        check_apart(place, (*kept, *around(place)), with_all_in_it=several and place == path)
     if several:
         _check_folder(path, overwrite=overwrite)
     else:
@@ -42,6 +40,8 @@ def check_outputs(
             "Two outputs would be the same file: the release, what lies beside it and each report "
             "need names of their own. Choose another name.",
         )
+    for place in {path, sidecar(path), *places}:
+        check_apart(place, (*kept, *around(place)), with_all_in_it=several and place == path)
 
 
 @contextmanager
