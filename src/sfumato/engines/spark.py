@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from contextlib import contextmanager
 from os import getpid
 from pathlib import Path
 from secrets import token_hex
-from threading import get_ident
+from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
@@ -37,6 +38,12 @@ SETTINGS = {
     "spark.sql.ansi.enabled": "true",
 }
 """What a session of ours needs: no chatter, one time zone, errors instead of wrong numbers."""
+
+
+_OWNERS: Counter[int] = Counter()
+"""How many open engines of ours use a session: a process has one, and they all take it over."""
+
+_OWNING = Lock()
 
 
 def _translate(error: Exception) -> BaseException:
@@ -77,7 +84,10 @@ class Spark:
         """Open spark://host:port#table, or spark://local#table for this machine."""
         address, table = source_table(url, cls.dialect)
         host = urlsplit(address).netloc
-        return cls(start_session("local[*]" if host == "local" else address), table, owned=True)
+        session = start_session("local[*]" if host == "local" else address)
+        with _OWNING:
+            _OWNERS[id(session)] += 1
+        return cls(session, table, owned=True)
 
     @property
     def table(self) -> exp.Table:
@@ -189,8 +199,14 @@ class Spark:
 
     @sheltered(_translate)
     def close(self) -> None:
-        """Let go of the session."""
-        if self._owned:
+        """Let go of the session; the last engine that was opened on it stops it."""
+        if not self._owned:
+            return
+        self._owned = False
+        with _OWNING:
+            _OWNERS[id(self._session)] -= 1
+            last = not _OWNERS[id(self._session)]
+        if last:
             self._session.stop()
 
     @sheltered(_translate)

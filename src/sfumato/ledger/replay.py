@@ -89,6 +89,7 @@ class _Replay:
     open: dict[int, _Open] = field(default_factory=dict)
     requests: int = 0
     fingerprint: int = 0
+    _latest: tuple[Record, str] = ({}, "{}")
 
     def take(self, entry: Entry) -> None:
         """Check that an entry continues the chain, and apply it."""
@@ -103,6 +104,12 @@ class _Replay:
         except (ParameterError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise damaged(f"entry {seq} cannot follow the entries before it ({error})") from None
         self.position = Position(seq, entry.hash)
+
+    def spelled(self, event: Record) -> str:
+        """The text of an event; long chains charge the same one again and again."""
+        if event != self._latest[0]:
+            self._latest = event, canonical(event)
+        return self._latest[1]
 
     def count(self, seq: int, charged: _Open, answered: int | None, answer: str | None) -> None:
         """Count a request that was not voided into the sum of all fingerprints."""
@@ -141,7 +148,7 @@ def _dataset(state: _Replay, record: Record, _body: str) -> None:
 
 
 def _burn(state: _Replay, record: Record, _body: str) -> None:
-    event = canonical(record["event"])
+    event = state.spelled(record["event"])
     for name, charge in record["charges"].items():
         balance = state.balances[name]
         if charge != _units(balance.budget, event):

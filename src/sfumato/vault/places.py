@@ -174,6 +174,7 @@ class Places:
         if opened is not None:
             with suppress(SfumatoError):
                 check_columns(opened.table.engine, opened.table.schema)
+                _check_shown(opened)
                 return
             self._retire(name)
         self._open(name)
@@ -217,6 +218,13 @@ class Places:
         if away:
             seen = stack.enter_context(hosting.lend(own.run(everything(seen))))
         return seen
+
+
+def _check_shown(opened: _Opened) -> None:
+    """Raise where what was made of a table for questions went with it, though another is there."""
+    for hosting, seen in list(opened.shown.items()):
+        if seen != opened.table.engine.table:
+            hosting.table.engine.columns(seen)
 
 
 def _close_if_unused(opened: _Opened) -> None:

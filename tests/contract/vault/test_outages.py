@@ -258,30 +258,32 @@ def test_a_postgres_that_was_stopped_and_started_again(postgres_server: Server) 
         assert abs(ask(vault, 2) - 1000) < 40
         postgres_server.run(DROP_CONNECTIONS)
         assert abs(ask(vault, 3) - 1000) < 40
+        postgres_server.run("DROP TABLE t CASCADE", *MAKE[1:])
+        assert abs(ask(vault, 30) - 1000) < 40
         postgres_server.run("ALTER TABLE t RENAME COLUMN agreed TO yes")
         assert code_of(ask, vault, 4) == "source_unready"
         postgres_server.run("DROP TABLE t")
         assert code_of(ask, vault, 4) == "source_unready"
-        assert spent() == 3
+        assert spent() == 4
         postgres_server.run(*MAKE)
         assert abs(ask(vault, 4) - 1000) < 40
-    assert spent() == 4
+    assert spent() == 5
 
 
 def test_spark_without_its_table_is_refused_for_nothing(spark_session: Any) -> None:
     table = "outage_t"
     spark_session.createDataFrame(rows(1000)).createOrReplaceTempView(table)
-    opened = sf.read(f"spark://local#{table}", "t.toml")
+    opened, other = (sf.read(f"spark://local#{table}", "t.toml") for _ in range(2))
     try:
         private = sf.protect(opened, epsilon=9)
-        private.query("SELECT COUNT(*) AS n FROM t", epsilon=1)
+        other.close()  # the session is the other's too
         spark_session.catalog.dropTempView(table)
         with pytest.raises(SfumatoError) as refused:
             private.query("SELECT COUNT(*) AS n FROM t WHERE x > 1", epsilon=1)
         assert refused.value.code == "source_unready"
-        assert private.remaining["epsilon"] == 8
+        assert private.remaining["epsilon"] == 9
         spark_session.createDataFrame(rows(1000)).createOrReplaceTempView(table)
         private.query("SELECT COUNT(*) AS n FROM t WHERE x > 1", epsilon=1)
-        assert private.remaining["epsilon"] == 7
+        assert private.remaining["epsilon"] == 8
     finally:
         spark_session.catalog.dropTempView(table)
