@@ -399,6 +399,22 @@ def test_ctrl_c_while_searching_writes_the_best_so_far(
     assert min(Counter((row["age"], row["zip"]) for row in rows).values()) >= 2
 
 
+def test_a_search_out_of_time_says_so_in_text_side_car_and_report(shell: Shell, home: Path) -> None:
+    options = ("--k", 2, "--limit-seconds", 0, "-o", "out.csv", "--report", "page.html")
+    done = shell("anonymize", "people.csv", "--schema", "people.toml", *options)
+    assert done.returncode == 0
+    words = "the search was ended by its time limit."
+    assert "Not proven optimal" in done.stdout
+    for path in ("out.csv.json", "page.html"):
+        told = (home / path).read_text()
+        assert "Not proven optimal" in told
+        assert words in told
+        assert "Proven optimal:" not in told
+    answer = found(shell.anonymize(*options, "--overwrite"))
+    assert (answer["optimal"], answer["ended"]) == (False, "time")
+    assert answer["bound"] <= answer["cost"]["loss"]
+
+
 def test_options_that_an_algorithm_ignores_are_refused(shell: Shell, home: Path) -> None:
     for more in (
         ("--k", 2, "--algorithm", "mondrian", "--suppress", "0.1"),

@@ -61,10 +61,7 @@ def anonymize(
     suppressed are searched again. An algorithm refuses the options that it would ignore. A search
     that runs out of `limit_seconds`, or is interrupted by Ctrl-C, ends with the best it has found.
     """
-    if suppressed not in ("drop", "star"):
-        raise ParameterError(
-            "suppressed_unknown", f"Suppressed rows are 'drop' or 'star', not {suppressed!r}."
-        )
+    _require_known(suppressed)
     given = {
         "cost": cost,
         "suppress": suppress if probability(suppress, "suppression_limit") else None,
@@ -102,6 +99,13 @@ def anonymize(
     }
     parameters = {name: value for name, value in used.items() if name in member.takes}
     return _generalized(table, counted, problem, outcome, parameters)
+
+
+def _require_known(suppressed: str) -> None:
+    if suppressed not in ("drop", "star"):
+        raise ParameterError(
+            "suppressed_unknown", f"Suppressed rows are 'drop' or 'star', not {suppressed!r}."
+        )
 
 
 def _refined(
