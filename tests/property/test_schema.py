@@ -107,7 +107,10 @@ def columns(draw: st.DrawFn, name: str) -> Column:
     role, nullable = draw(st.sampled_from(Role)), draw(st.booleans())
     hierarchy = draw(st.none() | hierarchies(kind))
     domain = draw(domains(kind)) if not isinstance(hierarchy, Tree) else None
-    return Column(name, kind, role, domain, hierarchy, nullable)
+    length = None
+    if kind is Kind.TEXT and domain is None:
+        length = draw(st.none() | st.integers(1, 2**16))
+    return Column(name, kind, role, domain, hierarchy, nullable, length)
 
 
 @st.composite

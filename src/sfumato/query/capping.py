@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from sfumato.query.relation import Relation
 
 _MARK, _PLACE = "SF_KEYED", "place"
+_READ = 4
+"""How often a relation is read where it is capped."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +59,15 @@ def written_out(planner: Planner, query: exp.Select) -> exp.Select:
         characters = sum(cap.lengths.get(name, 0) for name in used)
         most = max(cap.least, beside_text(cap.most, characters))
         planner.kept = min(most, planner.kept or most)
-        for item in list(query.find_all(exp.Subquery)):
-            if item.alias == alias:
-                item.set("this", _kept(planner, item.this, used, most))
-        check_scans(query)
+        items = [item for item in query.find_all(exp.Subquery) if item.alias == alias]
+        check_scans(_scans(query) + (_READ - 1) * sum(map(_scans, items)))
+        for item in items:
+            item.set("this", _kept(planner, item.this, used, most))
     return query
+
+
+def _scans(query: exp.Expr) -> int:
+    return sum(1 for _ in query.find_all(exp.Table))
 
 
 def _kept(planner: Planner, rows: exp.Select, used: set[str], most: int) -> exp.Query:

@@ -71,6 +71,40 @@ REFUSED = {
     "SELECT COUNT(*) FROM people p JOIN others o ON p.id = o.patient": "join_across_populations",
     "SELECT COUNT(*) FROM solo a JOIN solo b ON a.id = b.id": "join_without_person",
     "SELECT COUNT(*) FROM solo s JOIN heaps h ON s.city = h.city": "join_multiplicity_unknown",
+    # F19: an equality that names people and ties nobody
+    "SELECT COUNT(*) FROM people a JOIN people b ON a.id = b.id JOIN people c ON a.id = b.id":
+        "join_without_person",
+    "SELECT COUNT(*) FROM (SELECT id AS x, id AS y FROM people) s JOIN people c ON s.x = s.y":
+        "join_without_person",
+    "SELECT COUNT(*) FROM people c JOIN (SELECT id AS x, id AS y FROM people) s ON s.x = s.y":
+        "join_without_person",
+    "SELECT COUNT(*) FROM people c LEFT JOIN (SELECT id AS x, id AS y FROM people) s ON s.y = s.x":
+        "join_without_person",
+    "WITH w AS (SELECT id AS x, id AS y FROM people) SELECT COUNT(*) FROM w JOIN people c "
+    "ON w.x = w.y AND c.id = 5": "join_without_person",
+    "SELECT COUNT(*) FROM people a LEFT JOIN people b ON a.id = b.id JOIN visits v "
+    "ON b.id = v.patient": "join_without_person",
+    "SELECT COUNT(*) FROM people a RIGHT JOIN people b ON a.id = b.id JOIN visits v "
+    "ON a.id = v.patient": "join_without_person",
+    "SELECT COUNT(*) FROM people a JOIN visits v ON COALESCE(a.id, 1) = v.patient":
+        "join_without_person",
+    "SELECT COUNT(*) FROM people a JOIN people b ON a.id = b.id JOIN visits v "
+    "ON (b.id) = (v.patient)": "plan",
+    # F20: what joins and texts may come to, by declarations
+    "SELECT COUNT(*) FROM people" + "".join(
+        f" JOIN people p{place} ON people.id = p{place}.id" for place in range(8)
+    ): "join_too_large",
+    "SELECT COUNT(*) FROM people s JOIN heaps h ON s.city = h.city": "join_multiplicity_unknown",
+    "SELECT COUNT(*) FROM places p JOIN pairs q ON p.city = q.city JOIN people s "
+    "ON s.city = p.city": "join_multiplicity_unknown",
+    "WITH a AS (SELECT p.id FROM people p JOIN people q ON p.id = q.id), "
+    "b AS (SELECT p.id FROM a p JOIN a q ON p.id = q.id), "
+    "c AS (SELECT p.id FROM b p JOIN b q ON p.id = q.id) "
+    "SELECT COUNT(*) FROM c p JOIN c q ON p.id = q.id": "joins_too_deep",
+    "SELECT COUNT(*) FROM people WHERE " + " || ".join(["name"] * 66) + " = 'x'": "text_too_long",
+    "SELECT COUNT(*) FROM (SELECT " + ", ".join(
+        f"{' || '.join(['name'] * 60)} AS t{place}" for place in range(18)
+    ) + " FROM people) s": "text_too_long",
     "SELECT COUNT(*) FROM solo s JOIN places p ON s.age > p.size": "join_without_key",
     "SELECT COUNT(*) FROM people FULL JOIN places USING (city)": "join_preserves_public",
     "SELECT COUNT(*) FROM places LEFT JOIN people USING (city)": "join_preserves_public",

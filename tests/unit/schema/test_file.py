@@ -101,6 +101,9 @@ def test_the_example(people: Path) -> None:
         ('kind = "integer"\n', "", 10, "key_missing", "'kind' is missing here"),
         ('kind = "integer"', 'kind = "float"', 12, "value_unknown", "'integer'"),
         ('kind = "integer"', 'kind = "integer"\nnullable = 1', 13, "value_wrong_type", "true or"),
+        ('kind = "integer"', 'kind = "integer"\nlength = 9', 13, "length_misplaced", "only texts"),
+        ("hierarchy = { mask", "length = 0\nhierarchy = { mask", 9, "length_out_of_range", "1 to"),
+        ("hierarchy = { mask", 'length = "9"\nhierarchy = { mask', 9, "value_wrong_type", "whole"),
         # Domains.
         ("[0, 110]", "[110, 0]", 13, "bounds_reversed", "[110, 0]"),
         ("[0, 110]", "[0]", 13, "bounds_not_two", "[low, high]"),

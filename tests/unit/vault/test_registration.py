@@ -13,7 +13,7 @@ import pytest
 from sfumato.errors import CallerError, LedgerError, OutputError, SfumatoError
 from sfumato.privacy.units import Entity, Rows
 from sfumato.vault import book, registration
-from sfumato.vault.config import PrivateSet, load, save
+from sfumato.vault.config import PrivateSet, PublicSet, load, save
 from sfumato.vault.registration import Registration, add_public, create
 from sfumato.vault.vault import open_vault
 
@@ -194,6 +194,30 @@ def test_a_public_table_says_which_columns_are_unique() -> None:
     assert caught.value.code == "column_unknown"
     held = add_public(CLINIC, keys={("city",): 1}, **given)  # type: ignore[arg-type]
     assert load(CLINIC).datasets == {"regions": held}
+
+
+def test_a_public_table_is_counted_when_it_is_added() -> None:
+    """How many rows share a value; what is declared goes first, an older vault knows nothing."""
+    create(CLINIC)
+    Path("towns.csv").write_text("city,region\nnorth,up\nsouth,up\neast,up\neast,\n")
+    Path("towns.toml").write_text(
+        'table = "towns"\n[columns.city]\nkind = "text"\n[columns.region]\nkind = "text"\n'
+    )
+    add_public(
+        CLINIC, name="towns", source="towns.csv", schema=Path("towns.toml"), keys={("city",): 1}
+    )
+    held = load(CLINIC).datasets["towns"]
+    assert isinstance(held, PublicSet)
+    assert held.fanouts == {"city": 2, "region": 3}
+    assert held.bounds == {("city",): 1, ("region",): 3}
+    path = CLINIC / "vault.toml"
+    kept = [line for line in path.read_text().splitlines() if not line.startswith("fanouts")]
+    path.write_text("\n".join(kept))
+    older = load(CLINIC).datasets["towns"]
+    assert isinstance(older, PublicSet)
+    assert older.bounds == {("city",): 1}
+    path.write_text(path.read_text() + "\nfanouts = { region = 0 }\n")
+    assert code_of(load, folder=CLINIC) == "vault_key_wrong"
 
 
 def test_a_limit_is_set_in_the_ledger_and_in_the_configuration() -> None:

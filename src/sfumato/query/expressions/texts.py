@@ -95,7 +95,10 @@ def joined(node: exp.Expr, value: Value) -> Typed:
             f"at most {_LONGEST:,} are computed. Join fewer texts, cut them with LEFT(x, n), or "
             "declare their length.",
         )
-    tree = exp.DPipe(this=bracket(left.sql), expression=bracket(right.sql), safe=False)
+    # What was joined just now stands nowhere else: copying it again would take quadratic time.
+    fresh = isinstance(left.tree, exp.DPipe) and left.tree.parent is None
+    first = left.tree if fresh else left.sql
+    tree = exp.DPipe(this=bracket(first), expression=bracket(right.sql), safe=False)
     return text(tree, nullable=left.nullable or right.nullable, length=length)
 
 
