@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 MOST_POINTS = 2**62
 """The most points of a declared grid: their numbers and those of NULL and NaN fit 64 bits."""
 
+MOST_REALS = 2**53
+"""The most of a grid of reals, whose numbers are found as doubles."""
+
 
 @dataclass(frozen=True)
 class Listed:
@@ -174,12 +177,13 @@ def declared(column: Column) -> Axis:
             missing = pa.nulls(int(column.nullable), type=array.type)
             return Listed(column.name, pa.concat_arrays([array, missing]), declared=True)
         case Bounds() as bounds if bounds.size is not None:
-            if bounds.size <= MOST_POINTS:
+            most = MOST_REALS if column.kind is Kind.REAL else MOST_POINTS
+            if bounds.size <= most:
                 return Grid(column.name, column.kind, bounds, column.nullable)
             raise SchemaError(
                 "domain_too_fine",
                 f"Column {column.name!r} has {bounds.size:,} declared points; at most "
-                f"{MOST_POINTS:,} can be numbered. Declare narrower bounds or a coarser step.",
+                f"{most:,} can be numbered. Declare narrower bounds or a coarser step.",
             )
         case Bounds():
             needed = f"a step beside the bounds of column {column.name!r}, e.g. step = 0.5"

@@ -32,7 +32,7 @@ SHAPES: tuple[Callable[[int], NDArray[np.int64]], ...] = (
 # The bars of ratios have room to spare; those of counts and sums are as narrow as can be, and four
 # standard deviations of a share of 5 % among 1,000 are 2.8 %.
 ALLOWED = {"n": 0.078, "s": 0.078, "a": 0.05, "v": 0.05, "d": 0.05}
-UNITS = {"rows": sf.Rows(), "people": sf.Entity("p", 3)}
+UNITS: dict[str, sf.Rows | sf.Entity] = {"rows": sf.Rows(), "people": sf.Entity("p", 3)}
 COLUMNS = (
     sf.Column("p", sf.Kind.INTEGER, nullable=False),
     sf.Column("x", sf.Kind.INTEGER, domain=sf.Bounds(LOW, HIGH), nullable=False),
@@ -72,6 +72,7 @@ def truths(values: NDArray[np.int64]) -> dict[str, float]:
 
 
 def misses(answer: sf.Answer, column: str, truth: Any) -> NDArray[np.bool_]:
+    assert answer.error is not None
     found = np.array(answer.table[column].to_pylist(), dtype=np.float64)
     bound = np.broadcast_to(np.array(answer.error[column]["bound95"]), found.shape)
     assert np.isfinite(bound).all()
@@ -146,5 +147,6 @@ def test_E_a_constant_has_a_bar_too() -> None:
     table = sf.read(pa.table({"x": [7, 7]}), sf.Schema("t", (column,)))
     private = sf.protect(table, unit=sf.Rows(), epsilon=1)
     answer = private.query("SELECT STDDEV(x) AS d, VARIANCE(x) AS v, AVG(x) AS a FROM t", epsilon=1)
+    assert answer.error is not None
     assert answer.table.to_pylist() == [{"d": 0.0, "v": 0.0, "a": 7.0}]
     assert all(answer.error[name] == {"sd": 0.0, "bound95": 0.0} for name in "dva")

@@ -7,6 +7,7 @@ answers: with a row at either end and without it alike.
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -36,7 +37,7 @@ QUESTIONS = (
     "SELECT SUM(LEAST(GREATEST(s.y, 0), 9)) FROM (SELECT p, SUM(x) AS y FROM t GROUP BY p) s",
 )
 KINDS = ("quantiles", "histogram", "sparse", "tree", "sketch", "marginals", "privtree")
-UNITS = (sf.Rows(), sf.Entity("p", 1), sf.Entity("p", MOST_ROWS))
+UNITS: tuple[sf.Rows | sf.Entity, ...] = (sf.Rows(), sf.Entity("p", 1), sf.Entity("p", MOST_ROWS))
 
 
 def declared(step: int, low: int, high: int) -> sf.Bounds:
@@ -53,7 +54,7 @@ def grids(draw: st.DrawFn) -> sf.Bounds:
     return declared(step, low, high)
 
 
-def outcome(rows: list[int], bounds: sf.Bounds, unit: object, ask: str) -> object:
+def outcome(rows: list[int], bounds: sf.Bounds, unit: sf.Rows | sf.Entity, ask: str) -> object:
     """The class of what comes of a question or a publication: its types, or its refusal."""
     columns = (
         sf.Column("p", sf.Kind.INTEGER, nullable=False),
@@ -89,19 +90,20 @@ def outcome(rows: list[int], bounds: sf.Bounds, unit: object, ask: str) -> objec
     st.sampled_from(UNITS),
 )
 def test_F21_no_row_decides_whether_a_question_answers(
-    bounds: sf.Bounds, extreme: int, ask: str, unit: object
+    bounds: sf.Bounds, extreme: int, ask: str, unit: sf.Rows | sf.Entity
 ) -> None:
     plain = outcome([0, 1], bounds, unit, ask)
     assert plain != "answer_failed"
     assert outcome([0, 1, extreme], bounds, unit, ask) == plain
 
 
-def value(bounds: sf.Bounds, rows: list[int], ask: str) -> object:
+def value(bounds: sf.Bounds, rows: list[int], ask: str) -> list[dict[str, Any]]:
     """What a question answers where there is hardly any noise."""
     table = pa.table({"x": pa.array(rows, pa.int64())})
     schema = sf.Schema("t", (sf.Column("x", sf.Kind.INTEGER, domain=bounds, nullable=False),))
     private = sf.protect(sf.read(table, schema), unit=sf.Rows(), epsilon=10)
-    return private.query(ask, epsilon=10).table.to_pylist()
+    found: list[dict[str, Any]] = private.query(ask, epsilon=10).table.to_pylist()
+    return found
 
 
 def test_F21_wide_answers_are_right() -> None:
@@ -111,13 +113,13 @@ def test_F21_wide_answers_are_right() -> None:
     assert value(declared(1, 0, HIGH - 1), [HIGH - 1] * 500, "SELECT MEDIAN(x) AS m FROM t") == [
         {"m": HIGH - 1}
     ]
-    (spread,) = value(wide, rows, "SELECT STDDEV(x) AS s FROM t")  # type: ignore[misc]
+    (spread,) = value(wide, rows, "SELECT STDDEV(x) AS s FROM t")
     assert spread["s"] == pytest.approx(2**64 * 0.4, rel=0.05)
     by_key = value(
         declared(2**62, LOW, HIGH), rows, "SELECT x, COUNT(*) AS n FROM t GROUP BY x ORDER BY x"
     )
-    assert [one["x"] for one in by_key] == [LOW, -(2**62), 0, 2**62]  # type: ignore[attr-defined]
-    assert [round(one["n"], -2) for one in by_key] == [400, 0, 0, 100]  # type: ignore[attr-defined]
+    assert [one["x"] for one in by_key] == [LOW, -(2**62), 0, 2**62]
+    assert [round(one["n"], -2) for one in by_key] == [400, 0, 0, 100]
 
 
 def test_F21_reals_finer_than_doubles() -> None:

@@ -72,7 +72,8 @@ class Dawa:
     epsilon, s the L1 sensitivity of a histogram, hides the person, whatever blocks are compared;
     only the partition leaves. Ties go to the larger block, an order that no data change.
     *Error*: the noise of a cell of a bucket of w cells has the counts' variance / w^2; within a
-    bucket cells are taken as even, a bias that depends on the data. No closed form is known.
+    bucket cells are taken as even, an error that depends on the data and, as the buckets are found
+    privately, on chance. No closed form is known, so none is stated of cells and ranges.
     *Edges*: missing values are counted one by one, like buckets. Counts may be negative.
     *Reference*: Li, Hay, Miklau & Wang 2014, sections 3 and 4, on dyadic blocks, with medians and
     with independent counts in place of their second stage.
@@ -98,10 +99,10 @@ class Dawa:
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """The noise of one bucket's count; cells have less."""
+        """The noise of one bucket's count, given the buckets; nothing more is known before."""
         note = (
-            "noise alone, for ranges no more than one bucket's a cell; cells of a bucket are taken "
-            "as even, a bias that depends on the data"
+            "noise of a bucket's count, given the buckets; which they are is random too, and cells "
+            "of a bucket are taken as even, so the error of cells and ranges depends on the data"
         )
         return {
             "bucket": {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)},
@@ -137,11 +138,6 @@ class Dawa:
     ) -> NDArray[np.float64]:
         """Estimate the rows in each range by adding up its cells."""
         return box_sums(self.domain.interior(tables["dawa"]), boxes)
-
-    def ranges_variance(self, boxes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """A bound on the noise of each estimate, whatever the buckets: no more than one a cell."""
-        lengths = np.maximum(boxes[:, 0, 1] - boxes[:, 0, 0] + 1, 0)
-        return np.asarray(lengths * self.noise.variance)
 
     def even(self, counts: NDArray[np.int64], entropy: Entropy) -> NDArray[np.float64]:
         """Noisy counts along the last axis, even within each bucket."""

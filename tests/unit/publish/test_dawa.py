@@ -15,10 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sfumato.errors import ParameterError
 from sfumato.privacy.events import Composed, LaplaceNoise, PureEvent
 from sfumato.privacy.units import Entity, Relation
 from sfumato.publish.dawa import Dawa, _unevenness, prepare
 from sfumato.publish.histogram import prepare as histogram
+from sfumato.publish.publication import Publication
 from sfumato.publish.request import Foreseen
 from sfumato.testing.counts import Silence, agrees, frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
@@ -112,7 +114,7 @@ def test_buckets_cover_every_cell_once_and_counts_are_even_in_them(size: int) ->
         np.testing.assert_allclose(cells[low : high + 1], counts[low : high + 1].mean())
 
 
-def test_noise_of_a_bucket_is_as_stated_and_ranges_stay_below_their_bound() -> None:
+def test_noise_of_a_bucket_is_as_stated() -> None:
     made = prepare(request_for(whole_numbers(4), rho="1/50"))
     counts = np.array([0, 0, 10**6, 10**6])
     cells = made.even(np.broadcast_to(counts, (20_000, 4)), SeededEntropy(3))
@@ -122,9 +124,20 @@ def test_noise_of_a_bucket_is_as_stated_and_ranges_stay_below_their_bound() -> N
     assert len(errors) > 2_000
     assert agrees(errors[:, [0, 2]], made.error["bucket"]["sd"] ** 2 / 4)
     assert agrees(errors[:, :2].sum(axis=1)[:, None], made.noise.variance)
-    assert (
-        made.ranges_variance(np.array([[[0, 1]], [[3, 2]]])) == [2 * made.noise.variance, 0]
-    ).all()
+
+
+def test_E_ranges_depend_on_random_buckets_so_no_deviation_is_stated() -> None:
+    """Which buckets are found moves a cell by far more than the noise of its count does."""
+    request = request_for(whole_numbers(4), epsilon="1/2")
+    made = prepare(request)
+    counts = np.array([0, 60, 0, 60])
+    cells = made.even(np.broadcast_to(counts, (5_000, 4)), SeededEntropy(3))
+    assert cells[:, 1].var() > 2 * made.noise.variance
+    assert not isinstance(made, Foreseen)
+    assert "given the buckets" in made.error["note"]
+    with pytest.raises(ParameterError, match="depends on the data") as refused:
+        Publication("dawa", request, made).ranges_stddev([[[0, 1]]])
+    assert refused.value.code == "ranges_unforeseen"
 
 
 def test_partition_and_counts_are_paid_for() -> None:
@@ -146,7 +159,7 @@ def test_partition_and_counts_are_paid_for() -> None:
 def test_release_has_every_cell_and_missing_values_apart() -> None:
     axes = whole_numbers(64, nullable=True)
     made = prepare(request_for(axes, epsilon=10))
-    assert isinstance(made, Foreseen)
+    assert not isinstance(made, Foreseen)
     tables = made.release(frequencies(axes, np.append(STEPS, 77)), SeededEntropy(4))
     table = tables["dawa"]
     assert table["a"].to_pylist() == [*range(64), None]

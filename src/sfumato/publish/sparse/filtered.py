@@ -71,7 +71,8 @@ class Filtered:
             "empty_released": self.cells.count * self._chance,
             "kept95": self.threshold + _reach(self.noise, 0.05),
             "empty_mean": self._chance * beyond if self.sides == 1 else 0.0,
-            "note": "cells below the threshold are mostly left out: a range is short of them, and "
+            "note": "cell holds for counts from kept95 on; a cell nearer to the threshold is there "
+            "only by high noise. Cells below it are mostly left out: a range is short of them, and "
             "has empty_mean too much for each empty cell; its stated deviation is that of a range "
             "that no one is in",
         }

@@ -94,9 +94,9 @@ class Sampled:
             "cell": {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)},
             "empty_cell": {"sd": math.sqrt(self._empty_variance)},
             "level": self._typical,
-            "note": "unbiased; a count below the level is mostly left out and else stands as the "
-            "level. Level, empty_cell and the stated deviation of ranges are for few rows against "
-            "the noise of all cells together",
+            "note": "cell holds for counts far above the level; unbiased; a count below the level "
+            "is mostly left out and else stands as the level. Level, empty_cell and the stated "
+            "deviation of ranges are for few rows against the noise of all cells together",
         }
 
     @cached_property
