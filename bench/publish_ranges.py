@@ -25,6 +25,7 @@ from sfumato.schema.domain import Bounds
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.publish.answers import Answers
     from sfumato.publish.tree.method import Planned
 
 
@@ -96,7 +97,7 @@ def workload(shape: tuple[int, ...]) -> NDArray[np.int64]:
     return np.sort(np.stack(sides, axis=1), axis=2).astype(np.int64)
 
 
-def error(name: str, plan: Planned, wanted: str = "") -> dict[str, object]:
+def error(name: str, plan: Planned | Answers, wanted: str = "") -> dict[str, object]:
     """One line of errors."""
     return {
         "name": f"ranges: {name}",

@@ -60,6 +60,8 @@ KD = {"height": 2, "prune": 3}
 CASES: dict[str, tuple[str, tuple[int, ...], Unit, dict[str, Any], Any, float]] = {
     "kdtree, a row that stops a box": (
         "kdtree", LINE, Rows(), KD, ([(1,), (1,), (2,)], [(1,), (1,)]), 0.4),
+    "kdtree, a row in a box that stops at once": (
+        "kdtree", LINE, Rows(), {"height": 3, "hybrid": 0, "prune": 1000}, ([(0,)], []), 0.4),
     "kdtree, a row that moves the median": (
         "kdtree", LINE, Rows(), {"height": 1, "prune": 0, "medians": "0.9"},
         ([(0,)] * 5 + [(1,)] + [(7,)] * 4, [(0,)] * 4 + [(1,)] + [(7,)] * 4), 0.4),
@@ -67,7 +69,8 @@ CASES: dict[str, tuple[str, tuple[int, ...], Unit, dict[str, Any], Any, float]] 
         "kdtree", PLANE, PAIR_OF_ROWS, {"height": 1, "prune": 0, "medians": "0.7"},
         ([(0, 0), (3, 3)] * 3, [(0, 0), (3, 3)] * 2), 0.1),
     "kdtree, a row replaced": (
-        "kdtree", LINE, REPLACED, KD, ([(0,), (0,), (0,)], [(0,), (0,), (7,)]), 0.1),
+        "kdtree", LINE, REPLACED, {"height": 1, "prune": 3},
+        ([(0,), (0,), (0,)], [(0,), (0,), (7,)]), 0.1),
     "privtree, nobody and one row": ("privtree", LINE, Rows(), {}, ([(0,)], []), 0.4),
     "privtree, a box that just splits": (
         "privtree", LINE, Rows(), {"shape": "0.9"}, ([(0,)] * 3, [(0,)] * 2), 0.15),

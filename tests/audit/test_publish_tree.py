@@ -19,17 +19,17 @@ import pytest
 from sfumato.axes import Listed
 from sfumato.privacy.losses import Pure
 from sfumato.privacy.units import Entity, Relation, Rows
-from sfumato.publish import auto, quadtree, wavelet
+from sfumato.publish import answers, auto, quadtree, wavelet
 from sfumato.publish.tree import kind
+from sfumato.publish.tree.method import Planned
 from sfumato.publish.tree.regions import Regions
 from sfumato.testing.audit import Curve, audit
 from sfumato.testing.counts import request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.testing.levels import levels_of
+from sfumato.testing.levels import answers_of, levels_of
 
 if TYPE_CHECKING:
     from sfumato.publish.request import Request
-    from sfumato.publish.tree.method import Planned
 
 Make = Callable[["Request"], "Planned"]
 ADDED, REPLACED = Rows(), Rows(relation=Relation.REPLACE_ONE)
@@ -37,6 +37,13 @@ PEOPLE = Entity("person", max_rows=3, relation=Relation.REPLACE_ONE)
 LETTERS = (Listed("letter", pa.array([*"abcdef", None]), declared=True),)
 VOWELS = {letter: ["vowel" if letter in "ae" else "consonant"] for letter in "abcdef"}
 HALVES = np.array([[[0, 1], [0, 3]], [[2, 3], [0, 3]], [[1, 1], [2, 2]], [[0, 3], [1, 2]]])
+
+
+def automatic(request: Request) -> Planned:
+    chosen = auto.prepare(request)
+    assert isinstance(chosen, Planned)
+    return chosen
+
 
 LINE: dict[str, Make] = {
     "tree": kind.prepare,
@@ -49,7 +56,7 @@ PLANE: dict[str, Make] = {
     "quadtree": quadtree.of_cells,
     "quadtree of blocks": lambda one: quadtree.of_cells(one, height=1),
     "wavelet": wavelet.prepare,
-    "auto": auto.prepare,
+    "auto": automatic,
 }
 PAIRS: dict[str, tuple[Any, Any, Any]] = {
     "a row is added": (ADDED, {(3,): 1}, {}),
@@ -122,3 +129,29 @@ def test_of_a_nominal_column(cost: dict[str, Any]) -> None:
     plan = wavelet.prepare(request_for(LETTERS, unit=ADDED, **cost), hierarchy={"letter": VOWELS})
     first, second = table((7,), {(1,): 1}), table((7,), {})
     check(plan, first, second)
+
+
+RECTANGLES = np.array(
+    [[[0, 2], [0, 3]], [[1, 3], [1, 3]], [[0, 3], [0, 0]], [[0, 0], [0, 0]], [[0, 1], [0, 1]]]
+)
+"""Of which four hold the first cell."""
+
+
+@pytest.mark.parametrize("unit", [ADDED, REPLACED, PEOPLE], ids=["added", "replaced", "people"])
+@pytest.mark.parametrize("cost", [{"epsilon": 1}, {"rho": "1/2"}], ids=["pure", "zcdp"])
+def test_of_noise_on_the_queries(unit: Any, cost: dict[str, Any]) -> None:
+    request = request_for(whole_numbers(4, 4, nullable=True), boxes=RECTANGLES, unit=unit, **cost)
+    plan = answers.prepare(request, [np.arange(5)] * 2)
+    assert plan.columns.l1 == 4
+    rows = 3 if unit is PEOPLE else 1
+    moved: dict[tuple[int, ...], int] = {} if unit is ADDED else {(-1, -1): rows}
+    first, second = table((5, 5), {(0, 0): rows}), table((5, 5), moved)
+    levels = answers_of(plan, first, second)
+    claimed = request.price.rho or Fraction(1)
+    assert Fraction(1, 2) * claimed <= levels.loss <= claimed
+    claim = Pure(epsilon=Fraction(1)) if request.price.rho is None else Curve(mu=1.0)
+    found = audit(
+        levels.draw, (0, 1), claim, entropy=SeededEntropy(8), draws=30_000, extra=[levels.evidence]
+    )
+    assert not found.violated, found.sentence()
+    assert found.power > 0.3 * float(levels.loss / claimed), found.sentence()

@@ -23,6 +23,7 @@ from sfumato.publish.tree.blocks import Blocks
 from sfumato.publish.tree.diagonal import Measured
 from sfumato.publish.tree.kind import step_shares
 from sfumato.publish.tree.ladder import Ladder, balanced, spectrum
+from sfumato.publish.tree.method import Planned
 from sfumato.publish.wavelet import Contrasts, uniform
 from sfumato.testing.counts import request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from sfumato.publish.tree.diagonal import Diagonal
     from sfumato.publish.tree.estimate import Level
-    from sfumato.publish.tree.method import Planned
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "data" / "dp" / "range_errors.json"
 if not REFERENCE.is_file():
@@ -153,7 +153,9 @@ def plan(columns: int, name: str) -> Planned:
         case ["quadtree", budget]:
             return quadtree.of_cells(request, budget=budget)
     assert name == "auto"
-    return auto.prepare(request)
+    chosen = auto.prepare(request)
+    assert isinstance(chosen, Planned)
+    return chosen
 
 
 def monte_carlo(planned: Planned, runs: int) -> NDArray[np.float64]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sfumato.axes import Axis, Grid
+from sfumato.mechanisms.geometric import Geometric
 from sfumato.privacy.losses import Pure
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Rows
@@ -82,6 +83,16 @@ def test_every_level_spends_the_whole_price() -> None:
     method = kdtree.prepare(request(8), height=2, hybrid=0, prune=0)
     whole = privtree.prepare(request(8), shape="0.000001").noises * len(method.noises)
     assert accused(replace(method, noises=whole), ([(0,)], [])).violated
+
+
+def test_a_stopped_box_gets_the_whole_price_for_every_level_below_it() -> None:
+    method = kdtree.prepare(request(8), height=2, hybrid=0, prune=1000)
+    (whole,) = privtree.prepare(request(8), shape="0.000001").noises
+    assert isinstance(whole, Geometric)
+    twice = replace(whole, epsilon=2 * whole.epsilon)
+    pair: tuple[Any, Any] = ([(0,)], [])
+    assert accused(replace(method, rests=(twice, twice)), pair).violated
+    assert not accused(method, pair).violated
 
 
 def test_a_tree_whose_counts_do_not_decay() -> None:

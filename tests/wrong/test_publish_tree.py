@@ -13,12 +13,12 @@ from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.geometric import Geometric
 from sfumato.privacy.losses import Pure
 from sfumato.privacy.units import Relation, Rows
-from sfumato.publish import quadtree, wavelet
+from sfumato.publish import answers, quadtree, wavelet
 from sfumato.publish.tree import kind
 from sfumato.testing.audit import Curve, audit
 from sfumato.testing.counts import request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.testing.levels import Levels, levels_of
+from sfumato.testing.levels import Levels, answers_of, levels_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,6 +88,13 @@ def a_replaced_row_is_an_added_one() -> Levels:
     return scaled(levels_of(plan, changed((4,), (0,)), changed((4,), (3,))), Fraction(2))
 
 
+def a_row_is_in_one_query_only() -> Levels:
+    """Two queries hold the first cell, whose noise is that of one count."""
+    boxes = np.array([[[0, 1]], [[0, 3]]])
+    plan = answers.prepare(request_for(whole_numbers(4), boxes=boxes), [np.array([0, 2, 4])])
+    return scaled(answers_of(plan, changed((4,), (0,)), changed((4,), (0,), 0)), Fraction(2))
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -97,6 +104,7 @@ def a_replaced_row_is_an_added_one() -> Levels:
         the_wavelet_forgets_its_total,
         sensitivities_of_two_columns_are_added,
         a_replaced_row_is_an_added_one,
+        a_row_is_in_one_query_only,
     ],
 )
 def test_less_noise_than_the_levels_need_is_caught(wrong: Callable[[], Levels]) -> None:

@@ -105,7 +105,8 @@ class Answers:
     def workload_mse(self) -> float:
         """The mean squared error of the workload."""
         assert self.request.boxes is not None
-        return float(self.ranges_variance(self.request.boxes).mean())
+        held = (self.request.boxes[:, :, 0] <= self.request.boxes[:, :, 1]).all(axis=1)
+        return float(held.mean() * self.noise.variance)
 
     @property
     def error(self) -> Mapping[str, Any]:
@@ -125,12 +126,16 @@ class Answers:
             stated["missing"] = {"sd": self.noise.stddev / self.columns.rim_weight(self.noise)}
         return stated
 
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """One row for every range, and one for every cell of missing values if there are some."""
+    def measured(self, counts: Frequencies) -> NDArray[np.int64]:
+        """The whole numbers that noise is put on: of the ranges, and of missing values."""
         cells, rim = self.domain.split(counts)
         weight = self.columns.rim_weight(self.noise)
-        exact = np.concatenate([box_sums(cells, self.queries), weight * rim])
-        noisy = self.noise.steps(exact, entropy).astype(np.float64)
+        return np.concatenate([box_sums(cells, self.queries), weight * rim])
+
+    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """One row for every range, and one for every cell of missing values if there are some."""
+        noisy = self.noise.steps(self.measured(counts), entropy).astype(np.float64)
+        weight = self.columns.rim_weight(self.noise)
         answers, missing = np.split(noisy, [len(self.queries)])
         columns: dict[str, pa.Array] = {}
         for place, axis in enumerate(self.request.axes):
@@ -138,7 +143,7 @@ class Answers:
                 codes = self.queries[:, place, end]
                 columns[f"{axis.column}_{word}"] = axis.decode(codes.astype(np.int32))
         tables = {"answers": pa.table({**columns, "count": pa.array(answers)})}
-        if len(rim):
+        if len(missing):
             values = [
                 axis.decode(codes)
                 for axis, codes in zip(self.request.axes, self.domain.rim_codes, strict=True)

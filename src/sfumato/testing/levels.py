@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.noise.entropy import Entropy
+    from sfumato.publish.answers import Answers
     from sfumato.publish.purse import Noise
     from sfumato.publish.tree.method import Planned, Strategy
 
@@ -101,6 +102,14 @@ def levels_of(plan: Planned, first: NDArray[np.int64], second: NDArray[np.int64]
         sides[0].append(ours[changed])
         sides[1].append(theirs[changed])
     return Levels((np.concatenate(sides[0]), np.concatenate(sides[1])), noises)
+
+
+def answers_of(plan: Answers, first: NDArray[np.int64], second: NDArray[np.int64]) -> Levels:
+    """What noise on the queries is put on, of two dense tables."""
+    axes = plan.request.axes
+    sides = [plan.measured(frequencies(axes, dense)) for dense in (first, second)]
+    changed = np.flatnonzero(sides[0] != sides[1])
+    return Levels((sides[0][changed], sides[1][changed]), [(plan.noise, np.arange(len(changed)))])
 
 
 def _noises(plan: Planned) -> list[Noise]:

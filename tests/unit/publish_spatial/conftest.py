@@ -32,7 +32,7 @@ def request_for() -> Requested:
         unit: Unit | None = None,
         boxes: NDArray[np.int64] | None = None,
         postprocess: tuple[str, ...] = (),
-        **cost: object,
+        **cost: Any,
     ) -> Request:
         axes: tuple[Axis, ...] = tuple(
             Grid(name, Kind.INTEGER, Bounds(0, size - 1), nullable)

@@ -131,7 +131,7 @@ def test_the_bias_of_counts_that_stopped_boxes_is_stated(
     copies = 3000
     found = []
     for part in (0.5, 0.9, 1.1, 1.5, 3):
-        rows = [(0,) * len(sizes)] * round(made.prune * part)
+        rows = [(0,) * len(sizes)] * round(made.prunes[0] * part)
         growth = grow_copies(made, rows, copies, SeededEntropy(1))
         values, precisions = growth.measured
         fitted = LeastSquares(growth.tree, precisions)

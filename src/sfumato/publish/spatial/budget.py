@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from sfumato.publish.purse import Purse
 
 _GRAIN = 1 << 20
-_GROWING = 8
+USUAL_HEIGHT = 8
+"""The height of a tree whose leaves most rows come to lie in."""
 
 
 def share(value: object, name: str, *, default: Fraction) -> Fraction:
@@ -29,8 +30,8 @@ def share(value: object, name: str, *, default: Fraction) -> Fraction:
 def levels(height: int, dimensions: int, purse: Purse) -> list[Fraction]:
     """Shares of the levels of a tree, the root's first, that err least on ranges.
 
-    They grow down to depth 8 and are equal from there on: a tree that goes further down does so
-    where rows are, in few boxes of a level.
+    They grow down to depth 8. Levels further down, n of them, have together as much as sqrt(n)
+    levels: a tree goes there where many rows are, in few boxes of a level.
 
     A box crosses about 2^((k-1) i) nodes of depth i in k dimensions. The sum of crossings times
     variances is least for shares that grow as their cube root under Laplace noise, of variance
@@ -38,7 +39,10 @@ def levels(height: int, dimensions: int, purse: Purse) -> list[Fraction]:
     (Cormode et al. 2012, Lemma 3).
     """
     growth = 2 ** ((dimensions - 1) / (2 if purse.epsilon is None else 3))
+    most = growth ** min(height, USUAL_HEIGHT)
+    further = max(height - USUAL_HEIGHT, 1) ** 0.5
     wanted = [
-        Fraction(round(growth ** min(depth, _GROWING) * _GRAIN)) for depth in range(height + 1)
+        Fraction(round((growth**depth if depth <= USUAL_HEIGHT else most / further) * _GRAIN))
+        for depth in range(height + 1)
     ]
     return [one / sum(wanted) for one in wanted]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.publish import options
 from sfumato.publish.spatial import kdtree
+from sfumato.publish.spatial.budget import USUAL_HEIGHT
 from sfumato.publish.spatial.space import Space
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def prepare(
     request: Request, *, height: object = None, medians: object = None, prune: object = None
 ) -> kdtree.KdTree:
     """A kd-tree cut at medians for a quarter of its height, or two levels if none is given."""
-    tall = kdtree.USUAL_HEIGHT if height is None else height
+    tall = USUAL_HEIGHT if height is None else height
     whole = options.whole(tall, "height", least=1, most=1 << 20)
     finest = max((size - 1).bit_length() for size in Space(request.axes).shape)
     cut = -(-whole // _PART) if height is not None else -(-min(whole, max(finest, 1)) // _PART)

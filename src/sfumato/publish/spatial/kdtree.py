@@ -14,6 +14,7 @@ from sfumato.publish import options
 from sfumato.publish.postprocess import check
 from sfumato.publish.purse import purses
 from sfumato.publish.spatial import budget
+from sfumato.publish.spatial.budget import USUAL_HEIGHT
 from sfumato.publish.spatial.decomposition import LARGEST, Decomposition, middle
 from sfumato.publish.spatial.medians import Medians
 from sfumato.publish.spatial.space import Space
@@ -30,11 +31,12 @@ if TYPE_CHECKING:
     from sfumato.publish.spatial.growth import Growth
     from sfumato.publish.spatial.tree import Tree
 
-USUAL_HEIGHT = 8
-"""Levels that are cut at medians at most where no height is given."""
 _MEDIANS = Fraction(3, 10)
 _ENOUGH = 4
-"""Below so many standard deviations a count tells little, and those of its parts tell less."""
+"""Below so many standard deviations, of the leaves of a tree of usual height, a count tells little
+and those of its parts tell less."""
+_DOUBT = 2
+"""Below so many of its own a count may well be that of nobody."""
 _BIAS = 0.5
 _STOPPED = (
     "Boxes are cut by noisy counts that remain in the estimates: a count may be off by this part "
@@ -56,7 +58,8 @@ def prepare(
     after the medians, wherever counts do not stop a box. `medians` is the share of the price that
     cuts cost, `hybrid` how many levels are cut at medians before the rest is cut evenly (of a given
     height all, else up to 8). A box with a noisy count below `prune` is not cut further: 4 standard
-    deviations of the finest level's noise if not given, and with 0 every box is cut.
+    deviations of the leaves of a tree of height 8, and 2 of its own, if not given; with 0 every box
+    is cut.
     """
     space = Space(request.axes)
     least = None if prune is None else options.whole(prune, "prune", least=0, most=1 << 53)
@@ -97,7 +100,11 @@ def _tree(
         for depth in range(height)
     ]
     if prune is None:
-        prune = round(_ENOUGH * noises[-1].stddev)
+        usual = budget.levels(min(height, USUAL_HEIGHT), max(1, len(axes)), purse)[-1]
+        least = _ENOUGH * purse.noise(request.sensitivity, counts * usual).stddev
+        prunes = [round(max(least, _DOUBT * noise.stddev)) for noise in noises[:-1]]
+    else:
+        prunes = [prune] * height
     cuts = [
         Medians(
             epsilon=purse.choice_epsilon(medians / rounds),
@@ -110,7 +117,7 @@ def _tree(
         noises=tuple(noises),
         rests=tuple(rests),
         cuts=tuple(cuts),
-        prune=prune,
+        prunes=tuple(prunes),
         steps=request.postprocess,
     )
 
@@ -140,8 +147,8 @@ class KdTree(Decomposition):
     """For each depth but the last, the noise of all levels below it together."""
     cuts: tuple[Medians, ...]
     """One for each round: the columns in turn, level by level."""
-    prune: int
-    """The least noisy count of a box that is cut; 0 if all are."""
+    prunes: tuple[int, ...]
+    """For each depth but the last, the least noisy count of a box that is cut; 0 if all are."""
 
     @cached_property
     def _columns(self) -> list[int]:
@@ -165,14 +172,18 @@ class KdTree(Decomposition):
         }
         if self.cuts:
             chosen["cut_epsilon"] = str(self.cuts[0].epsilon)
-        return {**chosen, "prune": self.prune}
+        return {**chosen, "prune": min(self.prunes), "prune_at_root": self.prunes[0]}
 
     @property
     def error(self) -> Mapping[str, Any]:
         """The noise of each level's boxes before they are made consistent, the root's first."""
         levels = [{"sd": noise.stddev} for noise in self.noises]
         stated = {**super().error, "levels": levels, "ranges": "A bound, whatever the cuts are."}
-        return {**stated, "stopped": {"bias_sd": _BIAS, "note": _STOPPED}} if self.prune else stated
+        return (
+            {**stated, "stopped": {"bias_sd": _BIAS, "note": _STOPPED}}
+            if any(self.prunes)
+            else stated
+        )
 
     def grow(self, growth: Growth, entropy: Entropy) -> None:
         """Cut and count, level by level."""
@@ -180,8 +191,8 @@ class KdTree(Decomposition):
         growth.measure(self.noises[0], entropy)
         for depth, noise in enumerate(self.noises[1:]):
             chosen = growth.newest & (growth.sizes() > 1).any(axis=1)
-            if self.prune:
-                chosen &= growth.estimates() >= self.prune
+            if self.prunes[depth]:
+                chosen &= growth.estimates() >= self.prunes[depth]
             # Rows without a place are in no box that could be cut.
             growth.measure(
                 self.rests[depth], entropy, chosen=growth.newest & ~chosen, missing=depth == 0
