@@ -93,7 +93,9 @@ def run(
     watch = Watch(progress, limit_seconds)
     with watch.listening():
         found = member.search(problem, chosen, watch)
-    return replace(found, ended=watch.ended, minimised=chosen.name)
+    # Where the root is all that is left to look at, a search out of time has still proved it.
+    ended = None if found.optimal else watch.ended
+    return replace(found, ended=ended, minimised=chosen.name)
 
 
 def _require_people(problem: Problem, algorithm: str, member: Member) -> None:
