@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
+from sqlglot import exp
 
 from sfumato.engines.kinds import STORED
 from sfumato.errors import QueryError
@@ -40,6 +41,9 @@ C = TypeVar("C")
 
 MOST_GROUPS = 3_000
 """Questions with more groups of declared keys are not drawn: they take long to compare."""
+
+MOST_SCANS = 20
+"""Nor are those that read tables more often, once the caps before their joins are written out."""
 
 COLOURS = ("red", "blue")
 DATES = (date(2020, 1, 30), date(2020, 3, 5))
@@ -129,7 +133,8 @@ class Grammar:
                 groups = sum(level.groups or 0 for level in levels(plan))
             except QueryError:
                 continue
-            if groups <= MOST_GROUPS:
+            scans = sum(1 for _ in plan.source.find_all(exp.Table))
+            if groups <= MOST_GROUPS and scans <= MOST_SCANS:
                 return words, plan
 
     def _outermost(self) -> str:
