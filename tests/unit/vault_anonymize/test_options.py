@@ -79,11 +79,9 @@ def test_without_suppression_nobody_is_told_to_allow_it(people: Table) -> None:
 def test_a_search_that_ran_to_its_end_says_what_it_proved(people: Table) -> None:
     decided = anonymize(people, [sf.KAnonymity(3)], suppress="0.1")
     assert decided.figures["ended"] is None
-    assert decided.guarantee.parameters["notes"] == [
-        "Proven optimal: no release of its kind has less loss."
-    ]
+    assert decided.remarks == ("Proven optimal: no release of its kind has less loss.",)
     boxes = anonymize(people, [sf.KAnonymity(3)], algorithm="mondrian")
-    assert boxes.guarantee.parameters["notes"] == []
+    assert boxes.remarks == ()
 
 
 def test_a_search_that_was_cut_off_says_so_everywhere(people: Table) -> None:
@@ -97,7 +95,7 @@ def test_a_search_that_was_cut_off_says_so_everywhere(people: Table) -> None:
     assert figures["cost"]["loss"] is not None
     assert figures["bound"] <= best <= figures["cost"]["loss"]
     assert figures["cost"]["loss"] <= figures["factor"] * best * (1 + 1e-12)
-    (note,) = decided.guarantee.parameters["notes"]
+    (note,) = decided.remarks
     assert note.startswith("Not proven optimal")
     assert note.endswith("the search was ended by its time limit.")
     assert "optimal" not in decided.guarantee.statement
@@ -115,7 +113,7 @@ def test_ctrl_c_keeps_the_best_so_far(people: Table, algorithm: str) -> None:
     decided = anonymize(people, [sf.KAnonymity(3)], algorithm=algorithm, progress=interrupt)
     assert signal.getsignal(signal.SIGINT) is before
     assert (decided.figures["ended"], decided.figures["optimal"]) == ("interrupted", False)
-    assert decided.guarantee.parameters["notes"][-1].endswith("the search was interrupted.")
+    assert decided.remarks[-1].endswith("the search was interrupted.")
     table = decided.release().table
     labels = list(zip(table["age"].to_pylist(), table["zip"].to_pylist(), strict=True))
     assert min(map(labels.count, labels)) >= 3

@@ -35,7 +35,7 @@ def test_the_declared_order_decides() -> None:
     table = read(ROWS, schema)
     release = table.anonymize(sf.TCloseness("0.34", "severity", distance="ordered"))
     assert set(release.table["age"].to_pylist()) == {"0-1", "2-3"}
-    assert release.guarantee.statement == (
+    assert release.guarantee.statement.startswith(
         "Every class of released rows satisfies 0.34-closeness of severity "
         "(ordered distance, declared order of values)."
     )

@@ -170,7 +170,16 @@ def test_only_public_facts_and_the_release_itself_are_told(
     assert mark not in page
 
 
-TRAVELS = {"criteria", "k", "released", "classes", "unprotected", "compared_with_original", "notes"}
+TRAVELS = {
+    "counted",
+    "criteria",
+    "k",
+    "released",
+    "classes",
+    "unprotected",
+    "compared_with_original",
+    "notes",
+}
 
 
 def test_the_reference_is_said_to_be_the_holders(schema: Schema) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 import pyarrow as pa
@@ -176,7 +176,11 @@ def names_told(path: Path | str) -> list[list[str]]:
         if records.peek().startswith(_MARK):
             records.skip(len(_MARK))
         header = records.header()
-    return [split_row(header, separator) for separator in SEPARATORS]
+    found: list[list[str]] = []
+    for separator in SEPARATORS:
+        with suppress(SourceError):  # a name in quotes ends where only its own separator follows
+            found.append(split_row(header, separator))
+    return found or [split_row(header, SEPARATORS[0])]
 
 
 def _opened(file: RegularFile) -> BinaryIO:

@@ -79,12 +79,12 @@ def sqlite_store(path: Path, *, create: bool = False) -> SqlStore:
             f"The ledger {path.name!r} lies on a network file system ({kind}), which loses locks "
             "and syncs. Put it on a local disk, or use PostgreSQL.",
         )
+    if not create and (not path.exists() or path.stat().st_size == 0):
+        raise missing()
     _check_room(path)
     if create:
         # Created by us, so that neither it nor its log is readable to others.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
-    elif not path.exists() or path.stat().st_size == 0:
-        raise missing()
     # Opened by an address that asks for an existing file: SQLite must not put an empty one there.
     address = URL.create(
         "sqlite",
