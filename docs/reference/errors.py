@@ -48,6 +48,16 @@ class Refuser:
 
 def page() -> str:
     """The whole page."""
+    found: dict[str, tuple[int, str]] = {}
+    for _, code, exit_code, message in codes():
+        if len(message) > len(found.get(code, (0, ""))[1]):
+            found[code] = exit_code, message
+    lines = [f"| `{code}` | {exit_code} | {text} |" for code, (exit_code, text) in found.items()]
+    return HEAD + "\n".join(sorted(lines)) + "\n"
+
+
+def codes() -> Iterator[tuple[Path, str, int, str]]:
+    """Every place in the source that gives a code, with its exit code and its message."""
     from sfumato.privacy.numbers import CODES
 
     calls = [
@@ -55,14 +65,9 @@ def page() -> str:
         for path in sorted(SOURCE.rglob("*.py"))
         for call in _calls(path, ast.parse(path.read_text()), None)
     ]
-    found: dict[str, tuple[int, str]] = {}
-    for code, exit_code, message in _codes(calls):
-        if len(message) > len(found.get(code, (0, ""))[1]):
-            found[code] = exit_code, message
+    yield from _codes(calls)
     for code in CODES:  # built from the name of a parameter and what is wrong with it
-        found.setdefault(code, (exit_codes()["ParameterError"], "{...}"))
-    lines = [f"| `{code}` | {exit_code} | {text} |" for code, (exit_code, text) in found.items()]
-    return HEAD + "\n".join(sorted(lines)) + "\n"
+        yield SOURCE / "privacy" / "numbers.py", code, exit_codes()["ParameterError"], "{...}"
 
 
 @dataclass(frozen=True)
@@ -90,14 +95,15 @@ def _calls(path: Path, node: ast.AST, function: ast.FunctionDef | None) -> Itera
         yield from _calls(path, child, child if isinstance(child, ast.FunctionDef) else function)
 
 
-def _codes(calls: Sequence[Call]) -> Iterator[tuple[str, int, str]]:
+def _codes(calls: Sequence[Call]) -> Iterator[tuple[Path, str, int, str]]:
     """Codes with their exit code and message: given to errors, or to functions that make them."""
     refusers = _refusers(calls)
     for call in calls:
         code = _code(call, refusers)
         if isinstance(code, ast.Constant) and isinstance(code.value, str):
             exit_code = refusers[call.name].exit_code
-            yield code.value, _given(call) if exit_code is None else exit_code, _words(call, code)
+            leaving = _given(call) if exit_code is None else exit_code
+            yield call.path, code.value, leaving, _words(call, code)
 
 
 def _refusers(calls: Sequence[Call]) -> dict[tuple[Path | None, str], Refuser]:

@@ -399,14 +399,16 @@ def test_ctrl_c_while_searching_writes_the_best_so_far(
     assert min(Counter((row["age"], row["zip"]) for row in rows).values()) >= 2
 
 
-def test_a_search_out_of_time_says_so_in_text_side_car_and_report(shell: Shell, home: Path) -> None:
+def test_a_search_out_of_time_says_so_in_text_holders_file_and_report(
+    shell: Shell, home: Path
+) -> None:
     limits = ("--k", 2, "--suppress", "0.05", "--limit-seconds", 0)
     options = (*limits, "-o", "out.csv", "--report", "page.html")
     done = shell("anonymize", "people.csv", "--schema", "people.toml", *options)
     assert done.returncode == 0
     words = "the search was ended by its time limit."
     assert "Not proven optimal" in done.stdout
-    for path in ("out.csv.json", "page.html"):
+    for path in ("out.csv.holder.json", "page.html"):
         told = (home / path).read_text()
         assert "Not proven optimal" in told
         assert words in told

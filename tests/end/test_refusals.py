@@ -6,7 +6,6 @@ named below with the reason why not.
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import json
 import runpy
@@ -24,7 +23,7 @@ from sfumato.schema.file import save as save_schema
 from sfumato.vault.registration import create
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 ROOT = Path(__file__).parents[2]
 FRONT = ROOT / "tests" / "unit" / "query_front"
@@ -448,30 +447,11 @@ def refusals() -> dict[str, set[str]]:
     """Every code with exit 2 or 3 in the source, and the modules that give it."""
     reference = runpy.run_path(str(ROOT / "docs" / "reference" / "errors.py"))
     source = ROOT / "src" / "sfumato"
-    classes = reference["exit_codes"]()
     found: dict[str, set[str]] = {}
-    for path in source.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.Call):
-                continue
-            given = {code: exit_code for code, exit_code, _ in reference["_codes"](node, classes)}
-            given |= dict.fromkeys(at_a_line(node), 2)
-            for code, exit_code in given.items():
-                if exit_code != 1:
-                    found.setdefault(code, set()).add(str(path.relative_to(source)))
-    from sfumato.privacy.numbers import CODES
-
-    for code in CODES:
-        found.setdefault(code, set()).add("privacy/numbers.py")
+    for path, code, exit_code, _ in reference["codes"]():
+        if exit_code in (2, 3):
+            found.setdefault(code, set()).add(str(path.relative_to(source)))
     return found
-
-
-def at_a_line(node: ast.Call) -> Iterator[str]:
-    """The code of a mistake in a TOML file, told with its line."""
-    if isinstance(node.func, ast.Attribute) and node.func.attr == "error" and node.args:
-        first = node.args[0]
-        if isinstance(first, ast.Constant) and isinstance(first.value, str):
-            yield first.value
 
 
 def test_the_list_of_refusals_is_closed() -> None:
