@@ -258,7 +258,7 @@ def test_a_limit_interrupted_half_way_is_settled_by_the_same_command(
     subprocess.run(settled, check=True, capture_output=True)
     assert run(asked) == 0
     assert sorted(path.name for path in clinic.iterdir()) == [
-        *("answers", "ledger.sqlite", "vault.toml")
+        *("answers", "fingerprint.key", "ledger.sqlite", "vault.toml")
     ]
 
 
@@ -287,5 +287,6 @@ def test_a_question_under_a_deadline_ends_in_order_too(clinic: Path, tmp_path: P
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)
-    assert (process.returncode, said) == (143, "sfumato: Interrupted; nothing was written.\n")
+    assert process.returncode == 143
+    assert said.startswith("sfumato: Interrupted; nothing was written. If it was charged already")
     assert list(temporary.iterdir()) == []
