@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sqlglot import exp
 
+from sfumato.axes import Listed
 from sfumato.contribution import COUNT, PERSON, bound
 from sfumato.mechanisms.arrays import narrow
 from sfumato.privacy.units import Entity
 from sfumato.query.bounding import WEIGHT, keep_groups, weigh_rows
 from sfumato.query.statistic import Count, Distinct, Rank, Total
+from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from sfumato.query.statistic import Additive
 
 _CUT = 2**62
+_CHARACTER_BITS = 32
+"""The most bits that a character takes."""
 _ROWS, _RANKED = "sf_bounded", "sf_ranked"
 
 
@@ -75,7 +79,7 @@ class Aggregates:
 
     def _summed(
         self, rows: exp.Query, others: Sequence[str], terms: Mapping[str, exp.Expr]
-    ) -> exp.Query:
+    ) -> exp.Select:
         """Sums of terms by all keys and other columns, every person's weight bounded."""
         columns = [*self._columns, *others]
         figures = dict(terms)
@@ -85,7 +89,22 @@ class Aggregates:
             figures = {
                 name: exp.Mul(this=tree, expression=weight.copy()) for name, tree in figures.items()
             }
-        return _sums(rows, columns, figures)
+        return self._declared(_sums(rows, columns, figures), columns)
+
+    def _declared(self, query: exp.Select, columns: Sequence[str]) -> exp.Select:
+        """Leave out groups of texts longer than any that is declared.
+
+        No answer shows them, but a person who has many could fill the memory with them.
+        """
+        for key in self._plan.keys:
+            listed = key.axis if isinstance(key.axis, Listed) else None
+            if listed is not None and key.kind is Kind.TEXT and key.column in columns:
+                longest = max(len(one) for one in listed.values.to_pylist() if one is not None)
+                column = exp.column(key.column)
+                bits = exp.Anonymous(this="BIT_LENGTH", expressions=[column.copy()])
+                short = exp.LTE(this=bits, expression=exp.convert(_CHARACTER_BITS * longest))
+                query = query.having(exp.or_(column.is_(exp.Null()), short), copy=False)
+        return query
 
     def _weighed(self, rows: exp.Query) -> exp.Query:
         """What is kept of everybody, with its weight."""
@@ -104,7 +123,8 @@ class Aggregates:
             rows = keep_groups(rows, groups, columns, self._keyed)
         owned = exp.column(PERSON).is_(exp.Null()).not_()
         pairs = _distinct(rows, [PERSON, *columns]).where(owned, copy=False)
-        return Asked(_sums(pairs, columns, {COUNT: exp.convert(1)}), level.positions, (COUNT,))
+        counted = _sums(pairs, columns, {COUNT: exp.convert(1)})
+        return Asked(self._declared(counted, columns), level.positions, (COUNT,))
 
     def distinct(self, wanted: Distinct, level: Level) -> Asked:
         """How many values of a column there are by a level's keys."""
@@ -129,11 +149,8 @@ class Aggregates:
             )
         values = exp.Count(this=exp.Distinct(expressions=[exp.column(wanted.column)]))
         query = exp.select(*_columns(columns), exp.alias_(exp.cast(values, "BIGINT"), COUNT))
-        return Asked(
-            _grouped(query.from_(rows.subquery(_ROWS, copy=False), copy=False), columns),
-            level.positions,
-            (COUNT,),
-        )
+        grouped = _grouped(query.from_(rows.subquery(_ROWS, copy=False), copy=False), columns)
+        return Asked(self._declared(grouped, columns), level.positions, (COUNT,))
 
     @property
     def _entity(self) -> Entity:
@@ -202,7 +219,7 @@ def _distinct(source: exp.Query, columns: Sequence[str]) -> exp.Select:
     )
 
 
-def _sums(rows: exp.Query, columns: Sequence[str], figures: Mapping[str, exp.Expr]) -> exp.Query:
+def _sums(rows: exp.Query, columns: Sequence[str], figures: Mapping[str, exp.Expr]) -> exp.Select:
     """Sums of figures by some columns."""
     query = exp.select(
         *_columns(columns),

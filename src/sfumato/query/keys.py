@@ -47,7 +47,10 @@ def planned_key(value: Typed, node: exp.Expr, column: str, name: str) -> Planned
         return _real_key(value, node, column, name, noisy)
     if value.values is not None and len(value.values) <= LIMIT:
         axis: Axis | None = _listed(column, value)
-        return PlannedKey(Key(column, name, value.kind, axis), value.sql, noisy)
+        # Cutting the text of every row would cost more than counting them: groups are looked at.
+        uncut = value.kind is Kind.TEXT and value.direct is not None
+        tree = value.direct.raw.copy() if uncut and value.direct else value.sql
+        return PlannedKey(Key(column, name, value.kind, axis), tree, noisy)
     if isinstance(bounds, Bounds) and (bounds.size or LIMIT + 1) <= LIMIT:
         axis = Grid(column, value.kind, bounds, value.nullable)
         tree = _with_missing(place(value, bounds), axis)
