@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     Places = tuple[int, ...]
 
 NAME = "incognito"
+_LOWEST = 16
+"""So many of the least general nodes are compared when time has run out."""
 
 
 def search(problem: Problem, cost: Cost, watch: Watch) -> Generalization:
@@ -39,10 +41,11 @@ def search(problem: Problem, cost: Cost, watch: Watch) -> Generalization:
     examiner = Examiner(problem)
     whole = tuple(range(len(problem.shape)))
     best = Incumbent(lambda n: (cost.value(n), n.suppressed, sum(n.levels), n.levels))
-    seen = Incumbent(best.key)
+    seen: list[tuple[int, ...]] = []
 
     def admissible(node: Node) -> bool:
-        seen.offer(node)
+        if node.admissible:
+            seen.append(node.levels)  # what it costs is worth knowing only if time runs out
         return node.admissible
 
     survivors = _grow(examiner, admissible if problem.monotone else _hopeful, watch)[whole]
@@ -54,7 +57,9 @@ def search(problem: Problem, cost: Cost, watch: Watch) -> Generalization:
     checked = examiner.checked
     if watch.ended:
         # What was seen has columns at their roots that were not yet looked into, and is no minimum.
-        chosen, minimal = seen.or_root(examiner), []
+        for levels in sorted(seen, key=sum)[:_LOWEST]:
+            best.offer(examiner.examine(levels))
+        chosen, minimal = best.or_root(examiner), []
     else:
         for levels in minimal:
             best.offer(examiner.examine(levels))
