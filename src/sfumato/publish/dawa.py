@@ -21,6 +21,7 @@ from sfumato.publish.histogram import box_sums
 from sfumato.publish.postprocess import caveat, check, postprocess
 from sfumato.publish.purse import purses
 from sfumato.publish.strategy import one_axis
+from sfumato.publish.topdown import dyadic_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -129,7 +130,7 @@ class Dawa:
         even = self.even(interior, entropy)
         figures = np.append(even, self.noise.steps(rim, entropy).astype(np.float64))
         if self.steps:
-            figures = postprocess(figures, self.steps)
+            figures = postprocess(figures, self.steps, lines=[dyadic_line(len(figures))])
         inner, outer = np.split(figures, [len(even)])
         return {"dawa": self.domain.table(inner, outer)}
 

@@ -8,8 +8,10 @@ here are projections by weighted least squares that keep totals, from the whole 
     total        the nearest counts that add up to a total which is public, given as total=N
     integer      whole numbers, the largest remainders of a family of blocks up, with its total
 
-Those asked for are applied in this order. Blocks are a method's own where it has some. How far
-counts are off afterwards depends on the data, so that nothing is stated of it.
+Those asked for are applied in this order. Blocks are those that a method measures; cells without
+any are brought to the whole at once, which is best for cells that are read one by one, and for
+ranges over many of them is not. How far counts are off afterwards depends on the data, so that
+nothing is stated of it.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.publish.topdown import descended, even_line, generations, nearest
+from sfumato.publish.topdown import descended, flat_line, generations, nearest
 from sfumato.schema.names import quoted, suggestion
 
 if TYPE_CHECKING:
@@ -84,7 +86,7 @@ def postprocess(
 ) -> Floats:
     """Apply the named steps to noisy counts of any shape, from the whole down to cells.
 
-    `lines` are the blocks along each axis, four neighbours in one if not given. `variances`
+    `lines` are the blocks along each axis, the whole alone if not given. `variances`
     (positive; equal ones if not given) weigh the cells: a cell moves in proportion to its own. A
     negative noisy total, which no counts of at least 0 can have, becomes 0.
     """
@@ -96,9 +98,8 @@ def postprocess(
     goals = np.array([max(goal, 0.0) if nonnegative else goal])
     goals = np.rint(goals) if whole else goals
     spread = np.broadcast_to(1.0 if variances is None else variances, array.shape)
-    below = generations(
-        array, spread, [even_line(one) for one in array.shape] if lines is None else lines
-    )
+    blocks = [flat_line(one) for one in array.shape] if lines is None else lines
+    below = generations(array, spread, blocks)
     done = descended(below, goals, nonnegative=nonnegative, whole=whole)
     return done.reshape(array.shape)
 

@@ -37,12 +37,17 @@ class Generation(NamedTuple):
     """The place of each block's parent in the generation before."""
 
 
-def even_line(cells: int) -> Line:
-    """An axis whose neighbours are taken together, four by four."""
+def flat_line(cells: int) -> Line:
+    """An axis without blocks: all of its cells lie in the whole."""
+    return [np.zeros(cells, dtype=np.int64)]
+
+
+def dyadic_line(cells: int) -> Line:
+    """An axis whose neighbours are taken together two by two, up to the whole."""
     sizes = [cells]
     while sizes[-1] > 1:
-        sizes.append(-(-sizes[-1] // TOGETHER))
-    return [np.arange(size) // TOGETHER for size in sizes[-2::-1]]
+        sizes.append(-(-sizes[-1] // 2))
+    return [np.arange(size) // 2 for size in sizes[-2::-1]]
 
 
 def generations(values: Floats, variances: Floats, lines: Sequence[Line]) -> list[Generation]:
