@@ -111,13 +111,14 @@ class DuckDB:
         self._execute(exp.Attach(this=attached, expressions=[reading]))
 
     @sheltered(translate)
-    def adopt(self, relation: exp.Expr, kinds: Mapping[str, Kind]) -> None:
+    def adopt(self, relation: exp.Expr, kinds: Mapping[str, Kind], *, strict: bool = True) -> None:
         """Make a relation the source: a view where its types suffice, else a converted copy."""
         schema = self.run(everything(relation).limit(0)).schema
         check_names(schema.names)
         chosen = chosen_kinds(kinds_of(schema), kinds)
         if not all(fits(field.type, chosen[field.name]) for field in schema):
-            self.load(conform(self.stream(everything(relation)), chosen), chosen)
+            rows = self.stream(everything(relation))
+            self.load(conform(rows, chosen, strict=strict), chosen)
             return
         types = {
             field.name: None if field.type == STORED[kind] else _STORED_AS[kind]
@@ -146,14 +147,15 @@ class DuckDB:
         self._set("lock_configuration", exp.true())
 
     @sheltered(translate)
-    def retype(self, kinds: Mapping[str, Kind]) -> None:
-        """Convert the source to other kinds; the first cell that does not fit is refused."""
+    def retype(self, kinds: Mapping[str, Kind], *, strict: bool = True) -> None:
+        """Convert the source to other kinds; a cell that does not fit is refused, or NULL."""
         current = self.columns(self.table)
         chosen = chosen_kinds(current, kinds)
         if chosen == current:
             return
         new = f"source_{token_hex(8)}"
-        self._load(new, conform(self.stream(everything(self.table)), chosen), chosen)
+        rows = self.stream(everything(self.table))
+        self._load(new, conform(rows, chosen, strict=strict), chosen)
         self._execute(dropped(self._source_kind, self.table))
         renaming = exp.AlterRename(this=self.table)
         self._execute(exp.Alter(this=named(new), kind="TABLE", actions=[renaming]))

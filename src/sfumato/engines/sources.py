@@ -49,11 +49,13 @@ def open_source(
     kinds: Mapping[str, Kind] | None = None,
     memory_limit: str = MEMORY_LIMIT,
     ours: bool = False,
+    strict: bool = True,
 ) -> Engine:
     """Open an engine on a source: a file, several Parquet files, a URL or a table in memory.
 
     Columns are converted to the asked kinds; without one they are what they hold, in a CSV text.
-    A file that is `ours` is read as we write them.
+    A cell that is not of the asked kind is refused or, unless `strict`, read as NULL. A file that
+    is `ours` is read as we write them.
     """
     if isinstance(source, str):
         scheme = source.partition("://")[0]
@@ -65,7 +67,7 @@ def open_source(
             from sfumato.engines.spark import Spark
 
             return Spark.open(source)
-    return open_duckdb(source, kinds=kinds, memory_limit=memory_limit, ours=ours)
+    return open_duckdb(source, kinds=kinds, memory_limit=memory_limit, ours=ours, strict=strict)
 
 
 def identify(source: str, engine: Engine | None = None) -> Identity:
@@ -92,19 +94,20 @@ def open_duckdb(
     kinds: Mapping[str, Kind] | None = None,
     memory_limit: str = MEMORY_LIMIT,
     ours: bool = False,
+    strict: bool = True,
 ) -> DuckDB:
     """Open DuckDB on a file, several Parquet files, a duckdb:/// URL or a table in memory."""
     asked = kinds or {}
     engine = DuckDB(memory_limit=memory_limit)
     try:
         if isinstance(source, str) and source.startswith("duckdb://"):
-            engine.adopt(attached(engine, source), asked)
+            engine.adopt(attached(engine, source), asked, strict=strict)
         elif isinstance(source, str | Path):
-            _read_path(engine, Path(source), asked, ours=ours)
+            _read_path(engine, Path(source), asked, ours=ours, strict=strict)
         elif isinstance(source, Sequence):
-            _view_parquet(engine, source, asked)
+            _view_parquet(engine, source, asked, strict=strict)
         else:
-            _copy_table(engine, source, asked)
+            _copy_table(engine, source, asked, strict=strict)
         engine.lock()
     except BaseException:
         engine.close()
@@ -112,17 +115,19 @@ def open_duckdb(
     return engine
 
 
-def _read_path(engine: DuckDB, path: Path, kinds: Mapping[str, Kind], *, ours: bool) -> None:
+def _read_path(
+    engine: DuckDB, path: Path, kinds: Mapping[str, Kind], *, ours: bool, strict: bool
+) -> None:
     """Read a file by the end of its name; a directory is its Parquet files."""
     name = path.name.lower()
     if _is_directory(path):
-        _view_parquet(engine, parquet_paths(path), kinds)
+        _view_parquet(engine, parquet_paths(path), kinds, strict=strict)
     elif name.endswith(".parquet"):
-        _view_parquet(engine, [path], kinds)
+        _view_parquet(engine, [path], kinds, strict=strict)
     elif name.endswith((".csv", ".csv.gz")):
         with closing(CsvFile(path)) as file:
             chosen = chosen_kinds(dict.fromkeys(file.names, Kind.TEXT), kinds)
-            engine.load(file.read(chosen, ours=ours), chosen)
+            engine.load(file.read(chosen, ours=ours, strict=strict), chosen)
     else:
         regular_file(path)
         raise SourceError(
@@ -144,7 +149,9 @@ def _is_directory(path: Path) -> bool:
         return False
 
 
-def _view_parquet(engine: DuckDB, paths: Sequence[str | Path], kinds: Mapping[str, Kind]) -> None:
+def _view_parquet(
+    engine: DuckDB, paths: Sequence[str | Path], kinds: Mapping[str, Kind], *, strict: bool
+) -> None:
     """Look at Parquet files where they are."""
     if not paths:
         raise SourceError(
@@ -157,7 +164,7 @@ def _view_parquet(engine: DuckDB, paths: Sequence[str | Path], kinds: Mapping[st
     plain = exp.Kwarg(this=exp.Var(this="hive_partitioning"), expression=exp.false())
     reading = [exp.Array(expressions=literals), plain]
     relation = exp.Table(this=exp.Anonymous(this="read_parquet", expressions=reading))
-    engine.adopt(relation, kinds)
+    engine.adopt(relation, kinds, strict=strict)
 
 
 def duckdb_file(url: str) -> tuple[RegularFile, exp.Table]:
@@ -192,12 +199,14 @@ def attached(engine: DuckDB, url: str) -> exp.Table:
     return table
 
 
-def _copy_table(engine: DuckDB, source: ArrowTable, kinds: Mapping[str, Kind]) -> None:
+def _copy_table(
+    engine: DuckDB, source: ArrowTable, kinds: Mapping[str, Kind], *, strict: bool
+) -> None:
     """Copy a table in memory into the engine."""
     table = _arrow_table(source)
     check_names(table.schema.names)
     chosen = chosen_kinds(kinds_of(table.schema), kinds)
-    engine.load(conform(table.to_batches(), chosen), chosen)
+    engine.load(conform(table.to_batches(), chosen, strict=strict), chosen)
 
 
 def _arrow_table(source: ArrowTable) -> pa.Table:

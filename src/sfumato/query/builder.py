@@ -112,6 +112,25 @@ class Answer:
         return question(self.tree, catalogue)
 
 
+def asked_for(given: object) -> str | exp.Select:
+    """The question that somebody gave, as SQL or as a tree; or a refusal of what is none."""
+    if isinstance(given, str):
+        return given
+    if isinstance(given, Answer):
+        return given.tree
+    if isinstance(given, Frame | Grouped):
+        raise QueryError(
+            "aggregate_missing",
+            "Cannot ask a question that is not finished: it shows rows, not aggregates. End it "
+            'with .aggregate(n="COUNT(*)") or another aggregate.',
+        )
+    raise QueryError(
+        "question_not_text",
+        f"Cannot ask {type(given).__name__}. A question is SQL as text, or built from "
+        "sf.table(...) and finished with .aggregate(...).",
+    )
+
+
 def _expression(text: str) -> exp.Expr:
     """One expression, read as SQL."""
     tree = parse(f"SELECT {text} FROM nowhere").tree

@@ -235,7 +235,8 @@ def _narrowed(plan: Plan, options: Options) -> Plan:
         raise QueryError(
             "unit_not_declared", f"Nothing is to be bounded per person. {unit.sentence()}"
         )
-    rows, groups = rows or unit.max_rows, groups or unit.groups
+    rows = unit.max_rows if rows is None else rows
+    groups = unit.groups if groups is None else groups
     if not (1 <= rows <= unit.max_rows and 1 <= groups <= unit.groups):
         raise QueryError(
             "contribution_out_of_range",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sqlglot.errors import SqlglotError
+from sqlglot.generator import Generator
 
 from sfumato.errors import QueryError
 from sfumato.schema.names import quoted
@@ -13,10 +14,18 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 
+class _Words(Generator):
+    """Writes what the parser accepts: DIV, which else becomes a cast of a quotient."""
+
+    def intdiv_sql(self, expression: exp.IntDiv) -> str:
+        """x DIV y, as it was written."""
+        return self.binary(expression, "DIV")
+
+
 def part(node: exp.Expr) -> str:
     """Name a part of a question: its words and, where known, its place."""
     try:
-        words = node.sql(comments=False)
+        words = _Words(comments=False).generate(node)
     except (SqlglotError, ValueError, RecursionError):
         words = type(node).__name__
     return f"{quoted(words)}{place(node)}"

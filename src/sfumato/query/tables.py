@@ -92,7 +92,11 @@ def _person(declared: Column, alias: str) -> Typed:
 
 
 def _value(declared: Column, alias: str) -> Typed:
-    """A column, clamped into its declared bounds."""
+    """A column, clamped into its declared bounds.
+
+    Rows may break what is declared: where no NULL is, the lowest value, an empty text or FALSE
+    stands for it, so that what is planned holds whatever is read.
+    """
     raw = _raw(declared, alias)
     ends = _ends(declared)
     low, high = (None, None) if ends is None else (_exact(end) for end in ends)
@@ -100,7 +104,9 @@ def _value(declared: Column, alias: str) -> Typed:
     if declared.kind is Kind.REAL:
         tree, nullable = _finite(raw, ends), True  # NaN is read as NULL
     elif ends is not None:
-        tree = clamped(raw, literal(ends[0]), literal(ends[1]))
+        tree = clamped(raw, literal(ends[0]), literal(ends[1]), nullable=nullable)
+    elif declared.kind is Kind.INTEGER:
+        tree = _present(raw, 0, nullable=nullable)
     elif declared.kind is Kind.DATE:
         low, high, nullable = Fraction(FIRST_DAY), Fraction(LAST_DAY), True
         span = {"low": literal(date.min), "high": literal(date.max)}
@@ -109,9 +115,10 @@ def _value(declared: Column, alias: str) -> Typed:
     length = None
     if declared.kind is Kind.TEXT:
         length = _length(declared)
-        tree = shortened(raw, length)
+        tree = _present(shortened(raw, length), "", nullable=nullable)
     if declared.kind is Kind.BOOLEAN:
         values = values or (False, True)
+        tree = _present(raw, False, nullable=nullable)
     direct = Direct(declared, raw)
     return Typed(
         tree, declared.kind, nullable, low, high, values=values, length=length, direct=direct
@@ -145,8 +152,19 @@ def _exact(end: Scalar) -> Fraction:
     return Fraction(end)
 
 
-def clamped(value: exp.Expr, low: exp.Expr, high: exp.Expr) -> exp.Case:
-    """A value moved to the nearer end where it is outside; NULL stays NULL."""
+def _present(tree: exp.Expr, otherwise: Scalar, *, nullable: bool) -> exp.Expr:
+    """A value as it is or, where none may be NULL, another one for NULL."""
+    if nullable:
+        return tree
+    return exp.Coalesce(this=tree, expressions=[literal(otherwise)])
+
+
+def clamped(value: exp.Expr, low: exp.Expr, high: exp.Expr, *, nullable: bool = True) -> exp.Case:
+    """A value moved to the nearer end where it is outside; NULL stays NULL, or is the low end."""
+    if not nullable:
+        reached = exp.GTE(this=value.copy(), expression=low)
+        beyond = exp.GT(this=value.copy(), expression=high)
+        return exp.case().when(beyond, high.copy()).when(reached, value.copy()).else_(low.copy())
     below = exp.LT(this=value.copy(), expression=low)
     above = exp.GT(this=value.copy(), expression=high)
     case = exp.case().when(below, low.copy()).when(above, high.copy())

@@ -12,6 +12,7 @@ from sfumato.errors import ParameterError, QueryError
 from sfumato.privacy.numbers import EPSILON_MAXIMUM
 from sfumato.privacy.price import price
 from sfumato.query import answer
+from sfumato.query.builder import asked_for
 from sfumato.query.catalogue import Private as PrivateEntry
 from sfumato.query.explain import explain
 from sfumato.query.planner import question
@@ -83,8 +84,7 @@ class Curator:
 
     def prepare(self, asked: Asked, price: Price, asker_of: AskerOf) -> answer.Question:
         """Plan a question at a price, from public facts alone."""
-        tree = asked if isinstance(asked, str) else asked.tree
-        planned = question(tree, self.catalogue)
+        planned = question(asked_for(asked), self.catalogue)
         self.places.check(planned.plan.datasets, planned.plan.public)
         epsilon, delta = price.epsilon, price.delta
         for name, given, clause in (

@@ -50,7 +50,7 @@ def described(source: Source) -> Described | None:
     return Described(files[0][0], starred)
 
 
-def open_labels(source: Source, schema: Schema) -> tuple[Engine, Schema]:
+def open_labels(source: Source, schema: Schema, *, strict: bool = True) -> tuple[Engine, Schema]:
     """Open a released table, and say what it has of a schema.
 
     Quasi-identifiers are what they are there, labels or values; of them nothing is declared any
@@ -62,7 +62,8 @@ def open_labels(source: Source, schema: Schema) -> tuple[Engine, Schema]:
         there = (c for c in schema.columns if c.name in held or c.role is Role.QUASI)
         columns = tuple(_as_held(column, held) for column in there)
         if isinstance(engine, DuckDB):
-            engine.retype({c.name: c.kind for c in columns if c.name in held})
+            kinds = {c.name: c.kind for c in columns if c.name in held}
+            engine.retype(kinds, strict=strict)
     except BaseException:
         engine.close()
         raise

@@ -79,12 +79,19 @@ class Table:
 
 
 def read(
-    source: Source, schema: str | Path | Schema | None = None, *, progress: Progress | None = None
+    source: Source,
+    schema: str | Path | Schema | None = None,
+    *,
+    strict: bool = True,
+    progress: Progress | None = None,
 ) -> Table:
     """Open a table: a CSV or Parquet file, a database URL, or a pandas, polars or Arrow table.
 
     Without a schema the columns are measured and their kinds and roles guessed. Of a release of
     ours, which its side-car tells, the schema is that of its original: labels are read as labels.
+
+    A cell that is not of its declared kind is refused by its place or, where that is not `strict`,
+    read as NULL: so a table that answers others is to be read, lest one cell tell them of its row.
     """
     release = described(source)
     place = source if release is None else release.table
@@ -94,9 +101,9 @@ def read(
     known = schema if isinstance(schema, Schema) else load(Path(schema))
     if release is None:
         kinds = {column.name: column.kind for column in known.columns}
-        engine = open_source(place, kinds=kinds)
+        engine = open_source(place, kinds=kinds, strict=strict)
     else:
-        engine, known = open_labels(place, known)
+        engine, known = open_labels(place, known, strict=strict)
     try:
         check_columns(engine, known)
     except BaseException:

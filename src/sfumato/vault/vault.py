@@ -166,7 +166,8 @@ def _home(config: Config, name: str, schema: Schema) -> Home:
     file = None if "://" in source else Path(source)
     consent = held.consent if isinstance(held, PrivateSet) else None
     columns = tuple(column.name for column in schema.columns)
-    reading = partial(read, source, schema)
+    # One person's malformed cell must not decide whether questions are answered.
+    reading = partial(read, source, schema, strict=unit is None)
     return Home(address(source), reading, unit, file, consent, source, columns)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
+import sfumato as sf
 from sfumato.errors import QueryError
-from sfumato.query.builder import table
+from sfumato.query.builder import asked_for, table
 from sfumato.query.canonical import canonical
 from sfumato.query.planner import question
 
@@ -72,3 +74,21 @@ def test_unknown_joins_are_refused() -> None:
     with pytest.raises(QueryError) as refusal:
         table("people").join(table("places"), alias="c", on="TRUE", how="cross")
     assert refusal.value.code == "join_not_allowed"
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        (table("people"), "aggregate_missing"),
+        (table("people").group_by("city"), "aggregate_missing"),
+        (None, "question_not_text"),
+        (b"SELECT COUNT(*) FROM people", "question_not_text"),
+        (7, "question_not_text"),
+    ],
+)
+def test_what_is_no_question_is_refused_in_words(given: object, code: str) -> None:
+    private = sf.protect(sf.read(pa.table({"x": [1]})), epsilon=1)
+    for refused in (asked_for, private.query, private.explain):
+        with pytest.raises(QueryError) as refusal:
+            refused(given)  # type: ignore[arg-type]  # on purpose
+        assert refusal.value.code == code

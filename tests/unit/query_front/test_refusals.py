@@ -183,6 +183,10 @@ REFUSED = {
     "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1 COUNT(*) FROM people": "options_malformed",
     "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_contributed=99) COUNT(*) FROM people":
         "contribution_out_of_range",
+    "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_contributed=0) COUNT(*) FROM people":
+        "contribution_out_of_range",
+    "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed=0) COUNT(*) FROM people":
+        "contribution_out_of_range",
     "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(privacy_unit_column=name) COUNT(*) FROM people":
         "unit_not_declared",
 }  # fmt: skip
@@ -214,3 +218,8 @@ def test_a_syntax_error_says_where(catalogue: Catalogue) -> None:
     with pytest.raises(QueryError) as refusal:
         question("SELECT COUNT(*) FROM people WHERE age >", catalogue)
     assert "line 1" in refusal.value.message
+
+
+def test_a_refusal_quotes_what_was_written(catalogue: Catalogue) -> None:
+    with pytest.raises(QueryError, match=r"^Cannot use 'COUNT\(\*\) DIV 2' "):
+        question("SELECT COUNT(*) DIV 2 FROM people", catalogue)

@@ -1,4 +1,7 @@
-"""Cells into kinds: a cell that does not fit is refused by its place, never guessed at.
+"""Cells into kinds: a cell that does not fit is never guessed at.
+
+Its owner is told its place. Where others would learn of it, for reading would fail because of one
+person's cell, it is NULL instead: reading that is not strict fails by no cell. See decision 0162.
 
 What counts as a value, in text:
 
@@ -12,7 +15,7 @@ What counts as a value, in text:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,9 +26,11 @@ from sfumato.errors import SourceError
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 Cells: TypeAlias = "pa.Array[pa.Scalar[pa.DataType]]"
+Reading: TypeAlias = "Callable[[Cells, Kind], Cells | None]"
+"""Reads cells as a kind, all of them or none."""
 
 _PATTERN = {
     Kind.INTEGER: "^[+-]?[0-9]+$",
@@ -44,14 +49,18 @@ _EXPECTED = {
 
 
 def conform(
-    batches: Iterable[pa.RecordBatch], kinds: Mapping[str, Kind]
+    batches: Iterable[pa.RecordBatch], kinds: Mapping[str, Kind], *, strict: bool = True
 ) -> Iterator[pa.RecordBatch]:
-    """Turn every batch into the stored types of the kinds, or refuse the first cell that fails."""
+    """Turn every batch into the stored types of the kinds.
+
+    The first cell that is not of its kind is refused or, where that is not `strict`, every one
+    becomes NULL.
+    """
     schema = pa.schema([pa.field(name, STORED[kind]) for name, kind in kinds.items()])
     rows_before = 0
     for batch in batches:
         arrays = [
-            _converted(cells, kind, name, rows_before)
+            _converted(cells, kind, name, rows_before if strict else None)
             for cells, (name, kind) in zip(batch.columns, kinds.items(), strict=True)
         ]
         yield pa.record_batch(arrays, schema=schema)
@@ -70,8 +79,8 @@ def fitting(batches: Iterable[pa.RecordBatch], names: Iterable[str]) -> dict[str
     return possible
 
 
-def _converted(cells: Cells, kind: Kind, name: str, rows_before: int) -> Cells:
-    """Convert one column of a batch."""
+def _converted(cells: Cells, kind: Kind, name: str, rows_before: int | None) -> Cells:
+    """Convert one column of a batch; without a place to name, what does not fit becomes NULL."""
     if cells.type == STORED[kind]:
         return cells
     if types.is_dictionary(cells.type):
@@ -79,18 +88,21 @@ def _converted(cells: Cells, kind: Kind, name: str, rows_before: int) -> Cells:
     if fits(cells.type, kind):
         return pc.cast(cells, STORED[kind])
     if is_text(cells.type):
-        converted = _parsed(cells, kind)
+        read = _parsed
     elif (cells.type, kind) in _CHECKED or (types.is_timestamp(cells.type) and kind is Kind.DATE):
-        converted = _exact(cells, kind)
+        read = _exact
     else:
         raise SourceError(
             "kind_mismatch",
             f"Column {name!r} holds {cells.type}, which cannot be read as {kind}. "
             "Declare another kind or convert the column first.",
         )
-    if converted is None:
-        _refuse(cells, kind, name, rows_before)
-    return converted
+    converted = read(cells, kind)
+    if converted is not None:
+        return converted
+    if rows_before is None:
+        return _with_gaps(_candidates(cells, kind), kind, read)
+    raise _refusal(cells, kind, name, rows_before, read)
 
 
 _CHECKED = {
@@ -108,10 +120,10 @@ def _exact(cells: Cells, kind: Kind) -> Cells | None:
     """Convert where nothing is lost: no fraction, no rounding, no time of day; else None."""
     try:
         values = pc.cast(cells, STORED[kind], safe=True)
+        if types.is_timestamp(cells.type):  # Arrow drops the time of day without a word
+            return values if _all(pc.equal(pc.cast(values, cells.type), cells)) else None
     except pa.ArrowInvalid:
         return None
-    if types.is_timestamp(cells.type):  # Arrow drops the time of day without a word
-        return values if _all(pc.equal(pc.cast(values, cells.type), cells)) else None
     return values
 
 
@@ -138,9 +150,28 @@ def _all(checks: Cells) -> bool:
     return pc.all(checks, min_count=0).as_py() is True
 
 
-def _refuse(cells: Cells, kind: Kind, name: str, rows_before: int) -> NoReturn:
+def _candidates(cells: Cells, kind: Kind) -> Cells:
+    """The cells that are written like the kind, the others NULL; only their size can be wrong."""
+    if not is_text(cells.type) or kind is Kind.TEXT:
+        return cells
+    written = pc.match_substring_regex(cells, _PATTERN[kind])
+    return pc.if_else(written, cells, pa.scalar(None, cells.type))
+
+
+def _with_gaps(cells: Cells, kind: Kind, read: Reading) -> Cells:
+    """Read what can be read, halving where that fails: a cell that fails alone is NULL."""
+    converted = read(cells, kind)
+    if converted is not None:
+        return converted
+    if len(cells) == 1:
+        return pa.nulls(1, STORED[kind])
+    middle = len(cells) // 2
+    halves = cells.slice(0, middle), cells.slice(middle)
+    return pa.concat_arrays([_with_gaps(half, kind, read) for half in halves])
+
+
+def _refusal(cells: Cells, kind: Kind, name: str, rows_before: int, read: Reading) -> SourceError:
     """Find the first cell that fails by halving, and name its place."""
-    read = _parsed if is_text(cells.type) else _exact
     low, high = 0, len(cells)
     while high - low > 1:
         middle = (low + high) // 2
@@ -148,7 +179,7 @@ def _refuse(cells: Cells, kind: Kind, name: str, rows_before: int) -> NoReturn:
             high = middle
         else:
             low = middle
-    raise SourceError(
+    return SourceError(
         "cell_not_of_kind",
         f"Column {name!r}, data row {rows_before + low + 1:,}, is not {_EXPECTED[kind]}. "
         f"Correct the cell, or declare a kind other than {kind}.",

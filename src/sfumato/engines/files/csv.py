@@ -81,13 +81,16 @@ class CsvFile:
         self.names = split_row(header, self.separator)
         check_names(self.names)
 
-    def read(self, kinds: Mapping[str, Kind], *, ours: bool = False) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, kinds: Mapping[str, Kind], *, ours: bool = False, strict: bool = True
+    ) -> Iterator[pa.RecordBatch]:
         """Read all rows, once, as the given kinds; columns without a kind are text.
 
         In a file that we wrote ourselves text is guarded against spreadsheets.
         """
         every = {name: kinds.get(name, Kind.TEXT) for name in self.names}
-        yield from conform(map(unguarded, self._texts()) if ours else self._texts(), every)
+        texts = map(unguarded, self._texts()) if ours else self._texts()
+        yield from conform(texts, every, strict=strict)
         self._file.check_unchanged()
 
     def _texts(self) -> Iterator[pa.RecordBatch]:

@@ -7,7 +7,7 @@ bounds, because rounding is monotone.
 from __future__ import annotations
 
 from fractions import Fraction
-from math import gcd
+from math import gcd, trunc
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -101,18 +101,15 @@ def whole_quotient(node: exp.Expr, value: Value) -> Typed:
     """x DIV y of integers, towards zero; NULL where y is 0."""
     left, right = _integers(node, value)
     tree = exp.IntDiv(this=bracket(left.sql), expression=_nonzero(right))
-    largest = left.largest
-    low, high = right.ends
-    ends = (-largest, largest)
-    if left.ends[0] >= 0 and low > 0:
-        ends = (Fraction(left.ends[0] // high), Fraction(left.ends[1] // low))
-    nullable = left.nullable or right.nullable or low <= 0 <= high
-    return _integer(node, tree, ends, nullable, 1)
+    nullable = left.nullable or right.nullable or right.ends[0] <= 0 <= right.ends[1]
+    return _integer(node, tree, _whole_quotients(left, right), nullable, 1)
 
 
 def remainder(node: exp.Expr, value: Value) -> Typed:
     """x % y of integers, with the sign of x; NULL where y is 0."""
     left, right = _integers(node, value)
+    if not fits_integer(Fraction(0), _whole_quotients(left, right)[1]):
+        raise _overflow(node)  # engines divide first, and fail where the quotient is 2^63
     tree = exp.Mod(this=bracket(left.sql), expression=_nonzero(right))
     largest = min(left.largest, max(right.largest - 1, Fraction(0)))
     low, high = left.ends
@@ -144,6 +141,14 @@ def _integers(node: exp.Expr, value: Value) -> tuple[Typed, Typed]:
     return left, right
 
 
+def _whole_quotients(left: Typed, right: Typed) -> tuple[Fraction, Fraction]:
+    """The least and the largest x DIV y: an end of x by an end of y, or by what is next to 0."""
+    low, high = right.ends
+    divisors = [one for one in (low, high, Fraction(-1), Fraction(1)) if one and low <= one <= high]
+    corners = [Fraction(trunc(end / one)) for end in left.ends for one in divisors]
+    return min(corners, default=Fraction(0)), max(corners, default=Fraction(0))
+
+
 def _nonzero(divisor: Typed) -> exp.Expr:
     return exp.Nullif(this=divisor.sql, expression=literal(0))
 
@@ -162,12 +167,16 @@ def _integer(
 ) -> Typed:
     """An integer whose every value fits 64 bits, or a refusal."""
     if not fits_integer(*ends):
-        raise QueryError(
-            "overflow_possible",
-            f"Cannot compute {part(node)}: by the declared bounds it may leave the integers of 64 "
-            "bits. Declare narrower bounds, or write CAST(x AS DOUBLE).",
-        )
+        raise _overflow(node)
     return integer(tree, *ends, nullable=nullable, step=step or 1)
+
+
+def _overflow(node: exp.Expr) -> QueryError:
+    return QueryError(
+        "overflow_possible",
+        f"Cannot compute {part(node)}: by the declared bounds it may leave the integers of 64 "
+        "bits. Declare narrower bounds, or write CAST(x AS DOUBLE).",
+    )
 
 
 RULES: Rules = {

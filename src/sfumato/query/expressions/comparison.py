@@ -31,8 +31,13 @@ def comparison(node: exp.Expr, value: Value) -> Typed:
 
 
 def _plain(value: Typed, other: Typed) -> exp.Expr:
-    """A column before it was clamped, where that compares alike: engines can then skip rows."""
+    """A column before it was clamped, where that compares alike: engines can then skip rows.
+
+    Where no NULL is declared, only what was clamped is sure to be none.
+    """
     if value.direct is None or value.kind is Kind.REAL or other.values is None:
+        return value.sql
+    if not value.nullable:
         return value.sql
     if not value.bounded or other.low is None or other.low != other.high:
         return value.sql
