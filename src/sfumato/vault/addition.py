@@ -35,10 +35,14 @@ class Addition:
     def __init__(self, config: Config, name: str, warn: Callable[[str], None]) -> None:
         self._config = config
         self._name = name
-        self._secret = secret_of(config)
         self._renewed: Mapping[str, tuple[str, ...]] = {}
         self._stack = ExitStack()
         self._ledger = open_ledger(config)
+        try:
+            self._secret = secret_of(config, self._ledger)
+        except BaseException:
+            self._ledger.close()
+            raise
         self._stack.callback(self._ledger.close)
         self._sources = Sources(config, self._ledger, self._secret, warn)
 
