@@ -12,7 +12,7 @@ from sfumato.ledger.flight import Flights
 from sfumato.query.catalogue import Private as PrivateEntry
 from sfumato.query.catalogue import Public as PublicEntry
 from sfumato.schema.file import load as load_schema
-from sfumato.schema.names import quoted, suggestion
+from sfumato.schema.names import quoted
 from sfumato.vault.accounts import account_of, open_accounts, open_ledger, source_of
 from sfumato.vault.answered import ANSWERS, Answered
 from sfumato.vault.config import OWNER, Config, PrivateSet, load
@@ -113,8 +113,7 @@ class Vault:
         if principal not in self.config.principals:
             raise PolicyError(
                 "principal_unknown",
-                f"{quoted(principal)} may not ask here. Name a principal of the vault: "
-                + suggestion(principal, [OWNER, *self.config.principals]),
+                f"{quoted(principal)} may not ask here. Ask the vault's owner for a budget.",
             )
         for population in populations:
             if population not in self.config.principals[principal]:
