@@ -72,12 +72,12 @@ def check_target(path: Path, *, overwrite: bool = False, kept: Iterable[Path] = 
 
 def check_room(path: Path, folder: Path) -> None:
     """Refuse a folder in which nothing can be made, or whose disk is all but full."""
-    if not os.access(folder, os.W_OK | os.X_OK):
+    disk = os.statvfs(folder)
+    if not os.access(folder, os.W_OK | os.X_OK) or disk.f_blocks == 0:  # /proc is no disk at all
         raise OutputError(
             "output_unwritable",
             f"Cannot write '{path}': nothing may be written to '{folder}'. Choose another place.",
         )
-    disk = os.statvfs(folder)
     if disk.f_bavail * disk.f_frsize < LEAST_ROOM:
         raise _full(path)
 

@@ -162,6 +162,49 @@ def test_a_file_that_is_no_head_is_not_taken_for_one(tmp_path: Path, content: by
     assert (tmp_path / "clinic.head").read_bytes() == content
 
 
+@pytest.mark.parametrize(
+    ("options", "status", "code"),
+    [
+        (("new", "--ledger", "../clinic/ledger.sqlite"), 2, "vault_unconfigured"),
+        (
+            ("a/new", "--head", "h", "--ledger", "../../clinic/ledger.sqlite"),
+            2,
+            "vault_unconfigured",
+        ),
+        (("new", "--ledger", "../kept/notes"), 2, "vault_unconfigured"),
+        (("new", "--ledger", "../nowhere/ledger.sqlite"), 2, "output_unwritable"),
+        (("new", "--ledger", "../kept/linked"), 1, "ledger_symlink"),
+        (("new", "--head", "new/h"), 2, "head_not_outside"),
+        (("new", "--head", "clinic.head"), 2, "head_exists"),
+        (("a/new", "--head", "h", "--ledger", "postgresql://localhost:1/x"), 1, "ledger_uncreated"),
+        (("empty", "--ledger", "postgresql://localhost:1/x"), 1, "ledger_uncreated"),
+    ],
+)
+def test_a_refused_init_leaves_nothing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: tuple[str, ...],
+    status: int,
+    code: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    create(Path("clinic"))
+    with open_vault(Path("clinic")) as vault:
+        vault.ledger.open_account("a", budget=Budget.for_epsilon_delta(epsilon=1))
+    Path("empty").mkdir()
+    Path("kept").mkdir()
+    Path("kept/notes").write_text("mine")
+    Path("kept/linked").symlink_to("nothing")
+    before = sorted(tmp_path.rglob("*"))
+    assert run(["init", *options, "--json"]) == status
+    said = capsys.readouterr()
+    assert f'"code": "{code}"' in said.out
+    assert "failures.log" not in said.err
+    assert "onnection" in said.err or code != "ledger_uncreated"
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def hold(path: Path) -> subprocess.Popen[str]:
     """Another process that holds the lock of a file or a folder."""
     code = (

@@ -5,15 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from sfumato.errors import InternalError, OutputError
-from sfumato.files import whole, write_text
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from sfumato.files import check_target, whole, write_text
 
 
 def test_a_file_appears_complete_with_ordinary_rights(tmp_path: Path) -> None:
@@ -66,3 +63,11 @@ def test_targets_are_refused_before_any_work(tmp_path: Path) -> None:
         "file": "output_exists",
         "none/a.txt": "output_unwritable",
     }
+
+
+def test_what_is_no_disk_is_not_a_full_one() -> None:
+    if not Path("/proc/self").exists():
+        pytest.skip("this system has no /proc")
+    with pytest.raises(OutputError, match="nothing may be written to '/proc'") as refusal:
+        check_target(Path("/proc/x.csv"))
+    assert refusal.value.code == "output_unwritable"

@@ -18,9 +18,9 @@ class Identity:
     """What a source reads, as those who keep it know it.
 
     `names` last: they stay when a file or a table is replaced. `also` are names of what it reads
-    through them or is read through: a folder's files, a partition's parent. `nodes` hold only as
-    long as the files exist; a file system gives them again to other files. `version` tells one
-    state of the files from another, and is None where a server keeps the rows.
+    through them or is read through: a folder's files, a partition's parent. `nodes` hold wherever
+    the files are moved, but only as long as they exist: a file system gives them again to others.
+    `version` tells one state of the files from another, and is None where a server keeps the rows.
     """
 
     names: frozenset[str]

@@ -54,10 +54,12 @@ SELECT CAST(c.oid AS TEXT) AS oid, FORMAT('%I.%I', n.nspname, c.relname) AS name
   BOOL_OR(met.read AND EXISTS (
     SELECT 1 FROM pg_rewrite AS w
     JOIN pg_depend AS d ON d.classid = CAST('pg_rewrite' AS REGCLASS) AND d.objid = w.oid
-      AND d.refclassid = CAST('pg_proc' AS REGCLASS)
-    JOIN pg_proc AS p ON p.oid = d.refobjid
-    WHERE w.ev_class = c.oid AND p.oid >= 16384 AND (p.proretset OR (p.provolatile <> 'i'
-      AND NOT EXISTS (SELECT 1 FROM pg_depend AS e WHERE e.objid = p.oid AND e.deptype = 'e')))
+    LEFT JOIN pg_type AS t ON d.refclassid = CAST('pg_type' AS REGCLASS) AND t.oid = d.refobjid
+    LEFT JOIN pg_type AS one ON one.oid = t.typelem
+    WHERE w.ev_class = c.oid AND d.refobjid >= 16384
+      AND d.refclassid NOT IN (CAST('pg_class' AS REGCLASS), CAST('pg_constraint' AS REGCLASS),
+        CAST('pg_collation' AS REGCLASS))
+      AND COALESCE('e' NOT IN (t.typtype, COALESCE(one.typtype, t.typtype)), TRUE)
   )) AS opaque,
   (SELECT CAST(system_identifier AS TEXT) FROM pg_control_system()) || '/'
     || (SELECT CAST(oid AS TEXT) FROM pg_database WHERE datname = CURRENT_DATABASE()) AS home
@@ -65,7 +67,11 @@ FROM met JOIN pg_class AS c ON c.oid = met.oid JOIN pg_namespace AS n ON n.oid =
 GROUP BY c.oid, n.nspname, c.relname
 """
 """What a name stands for: itself, what its views read, the children read with any of these
-(`also`), and the parents through which any is read. Objects below 16384 are the server's own."""
+(`also`), and the parents through which any is read. Objects below 16384 are the server's own.
+
+A view is opaque if it uses anything else that somebody made, an extension too: functions read what
+they like, whatever they are declared as, and operators, aggregates, casts and domains call them.
+Relations are followed; keys, collations and lists of values (enum) run nothing."""
 
 
 def _translate(error: Exception) -> BaseException:
@@ -156,7 +162,10 @@ class Postgres:
         if any(row["elsewhere"] for row in rows):
             raise unresolved("it reads a foreign table, or the server's own catalogue")
         if any(row["opaque"] for row in rows):
-            raise unresolved("it is a view that calls a function, which may read any table")
+            raise unresolved(
+                "it is a view with a function, an operator, an aggregate or a type that is not the "
+                "server's own, which may read any table"
+            )
         home = f"postgresql {rows[0]['home']}"
         called = [(f"{home}#{row[key]}", row["also"]) for row in rows for key in ("name", "oid")]
         return Identity(

@@ -78,13 +78,27 @@ def identify(source: str, engine: Engine | None = None) -> Identity:
     if "://" not in source:
         return of_path(Path(source))
     if engine is None:
-        with closing(open_source(source)) as opened:
+        opening = _open_catalogue if source.startswith("duckdb://") else open_source
+        with closing(opening(source)) as opened:
             return identify(source, opened)
     if isinstance(engine, DuckDB):
         file, table = duckdb_file(source)
         return of_tables(file, tables_read(engine, table))
     assert isinstance(engine, Resolving)
     return engine.identity()
+
+
+@sheltered(translate)
+def _open_catalogue(url: str) -> Engine:
+    """Open DuckDB on the catalogue of a file alone: a view that fails to run is listed there."""
+    engine = DuckDB()
+    try:
+        attached(engine, url)
+        engine.lock()
+    except BaseException:
+        engine.close()
+        raise
+    return engine
 
 
 @sheltered(translate)

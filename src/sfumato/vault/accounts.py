@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 
 VERSION = "version "
-"""What is kept of a source under this word tells a state of its files and is bound to nothing."""
+"""What is kept of a source under this word tells a state of its files."""
+
+NODE = "node "
+"""What is kept under this word tells a file wherever it is moved, until it is deleted."""
+
+PASSING = (VERSION, NODE)
+"""What may come to mean another file one day is compared, and bound to nothing."""
 
 
 def open_ledger(config: Config) -> Ledger:
@@ -104,7 +110,7 @@ def check_accounts(ledger: Ledger, config: Config) -> tuple[dict[str, Budget], d
 
 def _bindings(config: Config, name: str, held: PrivateSet) -> list[str]:
     """All that is bound with a data set: under another name its rows get no fresh budget."""
-    kept = [one for one in held.identity if not one.startswith(VERSION)]
+    kept = [one for one in held.identity if not one.startswith(PASSING)]
     return [name, written_name(config, held), *kept]
 
 

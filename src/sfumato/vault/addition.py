@@ -6,27 +6,34 @@ between the two, is opened and bound by whoever opens the vault next.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import tomlkit
 
+from sfumato.engines.sources import identify
+from sfumato.errors import SfumatoError
 from sfumato.vault.accounts import check_accounts, open_accounts, open_ledger
 from sfumato.vault.config import NAME, PrivateSet, save
 from sfumato.vault.kept import SECRET
 from sfumato.vault.secret import keep
 from sfumato.vault.sources import Sources, look, rows_of, secret_of
+from sfumato.vault.table import read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
 
     from tomlkit.items import Array, Table
 
     from sfumato.privacy.filters import Budget
+    from sfumato.schema.schema import Schema
     from sfumato.vault.config import Config, PublicSet
     from sfumato.vault.table import Table as Rows
+
+_FAILED = {"engine_failed", "table_missing"}
+"""How a view fails that reads what its engine may not reach."""
 
 
 class Addition:
@@ -35,10 +42,14 @@ class Addition:
     def __init__(self, config: Config, name: str, warn: Callable[[str], None]) -> None:
         self._config = config
         self._name = name
-        self._secret = secret_of(config)
         self._renewed: Mapping[str, tuple[str, ...]] = {}
         self._stack = ExitStack()
         self._ledger = open_ledger(config)
+        try:
+            self._secret = secret_of(config, self._ledger)
+        except BaseException:
+            self._ledger.close()
+            raise
         self._stack.callback(self._ledger.close)
         self._sources = Sources(config, self._ledger, self._secret, warn)
 
@@ -52,6 +63,17 @@ class Addition:
         trace: TracebackType | None,
     ) -> None:
         self._stack.close()
+
+    @contextmanager
+    def opened(self, source: str, schema: Schema) -> Iterator[Rows]:
+        """Open a source; of a view that fails because it reaches outside, say that."""
+        try:
+            with closing(read(source, schema)) as table:
+                yield table
+        except SfumatoError as error:
+            if error.code in _FAILED:
+                identify(source)
+            raise
 
     def identity(self, source: str, table: Rows, population: str | None) -> tuple[str, ...]:
         """Refuse a source that is known by another name; return what to record of it."""

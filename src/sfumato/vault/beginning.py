@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from sfumato.errors import LedgerError, OutputError
+from sfumato.errors import LedgerError, OutputError, SfumatoError
 from sfumato.ledger.head import recorded_head
 from sfumato.vault.accounts import create_ledger
 from sfumato.vault.answered import ANSWERS
@@ -32,15 +32,28 @@ def begun(config: Config) -> Iterator[None]:
     """Make all of a vault but its configuration, which is to be written at the end."""
     _check_all(config)
     existed = config.head.exists()
-    try:
-        config.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unwritable(config.folder, error.strerror) from None
-    with locked(config.folder):
+    with _made(config.folder), locked(config.folder):
         _check_all(config)
         _create_unused(config, existed=existed)
         (config.folder / ANSWERS).mkdir(mode=0o700, exist_ok=True)
         yield
+
+
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """Make a folder, and those above it; after a refusal those that are empty go again."""
+    absent = [one for one in (folder, *folder.parents) if not os.path.lexists(one)]
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error.strerror) from None
+    try:
+        yield
+    except SfumatoError:
+        with suppress(OSError):  # what is not empty is somebody's, or an `init` to be repeated
+            for one in absent:
+                one.rmdir()
+        raise
 
 
 def _check_all(config: Config) -> None:
@@ -50,7 +63,8 @@ def _check_all(config: Config) -> None:
         raise OutputError(
             "vault_exists", f"'{folder}' already holds a vault. Choose another folder."
         )
-    database = folder / config.database
+    given = folder / config.database
+    database = given.parent.resolve() / given.name
     if not _is_address(config):
         from sfumato.ledger.sql.sqlite import check_outside
 
@@ -58,7 +72,8 @@ def _check_all(config: Config) -> None:
     place = folder
     while not os.path.lexists(place):
         place = place.parent
-    for one in (place, head.parent):
+    apart = () if _is_address(config) or database.parent == folder else (database.parent,)
+    for one in (place, head.parent, *apart):
         if not one.is_dir():
             raise _unwritable(one, "it is not a folder")
         if not os.access(one, os.W_OK | os.X_OK):
@@ -81,6 +96,8 @@ def _create_unused(config: Config, *, existed: bool) -> None:
     try:
         create_ledger(config)
     except LedgerError as error:
+        if error.code == "ledger_failed":
+            raise _uncreated(error) from None
         if error.code != "ledger_exists":
             raise
     else:
@@ -117,6 +134,15 @@ def _is_address(config: Config) -> bool:
 def _unwritable(place: Path, reason: str | None) -> OutputError:
     return OutputError(
         "output_unwritable", f"Cannot create a vault in '{place}': {reason}. Choose another."
+    )
+
+
+def _uncreated(error: LedgerError) -> LedgerError:
+    """There is no vault yet, so nobody but its operator hears what the system said."""
+    return LedgerError(
+        "ledger_uncreated",
+        f"Cannot create the ledger: {' '.join((error.detail or '').split())}. Nothing was made. "
+        "Mend the cause, or name another database with --ledger.",
     )
 
 

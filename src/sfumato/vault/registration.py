@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +21,6 @@ from sfumato.vault.addition import Addition
 from sfumato.vault.beginning import begun
 from sfumato.vault.config import Config, PrivateSet, PublicSet, changing, check_name, save
 from sfumato.vault.consent import check_consent
-from sfumato.vault.table import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -96,7 +94,7 @@ class Registration:
         budget = self._budget(config, population)
         source, at = _stored(config, self.source), _stored(config, str(self.schema))
         with Addition(config, self.name, self.warn) as addition:
-            with closing(read(_found(self.source), schema)) as table:
+            with addition.opened(_found(self.source), schema) as table:
                 _check_people(table, self.warn)
                 identity = addition.identity(_found(self.source), table, population)
             held = PrivateSet(source, at, schema.unit, population, self.consent, identity)
@@ -187,7 +185,7 @@ def add_public(
             for column in columns:
                 declared.column(column)
         with Addition(config, name, warn) as addition:
-            with closing(read(_found(source), declared)) as table:
+            with addition.opened(_found(source), declared) as table:
                 identity = addition.identity(_found(source), table, None)
                 shared = fanouts(table.engine, declared)
             at = _stored(config, str(schema))

@@ -6,19 +6,22 @@ names, and a keyed fingerprint of its rows. See decision 0170.
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sfumato.engines.sources import identify
+from sfumato.engines.sources import identify, parquet_paths
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.fingerprint import contents
 from sfumato.ledger.chain import digest
 from sfumato.schema.file import load as load_schema
 from sfumato.schema.names import quoted
-from sfumato.vault.accounts import VERSION, named, source_of, written_name
+from sfumato.vault.accounts import NODE, PASSING, VERSION, named, source_of, written_name
 from sfumato.vault.config import PrivateSet
 from sfumato.vault.kept import SECRET
 from sfumato.vault.secret import draw, kept
@@ -33,6 +36,10 @@ if TYPE_CHECKING:
     from sfumato.vault.table import Table
 
 _CONTENTS = "contents "
+_MOVED = (
+    " It is told by the file's number on its disk. If that file was deleted and this one, of other "
+    "rows, has its number now, add a copy of this one."
+)
 
 
 @dataclass(frozen=True)
@@ -53,23 +60,32 @@ class Known:
         return self.names | frozenset(map(named, self.identity.also))
 
     @property
+    def nodes(self) -> frozenset[str]:
+        """Its files, wherever they are moved."""
+        return frozenset(f"{NODE}{digest(one.encode())}" for one in self.identity.nodes)
+
+    @property
     def record(self) -> tuple[str, ...]:
-        """The names to keep, and the version of the files that they were taken from."""
-        return (*sorted(self.names), *_version(self.identity))
+        """The names to keep, the files, and the version of these that all was taken from."""
+        return (*sorted(self.names), *sorted(self.nodes), *_version(self.identity))
 
 
-def secret_of(config: Config) -> bytes:
+def secret_of(config: Config, ledger: Ledger) -> bytes:
     """The key of a vault's fingerprints, or a new one as long as no fingerprint was taken."""
     path = config.folder / SECRET
-    taken = any(
-        name.startswith(_CONTENTS) for held in config.datasets.values() for name in held.identity
-    )
-    return kept(path) if taken or path.exists() else draw()
+    return kept(path) if path.exists() or _taken(config, ledger) else draw()
+
+
+def _taken(config: Config, ledger: Ledger) -> bool:
+    """Whether there is a fingerprint; those of removed data sets are in the ledger alone."""
+    listed = (name for held in config.datasets.values() for name in held.identity)
+    bound = (json.loads(entry.body).get("dataset", "") for entry in ledger.entries())
+    return any(name.startswith(_CONTENTS) for name in chain(listed, bound))
 
 
 def look(source: str, table: Table, secret: bytes) -> Known:
     """Find out what an opened source is, and take the fingerprint of its rows."""
-    return Known(identify(source, table.engine), _marks(table, secret))
+    return Known(identify(source, table.engine), _marks(source, table, secret))
 
 
 @dataclass(frozen=True)
@@ -87,16 +103,24 @@ class Sources:
         Returns what was found of the sources that are registered already.
         """
         found: dict[str, Known] = {}
+        unseen: dict[str, PrivateSet] = {}
         for name, held in self.config.datasets.items():
-            now = self._now(name, held, rows)
-            if now is not None:
-                found[name] = now
-            if self._same(held, now, new):
+            try:
+                found[name] = self._now(held, rows)
+            except SfumatoError as error:
+                self._tell(name, error)
+                if isinstance(held, PrivateSet) and held.population != population:
+                    unseen[name] = held
+            if self._same(held, found.get(name), new):
                 _check_kind(name, held, population)
+            if new.nodes & set(held.identity):
+                _check_kind(name, held, population, _MOVED)
         for bound in sorted(new.compared):
             account = self.ledger.account_of(bound)
             if account not in (None, population):
                 raise _refusal(f"the population {quoted(account or '')}", account, population)
+        for name, lost in unseen.items():
+            raise _unseen(name, lost.population)
         return found
 
     def renewed(self, found: Mapping[str, Known]) -> dict[str, tuple[str, ...]]:
@@ -115,36 +139,35 @@ class Sources:
                 record = [
                     one
                     for one in record
-                    if one.startswith(VERSION)
+                    if one.startswith(PASSING)
                     or (self.ledger.account_of(one) or claimed.setdefault(one, owner)) == owner
                 ]
             if set(record) != set(held.identity):
                 renewed[name] = tuple(record)
         return renewed
 
-    def _now(self, name: str, held: PrivateSet | PublicSet, rows: int) -> Known | None:
-        """A registered source as it is now; what cannot be reached is known as it was recorded."""
+    def _now(self, held: PrivateSet | PublicSet, rows: int) -> Known:
+        """A registered source as it is now."""
         source = source_of(self.config.folder, held.source)
-        try:
-            if "://" not in source:
-                identity = identify(source)
-                if set(_version(identity)) <= set(held.identity):
-                    return Known(identity, frozenset())
-            schema = load_schema(self.config.folder / held.schema)
-            with closing(read(source, schema)) as table:
-                identity = identify(source, table.engine)
-                fresh = set(_version(identity)) <= set(held.identity)
-                taken = any(one.startswith(_CONTENTS) for one in held.identity)
-                # On a server nothing tells whether rows changed; a copy has as many as we do.
-                if taken and (fresh if identity.version else rows_of(table) != rows):
-                    return Known(identity, frozenset())
-                return Known(identity, _marks(table, self.secret))
-        except SfumatoError as error:
-            self.warn(
-                f"Cannot look at {quoted(name)} again ({error.code}), so the new source was "
-                "compared with what was recorded of it."
-            )
-            return None
+        if "://" not in source:
+            identity = identify(source)
+            if set(_version(identity)) <= set(held.identity):
+                return Known(identity, frozenset())
+        schema = load_schema(self.config.folder / held.schema)
+        with closing(read(source, schema)) as table:
+            identity = identify(source, table.engine)
+            fresh = set(_version(identity)) <= set(held.identity)
+            taken = any(one.startswith(_CONTENTS) for one in held.identity)
+            # On a server nothing tells whether rows changed; a copy has as many as we do.
+            if taken and (fresh if identity.version else rows_of(table) != rows):
+                return Known(identity, frozenset())
+            return Known(identity, _marks(source, table, self.secret))
+
+    def _tell(self, name: str, error: SfumatoError) -> None:
+        self.warn(
+            f"Cannot look at {quoted(name)} again ({error.code}), so the new source was compared "
+            "with what was recorded of it."
+        )
 
     def _same(self, held: PrivateSet | PublicSet, now: Known | None, new: Known) -> bool:
         recorded = {*held.identity, written_name(self.config, held)}
@@ -162,7 +185,18 @@ def rows_of(table: Table) -> int:
     return int(found["sf_rows"][0].as_py())
 
 
-def _marks(table: Table, secret: bytes) -> frozenset[str]:
+def _marks(source: str, table: Table, secret: bytes) -> frozenset[str]:
+    """Fingerprints of a source, and of each file in a folder: one alone may be copied."""
+    marks = _fingerprints(table, secret)
+    if "://" in source or not Path(source).is_dir():
+        return marks
+    for path in parquet_paths(Path(source)):
+        with closing(read(path, table.schema)) as part:
+            marks |= _fingerprints(part, secret)
+    return marks
+
+
+def _fingerprints(table: Table, secret: bytes) -> frozenset[str]:
     """Fingerprints of all columns and of those declared: a copy may lack the others."""
     engine = table.engine
     held = engine.columns(engine.table)
@@ -178,28 +212,45 @@ def _version(identity: Identity) -> tuple[str, ...]:
     return (f"{VERSION}{digest(identity.version.encode())}",)
 
 
-def _check_kind(name: str, held: PrivateSet | PublicSet, population: str | None) -> None:
+def _check_kind(
+    name: str, held: PrivateSet | PublicSet, population: str | None, otherwise: str = ""
+) -> None:
     """Two public names may mean one table, and two private ones of one population too."""
     if isinstance(held, PrivateSet):
         if held.population != population:
-            raise _refusal(f"the data set {quoted(name)}", held.population, population)
+            whose = f"the data set {quoted(name)}"
+            raise _refusal(whose, held.population, population, otherwise)
     elif population is not None:
         raise ParameterError(
             "source_public",
             f"This source holds the rows of {quoted(name)}, which is public here: whoever asks may "
-            "join them as they are, so no budget protects them. Remove the public one first.",
+            "join them as they are, so no budget protects them. Remove the public one first."
+            + otherwise,
         )
 
 
-def _refusal(whose: str, owner: str | None, population: str | None) -> ParameterError:
+def _unseen(name: str, owner: str) -> ParameterError:
+    """Its rows may have changed before they were moved: then nothing recorded tells them."""
+    return ParameterError(
+        "source_unseen",
+        f"Cannot tell whether this source holds the rows of the data set {quoted(name)}, which "
+        "cannot be looked at where it was registered. Put that back, or name --population "
+        f"{owner} if these are its people. If it is gone for good and these are others, remove "
+        f"[datasets.{name}] from the vault.toml first: what was spent stays spent.",
+    )
+
+
+def _refusal(
+    whose: str, owner: str | None, population: str | None, otherwise: str = ""
+) -> ParameterError:
     if population is None:
         return ParameterError(
             "source_private",
             f"Cannot add this source as public: it holds the rows of {whose}, which are private, "
-            "under this or another name.",
+            f"under this or another name.{otherwise}",
         )
     return ParameterError(
         "dataset_attached",
         f"This source holds the rows of {whose}, under this or another name, and would get a "
-        f"fresh budget. Add it with --population {owner}.",
+        f"fresh budget. Add it with --population {owner}.{otherwise}",
     )

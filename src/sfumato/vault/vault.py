@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sfumato.errors import BudgetError, PolicyError
+from sfumato.errors import BudgetError, ParameterError, PolicyError
 from sfumato.ledger.flight import Flights
 from sfumato.query.catalogue import Private as PrivateEntry
 from sfumato.query.catalogue import Public as PublicEntry
 from sfumato.schema.file import load as load_schema
-from sfumato.schema.names import quoted, suggestion
+from sfumato.schema.names import quoted
 from sfumato.vault.accounts import account_of, open_accounts, open_ledger, source_of
 from sfumato.vault.answered import ANSWERS, Answered
 from sfumato.vault.config import OWNER, Config, PrivateSet, load
@@ -41,6 +41,7 @@ class Vault:
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        self._closed = False
         schemas = {name: _schema(config, name) for name in config.datasets}
         self.ledger = open_ledger(config)
         try:
@@ -105,6 +106,10 @@ class Vault:
 
     def _asker(self, principal: str, purpose: str | None, datasets: tuple[str, ...]) -> Asker:
         """Who pays for a question of a principal about data sets."""
+        if self._closed:
+            raise ParameterError(
+                "vault_closed", "A vault that was closed answers nothing. Open it again."
+            )
         sets = [self.config.datasets[name] for name in datasets]
         populations = sorted({one.population for one in sets if isinstance(one, PrivateSet)})
         shared = tuple(populations)
@@ -113,8 +118,7 @@ class Vault:
         if principal not in self.config.principals:
             raise PolicyError(
                 "principal_unknown",
-                f"{quoted(principal)} may not ask here. Name a principal of the vault: "
-                + suggestion(principal, [OWNER, *self.config.principals]),
+                f"{quoted(principal)} may not ask here. Ask the vault's owner for a budget.",
             )
         for population in populations:
             if population not in self.config.principals[principal]:
@@ -128,6 +132,7 @@ class Vault:
 
     def close(self) -> None:
         """Let go of engines and of the ledger."""
+        self._closed = True
         self._places.close()
         self.ledger.close()
 

@@ -136,8 +136,77 @@ def test_rows_that_changed_and_then_were_copied(server: str) -> None:
     check_alias(f"{server}#later")
 
 
-def test_what_cannot_be_seen_through_is_refused(server: str) -> None:
+COST = "(INT) RETURNS FLOAT8 LANGUAGE sql {} AS 'SELECT cost FROM visits WHERE who = $1'"
+LARGER = "(SFUNC = int4larger, STYPE = INT, FINALFUNC = cost_of)"
+STATES = """
+CREATE FUNCTION next_of(FLOAT8, INT) RETURNS FLOAT8 LANGUAGE sql IMMUTABLE
+  AS 'SELECT cost FROM visits WHERE who = $2';
+"""
+OPAQUE = {
+    "stable": ("", "cost_of(i)"),
+    "immutable": (f"CREATE FUNCTION always{COST.format('IMMUTABLE')};", "always(i)"),
+    "operator": ("CREATE OPERATOR @@@ (RIGHTARG = INT, FUNCTION = cost_of);", "@@@ i"),
+    "final function": (f"CREATE AGGREGATE last_of(INT) {LARGER};", "last_of(i)"),
+    "state function": (
+        f"{STATES} CREATE AGGREGATE states(INT) (SFUNC = next_of, STYPE = FLOAT8);",
+        "states(i)",
+    ),
+    "window": (f"CREATE AGGREGATE over_of(INT) {LARGER};", "over_of(i) OVER (ORDER BY i)"),
+    "cast": (
+        """CREATE FUNCTION given(INT) RETURNS BOX LANGUAGE sql IMMUTABLE AS
+          'SELECT box(point(cost, 0), point(0, 1)) FROM visits WHERE who = $1';
+        CREATE CAST (INT AS BOX) WITH FUNCTION given(INT);""",
+        "area(CAST(i AS BOX))",
+    ),
+    "domain": (
+        "CREATE DOMAIN held AS INT CHECK (VALUE > 0 OR cost_of(VALUE) > 3);",
+        "CAST(CAST(i AS held) AS FLOAT8)",
+    ),
+    "composite": (
+        """CREATE DOMAIN part AS INT CHECK (VALUE > 0 OR cost_of(VALUE) > 3);
+        CREATE TYPE pair AS (a part, b INT);""",
+        "CAST((CAST(ROW(i, 1) AS pair)).b AS FLOAT8)",
+    ),
+    "array of a domain": (
+        "CREATE DOMAIN each AS INT CHECK (VALUE > 0 OR cost_of(VALUE) > 3);",
+        "CAST((CAST(ARRAY[i] AS each[]))[1] AS FLOAT8)",
+    ),
+    "extension": ("ALTER EXTENSION plpgsql ADD FUNCTION cost_of(INT);", "cost_of(i)"),
+}
+
+
+@pytest.mark.parametrize("way", OPAQUE)
+def test_what_cannot_be_seen_through_is_refused(server: str, way: str) -> None:
+    making, cost = OPAQUE[way]
+    shown = "CAST(i AS BIGINT) AS who, 'n' AS name, {} AS cost, DATE '2000-01-01' AS born"
+    grouped = "GROUP BY i" if "last_of" in cost or "states" in cost else ""
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE FUNCTION cost_of{COST.format('STABLE')}; {making}")
+        connection.execute(
+            f"CREATE VIEW opaque AS SELECT {shown.format(cost)}, TRUE AS agreed "
+            f"FROM generate_series(1, 200) AS i {grouped}"
+        )
+        connection.execute("CREATE VIEW around AS SELECT * FROM opaque")
+    for table in ("opaque", "around"):
+        assert refusal(add, "visits", f"{server}#{table}") == "source_unresolved"
+
+
+def test_a_view_of_rows_from_a_function_is_refused(server: str) -> None:
     assert refusal(add, "visits", f"{server}#called") == "source_unresolved"
+
+
+def test_a_view_over_the_servers_own_means_is_seen_through(server: str) -> None:
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("""
+            CREATE TYPE mood AS ENUM ('n1', 'n2');
+            CREATE COLLATION plain (LOCALE = 'C');
+            ALTER TABLE others ADD PRIMARY KEY (who);
+            CREATE VIEW harmless AS SELECT who, name COLLATE plain AS name, SUM(cost) AS cost,
+              born, agreed AND CAST('n1' AS mood) <> ALL (CAST('{n2}' AS mood[])) AS agreed
+            FROM others GROUP BY who;
+        """)
+    add("visits", f"{server}#others")
+    check_alias(f"{server}#harmless")
 
 
 @pytest.mark.parametrize("table", ["VISITS", "pg_temp.visits", "elsewhere.public.visits"])

@@ -113,6 +113,23 @@ def test_principals_pay_from_budgets_of_their_own(vault: sf.Vault) -> None:
     assert vault.query(COUNT, epsilon=1).remaining == {"epsilon": 6.25, "delta": 0.0}
 
 
+def test_a_closed_vault_says_so(vault: sf.Vault) -> None:
+    private = vault.private("visits")
+    vault.close()
+    vault.close()
+    assert code_of(vault.query, COUNT, epsilon="0.5") == "vault_closed"
+    assert code_of(vault.explain, COUNT) == "vault_closed"
+    assert code_of(private.publish, "histogram", columns=["city"], epsilon=1) == "vault_closed"
+
+
+@pytest.mark.parametrize("stranger", ["eve", "alic", "Bob", "owners"])
+def test_a_stranger_is_not_told_who_may_ask(vault: sf.Vault, stranger: str) -> None:
+    with pytest.raises(sf.SfumatoError) as refused:
+        vault.query(COUNT, principal=stranger)
+    said = refused.value.message.replace(repr(stranger), "").lower()
+    assert not any(name in said for name in ("alice", "bob", "'owner'"))
+
+
 def test_budgets_and_answers_outlive_the_process(vault: sf.Vault) -> None:
     first = vault.query(COUNT, epsilon=1)
     vault.close()

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from sqlalchemy import URL, create_engine, event
 
-from sfumato.errors import LedgerError
+from sfumato.errors import LedgerError, ParameterError
 from sfumato.files import LEAST_ROOM
 from sfumato.ledger.base import Ledger, closed_on_failure, pass_by
 from sfumato.ledger.head import OutsideHead, sync_directory
@@ -59,10 +59,10 @@ def create_sqlite(path: Path, *, head: Path) -> Ledger:
 def check_outside(path: Path, head: Path) -> None:
     """Refuse a head that lies beside its database."""
     if head.resolve().parent == path.resolve().parent:
-        raise LedgerError(
+        raise ParameterError(
             "head_not_outside",
-            "The head of a ledger must lie in another directory than its database. "
-            "Put it where a restored backup of the database does not overwrite it.",
+            f"The head of a ledger must lie in another directory than its database, but '{head}' "
+            "does not. Put it where a restored backup of the database does not overwrite it.",
         )
 
 
