@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 class Table:
     """A source opened in an engine, with its schema and why each column is what it is.
 
-    It is `starred` where it is a release with suppressed rows in it, which nobody can be among.
+    It is `starred` where it is a release with suppressed rows in it, which nobody can be among, and
+    `released` where it is any.
     """
 
     engine: Engine
@@ -48,6 +49,7 @@ class Table:
     starred: bool = False
     files: tuple[Path, ...] = ()
     """The files that it is made from and described by, which no output may replace."""
+    released: bool = False
 
     def inspect(self, *, progress: Progress | None = None) -> Inspection:
         """See the risk in it. What this finds is for the steward, not for release."""
@@ -105,7 +107,7 @@ def read(
     reasons = ("declared in the schema",) * len(known.columns)
     declared = () if isinstance(schema, Schema) else (Path(schema),)
     files = (*files_of(source), *declared, *hierarchies(known))
-    return Table(engine, known, reasons, starred, files)
+    return Table(engine, known, reasons, starred, files, release is not None)
 
 
 def read_population(source: Source, schema: Schema) -> Table:
