@@ -23,6 +23,7 @@ from sfumato.engines.kinds import STORED, kinds_of
 from sfumato.errors import OutputError, SourceError
 from sfumato.files import check_apart, check_target, whole, write_text
 from sfumato.schema.column import Kind
+from sfumato.strict_json import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -282,7 +283,7 @@ def describe_to_holder(saved: Sequence[Saved], release: Release) -> str:
 
 
 def _json(described: Mapping[str, Json]) -> str:
-    return json.dumps(described, indent=2, ensure_ascii=False) + "\n"
+    return dumps(described, indent=2, ensure_ascii=False) + "\n"
 
 
 def sidecar(path: Path) -> Path:

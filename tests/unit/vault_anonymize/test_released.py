@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -15,6 +15,9 @@ from sfumato.schema.file import load
 from sfumato.vault.anonymizing import anonymize
 from sfumato.vault.measuring import ask
 from sfumato.vault.table import Table, read
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ABOVE = "SELECT COUNT(*) FROM people WHERE age < 25 AND disease = 'flu'"
 
