@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato.engines.dates import check_dates
 from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.sources import open_source
 from sfumato.errors import SchemaError
@@ -120,6 +121,7 @@ def _read_unknown(source: Source, progress: Progress | None, *, ours: bool) -> T
     engine = open_source(source, ours=ours)
     try:
         held = engine.columns(engine.table)
+        check_dates(engine, [name for name, kind in held.items() if kind is Kind.DATE])
         texts = [name for name, kind in held.items() if kind is Kind.TEXT]
         facts = measure_texts(engine, engine.table, texts)
         fits: dict[str, set[Kind]] = {}
@@ -180,6 +182,7 @@ def check_columns(engine: Engine, schema: Schema) -> None:
                 f"Column {quoted(column.name)} is declared {column.kind} but holds "
                 f"{held[column.name]}. Change its kind in the schema.",
             )
+    check_dates(engine, [c.name for c in schema.columns if c.kind is Kind.DATE])
 
 
 def _is_csv(source: Source) -> bool:
