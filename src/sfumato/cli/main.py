@@ -49,7 +49,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     end_in_order()
-    sweep(temporary_folder())
     sys.exit(run(given))
 
 
@@ -59,6 +58,7 @@ def run(arguments: list[str]) -> int:
     command = next((word for word in arguments if not word.startswith("-")), None)
     charge = _STAYS if command in CHARGING else ""
     try:
+        sweep(temporary_folder())
         open_streams()
         check_arguments(arguments)
         result = build()(arguments, standalone_mode=False)
