@@ -163,39 +163,34 @@ def _coded(
     lent: ExitStack,
 ) -> exp.Select:
     """Each row with codes and labels of its mapped columns; rows with unknown values are out."""
-    source = exp.alias_(table.copy(), "sf_source", table=True)
-    query = exp.select(
-        *(
-            exp.alias_(exp.column(name, table="sf_source", quoted=True), _kept(place))
-            for place, name in enumerate(unchanged)
-        )
-    ).from_(source)
+    query = exp.Select().from_(exp.alias_(table.copy(), "sf_source", table=True), copy=False)
+    selected: list[exp.Expr] = [
+        exp.alias_(exp.column(name, table="sf_source", quoted=True), _kept(place))
+        for place, name in enumerate(unchanged)
+    ]
+    conditions: list[exp.Expr] = []
     for place, column_map in enumerate(maps):
         name = f"sf_map_{place}"
         value = exp.column(column_map.column, table="sf_source", quoted=True)
         joined = lent.enter_context(engine.lend(column_map.table()))
-        query = query.join(
+        query.join(
             exp.alias_(joined, name, table=True),
             on=value.eq(exp.column(_VALUE, table=name)),
             join_type="left",
+            copy=False,
         )
         code, label = column_map.missing
         absent = value.is_(exp.Null())
         known = exp.column(_CODE, table=name)
-        query = query.select(
-            exp.alias_(
-                exp.case().when(absent, exp.convert(code)).else_(known.copy()), _code(place)
-            ),
-            exp.alias_(
-                exp.case()
-                .when(absent.copy(), exp.cast(exp.convert(label), "TEXT"))
-                .else_(exp.column(_LABEL, table=name)),
-                _label(place),
-            ),
-        )
+        missing_label = exp.cast(exp.convert(label), "TEXT")
+        coded = exp.case().when(absent, exp.convert(code)).else_(known.copy())
+        labelled = exp.case().when(absent.copy(), missing_label)
+        selected.append(exp.alias_(coded, _code(place)))
+        selected.append(exp.alias_(labelled.else_(exp.column(_LABEL, table=name)), _label(place)))
         known_or_absent = absent.copy() if code >= 0 else exp.false()
-        query = query.where(exp.or_(known_or_absent, known.is_(exp.Null()).not_()))
-    return query
+        conditions.append(exp.or_(known_or_absent, known.is_(exp.Null()).not_()))
+    # All at once: condition by condition, each would nest the others once more.
+    return query.select(*selected, copy=False).where(*conditions, copy=False)
 
 
 def _placed(coded: exp.Select, width: int) -> exp.Select:

@@ -21,8 +21,9 @@ from sfumato.engines.files.csv import CsvFile
 from sfumato.engines.files.output import format_of
 from sfumato.engines.kinds import STORED, kinds_of
 from sfumato.errors import OutputError, SourceError
-from sfumato.files import check_apart, check_target, whole, write_text
+from sfumato.files import check_apart, check_target, whole
 from sfumato.schema.column import Kind
+from sfumato.strict_json import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -135,12 +136,15 @@ class Release:
     def report(self, path: str | Path, *, public: bool = False, overwrite: bool = False) -> None:
         """Write a page for people: what is guaranteed, what it cost, where it came from.
 
-        It is the holder's where it tells of the original; a public one may travel.
+        It is the holder's, whose eyes alone it is for, where it tells of the original; a public
+        one may travel.
         """
         from sfumato.report.release import page
 
         check_target(Path(path), overwrite=overwrite, kept=self.kept)
-        write_text(Path(path), page(self.public if public else self), overwrite=overwrite)
+        private = self.holder is not None and not public
+        with whole(Path(path), overwrite=overwrite, private=private) as temporary:
+            temporary.write_text(page(self.public if public else self), encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Release:
@@ -282,7 +286,7 @@ def describe_to_holder(saved: Sequence[Saved], release: Release) -> str:
 
 
 def _json(described: Mapping[str, Json]) -> str:
-    return json.dumps(described, indent=2, ensure_ascii=False) + "\n"
+    return dumps(described, indent=2, ensure_ascii=False) + "\n"
 
 
 def sidecar(path: Path) -> Path:

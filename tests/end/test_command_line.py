@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from sfumato.cli import main
+
 COMMAND = Path(sys.executable).with_name("sfumato")
 CSV = "name,sex,age,zip\nAnn,F,34,53715\nBob,M,34,53715\nCid,M,51,53703\n"
 
@@ -207,3 +209,37 @@ def test_a_bar_appears_on_a_terminal_when_work_takes_a_while(tmp_path: Path) -> 
     assert process.returncode == 0
     assert b"Making up a town" in shown
     assert b"Making up a town" not in stdout
+
+
+INTERRUPTED_AT_IMPORT = """
+import sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "typer":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting())
+from sfumato.cli import main
+main()
+"""
+
+
+def test_ctrl_c_while_starting_ends_without_a_word() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_AT_IMPORT], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
+def test_ctrl_c_while_sweeping_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_folder: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["sfumato.cli.main"], "sweep", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "sfumato: Interrupted; nothing was written.\n"

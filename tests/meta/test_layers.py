@@ -12,6 +12,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "sfumato"
 COUNTING = {"axes", "encoding", "contribution", "grouping", "hashing", "frequencies"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "strict_json": set(),
     "credentials": set(),
     "locks": set(),
     "scratch": set(),
@@ -29,6 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # A release can be told to people as a page; the page is loaded only when asked for.
     "release": {
         "errors", "schema.column", "files", "engines.files", "engines.kinds", "report.release",
+        "strict_json",
     },
     "fingerprint": {"engines.base", "hashing", "schema.column"},
     "noise": {"errors", "privacy"},
@@ -54,13 +56,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "vault": {
         "errors", "schema", "privacy", "engines", "recoding", "release", "fingerprint", "noise",
         "ledger", "mechanisms", "method", "risk", "report", "files", "locks", "scratch",
-        "credentials",
+        "credentials", "strict_json",
         "anonymize", "query", "publish", *COUNTING,
     },
     "demo": {
         "errors", "schema", "risk", "report", "vault", "publish", "files", "release", *COUNTING,
     },
-    "cli": {"errors", "vault", "publish", "demo", "report", "risk", "files", "scratch"},
+    "cli": {
+        "errors", "vault", "publish", "demo", "report", "risk", "files", "scratch", "strict_json",
+    },
 }  # fmt: skip
 ANYTHING = {"testing", "__init__", "__main__"}
 

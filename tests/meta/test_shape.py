@@ -86,3 +86,17 @@ def test_no_unfinished_work_is_marked_in_the_tree() -> None:
         if any(mark in line for mark in marks)
     ]
     assert found == []
+
+
+def test_json_is_written_in_one_place() -> None:
+    """That place writes no NaN and no infinity; the checker of ledgers stands alone."""
+    alone = {"strict_json.py", "ledger/checker.py"}
+    loose = [
+        name_of(path)
+        for path, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in {"json.dumps", "json.dump"}
+        and not any(one.arg == "allow_nan" for one in node.keywords)
+    ]
+    assert sorted(set(loose) - alone) == []

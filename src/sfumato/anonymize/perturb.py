@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Draw = Callable[[Fraction, int], Ints]
 
+_NEAR = Fraction(1, 1_000_000)
 _FINE, _FAR = 1000, 12
 """Moments are summed over steps of at least a thousandth of the deviation, 12 deviations far."""
 
@@ -53,8 +54,8 @@ def perturb(
     days for dates. What would pass a bound is reflected there, so that no value is heaped on it and
     none is likelier to stay than by the noise alone; near a bound that moves values inward and
     lessens their deviation: see `moments`.
-    *Edges*: NULL stays NULL; a value off the grid goes to its nearest point first. `draw` gives the
-    numbers of steps for a variance and a number of rows; they are drawn exactly unless given.
+    *Edges*: NULL stays NULL; a value off the grid goes to its nearest point first, of which `strays`
+    tells. `draw` gives the numbers of steps for a variance and a number of rows; they are drawn exactly unless given.
     """
     source = SystemEntropy() if entropy is None else entropy
     steps = draw or (lambda variance, size: discrete_gaussian(variance, size, source))
@@ -96,6 +97,34 @@ def moments(column: Column, stddev: Number, *, at_bound: bool) -> Moments:
     moved = (_reflected(place + steps, last) - place) * coarser * float(step)
     mean = float(odds @ moved / odds.sum())
     return Moments(mean, sqrt(float(odds @ (moved - mean) ** 2 / odds.sum())))
+
+
+class Strays(NamedTuple):
+    """How many rows have a value that goes to a point of the grid before any noise."""
+
+    outside: int
+    between: int
+
+
+def strays(table: Frequencies, column: Column) -> Strays:
+    """Count the rows outside the declared bounds, and those between two points of the grid.
+
+    Reals are between points where they are more than a millionth of a step away.
+    """
+    grid, step = _grid(column)
+    low, high = _number(grid.bounds.low), _number(grid.bounds.high)
+    place, outside, between = table.columns.index(column.name), 0, 0
+    axis = table.axes[place]
+    rows = np.bincount(table.codes[place], table.counts, axis.size).astype(np.int64)
+    values = axis.decode(np.arange(axis.size)).to_pylist()
+    for value, many in zip(values, rows.tolist(), strict=True):
+        if value is None or value != value:
+            continue
+        if (isinstance(value, float) and isinf(value)) or not low <= _number(value) <= high:
+            outside += many
+        elif abs((steps := (_number(value) - low) / step) - round(steps)) > _NEAR:
+            between += many
+    return Strays(outside, between)
 
 
 def _reflected(points: Ints, last: int) -> Ints:

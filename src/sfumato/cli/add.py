@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sfumato.cli.options import Json, VaultFolder
+from sfumato.strict_json import dumps
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="Its name in questions.", show_default=False)
@@ -101,7 +101,7 @@ def add(
         ).add_to(vault)
         sentence = held.unit.sentence()
         added |= {"population": held.population, "unit": sentence}
-    typer.echo(json.dumps(added) if as_json else f"Added '{name}' to the vault. {sentence}")
+    typer.echo(dumps(added) if as_json else f"Added '{name}' to the vault. {sentence}")
 
 
 def _warn(warning: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,6 +13,7 @@ from sfumato.cli.options import DeclaredSchema, Json, Overwrite, TableFile
 from sfumato.cli.progress import progress
 from sfumato.cli.steward import values_named
 from sfumato.errors import ParameterError
+from sfumato.strict_json import dumps
 
 if TYPE_CHECKING:
     from sfumato.vault.anonymized import Anonymized
@@ -172,7 +172,7 @@ def _tell(
     """Say what was decided, and warn the holder of what the release gives away."""
     if as_json:
         more = {"unprotected": list(decided.unprotected), "warnings": warnings}
-        typer.echo(json.dumps({**decided.figures, **more}, ensure_ascii=False))
+        typer.echo(dumps({**decided.figures, **more}, ensure_ascii=False))
     else:
         _show(decided, [one for one in written if one is not None])
     for warning in warnings:

@@ -9,6 +9,7 @@ import typer
 
 from sfumato.cli.options import Json
 from sfumato.cli.progress import progress
+from sfumato.strict_json import dumps
 
 
 def demo(
@@ -18,14 +19,13 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Make up a town, show what its table gives away, and write a page with charts."""
-    import json
 
     from sfumato.demo.page import run
 
     with progress("Making up a town") as report:
         written = run(out, report)
     if as_json:
-        typer.echo(json.dumps({"page": str(written[0]), "files": [str(p) for p in written]}))
+        typer.echo(dumps({"page": str(written[0]), "files": [str(p) for p in written]}))
     else:
         typer.echo(
             f"Wrote {written[0]} and {len(written) - 1} files beside it. Open it in a browser."

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sfumato.cli.options import Json
+from sfumato.strict_json import dumps
 
 
 def init(
@@ -32,7 +32,7 @@ def init(
 
     made = create(vault, database=ledger, head=head)
     if as_json:
-        typer.echo(json.dumps({"vault": str(made.folder), "head": str(made.head)}))
+        typer.echo(dumps({"vault": str(made.folder), "head": str(made.head)}))
     else:
         typer.echo(
             f"Made the vault {made.folder}. Keep {made.head} with it, but out of its backups."

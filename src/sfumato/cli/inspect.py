@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +10,7 @@ import typer
 
 from sfumato.cli.options import Json, Overwrite, SchemaFile, TableFile
 from sfumato.cli.progress import progress
+from sfumato.strict_json import dumps
 
 if TYPE_CHECKING:
     from sfumato.risk import Inspection
@@ -44,7 +44,7 @@ def inspect(
     if write is not None:
         save_schema(people, write, overwrite=overwrite)
     if as_json:
-        typer.echo(json.dumps(_as_json(found), ensure_ascii=False))
+        typer.echo(dumps(_as_json(found), ensure_ascii=False))
     else:
         from sfumato.report.inspection import show
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import closing
 from enum import StrEnum
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sfumato.cli.options import Json, VaultFolder
+from sfumato.strict_json import dumps
 
 if TYPE_CHECKING:
     from typing import Any
@@ -64,11 +64,11 @@ def ledger(
         book.acknowledge(vault, operator=operator)
     if action is Action.VERIFY:
         verified = book.verify(vault)
-        typer.echo(json.dumps(verified) if as_json else _sentence(verified))
+        typer.echo(dumps(verified) if as_json else _sentence(verified))
         return
     accounts = book.accounts(vault)
     if as_json:
-        typer.echo(json.dumps({"accounts": accounts}))
+        typer.echo(dumps({"accounts": accounts}))
     else:
         _show(accounts)
 

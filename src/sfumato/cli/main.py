@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from contextlib import suppress
@@ -18,6 +17,7 @@ from sfumato.cli.kept import Kept
 from sfumato.cli.streams import check_arguments, open_streams, stdout_works
 from sfumato.errors import LedgerError, SfumatoError
 from sfumato.scratch import sweep, temporary_folder
+from sfumato.strict_json import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     end_in_order()
-    sweep(temporary_folder())
     sys.exit(run(given))
 
 
@@ -59,6 +58,7 @@ def run(arguments: list[str]) -> int:
     command = next((word for word in arguments if not word.startswith("-")), None)
     charge = _STAYS if command in CHARGING else ""
     try:
+        sweep(temporary_folder())
         open_streams()
         check_arguments(arguments)
         result = build()(arguments, standalone_mode=False)
@@ -110,7 +110,7 @@ def _options(
 def _fail(code: str, message: str, exit_code: int, *, as_json: bool) -> int:
     if as_json:
         try:
-            typer.echo(json.dumps({"error": {"code": code, "message": message}}))
+            typer.echo(dumps({"error": {"code": code, "message": message}}))
         except OSError:
             stdout_works()
     with suppress(OSError):  # nobody may be left to read it

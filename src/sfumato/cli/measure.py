@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +9,7 @@ import typer
 from sfumato.cli.options import DeclaredSchema, Json, TableFile
 from sfumato.cli.progress import progress
 from sfumato.cli.steward import values_named
+from sfumato.strict_json import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,7 @@ def measure(
         measures = measured(table, schema, original=original, population=population)
     found = measures.json()
     if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False))
+        typer.echo(dumps(found, ensure_ascii=False))
     else:
         _show(found, measures.person)
 

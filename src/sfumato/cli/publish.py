@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +11,7 @@ import typer
 from sfumato.cli.options import Epsilon, Json, Overwrite, Principal, Rho, VaultFolder
 from sfumato.cli.progress import progress
 from sfumato.errors import CallerError, InternalError, ParameterError
+from sfumato.strict_json import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,7 +149,7 @@ def _explain(planned: Publication, *, as_json: bool) -> None:
     """Print how far off a publication would be, and what would be chosen for it."""
     if as_json:
         found = {"choices": planned.parameters, "error": planned.error}
-        typer.echo(json.dumps(found, ensure_ascii=False))
+        typer.echo(dumps(found, ensure_ascii=False))
         return
     from sfumato.report.text import in_words, printable
 
@@ -173,7 +173,7 @@ def _show(kind: str, released: Published, written: list[Path], *, as_json: bool)
             "receipt": released.receipt,
             "written": [str(path) for path in written],
         }
-        typer.echo(json.dumps(found, ensure_ascii=False))
+        typer.echo(dumps(found, ensure_ascii=False))
         return
     from rich.console import Console
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sfumato.cli.options import Epsilon, Json, Principal, Rho, VaultFolder
+from sfumato.strict_json import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,13 +44,13 @@ def query(
     with open_vault(vault) as opened:
         if explain:
             found = opened.explain(sql, epsilon=epsilon, rho=rho, delta=delta, principal=principal)
-            typer.echo(json.dumps(found.to_json()) if as_json else found.text())
+            typer.echo(dumps(found.to_json()) if as_json else found.text())
             return
         answer = opened.query(
             sql, epsilon=epsilon, rho=rho, delta=delta, principal=principal, request_id=request
         )
     if as_json:
-        typer.echo(json.dumps(plain(answer), ensure_ascii=False))
+        typer.echo(dumps(plain(answer), ensure_ascii=False))
     else:
         _show(answer)
 

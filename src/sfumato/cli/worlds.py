@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Literal
 
 import typer
 
 from sfumato.cli.options import DeclaredSchema, Json
+from sfumato.strict_json import dumps
 
 
 def worlds(
@@ -34,7 +34,7 @@ def worlds(
 
     found = ask(release, sql, schema, labels=labels).json()
     if as_json:
-        typer.echo(json.dumps(found))
+        typer.echo(dumps(found))
     else:
         for name, value in found.items():
             typer.echo(f"{name:9}{'unknown' if value is None else f'{value:,.6g}'}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import pyarrow as pa
 
-from sfumato.errors import SfumatoError, SourceError
+from sfumato.errors import InternalError, SfumatoError, SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,6 +33,12 @@ def sheltered(
                 return function(*arguments, **options)
             except SfumatoError as error:
                 failure = error
+            except RecursionError:  # of ours, in writing the query: no engine has heard of it
+                failure = InternalError(
+                    "statement_too_deep",
+                    "The query is nested too deeply to be written down. Ask a simpler question, or "
+                    "of fewer columns.",
+                )
             except Exception as error:  # noqa: BLE001  whatever a driver throws may quote data
                 failure = translate(error)
             failure.__cause__ = failure.__context__ = None

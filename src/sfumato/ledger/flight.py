@@ -69,7 +69,7 @@ class _KeptFlight(Flight):
     def claim(self, key: Key) -> str | None:
         """Note a charge; where that is impossible, it counts as drawn from the beginning."""
         mark = super().claim(key)
-        text = json.dumps([_boot(), *key, mark]).encode()
+        text = json.dumps([_boot(), *key, mark], allow_nan=False).encode()
         try:
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, _OPEN + text, 0)

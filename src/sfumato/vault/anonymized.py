@@ -115,12 +115,12 @@ class Anonymized:
 
         What the holder must be warned of is returned.
         """
-        several, pages = self.values is not None, [report, public_report]
-        kept = self.table.files
-        check_outputs(path, *pages, several=several, overwrite=overwrite, kept=kept)
+        several, kept = self.values is not None, self.table.files
+        check_outputs(path, report, public_report, several=several, overwrite=overwrite, kept=kept)
         with ExitStack() as stack:
             mine, public = (
-                one and stack.enter_context(whole(one, overwrite=overwrite)) for one in pages
+                one and stack.enter_context(whole(one, overwrite=overwrite, private=private))
+                for one, private in ((report, True), (public_report, False))
             )
             stays = stack.enter_context(whole(holder_file(path), overwrite=overwrite, private=True))
             home = stack.enter_context(place(path, several=several, overwrite=overwrite))

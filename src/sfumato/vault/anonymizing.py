@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date
+from fractions import Fraction
+from sys import float_info
 from typing import TYPE_CHECKING, Any
 
 from sfumato.anonymize.criteria import (
@@ -17,7 +19,7 @@ from sfumato.anonymize.outcome import Generalization
 from sfumato.anonymize.search import SEARCHES, Watch, people_unknown, run
 from sfumato.anonymize.search.refine import refine as refine_suppressed
 from sfumato.errors import ParameterError
-from sfumato.privacy.numbers import probability
+from sfumato.privacy.numbers import not_negative, probability
 from sfumato.schema.column import Kind, Role
 from sfumato.vault.anonymized import Anonymized
 from sfumato.vault.figures import of_outcome, untouched
@@ -51,7 +53,7 @@ def anonymize(
     population: Table | None = None,
     weights: Mapping[str, float] | None = None,
     refine: bool = False,
-    limit_seconds: float | None = None,
+    limit_seconds: Number | None = None,
     progress: Callable[[float, float], None] | None = None,
 ) -> Anonymized:
     """Decide on a release of a table that satisfies the criteria.
@@ -62,6 +64,7 @@ def anonymize(
     that runs out of `limit_seconds`, or is interrupted by Ctrl-C, ends with the best it has found.
     """
     _require_known(suppressed)
+    limit = _seconds(limit_seconds)
     given = {
         "cost": cost,
         "suppress": suppress if probability(suppress, "suppression_limit") else None,
@@ -70,22 +73,17 @@ def anonymize(
         "population": population,
         "weights": weights,
         "refine": refine or None,
-        "limit_seconds": limit_seconds,
+        "limit_seconds": limit,
     }
     check_options(algorithm, given, criteria)
     if algorithm in REARRANGEMENTS:
-        wishes = Wishes(tuple(sensitive), limit_seconds, progress)
+        wishes = Wishes(tuple(sensitive), limit, progress)
         return REARRANGEMENTS[algorithm].make(table, criteria, wishes)
     problem, counted = pose(table, criteria, suppress=suppress, population=population)
     member = SEARCHES[algorithm]
-    watch = Watch(limit_seconds=limit_seconds)
+    watch = Watch(limit_seconds=limit)
     outcome = run(
-        problem,
-        algorithm,
-        cost=cost,
-        weights=weights,
-        limit_seconds=limit_seconds,
-        progress=progress,
+        problem, algorithm, cost=cost, weights=weights, limit_seconds=limit, progress=progress
     )
     if refine:
         outcome = _refined(outcome, cost or member.cost, weights, watch)
@@ -95,7 +93,7 @@ def anonymize(
         "suppressed": suppressed,
         "weights": None if weights is None else dict(weights),
         "refine": refine,
-        "limit_seconds": limit_seconds,
+        "limit_seconds": limit,
     }
     parameters = {name: value for name, value in used.items() if name in member.takes}
     return _generalized(table, counted, problem, outcome, parameters)
@@ -106,6 +104,18 @@ def _require_known(suppressed: str) -> None:
         raise ParameterError(
             "suppressed_unknown", f"Suppressed rows are 'drop' or 'star', not {suppressed!r}."
         )
+
+
+def _seconds(limit: Number | None) -> float | None:
+    """A time limit that a clock can keep, and JSON can hold."""
+    if limit is None:
+        return None
+    seconds = not_negative(limit, "limit_seconds")
+    if seconds > Fraction(float_info.max):
+        raise ParameterError(
+            "parameter_not_finite", "limit_seconds must be a number of ordinary size."
+        )
+    return float(seconds)
 
 
 def _refined(

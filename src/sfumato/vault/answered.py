@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import SfumatoError
 from sfumato.files import write_text
+from sfumato.strict_json import dumps
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +42,7 @@ class Answered:
             self._known[body] = requests
             return
         with suppress(SfumatoError):
-            write_text(self._folder / f"{body}.json", json.dumps(requests), overwrite=True)
+            write_text(self._folder / f"{body}.json", dumps(requests), overwrite=True)
 
     def _read(self, body: str) -> dict[str, str]:
         if self._folder is None:

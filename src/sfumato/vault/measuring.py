@@ -18,7 +18,7 @@ from sfumato.schema.file import load
 from sfumato.schema.names import quoted
 from sfumato.schema.schema import Schema
 from sfumato.vault.posing import person_of
-from sfumato.vault.released import described, open_labels
+from sfumato.vault.released import described, open_labels, require_worlds
 from sfumato.vault.table import check_columns, read
 
 if TYPE_CHECKING:
@@ -103,10 +103,14 @@ def _valued(schema: Schema) -> Schema:
 def ask(
     released: str | Path, sql: str, schema: str | Path | Schema, *, labels: Labels = "public"
 ) -> Answer:
-    """Answer a question on a released table, or on the two tables of an anatomy."""
+    """Answer a question on a released table, or on the two tables of an anatomy.
+
+    Bounds are over all tables that the released rows may stand for; dropped rows are not in them.
+    """
     known = _known(schema)
     asked = parse(sql, known)
     wanted = dict.fromkeys([*asked.where.columns, *([asked.measure] if asked.measure else [])])
+    require_worlds(released, wanted)
     roles = {column.name: column.role for column in known.columns}
     names = [name for name, role in roles.items() if role in _LOOKED_AT or name in wanted]
     if not Path(released).is_dir():

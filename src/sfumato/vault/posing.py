@@ -53,7 +53,7 @@ def pose(
     sensitive = list(dict.fromkeys(c.column for c in criteria if c.column is not None))
     columns = list(dict.fromkeys([*quasi, *sensitive, *further]))
     for name in columns:
-        _require_hierarchy(table.schema.column(name))
+        _require_hierarchy(table.schema.column(name), released=table.released)
     person = person_of(table.schema)
     counted = list(dict.fromkeys([*columns, *([] if person is None else [person])]))
     tables = [count(table.engine, table.engine.table, counted)]
@@ -79,9 +79,15 @@ def person_of(schema: Schema) -> str | None:
     return schema.unit.column if isinstance(schema.unit, Entity) else None
 
 
-def _require_hierarchy(column: Column) -> None:
+def _require_hierarchy(column: Column, *, released: bool) -> None:
     """Refuse a quasi-identifier that nothing says how to make coarser, with what to write."""
     if column.role is Role.QUASI and column.hierarchy is None:
+        if released:
+            raise SchemaError(
+                "already_released",
+                "This table is a release already, as the side-car beside it tells: the hierarchies "
+                "of its schema are of the original, not of labels. Anonymize the original.",
+            )
         raise SchemaError(
             "quasi_without_hierarchy",
             f"Column {quoted(column.name)} is a quasi-identifier without a hierarchy. Write, for "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -20,6 +19,7 @@ from sfumato.publish.spatial.geojson import to_geojson
 from sfumato.publish.spatial.nearest import nearest
 from sfumato.publish.spatial.smallest import smallest
 from sfumato.release import check_places, describe, sidecar
+from sfumato.strict_json import dumps
 from sfumato.vault.gatekeeper import Answer
 from sfumato.vault.kept import around
 
@@ -160,7 +160,7 @@ class Published(Answer):
         beside = sidecar(target)
         check_target(target, overwrite=overwrite, kept=self.kept)
         check_target(beside, overwrite=overwrite, kept=self.kept)
-        drawn = json.dumps(to_geojson(_boxes(self.publication, self.tables)))
+        drawn = dumps(to_geojson(_boxes(self.publication, self.tables)))
         write_text(target, drawn, overwrite=overwrite)
         write_text(beside, describe([], self), overwrite=overwrite)
         return [target, beside]

@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.anonymize.anatomy import GROUP, anatomize
 from sfumato.anonymize.criteria import DistinctDiversity, EntropyDiversity, FolkDiversity
 from sfumato.anonymize.permute import alike, permute
-from sfumato.anonymize.perturb import moments, perturb
+from sfumato.anonymize.perturb import moments, perturb, strays
 from sfumato.anonymize.search import people_unknown, run
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.frequencies import count
@@ -186,6 +186,7 @@ def _perturb(table: Table, criteria: Sequence[Criterion], wanted: Wishes) -> Ano
         before={"classes": len(sizes), **untouched(sizes)},
         protected=tuple(stddev),
         watched=tuple(c.name for c in table.schema.by_role(Role.SENSITIVE) if c.name in unchanged),
+        findings=tuple(told for column in columns if (told := _strayed(counted, column))),
         notes=tuple(_blurred(column, stddev[column.name]) for column in columns),
     )
 
@@ -224,6 +225,23 @@ def _blurred(column: Column, stddev: str) -> str:
     return (
         f"{column.name}: standard deviation {middle.stddev:.4g} between the bounds; at a bound, "
         f"where noise is reflected, {bound.stddev:.4g} around a shift of {bound.shift:.4g} inward."
+    )
+
+
+def _strayed(counted: Frequencies, column: Column) -> str | None:
+    """What the declared grid did to a column before any noise; None where it did nothing."""
+    found = strays(counted, column)
+    moved = []
+    if found.outside:
+        moved.append(f"{values(found.outside, 'row')} outside the declared bounds to the nearest")
+    if found.between:
+        moved.append(f"{values(found.between, 'row')} between steps to the nearest step")
+    if not moved:
+        return None
+    return (
+        f"Column {column.name}: before any noise, values went to the declared grid: "
+        f"{' and '.join(moved)}. The stated deviation does not count that. Correct the bounds or "
+        "the step in the schema."
     )
 
 

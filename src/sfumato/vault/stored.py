@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from sfumato.errors import LedgerError
 from sfumato.release import Guarantee, Provenance, Release
+from sfumato.strict_json import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,7 @@ def to_bytes(release: Release) -> bytes:
         "error": release.error,
         "receipt": release.receipt,
     }
-    line = json.dumps(described, ensure_ascii=False, sort_keys=True).encode()
+    line = dumps(described, ensure_ascii=False, sort_keys=True).encode()
     return b"".join([line, b"\n", *packed.values()])
 
 

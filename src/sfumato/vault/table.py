@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato.engines.dates import check_dates
 from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.sources import open_source
 from sfumato.errors import SchemaError
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
 class Table:
     """A source opened in an engine, with its schema and why each column is what it is.
 
-    It is `starred` where it is a release with suppressed rows in it, which nobody can be among.
+    It is `starred` where it is a release with suppressed rows in it, which nobody can be among, and
+    `released` where it is any.
     """
 
     engine: Engine
@@ -48,6 +50,7 @@ class Table:
     starred: bool = False
     files: tuple[Path, ...] = ()
     """The files that it is made from and described by, which no output may replace."""
+    released: bool = False
 
     def inspect(self, *, progress: Progress | None = None) -> Inspection:
         """See the risk in it. What this finds is for the steward, not for release."""
@@ -112,7 +115,7 @@ def read(
     reasons = ("declared in the schema",) * len(known.columns)
     declared = () if isinstance(schema, Schema) else (Path(schema),)
     files = (*files_of(source), *declared, *hierarchies(known))
-    return Table(engine, known, reasons, starred, files)
+    return Table(engine, known, reasons, starred, files, release is not None)
 
 
 def read_population(source: Source, schema: Schema) -> Table:
@@ -125,6 +128,7 @@ def _read_unknown(source: Source, progress: Progress | None, *, ours: bool) -> T
     engine = open_source(source, ours=ours)
     try:
         held = engine.columns(engine.table)
+        check_dates(engine, [name for name, kind in held.items() if kind is Kind.DATE])
         texts = [name for name, kind in held.items() if kind is Kind.TEXT]
         facts = measure_texts(engine, engine.table, texts)
         fits: dict[str, set[Kind]] = {}
@@ -185,6 +189,7 @@ def check_columns(engine: Engine, schema: Schema) -> None:
                 f"Column {quoted(column.name)} is declared {column.kind} but holds "
                 f"{held[column.name]}. Change its kind in the schema.",
             )
+    check_dates(engine, [c.name for c in schema.columns if c.kind is Kind.DATE])
 
 
 def _is_csv(source: Source) -> bool:

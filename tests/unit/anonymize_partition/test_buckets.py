@@ -15,7 +15,7 @@ from sfumato.anonymize.anatomy import anatomize
 from sfumato.anonymize.criteria import KAnonymity
 from sfumato.anonymize.leaves import grow
 from sfumato.anonymize.permute import permute, shuffled
-from sfumato.anonymize.perturb import moments, perturb
+from sfumato.anonymize.perturb import moments, perturb, strays
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.search import run
 from sfumato.errors import CriterionError, SchemaError
@@ -191,6 +191,14 @@ def test_perturbation_of_dates_and_reals(counted: Counted) -> None:
     assert seen == [49, Fraction(1, 4)]
     assert shares["day"].to_pylist() == [date(2020, 2, 29), date(2020, 4, 30)]
     assert shares["mass"].to_pylist() == [0.0, 1.5]
+
+
+def test_values_off_the_grid_are_counted(counted: Counted) -> None:
+    table = counted(["pay"], [(0,), (50,), (96,), (96,), (None,), (-1,), (500,), (101,), (100,)])
+    assert strays(table, PAY) == (3, 2)
+    tenth = Column("mass", Kind.REAL, domain=Bounds(Decimal(0), Decimal(1), Decimal("0.1")))
+    reals = [(0.1 + 0.2,), (0.7,), (0.75,), (float("inf"),), (float("nan"),), (1.0,)]
+    assert strays(counted(["mass"], reals), tenth) == (1, 1)
 
 
 def test_a_column_without_a_grid_is_refused(counted: Counted) -> None:

@@ -267,6 +267,18 @@ def test_perturb_blurs_within_bounds_and_promises_nothing(people: Table) -> None
     assert refusal.value.code == "perturb_promises_nothing"
 
 
+def test_perturb_warns_its_holder_of_values_off_the_grid(people: Table, schema: Schema) -> None:
+    everyone = people.engine.run(exp.select(exp.Star()).from_(people.engine.table))
+    strange = everyone.set_column(5, "salary", pa.array([50_000] * 3 + [1500] + [1000] * 20))
+    release = read(strange, schema).anonymize(algorithm="perturb")
+    assert release.holder is not None
+    (told,) = release.holder["findings"]
+    assert told.startswith("Column salary: ")
+    assert "3 rows outside the declared bounds to the nearest and 1 row between steps" in told
+    assert "outside" not in str(release.public)
+    assert people.anonymize(algorithm="perturb").holder["findings"] == []  # type: ignore[index]
+
+
 @pytest.mark.parametrize(
     ("options", "code"),
     [

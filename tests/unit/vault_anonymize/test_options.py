@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from contextlib import closing
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -85,7 +86,7 @@ def test_a_search_that_ran_to_its_end_says_what_it_proved(people: Table) -> None
 
 
 def test_a_search_that_was_cut_off_says_so_everywhere(people: Table) -> None:
-    decided = anonymize(people, [sf.KAnonymity(3)], suppress="0.1", limit_seconds=-1)
+    decided = anonymize(people, [sf.KAnonymity(3)], suppress="0.1", limit_seconds=0)
     figures = decided.figures
     assert (figures["ended"], figures["optimal"]) == ("time", False)
     best = anonymize(people, [sf.KAnonymity(3)], suppress="0.1").figures["cost"]["loss"]
@@ -101,7 +102,9 @@ def test_a_search_that_was_cut_off_says_so_everywhere(people: Table) -> None:
     assert "optimal" not in decided.guarantee.statement
 
 
-@pytest.mark.parametrize("algorithm", ["incognito", "sweeney", "mondrian", "mondrian-relaxed"])
+@pytest.mark.parametrize(
+    "algorithm", ["incognito", "sweeney", "mondrian", "mondrian-relaxed", "k-optimize"]
+)
 def test_ctrl_c_keeps_the_best_so_far(people: Table, algorithm: str) -> None:
     before, told = signal.getsignal(signal.SIGINT), []
 
@@ -143,3 +146,33 @@ def test_a_second_ctrl_c_ends_everything(people: Table) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         anonymize(people, [sf.KAnonymity(3)], progress=twice)
+
+
+@pytest.mark.parametrize("algorithm", ["optimal", "permute"])
+@pytest.mark.parametrize(
+    ("limit", "code"),
+    [
+        (float("nan"), "parameter_not_number"),
+        (float("inf"), "parameter_not_finite"),
+        (float("-inf"), "parameter_not_finite"),
+        (Decimal("1e400"), "parameter_not_finite"),
+        (-1, "parameter_negative"),
+        (-0.5, "parameter_negative"),
+        (True, "parameter_not_number"),
+        ("soon", "parameter_not_number"),
+    ],
+)
+def test_no_clock_keeps_such_a_limit(people: Table, algorithm: str, limit: Any, code: str) -> None:
+    with pytest.raises(ParameterError) as refusal:
+        people.anonymize(sf.KAnonymity(2), algorithm=algorithm, limit_seconds=limit)
+    assert refusal.value.code == code
+    assert "limit_seconds" in refusal.value.message
+
+
+@pytest.mark.parametrize("algorithm", sorted(SEARCHES))
+def test_without_any_time_there_is_a_release(people: Table, algorithm: str) -> None:
+    release = people.anonymize(sf.KAnonymity(2), algorithm=algorithm, limit_seconds=0)
+    assert release.table.num_rows == 24
+    assert release.holder is not None
+    if algorithm == "k-optimize":
+        assert release.holder["figures"]["ended"] == "time"

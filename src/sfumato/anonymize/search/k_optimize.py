@@ -79,9 +79,6 @@ def _enumerate(table: _Table, watch: Watch) -> tuple[Splits | None, float, float
     least = float("inf")
     waiting = [_Node(frozenset(), tuple(range(len(table.splits))), 0.0)]
     while waiting:
-        if watch.expired or table.groupings >= _MOST_GROUPINGS:
-            return best, least, min(node.bound for node in waiting)
-        watch.tell(table.groupings, _MOST_GROUPINGS)
         node = waiting.pop()
         if node.bound >= least:
             continue
@@ -89,6 +86,10 @@ def _enumerate(table: _Table, watch: Watch) -> tuple[Splits | None, float, float
         cost = table.cost(owners, classes)
         if cost is not None and cost < least:
             best, least = node.chosen, cost
+        # The root comes first, whatever the time: better a coarse release than none.
+        if watch.expired or table.groupings >= _MOST_GROUPINGS:
+            return best, least, min(one.bound for one in (node, *waiting))
+        watch.tell(table.groupings, _MOST_GROUPINGS)
         tail, bounds = _promising(table, node, owners, least)
         # The most promising child comes first, and has all others in its tail.
         order = sorted(tail, key=bounds.__getitem__)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
+import pyarrow as pa
+
 from sfumato.engines.files.delimited import header_line, lines
 from sfumato.errors import OutputError
 from sfumato.files import whole
@@ -12,8 +14,6 @@ from sfumato.files import whole
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
-
-    import pyarrow as pa
 
 
 class Batches(Protocol):
@@ -50,7 +50,25 @@ def format_of(target: Path) -> Callable[[Batches, BinaryIO], None]:
 
 def _write_csv(reader: Batches, stream: BinaryIO) -> None:
     stream.write(header_line(reader.schema.names))
-    stream.writelines(lines(batch) for batch in reader)
+    for batch in reader:
+        text = lines(batch)
+        if b"\0" in text:
+            raise _nul(batch)
+        stream.write(text)
+
+
+def _nul(batch: pa.RecordBatch) -> OutputError:
+    """No reader of CSV takes a NUL byte, ours neither; only the name of the column is told."""
+    first = next(
+        name
+        for name, cells in zip(batch.schema.names, batch.columns, strict=True)
+        if b"\0" in lines(pa.record_batch([cells], [name]))
+    )
+    return OutputError(
+        "output_nul_byte",
+        f"Column {first!r} holds text with a NUL byte, which no CSV file can hold. Choose a name "
+        "that ends in .parquet.",
+    )
 
 
 def _write_gzip(reader: Batches, stream: BinaryIO) -> None:
