@@ -20,6 +20,7 @@ from sfumato.publish.spatial.geojson import to_geojson
 from sfumato.publish.spatial.nearest import nearest
 from sfumato.publish.spatial.smallest import smallest
 from sfumato.release import check_places, describe, sidecar
+from sfumato.report.published import pictures
 from sfumato.vault.gatekeeper import Answer
 from sfumato.vault.kept import around
 
@@ -61,6 +62,7 @@ def check_targets(
         check_places(out, list(tables), overwrite=overwrite, kept=in_use)
         written = [out, out.with_name(f"{out.name}.json")]
     if report is not None:
+        pictures(publication.request.columns, tables)
         check_target(report, overwrite=overwrite, kept=(*kept, *around(report)))
         if os.path.realpath(report) in map(os.path.realpath, written):
             raise OutputError(
