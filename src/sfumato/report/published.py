@@ -134,7 +134,8 @@ def _boxes(columns: Sequence[str], named: Sequence[str], table: pa.Table) -> lis
     if fills and len(columns) == 2 and 0 < len(counts) <= _LARGEST_MAP:
         return _rectangles(columns, ends, counts)
     pairs = [_names(ends.select(named[at : at + 2]), " to ") for at in range(0, len(named), 2)]
-    return _bars(" and ".join(columns), "count", [", ".join(one) for one in zip(*pairs)], counts)
+    names = [", ".join(one) for one in zip(*pairs, strict=True)]
+    return _bars(" and ".join(columns), "count", names, counts)
 
 
 def _steps(column: str, ends: pa.Table, counts: pa.ChunkedArray) -> list[Block]:

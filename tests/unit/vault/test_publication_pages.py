@@ -60,7 +60,7 @@ def planned(data: sf.Private, kind: str, columns: list[str]) -> Publication | No
 
 @pytest.mark.parametrize("nullable", [True, False], ids=["nullable", "whole"])
 @pytest.mark.parametrize("column", COLUMNS)
-def test_a_page_is_made_of_every_kind(tmp_path: Path, column: str, nullable: bool) -> None:  # noqa: FBT001
+def test_a_page_is_made_of_every_kind(tmp_path: Path, column: str, nullable: bool) -> None:
     data = private(column, nullable=nullable)
     made = []
     for kind in KINDS:

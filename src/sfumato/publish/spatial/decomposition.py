@@ -11,6 +11,7 @@ import numpy as np
 
 from sfumato.publish import blank
 from sfumato.publish.postprocess import caveat, postprocess
+from sfumato.publish.purse import precision
 from sfumato.publish.spatial import ranges
 from sfumato.publish.spatial.consistency import LeastSquares
 from sfumato.publish.topdown import Generation, descended, in_small_families
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from sfumato.publish.spatial.growth import Growth
     from sfumato.publish.spatial.space import Space
     from sfumato.publish.spatial.tree import Tree
-
-LARGEST = 1 << 22
-"""The most boxes that a tree may end in."""
 
 _SPREAD = (
     "The noise alone. Inside a smallest box rows are taken to lie evenly; a range that ends within "
@@ -68,7 +66,7 @@ class Decomposition(ABC):
         The first noise is of the root alone and each further one of one level more, so an inner
         node is measured once and a leaf from its own level on.
         """
-        each = np.array([1 / noise.variance for noise in self.noises])
+        each = np.array([precision(noise) for noise in self.noises])
         onward = np.cumsum(each[::-1])[::-1]
         return np.where(tree.leaves, onward[tree.depths], each[tree.depths])
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.publish.purse import precision as noise_precision
 from sfumato.publish.spatial.tree import Tree
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from sfumato.noise.entropy import Entropy
     from sfumato.publish.purse import Noise
     from sfumato.publish.spatial.space import Space
+
+LARGEST = 1 << 22
+"""The most boxes that a tree may end in."""
 
 
 @dataclass
@@ -120,7 +124,7 @@ class Growth:
         counts = self.counts() if chosen is None else self.counts()[chosen]
         apart = self._missing if missing else self._missing[:0]
         figures = noise.steps(np.concatenate([counts, apart]), entropy).astype(np.float64)
-        precision = 1 / noise.variance
+        precision = noise_precision(noise)
         self._weighted[nodes] += precision * figures[: len(nodes)]
         self._precisions[nodes] += precision
         if missing:
@@ -135,6 +139,10 @@ class Growth:
     def newest(self) -> NDArray[np.bool_]:
         """Which of the undivided boxes came last: only these are ever divided."""
         return np.asarray(self._last >= self._newest)
+
+    def room(self, parts: int) -> int:
+        """How many of the undivided boxes may be divided into so many parts each."""
+        return (LARGEST - len(self._last)) // max(parts - 1, 1)
 
     def begin(self, chosen: NDArray[np.bool_]) -> Division:
         """Take the chosen undivided boxes to be divided; one that is passed over stays whole."""
