@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 Noise = Geometric | Gaussian
 """Exact integer noise that is added to counts."""
 
-_EXACT = 1e-30
-"""Noise of less variance than this is none to an estimate in double precision."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Purse:
@@ -65,8 +62,3 @@ def purses(price: Price) -> list[Purse]:
         if rho > 0:
             ways.append(Purse(rho=rho))
     return ways
-
-
-def precision(noise: Noise) -> float:
-    """One over the variance of noise; finite also where a huge price leaves none to be seen."""
-    return 1 / max(noise.variance, _EXACT)

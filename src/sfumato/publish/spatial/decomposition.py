@@ -11,7 +11,6 @@ import numpy as np
 
 from sfumato.publish import blank
 from sfumato.publish.postprocess import caveat, postprocess
-from sfumato.publish.purse import precision
 from sfumato.publish.spatial import ranges
 from sfumato.publish.spatial.consistency import LeastSquares
 from sfumato.publish.topdown import Generation, descended, in_small_families
@@ -66,7 +65,7 @@ class Decomposition(ABC):
         The first noise is of the root alone and each further one of one level more, so an inner
         node is measured once and a leaf from its own level on.
         """
-        each = np.array([precision(noise) for noise in self.noises])
+        each = np.array([1 / noise.variance for noise in self.noises])
         onward = np.cumsum(each[::-1])[::-1]
         return np.where(tree.leaves, onward[tree.depths], each[tree.depths])
 

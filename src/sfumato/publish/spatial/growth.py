@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.publish.purse import precision as noise_precision
 from sfumato.publish.spatial.tree import Tree
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ class Growth:
         counts = self.counts() if chosen is None else self.counts()[chosen]
         apart = self._missing if missing else self._missing[:0]
         figures = noise.steps(np.concatenate([counts, apart]), entropy).astype(np.float64)
-        precision = noise_precision(noise)
+        precision = 1 / noise.variance
         self._weighted[nodes] += precision * figures[: len(nodes)]
         self._precisions[nodes] += precision
         if missing:

@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.privacy.events import Composed
 from sfumato.publish import options
 from sfumato.publish.postprocess import check
-from sfumato.publish.purse import precision, purses
+from sfumato.publish.purse import purses
 from sfumato.publish.spatial import budget
 from sfumato.publish.spatial.budget import USUAL_HEIGHT
 from sfumato.publish.spatial.decomposition import Decomposition, middle
@@ -223,8 +223,8 @@ class KdTree(Decomposition):
 
     def precisions(self, tree: Tree) -> NDArray[np.float64]:
         """Every node is measured with its level, and a leaf with what is left for those below."""
-        each = np.array([precision(noise) for noise in self.noises])
-        left = np.array([*(precision(noise) for noise in self.rests), 0.0])
+        each = np.array([1 / noise.variance for noise in self.noises])
+        left = np.array([*(1 / noise.variance for noise in self.rests), 0.0])
         return each[tree.depths] + np.where(tree.leaves, left[tree.depths], 0.0)
 
     def ranges_variance(self, boxes: NDArray[np.int64]) -> NDArray[np.float64]:

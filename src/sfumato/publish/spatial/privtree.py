@@ -13,7 +13,7 @@ from sfumato.noise.laplace import discrete_laplace
 from sfumato.privacy.elementary import log_up
 from sfumato.privacy.events import Composed, PureEvent
 from sfumato.publish.postprocess import check
-from sfumato.publish.purse import precision, purses
+from sfumato.publish.purse import purses
 from sfumato.publish.spatial import budget
 from sfumato.publish.spatial.decomposition import Decomposition
 from sfumato.publish.spatial.space import Space
@@ -67,7 +67,8 @@ class PrivTree(Decomposition):
     *Sensitivity*: L1, of a histogram: the number of rows that a person moves; by the privacy unit.
     *Error*: of a leaf its noise; of a box the noise of its leaves together.
     *Edges*: a level that would lead to more boxes than a tree may have is not divided, which is
-    seen from the shape; a box of one point is a leaf; along columns where a box has one point it is not cut.
+    seen from the shape. A box of one point is a leaf; along columns where a box has one point it is
+    not cut.
     *Reference*: Zhang, Xiao & Xie 2016, Theorem 3.1, here for whole numbers.
     """
 
@@ -126,4 +127,4 @@ class PrivTree(Decomposition):
 
     def precisions(self, tree: Tree) -> NDArray[np.float64]:
         """Leaves are measured, once, and nothing else."""
-        return np.where(tree.leaves, precision(self.noises[0]), 0.0)
+        return np.where(tree.leaves, 1 / self.noises[0].variance, 0.0)
