@@ -54,7 +54,7 @@ def check_targets(
     tables = publication.method.tables
     in_use = (*kept, *around(out))
     if out.suffix.lower() == _GEOJSON:
-        to_geojson(_boxes(publication, tables))
+        to_geojson(_boxes(publication, tables), publication.request.axes)
         written = [out, sidecar(out)]
         for place in written:
             check_target(place, overwrite=overwrite, kept=in_use)
@@ -162,7 +162,8 @@ class Published(Answer):
         beside = sidecar(target)
         check_target(target, overwrite=overwrite, kept=self.kept)
         check_target(beside, overwrite=overwrite, kept=self.kept)
-        drawn = json.dumps(to_geojson(_boxes(self.publication, self.tables)))
+        boxes = _boxes(self.publication, self.tables)
+        drawn = json.dumps(to_geojson(boxes, self.publication.request.axes))
         write_text(target, drawn, overwrite=overwrite)
         write_text(beside, describe([], self), overwrite=overwrite)
         return [target, beside]
