@@ -66,7 +66,7 @@ def _drawn(columns: Sequence[str], table: pa.Table) -> list[Block]:
     if len(present) == 1:
         return _line(values, figures[name], figure)
     drawn = _map(values, figures[name], figure) if len(present) == 2 else []
-    return drawn or _bars(" and ".join(present), figures[name], _names(values), figure)
+    return drawn or _bars(values, figures[name], figure)
 
 
 def _present(table: pa.Table, columns: Sequence[str]) -> pa.Table:
@@ -76,21 +76,28 @@ def _present(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     return table
 
 
-def _names(table: pa.Table, between: str = ", ") -> list[str]:
-    """The values of each row, written out."""
-    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
-    return [between.join(str(_shown(one)) for one in row) for row in rows]
+def _bars(values: pa.Table, figure: str, numbers: pa.ChunkedArray, *, each: int = 1) -> list[Block]:
+    """The largest figures as bars; noisy counts of zero and below have none.
 
-
-def _bars(what: str, figure: str, names: Sequence[str], numbers: pa.ChunkedArray) -> list[Block]:
-    """The largest figures as bars; noisy counts of zero and below have none."""
-    pairs = zip(names, numbers.to_pylist(), strict=True)
-    above = sorted((one for one in pairs if one[1] > 0), key=lambda one: -one[1])[:_BARS]
-    if not above:
+    Their names are the values of the row, or its ranges where each has two columns.
+    """
+    figures = np.asarray(numbers, dtype=np.float64)
+    largest = np.argsort(-figures, kind="stable")[:_BARS]
+    largest = largest[figures[largest] > 0]
+    if not len(largest):
         return []
-    some = "" if len(above) == len(names) else f", the largest of {len(names):,}"
+    names = values.column_names
+    what = " and ".join(names if each == 1 else [one.rpartition("_")[0] for one in names[::each]])
+    rows = zip(*(column.to_pylist() for column in values.take(largest).columns), strict=True)
+    bars = [(_named(row, each), float(figures[at])) for row, at in zip(rows, largest, strict=True)]
+    some = "" if len(bars) == len(figures) else f", the largest of {len(figures):,}"
     label = f"{figure.capitalize()} by {what}{some}"
-    return [charts.bar(above, label=label, what=what, value=figure.capitalize())]
+    return [charts.bar(bars, label=label, what=what, value=figure.capitalize())]
+
+
+def _named(row: Sequence[object], each: int) -> str:
+    shown = [str(_shown(one)) for one in row]
+    return ", ".join(" to ".join(shown[at : at + each]) for at in range(0, len(shown), each))
 
 
 def _line(values: pa.Table, figure: str, numbers: pa.ChunkedArray) -> list[Block]:
@@ -99,7 +106,7 @@ def _line(values: pa.Table, figure: str, numbers: pa.ChunkedArray) -> list[Block
     ranks, size = figure == "rank", len(numbers)
     drawable = _ordered(at.type) and 0 < size <= _LONGEST_LINE
     if not drawable or (size <= _BARS and not ranks):
-        return [] if ranks else _bars(column, figure, _names(values), numbers)
+        return [] if ranks else _bars(values, figure, numbers)
     title, places = _scale(column, at)
     points = [
         charts.Point(column, place, float(number))
@@ -133,9 +140,7 @@ def _boxes(columns: Sequence[str], named: Sequence[str], table: pa.Table) -> lis
         return _steps(columns[0], ends, counts)
     if fills and len(columns) == 2 and 0 < len(counts) <= _LARGEST_MAP:
         return _rectangles(columns, ends, counts)
-    pairs = [_names(ends.select(named[at : at + 2]), " to ") for at in range(0, len(named), 2)]
-    names = [", ".join(one) for one in zip(*pairs, strict=True)]
-    return _bars(" and ".join(columns), "count", names, counts)
+    return _bars(ends, "count", counts, each=2)
 
 
 def _steps(column: str, ends: pa.Table, counts: pa.ChunkedArray) -> list[Block]:

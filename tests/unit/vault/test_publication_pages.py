@@ -12,6 +12,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.publish.kinds import KINDS
+from sfumato.report.blocks import Chart, Mosaic
 from sfumato.report.published import pictures
 from sfumato.report.release import page
 from sfumato.vault.publishing import check_targets
@@ -77,3 +78,52 @@ def test_a_page_is_made_of_every_kind(tmp_path: Path, column: str, nullable: boo
                 assert "<!doctype html>" in page(released)
             made.append(kind)
     assert {*made} >= {"auto", "histogram", "marginals", "sparse", "sketch"}
+
+
+RANGES = [[[low, low + 9]] for low in range(0, 4000, 10)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns", "options"),
+    [
+        ("histogram", ["a"], {}),
+        ("quantiles", ["a"], {}),
+        ("continual", ["a"], {}),
+        ("hybrid", ["a"], {"postprocess": "nonnegative"}),
+        ("hybrid", ["a", "b"], {}),
+        ("sparse", ["a", "b"], {}),
+        ("marginals", ["a", "b"], {"way": 1}),
+        ("auto", ["a"], {"workload": RANGES}),
+        ("auto", ["a"], {"workload": RANGES[:2]}),
+    ],
+    ids=[
+        *("cells", "ranks", "running", "boxes of one", "boxes of two", "sparse", "marginals"),
+        *("many blocks", "few blocks"),
+    ],
+)
+def test_there_is_a_picture(kind: str, columns: list[str], options: dict[str, object]) -> None:
+    schema = tuple(sf.Column(one, sf.Kind.INTEGER, domain=sf.Bounds(0, 4095)) for one in "ab")
+    values = [number * number % 4096 for number in range(2000)]
+    values += [5] * 500
+    rows = pa.table({"a": [*values, None], "b": [*values, 7]})
+    data = sf.protect(sf.read(rows, schema=sf.Schema("t", schema)), epsilon=9, delta=1e-6)
+    released = data.publish(kind, columns=columns, epsilon=8, **options)  # type: ignore[arg-type]
+    drawn = [one for one in pictures(columns, released.tables) if isinstance(one, Chart | Mosaic)]
+    assert drawn
+
+
+def test_answered_ranges_and_huge_tables_are_bars_of_the_largest() -> None:
+    answers = pa.table({"a_from": [0, 10], "a_to": [9, 19], "count": [5.0, -1.0]})
+    chart = next(one for one in pictures(["a"], {"answers": answers}) if isinstance(one, Chart))
+    assert chart.table.rows == [("0 to 9", "5")]
+    size = 1 << 20
+    huge = pa.table({"a": range(size), "b": [1] * size, "count": [*range(size)]})
+    chart = next(one for one in pictures(["a", "b"], {"cells": huge}) if isinstance(one, Chart))
+    assert chart.table.rows[0] == ("1048575, 1", "1,048,575")
+    assert len(chart.table.rows) == 30
+
+
+def test_a_column_may_be_called_like_a_figure() -> None:
+    cells = pa.table({"count": [10, 20], "count_2": [1.0, 2.0]})
+    chart = next(one for one in pictures(["count"], {"cells": cells}) if isinstance(one, Chart))
+    assert chart.table.rows == [("20", "2"), ("10", "1")]
