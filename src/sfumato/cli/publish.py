@@ -151,13 +151,13 @@ def _explain(planned: Publication, *, as_json: bool) -> None:
         found = {"choices": planned.parameters, "error": planned.error}
         typer.echo(dumps(found, ensure_ascii=False))
         return
-    from sfumato.report.text import in_words, printable
+    from sfumato.report.text import in_words, named, printable
 
     typer.echo(f"Cost: {planned.request.price.sentence()}. Nothing was spent.")
     for name, value in planned.error.items():
-        typer.echo(printable(f"Expected error, {name}: {in_words(value)}"))
+        typer.echo(printable(f"Expected error, {named(name)}: {in_words(value)}"))
     for name, value in planned.method.parameters.items():
-        typer.echo(printable(f"Chosen, {name.replace('_', ' ')}: {in_words(value)}"))
+        typer.echo(printable(f"Chosen, {named(name)}: {in_words(value)}"))
 
 
 def _show(kind: str, released: Published, written: list[Path], *, as_json: bool) -> None:
@@ -178,12 +178,12 @@ def _show(kind: str, released: Published, written: list[Path], *, as_json: bool)
     from rich.console import Console
 
     from sfumato.cli.query import amounts
-    from sfumato.report.text import in_words, printable
+    from sfumato.report.text import in_words, named, printable
 
     console = Console(highlight=False)
     console.print(printable(released.guarantee.statement))
     for name, value in (released.error or {}).items():
-        console.print(printable(f"Expected error, {name}: {in_words(value)}"))
+        console.print(printable(f"Expected error, {named(name)}: {in_words(value)}"))
     asked = "" if released.charged else ", published before: free"
     console.print(
         f"Cost: {amounts(released.cost)}{asked}. Remaining: {amounts(released.remaining)}."

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from sfumato.noise.entropy import Entropy
 
+_STEEPEST = 64.0
+"""Beyond this epsilon for one unit a variance, below 10^-27, is stated as that of this one."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Geometric:
@@ -66,8 +69,8 @@ class Geometric:
 
     @property
     def variance(self) -> float:
-        """The variance of one answer."""
-        rate = float(1 / self.scale)
+        """The variance of one answer; never 0, though a huge epsilon leaves next to none."""
+        rate = min(float(1 / self.scale), _STEEPEST)
         return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
 
     @property

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sfumato.errors import ParameterError
 from sfumato.publish import blank, options
+from sfumato.publish.medians import median_stddev
 from sfumato.publish.purse import purses
 from sfumato.publish.strategy import Columns, without_postprocess
 
@@ -103,9 +104,10 @@ class Sketch:
     *Guarantee*: the price in full, epsilon or rho, for all lines together.
     *Sensitivity*: every row is in one bucket of each line, so depth times that of a count in L1 and
     depth in L2 squared; where people are replaced two signs may differ, so twice resp. four times.
-    *Error*: an estimate by the mean of the lines is unbiased over seeds, with the noise's variance
-    / depth and what other cells add, sum of squared counts / (width depth), which depends on the
-    data. The median of the lines is safer against large cells.
+    *Error*: an estimate is the median of the lines, safer against large cells than their mean; the
+    noise gives it the deviation of a median of `depth` noises, as `error` states. An estimate by
+    the mean is unbiased over seeds, with the noise's variance / depth. What other cells add to it,
+    sum of squared counts / (width depth), depends on the data.
     *Edges*: missing values are codes like others; domains up to 2^62 cells; time and memory are
     those of the cells that have rows and of the sketch. The seed is public and hides nothing.
     *Reference*: Charikar, Chen & Farach-Colton 2002; Pagh & Thorup 2022, section 3; Steele, Lea &
@@ -135,10 +137,10 @@ class Sketch:
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """The noise of a bucket and of an estimate by the mean of the lines."""
+        """The noise of a bucket and of an estimate by the median of the lines."""
         return {
             "bucket": {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)},
-            "cell": {"sd": self.noise.stddev / math.sqrt(self.hashing.depth)},
+            "cell": {"sd": median_stddev(self.noise, self.hashing.depth)},
             "note": "noise alone; cells that share a bucket add what depends on the data",
         }
 

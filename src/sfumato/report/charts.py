@@ -122,16 +122,19 @@ def line(
     logarithmic: bool = False,
     logarithmic_y: bool = False,
     percent: bool = False,
+    steps: bool = False,
 ) -> Chart:
-    """Draw one line per series, with a band around it where the points have one."""
+    """Draw one line per series, with a band around it where the points have one.
+
+    A line in steps stays at the height of a point up to the next one, and has no dots.
+    """
     encoding: dict[str, Any] = {
         "x": _axis("x", x, logarithmic=logarithmic),
         "color": _series("series", series, (point.series for point in points)),
     }
     up = _axis("y", y, percent=percent, logarithmic=logarithmic_y)
-    layers: list[dict[str, Any]] = [
-        {"mark": {"type": "line", "point": {"size": 36}}, "encoding": {"y": up}}
-    ]
+    shape = {"interpolate": "step-after"} if steps else {"point": {"size": 36}}
+    layers: list[dict[str, Any]] = [{"mark": {"type": "line", **shape}, "encoding": {"y": up}}]
     banded = any(point.low is not None for point in points)
     if banded:
         band = {"y": _axis("low", y, percent=percent), "y2": {"field": "high"}}

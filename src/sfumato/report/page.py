@@ -41,6 +41,8 @@ _HEADLINE_WIDTH = 326
 # A number as people write it; a code such as 53715 has no thousands set apart and is none.
 _NUMBER = re.compile(r"([<>] )?-?\d{1,3}(,\d{3})*(\.\d+)?(e[+-]?\d+)?( %)?")
 
+_LONG = re.compile(r"(\S{16})(?=\S{16})")
+
 
 def render(
     title: str, blocks: Sequence[Block], *, lead: str, footer: str, generator: str = "Sfumato"
@@ -195,7 +197,8 @@ def _table(table: Table) -> str:
     body = "".join(
         "<tr>"
         + "".join(
-            f"<td{kind}>{escape(_text(cell))}</td>" for cell, kind in zip(row, kinds, strict=True)
+            f"<td{kind}>{_breakable(_text(cell))}</td>"
+            for cell, kind in zip(row, kinds, strict=True)
         )
         + "</tr>\n"
         for row in table.rows
@@ -211,6 +214,14 @@ def _table(table: Table) -> str:
 def escape(text: str) -> str:
     """Escape text for any place in a page; a percent sign stays on the line of its number."""
     return escape_html(text).replace(" %", "\u00a0%")
+
+
+def _breakable(text: str) -> str:
+    """Escape the text of a cell; a word such as a checksum may be broken, or the page would be.
+
+    Not by style: any word of a narrow column would be.
+    """
+    return escape(_LONG.sub("\\1\0", text)).replace("\0", "<wbr>")
 
 
 def _text(cell: Cell) -> str:

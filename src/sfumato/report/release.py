@@ -8,7 +8,7 @@ from sfumato.report import charts
 from sfumato.report.blocks import Figures, Heading, Note, Paragraph, Table
 from sfumato.report.page import render
 from sfumato.report.published import pictures
-from sfumato.report.text import in_words
+from sfumato.report.text import in_words, named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -179,5 +179,5 @@ def _provenance(provenance: Provenance) -> list[Block]:
 
 
 def _pairs(caption: str, facts: Mapping[str, Any]) -> Table:
-    rows = [(name.replace("_", " "), in_words(value)) for name, value in facts.items()]
+    rows = [(named(name), in_words(value)) for name, value in facts.items()]
     return Table(caption, ("What", "Value"), rows)

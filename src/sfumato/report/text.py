@@ -12,7 +12,17 @@ from rich.text import Text
 from sfumato.report.charts import TONES, show
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+_NAMES = {
+    "sd": "standard deviation",
+    "bias_sd": "bias in standard deviations",
+    "bound95": "95 % bound",
+    "kept95": "kept with 95 % from",
+    "mse": "mean squared error",
+    "workload_mse": "mean squared error of the workload",
+}
+"""What figures are called by people, where that is not what programs call them."""
 
 
 def bars(
@@ -56,5 +66,31 @@ def in_words(value: Any) -> str:
     if isinstance(value, int | float):
         return show(value)
     if isinstance(value, dict):
-        return ", ".join(f"{name.replace('_', ' ')} {in_words(one)}" for name, one in value.items())
+        return _together(value)
+    keys = {tuple(one) if isinstance(one, dict) else () for one in value}
+    if len(keys) == 1 and len(*keys) == 1:  # many figures of one name, which is said once
+        ((name,),) = keys
+        return f"{named(name)} {'; '.join(in_words(one[name]) for one in value)}"
     return "; ".join(map(in_words, value))
+
+
+def named(key: str) -> str:
+    """The name of a figure as people say it."""
+    return _NAMES.get(key, key.replace("_", " "))
+
+
+def _together(facts: Mapping[str, Any]) -> str:
+    """Figures with their names in a row, and behind them, as sentences, what is said of them."""
+    remarks = [one for one in facts.values() if _is_remark(one)]
+    figures = [
+        f"{named(name)} {in_words(one)}" for name, one in facts.items() if not _is_remark(one)
+    ]
+    said = [", ".join(figures)] if figures else []
+    if not remarks:
+        return "".join(said)
+    return " ".join(f"{one[:1].upper()}{one[1:].removesuffix('.')}." for one in [*said, *remarks])
+
+
+def _is_remark(value: object) -> bool:
+    """Whether a value is running text, which needs no name before it."""
+    return isinstance(value, str) and value.count(" ") > 2

@@ -19,6 +19,7 @@ from sfumato.publish.spatial.geojson import to_geojson
 from sfumato.publish.spatial.nearest import nearest
 from sfumato.publish.spatial.smallest import smallest
 from sfumato.release import check_places, describe, sidecar
+from sfumato.report.published import pictures
 from sfumato.strict_json import dumps
 from sfumato.vault.gatekeeper import Answer
 from sfumato.vault.kept import around
@@ -53,7 +54,7 @@ def check_targets(
     tables = publication.method.tables
     in_use = (*kept, *around(out))
     if out.suffix.lower() == _GEOJSON:
-        to_geojson(_boxes(publication, tables))
+        to_geojson(_boxes(publication, tables), publication.request.axes)
         written = [out, sidecar(out)]
         for place in written:
             check_target(place, overwrite=overwrite, kept=in_use)
@@ -61,6 +62,7 @@ def check_targets(
         check_places(out, list(tables), overwrite=overwrite, kept=in_use)
         written = [out, out.with_name(f"{out.name}.json")]
     if report is not None:
+        pictures(publication.request.columns, tables)
         check_target(report, overwrite=overwrite, kept=(*kept, *around(report)))
         if os.path.realpath(report) in map(os.path.realpath, written):
             raise OutputError(
@@ -160,7 +162,8 @@ class Published(Answer):
         beside = sidecar(target)
         check_target(target, overwrite=overwrite, kept=self.kept)
         check_target(beside, overwrite=overwrite, kept=self.kept)
-        drawn = dumps(to_geojson(_boxes(self.publication, self.tables)))
+        boxes = _boxes(self.publication, self.tables)
+        drawn = dumps(to_geojson(boxes, self.publication.request.axes))
         write_text(target, drawn, overwrite=overwrite)
         write_text(beside, describe([], self), overwrite=overwrite)
         return [target, beside]

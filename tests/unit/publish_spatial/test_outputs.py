@@ -76,8 +76,8 @@ def test_a_box_is_a_row() -> None:
 
 
 def test_geojson_has_a_closed_ring_for_each_leaf_and_no_gaps() -> None:
-    for given in (halves(LONGITUDE, LATITUDE), halves(LATITUDE, LONGITUDE)):
-        found = json.loads(json.dumps(to_geojson(given)))
+    for axes in ((LONGITUDE, LATITUDE), (LATITUDE, LONGITUDE)):
+        found = json.loads(json.dumps(to_geojson(halves(*axes), axes)))
         first, second = found["features"]
         assert found["type"] == "FeatureCollection"
         assert first["properties"] == {"level": 1, "count": 10.0, "sd": 2.0}
@@ -87,8 +87,8 @@ def test_geojson_has_a_closed_ring_for_each_leaf_and_no_gaps() -> None:
         )
         # One of both is halved, and the halves touch midway between two points.
         assert {len(west & east), len(south & north)} == {1, 2}
-        assert min(west | east) >= -10.05
-        assert max(west | east) <= 10.05
+        assert (min(west | east), max(west | east)) == (-10, 10)
+        assert (min(south | north), max(south | north)) == (40, 44)
         for one in (first, second):
             ring = one["geometry"]["coordinates"][0]
             assert ring[0] == ring[-1]
@@ -96,11 +96,39 @@ def test_geojson_has_a_closed_ring_for_each_leaf_and_no_gaps() -> None:
             assert area > 0  # counter-clockwise
 
 
+@pytest.mark.parametrize(
+    ("axis", "ends", "cut"),
+    [
+        (LONGITUDE, (-10, 10), -0.05),
+        (WHOLE, (-5, 95), 42.5),
+        (DAYS, (20454, 20818), 20635.5),
+        (Listed("n", pa.array([2, 3, 4, 8, None]), declared=True), (2, 8), 2.5),
+    ],
+    ids=["real", "integer", "date", "values"],
+)
+def test_the_outer_edge_of_a_map_is_what_is_declared_however_it_is_cut(
+    axis: Grid | Listed, ends: tuple[float, float], cut: float
+) -> None:
+    space = Space((axis, LATITUDE))
+    whole = Tree(np.zeros((1, 2), int), np.array([space.shape]) - 1, np.array([-1]))
+    parts = three(*(size - 1 for size in space.shape))
+    for tree, edges in ((whole, {*ends}), (parts, {*ends, cut})):
+        size = len(tree)
+        made = {"boxes": space.table(tree, np.ones(size), np.ones(size))}
+        boxes = smallest(made, [axis.column, "lat"])
+        assert boxes is not None
+        rings = [
+            one["geometry"]["coordinates"][0] for one in to_geojson(boxes, space.axes)["features"]
+        ]
+        assert sorted({x for ring in rings for x, _ in ring}) == sorted(edges)
+        assert {y for ring in rings for _, y in ring} == {40, 44}
+
+
 def test_geojson_needs_two_columns() -> None:
     space = Space((WHOLE,))
     root = Tree(np.array([[0]]), np.array([[20]]), np.array([-1]))
     with pytest.raises(ParameterError) as caught:
-        to_geojson(space.table(root, np.zeros(1), np.ones(1)))
+        to_geojson(space.table(root, np.zeros(1), np.ones(1)), [WHOLE])
     assert caught.value.code == "geojson_columns"
 
 

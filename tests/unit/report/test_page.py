@@ -142,3 +142,12 @@ def test_two_charts_in_one_page_share_no_names() -> None:
     ids = re.findall(r'\bid="([^"]+)"', html)
     assert ids
     assert len(ids) == len(set(ids))
+
+
+def test_a_long_word_in_a_table_can_be_broken_and_others_are_left_whole() -> None:
+    digest = "0123456789abcdef" * 4
+    rows = [("domain", f"<{digest}"), ("columns", "an_unusually_long_name")]
+    page = render("t", [Table("facts", ("What", "Value"), rows)], lead="", footer="")
+    assert "&lt;0123456789abcde<wbr>f0123456789abcde<wbr>" in page
+    assert "<td>an_unusually_long_name</td>" in page
+    assert page.count("<wbr>") == 3

@@ -4,7 +4,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from sfumato.report.text import bars
+from sfumato.report.text import bars, in_words
 
 
 def printed(values: list[tuple[str, float]], *, percent: bool = False) -> list[str]:
@@ -39,3 +39,15 @@ def test_nothing_at_all_draws_no_bar() -> None:
 def test_text_cannot_steer_the_terminal() -> None:
     (line,) = printed([("\x1b[31mred\x07 [bold]b[/bold] \u202e", 1)])[1:]
     assert line.startswith("\ufffd[31mred\ufffd [bold]b[/bold] \ufffd")
+
+
+def test_figures_are_named_in_words_and_remarks_are_sentences() -> None:
+    stated = {"bias_sd": 0.5, "note": "boxes are cut by noisy counts"}
+    assert in_words(stated) == "Bias in standard deviations 0.5. Boxes are cut by noisy counts."
+    assert in_words(
+        {"note": "Rows lie within bounds.", "postprocess": "stated for those before"}
+    ) == ("Rows lie within bounds. Stated for those before.")
+    assert in_words({"sd": 2, "bound95": 7}) == "standard deviation 2, 95 % bound 7"
+    assert in_words([{"sd": 2}, {"sd": 1.5}]) == "standard deviation 2; 1.5"
+    assert in_words(["a", {"sd": 1}]) == "a; standard deviation 1"
+    assert in_words([]) == ""

@@ -121,7 +121,8 @@ class Filtered:
     @property
     def _mean_beyond(self) -> float:
         """How far beyond the threshold the noise of an empty cell is on average."""
-        return 1 / math.expm1(float(1 / self.noise.scale))
+        rate = float(1 / self.noise.scale)
+        return math.exp(-rate) / -math.expm1(-rate)
 
 
 def tail(scale: Fraction, threshold: int, sides: int, bits: int) -> Bounds:

@@ -14,7 +14,8 @@ from sfumato.privacy.events import Composed
 from sfumato.publish import options
 from sfumato.publish.postprocess import check
 from sfumato.publish.purse import purses
-from sfumato.publish.spatial.decomposition import LARGEST, Decomposition
+from sfumato.publish.spatial.decomposition import Decomposition
+from sfumato.publish.spatial.growth import LARGEST
 from sfumato.publish.spatial.space import Space
 
 if TYPE_CHECKING:

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from sfumato.publish.spatial.space import Space
     from sfumato.publish.spatial.tree import Tree
 
-LARGEST = 1 << 22
-"""The most boxes that a tree may end in."""
-
 _SPREAD = (
     "The noise alone. Inside a smallest box rows are taken to lie evenly; a range that ends within "
     "one may be off by its rows besides, which `ranges_unevenness` of the release bounds."

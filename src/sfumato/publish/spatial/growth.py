@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from sfumato.publish.purse import Noise
     from sfumato.publish.spatial.space import Space
 
+LARGEST = 1 << 22
+"""The most boxes that a tree may end in."""
+
 
 @dataclass
 class Division:
@@ -135,6 +138,10 @@ class Growth:
     def newest(self) -> NDArray[np.bool_]:
         """Which of the undivided boxes came last: only these are ever divided."""
         return np.asarray(self._last >= self._newest)
+
+    def room(self, parts: int) -> int:
+        """How many of the undivided boxes may be divided into so many parts each."""
+        return (LARGEST - len(self._last)) // max(parts - 1, 1)
 
     def begin(self, chosen: NDArray[np.bool_]) -> Division:
         """Take the chosen undivided boxes to be divided; one that is passed over stays whole."""

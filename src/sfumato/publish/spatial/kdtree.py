@@ -15,7 +15,8 @@ from sfumato.publish.postprocess import check
 from sfumato.publish.purse import purses
 from sfumato.publish.spatial import budget
 from sfumato.publish.spatial.budget import USUAL_HEIGHT
-from sfumato.publish.spatial.decomposition import LARGEST, Decomposition, middle
+from sfumato.publish.spatial.decomposition import Decomposition, middle
+from sfumato.publish.spatial.growth import LARGEST
 from sfumato.publish.spatial.medians import Medians
 from sfumato.publish.spatial.space import Space
 
@@ -102,7 +103,8 @@ def _tree(
     if prune is None:
         usual = budget.levels(min(height, USUAL_HEIGHT), max(1, len(axes)), purse)[-1]
         least = _ENOUGH * purse.noise(request.sensitivity, counts * usual).stddev
-        prunes = [round(max(least, _DOUBT * noise.stddev)) for noise in noises[:-1]]
+        # However little noise there is, a box of nobody is not cut.
+        prunes = [max(1, round(max(least, _DOUBT * noise.stddev))) for noise in noises[:-1]]
     else:
         prunes = [prune] * height
     cuts = [
@@ -128,7 +130,8 @@ class KdTree(Decomposition):
 
     *Guarantee*: the price in full. Each round of cuts and each level of counts has its own share;
     a level's boxes and the blocks of missing values are one partition of the rows. Whether a box
-    is cut further depends on noisy counts that were paid for, and on its size, which is public. One
+    is cut further depends on noisy counts that were paid for, and on its size, which is public, as
+    is how many boxes there may be. One
     that is not is counted once more, with all the shares of the levels below it, of which its rows
     have no other use: so no row costs more than the shares of all levels. With Gaussian noise a
     person of d rows in a box costs d^2 times its shares at most, and parts of d have no more.
@@ -190,9 +193,7 @@ class KdTree(Decomposition):
         cuts = iter(self.cuts)
         growth.measure(self.noises[0], entropy)
         for depth, noise in enumerate(self.noises[1:]):
-            chosen = growth.newest & (growth.sizes() > 1).any(axis=1)
-            if self.prunes[depth]:
-                chosen &= growth.estimates() >= self.prunes[depth]
+            chosen = self._chosen(growth, depth)
             # Rows without a place are in no box that could be cut.
             growth.measure(
                 self.rests[depth], entropy, chosen=growth.newest & ~chosen, missing=depth == 0
@@ -208,6 +209,17 @@ class KdTree(Decomposition):
                     division.cut(axis, medians.sample(division, axis, entropy))
             growth.end(division)
             growth.measure(noise, entropy, chosen=growth.newest, missing=False)
+
+    def _chosen(self, growth: Growth, depth: int) -> NDArray[np.bool_]:
+        """The boxes to be cut; where there is no room for all, those of the largest counts."""
+        chosen = growth.newest & (growth.sizes() > 1).any(axis=1)
+        if self.prunes[depth]:
+            chosen &= growth.estimates() >= self.prunes[depth]
+        places, room = np.flatnonzero(chosen), growth.room(1 << len(self._columns))
+        if len(places) > room:
+            order = np.argsort(-growth.estimates()[places], kind="stable")
+            chosen[places[order[room:]]] = False
+        return chosen
 
     def precisions(self, tree: Tree) -> NDArray[np.float64]:
         """Every node is measured with its level, and a leaf with what is left for those below."""

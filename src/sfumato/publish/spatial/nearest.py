@@ -33,7 +33,7 @@ def nearest(boxes: pa.Table, point: Sequence[float | date], k: int) -> pa.Table:
         )
     squares = np.zeros(len(boxes))
     for name, place in zip(names, point, strict=True):
-        at = place.toordinal() - _EPOCH if isinstance(place, date) else place
+        at = place.toordinal() - EPOCH if isinstance(place, date) else place
         below = numbers(boxes, f"{name}_low") - at
         above = at - numbers(boxes, f"{name}_high")
         squares += np.maximum(np.maximum(below, above), 0.0) ** 2
@@ -64,4 +64,5 @@ def numbers(table: pa.Table, name: str) -> NDArray[np.float64]:
     return np.asarray(values, dtype=np.float64)
 
 
-_EPOCH = date(1970, 1, 1).toordinal()
+EPOCH = date(1970, 1, 1).toordinal()
+"""The day from which dates are counted."""

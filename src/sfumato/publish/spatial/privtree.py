@@ -66,7 +66,9 @@ class PrivTree(Decomposition):
     the fan-out b, make that epsilon / sensitivity for each row that a person moves.
     *Sensitivity*: L1, of a histogram: the number of rows that a person moves; by the privacy unit.
     *Error*: of a leaf its noise; of a box the noise of its leaves together.
-    *Edges*: a box of one point is a leaf; along columns where a box has one point it is not cut.
+    *Edges*: a level that would lead to more boxes than a tree may have is not divided, which is
+    seen from the shape. A box of one point is a leaf; along columns where a box has one point it is
+    not cut.
     *Reference*: Zhang, Xiao & Xie 2016, Theorem 3.1, here for whole numbers.
     """
 
@@ -120,7 +122,8 @@ class PrivTree(Decomposition):
         biased = np.maximum(growth.counts()[asked] - depth * self.decay, -self.decay)
         noisy = biased + discrete_laplace(self.scale, len(biased), entropy)
         asked[asked] = (noisy > 0).astype(np.bool_)
-        return asked
+        # Where there is no room the tree ends: its shape down to here was paid for and says so.
+        return asked if np.count_nonzero(asked) <= growth.room(self._fan) else asked & False
 
     def precisions(self, tree: Tree) -> NDArray[np.float64]:
         """Leaves are measured, once, and nothing else."""

@@ -28,5 +28,6 @@ def smallest(tables: Mapping[str, pa.Table], columns: Sequence[str]) -> pa.Table
     if "leaf" in table.column_names:
         table = table.filter(table.column("leaf"))
     for column in columns:
-        table = table.filter(pc.is_valid(table.column(f"{column}_low")))
+        lows = table.column(f"{column}_low")
+        table = table.filter(pc.invert(pc.is_null(lows, nan_is_null=True)))
     return table
