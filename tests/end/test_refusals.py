@@ -274,6 +274,7 @@ BEGINNINGS = [
     Case("vault_exists", ("init", "clinic")),
     Case("head_exists", ("init", "new", "--head", "clinic.head")),
     Case("head_exists", ("init", "new", "--head", "people.csv")),
+    Case("head_not_outside", ("init", "new", "--head", "new/h")),
     Case("output_unwritable", ("init", "people.csv/deep")),
     Case("output_unwritable", ("init", "people.csv")),
     Case("output_unwritable", ("init", "new", "--head", "no/such/head")),
@@ -392,6 +393,7 @@ ELSEWHERE = {
     "vault/anonymizing.py": "anonymize touches no vault",
     "vault/asking.py": "anonymize touches no vault",
     "vault/options.py": "anonymize touches no vault",
+    "vault/released.py": "measure, inspect and worlds touch no vault",
     "vault/uniform.py": "anonymize touches no vault",
     "cli/streams.py": "arguments and streams are looked at before anything is opened",
     "vault/measuring.py": "measure touches no vault",
@@ -435,6 +437,7 @@ OUT_OF_REACH = {
     "release_changed": "releases are read by other commands",
     "release_unreadable": "releases are read by other commands",
     "request_answered": "only in a race, which the stored answer settles",
+    "vault_closed": "a command closes its vault last",
     "ledger_taken": "needs a PostgreSQL server; the contract tests of vaults have one",
     **dict.fromkeys(
         (
