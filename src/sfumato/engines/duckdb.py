@@ -111,14 +111,24 @@ class DuckDB:
         self._execute(exp.Attach(this=attached, expressions=[reading]))
 
     @sheltered(translate)
-    def adopt(self, relation: exp.Expr, kinds: Mapping[str, Kind], *, strict: bool = True) -> None:
-        """Make a relation the source: a view where its types suffice, else a converted copy."""
+    def adopt(
+        self,
+        relation: exp.Expr,
+        kinds: Mapping[str, Kind],
+        *,
+        rows: Iterator[pa.RecordBatch] | None = None,
+        strict: bool = True,
+    ) -> None:
+        """Make a relation the source: a view where its types suffice, else a converted copy.
+
+        The copy is made of the relation's `rows` where others can read them better.
+        """
         schema = self.run(everything(relation).limit(0)).schema
         check_names(schema.names)
         chosen = chosen_kinds(kinds_of(schema), kinds)
         if not all(fits(field.type, chosen[field.name]) for field in schema):
-            rows = self.stream(everything(relation))
-            self.load(conform(rows, chosen, strict=strict), chosen)
+            read = self.stream(everything(relation)) if rows is None else rows
+            self.load(conform(read, chosen, strict=strict), chosen)
             return
         types = {
             field.name: None if field.type == STORED[kind] else _STORED_AS[kind]

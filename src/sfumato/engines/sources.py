@@ -17,7 +17,7 @@ from sfumato.engines.failure import sheltered
 from sfumato.engines.files.cells import conform
 from sfumato.engines.files.csv import CsvFile
 from sfumato.engines.files.names import check_names
-from sfumato.engines.files.parquet import parquet_files
+from sfumato.engines.files.parquet import parquet_files, rows_of
 from sfumato.engines.files.regular import RegularFile, regular_file
 from sfumato.engines.identity import Identity, Resolving, of_path, of_tables
 from sfumato.engines.kinds import chosen_kinds, kinds_of
@@ -178,7 +178,7 @@ def _view_parquet(
     plain = exp.Kwarg(this=exp.Var(this="hive_partitioning"), expression=exp.false())
     reading = [exp.Array(expressions=literals), plain]
     relation = exp.Table(this=exp.Anonymous(this="read_parquet", expressions=reading))
-    engine.adopt(relation, kinds, strict=strict)
+    engine.adopt(relation, kinds, rows=rows_of(files), strict=strict)
 
 
 def duckdb_file(url: str) -> tuple[RegularFile, exp.Table]:

@@ -216,7 +216,7 @@ def test_a_file_that_is_gone_is_noticed_before_the_charge(vault: sf.Vault) -> No
 
 
 def test_F11_only_the_operator_learns_why_a_charged_question_failed(vault: sf.Vault) -> None:
-    Path("visits.csv").write_text("patient,city,cost,note\nalice,north,1,x\n")
+    Path("visits.csv").write_text("patient,city,cost,note\nalice,north,1\n")
     with pytest.raises(SfumatoError) as caught:
         vault.query(COUNT, epsilon=1)
     assert caught.value.code == "answer_failed"
