@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sfumato.errors import LedgerError
+from sfumato.errors import LedgerError, ParameterError
 from sfumato.ledger.sql import sqlite
 from sfumato.ledger.sql.postgres import check_settings, open_postgres
 from sfumato.ledger.sql.sqlite import create_sqlite, file_system, open_sqlite
@@ -50,7 +50,9 @@ def test_sqlite_is_set_up_for_durability(tmp_path: Path, head: Path) -> None:
 
 
 def test_the_head_must_lie_elsewhere(tmp_path: Path) -> None:
-    assert code_of_opening(tmp_path / "ledger", tmp_path / "head") == "head_not_outside"
+    with pytest.raises(ParameterError) as refused:
+        open_sqlite(tmp_path / "ledger", head=tmp_path / "head")
+    assert refused.value.code == "head_not_outside"
 
 
 def test_a_symbolic_link_is_refused(tmp_path: Path, head: Path) -> None:
