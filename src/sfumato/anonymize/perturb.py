@@ -54,8 +54,9 @@ def perturb(
     days for dates. What would pass a bound is reflected there, so that no value is heaped on it and
     none is likelier to stay than by the noise alone; near a bound that moves values inward and
     lessens their deviation: see `moments`.
-    *Edges*: NULL stays NULL; a value off the grid goes to its nearest point first, of which `strays`
-    tells. `draw` gives the numbers of steps for a variance and a number of rows; they are drawn exactly unless given.
+    *Edges*: NULL stays NULL; a value off the grid goes to its nearest point first, as `strays`
+    counts. `draw` gives the numbers of steps for a variance and a number of rows; they are drawn
+    exactly unless given.
     """
     source = SystemEntropy() if entropy is None else entropy
     steps = draw or (lambda variance, size: discrete_gaussian(variance, size, source))

@@ -272,11 +272,11 @@ def test_perturb_warns_its_holder_of_values_off_the_grid(people: Table, schema: 
     strange = everyone.set_column(5, "salary", pa.array([50_000] * 3 + [1500] + [1000] * 20))
     release = read(strange, schema).anonymize(algorithm="perturb")
     assert release.holder is not None
-    (told,) = release.holder["findings"]
+    (told,) = (one for one in release.holder["findings"] if "grid" in one)
     assert told.startswith("Column salary: ")
     assert "3 rows outside the declared bounds to the nearest and 1 row between steps" in told
     assert "outside" not in str(release.public)
-    assert people.anonymize(algorithm="perturb").holder["findings"] == []  # type: ignore[index]
+    assert "grid" not in str(people.anonymize(algorithm="perturb").holder)
 
 
 @pytest.mark.parametrize(

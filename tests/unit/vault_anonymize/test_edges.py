@@ -22,6 +22,7 @@ from sfumato.vault.table import read
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sfumato.engines.sources import Source
     from sfumato.schema.schema import Schema
     from sfumato.vault.table import Table
 
@@ -51,7 +52,7 @@ def test_dates_that_python_has_not_are_refused_at_reading(
     dated: Schema, tmp_path: Path, far: int, end: str
 ) -> None:
     table = _days(0, far)
-    source: object = table
+    source: Source = table
     if end == "parquet":
         source = tmp_path / "far.parquet"
         parquet.write_table(table, source)
