@@ -217,6 +217,13 @@ def check_places(
                 f"Cannot write '{path}': {len(names)} tables go into a directory, and there is a "
                 "file of that name. Choose another name.",
             )
+        if path.suffix:
+            raise OutputError(
+                "output_of_several",
+                f"Cannot write '{path}': the release has {len(names)} tables, which go into a "
+                "folder and not into one file. Give a name without an ending, e.g. "
+                f"'{path.with_name(path.name.partition('.')[0])}'.",
+            )
         # A folder is made, for which there must be nothing in the way.
         for place in (path, *(path.with_name(place.name) for place in places.values())):
             check_target(place, overwrite=place != path)

@@ -100,6 +100,12 @@ def test_people_are_told_what_they_got(capsys: pytest.CaptureFixture[str]) -> No
         ("publish histogram visits --columns age -o x.txt", "output_format_unknown"),
         ("publish histogram visits --columns age -o no/such/folder", "output_unwritable"),
         ("publish histogram visits --columns age -o visits.csv", "output_exists"),
+        (
+            "publish marginals visits --columns age,city --option way=1 -o x.csv",
+            "output_of_several",
+        ),
+        ("publish hybrid visits --columns age -o x.csv.gz", "output_of_several"),
+        ("publish hybrid visits --columns age -o x.parquet", "output_of_several"),
         ("publish histogram visits --columns age --workload no.csv -o x.csv", "source_missing"),
     ],
 )

@@ -16,7 +16,7 @@ from sfumato.testing.entropy import SeededEntropy
 if TYPE_CHECKING:
     from sfumato.publish.purse import Noise
 
-NOISES = [
+NOISES: list[Noise] = [
     Geometric(epsilon=Fraction(1)),
     Geometric(epsilon=Fraction(1, 20)),
     Gaussian(rho=Fraction(1, 2)),

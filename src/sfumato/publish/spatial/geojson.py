@@ -58,7 +58,7 @@ def _edges(boxes: pa.Table, axis: Axis) -> tuple[NDArray[np.float64], NDArray[np
     lows = numbers(boxes, f"{axis.column}_low") - half
     highs = numbers(boxes, f"{axis.column}_high") + half
     # Twelve decimals are what a declared value can have.
-    return np.round(np.maximum(lows, first), 12), np.round(np.minimum(highs, last), 12)
+    return np.clip(lows, first, None).round(12), np.clip(highs, None, last).round(12)
 
 
 def _declared(axis: Axis) -> tuple[float, float, float]:
