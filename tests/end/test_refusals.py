@@ -429,6 +429,7 @@ ELSEWHERE = {
 }
 """Where codes are raised that none of these commands can give after it has changed anything."""
 OUT_OF_REACH = {
+    "vault_closed": "a command closes its vault when it ends: tests/unit/vault",
     "account_exists": "accounts are opened as configured, after a comparison (budget_changed)",
     "accounts_empty": "every question is about a data set, and that has a population",
     "bounds_equal": "bounds are declared in schemas",
