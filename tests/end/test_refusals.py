@@ -441,7 +441,6 @@ OUT_OF_REACH = {
     "release_changed": "releases are read by other commands",
     "release_unreadable": "releases are read by other commands",
     "request_answered": "only in a race, which the stored answer settles",
-    "vault_closed": "a command closes its vault last",
     "ledger_taken": "needs a PostgreSQL server; the contract tests of vaults have one",
     **dict.fromkeys(
         (
