@@ -14,6 +14,7 @@ import tempfile
 import weakref
 from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -68,22 +69,38 @@ def sweep(parent: Path) -> None:
 
 
 def _made(parent: Path, prefix: str) -> tuple[Path, int]:
+    """A new folder and the handle that locks it."""
     while True:
-        name = tempfile.mkdtemp(prefix=prefix[:_LONGEST_PREFIX], suffix=MARK, dir=parent)
-        with suppress(FileNotFoundError):  # somebody swept it before it was locked: once more
-            handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        # Named before it is made: an interruption may come right after, and finds it then.
+        path = parent / f"{prefix[:_LONGEST_PREFIX]}{token_hex(8)}{MARK}"
+        try:
+            path.mkdir(mode=0o700)
+            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             with suppress(OSError):  # a file system without locks, on which nobody sweeps either
                 fcntl.flock(handle, fcntl.LOCK_EX)
-            if os.path.exists(name):  # noqa: PTH110  the name, not what a handle still holds
-                return Path(name), handle
+            if path.exists():  # the name, not what a handle still holds
+                return path, handle
             os.close(handle)
+        except FileExistsError:  # somebody else's, which is left alone
+            continue
+        except FileNotFoundError:  # somebody swept it before it was locked: once more
+            if not parent.is_dir():
+                raise
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
 
 
 def _remove(path: Path, handle: int, process: int) -> None:
     """Remove one's own folder; a forked child only lets go of its parent's."""
-    if os.getpid() == process:
+    try:
+        if os.getpid() == process:
+            shutil.rmtree(path, ignore_errors=True)
+    except BaseException:  # an interruption must not leave half of it
         shutil.rmtree(path, ignore_errors=True)
-    os.close(handle)
+        raise
+    finally:
+        os.close(handle)
 
 
 def _remove_dead(path: Path) -> None:

@@ -58,9 +58,9 @@ def run(arguments: list[str]) -> int:
     command = next((word for word in arguments if not word.startswith("-")), None)
     charge = _STAYS if command in CHARGING else ""
     try:
-        sweep(temporary_folder())
         open_streams()
         check_arguments(arguments)
+        sweep(temporary_folder())
         result = build()(arguments, standalone_mode=False)
         if result == INTERRUPTED:  # Typer makes an exit code of Ctrl-C
             raise KeyboardInterrupt

@@ -48,6 +48,8 @@ _STORED_AS = {
 
 def translate(error: Exception) -> BaseException:
     """Turn what DuckDB raises into what we raise."""
+    if isinstance(error, RuntimeError) and str(error) == "Query interrupted":
+        return KeyboardInterrupt()  # so DuckDB calls Ctrl-C where it notices it
     detail = f"{type(error).__name__}: {error}"
     if isinstance(error, duckdb.CatalogException) and "does not exist" in detail:
         return table_missing("DuckDB", detail)
@@ -295,11 +297,16 @@ class DuckDB:
         with self._cursor() as cursor:
             arrow = f"arrow_{token_hex(8)}"
             words = render(created("TABLE", name, everything(named(arrow))), self.dialect)
-            cursor.register(arrow, data)
-            try:
-                _interruptible(cursor, lambda: cursor.execute(words))
-            finally:
-                cursor.unregister(arrow)
+
+            def copy() -> None:
+                # All of it where Ctrl-C is not heard: inside a look at the data it would be lost.
+                cursor.register(arrow, data)
+                try:
+                    cursor.execute(words)
+                finally:
+                    cursor.unregister(arrow)
+
+            _interruptible(cursor, copy)
 
     def _load(
         self, name: str, batches: Iterable[pa.RecordBatch], kinds: Mapping[str, Kind]

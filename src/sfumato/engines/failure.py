@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -71,7 +72,10 @@ def sheltered_stream(
         try:
             while (batch := sheltered_advance()) is not None:
                 yield batch
-        finally:
-            done()
+        except BaseException:
+            with suppress(Exception):  # what cannot be closed now must not hide why
+                done()
+            raise
+        done()
 
     return pa.RecordBatchReader.from_batches(schema, batches())
