@@ -270,7 +270,9 @@ def check(files: Files, out: Path, limit: str) -> None:
     guarantee = json.loads(out.with_name(f"{out.name}.json").read_text())["guarantee"]
     match = re.fullmatch(
         r"Every class of released rows satisfies (?P<criteria>.+?)"
-        r"(, counting people \((?P<person>\w+)\)(?P<once>, each once for each value)?)?\.",
+        r"(, counting people \((?P<person>\w+)\)(?P<once>, each once for each value)?)?\."
+        r"( Shares of (?P<compared>[\w, ]+) are compared with those in the original, which its "
+        r"holder keeps\.)?",
         guarantee["statement"],
     )
     assert match, guarantee["statement"]
@@ -282,6 +284,8 @@ def check(files: Files, out: Path, limit: str) -> None:
     for row in released:
         classes[tuple(row[name] for name in files.quasi())].append(row)
     claim = Claim(files, classes, person)
+    compared = match["compared"].split(", ") if match["compared"] else []
+    assert compared == guarantee["parameters"]["compared_with_original"]
     worded = match["criteria"].split(" and ")
     assert bool(match["once"]) == (person is not None and any(" of " in one for one in worded))
     assert worded == guarantee["parameters"]["criteria"]
