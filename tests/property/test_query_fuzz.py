@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import time
 from collections import Counter
+from contextlib import suppress
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
@@ -119,6 +121,15 @@ def special_rows() -> pa.Table:
     )
 
 
+def alone(sql: str) -> float:
+    """How long a question takes to be planned or refused, after all garbage was collected."""
+    gc.collect()
+    start = time.process_time()
+    with suppress(QueryError):
+        question(sql, CATALOGUE)
+    return time.process_time() - start
+
+
 def attack(runs: int, seed: int) -> Counter[str]:
     """Ask many damaged questions, run some that were planned; count how they end."""
     draw = np.random.default_rng(seed)
@@ -138,7 +149,8 @@ def attack(runs: int, seed: int) -> Counter[str]:
                 plan = None
                 ends[refusal.code] += 1
                 ends["of several lines"] += "\n" in refusal.message
-            assert time.process_time() - start < 1, sql
+            # Other people's garbage may be collected meanwhile; so what seems slow is timed alone.
+            assert time.process_time() - start < 1 or alone(sql) < 1, sql
             if plan is not None and ends["planned"] % 10 == 0:
                 for dialect in ("postgres", "spark"):
                     assert render(plan.source, dialect), sql

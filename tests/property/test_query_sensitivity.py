@@ -293,7 +293,7 @@ def test_on_duckdb(runs: int, part: int) -> None:
 def test_the_grammar_is_drawn_whole() -> None:
     """Every rule of expressions, every aggregate, every form of source, filter and key."""
     draw = np.random.default_rng(5)
-    words = [drawn(draw).words for _ in range(200)]
+    words = [drawn(draw).words for _ in range(300)]
     met = {type(node).__name__ for one in words for node in parse_one(one).walk()}
     rules = {rule.__name__ for rule in RULES} - unlisted()
     forms = {

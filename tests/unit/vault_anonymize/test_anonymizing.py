@@ -323,7 +323,7 @@ def test_the_report_tells_costs_before_and_after(people: Table, tmp_path: Path) 
         "The distribution of disease in the original",
         release.provenance.fingerprint,
     ):
-        assert words in page
+        assert words in page.replace("<wbr>", "")
     release.save(tmp_path / "out.parquet")
     sf.Release.load(tmp_path / "out.parquet").report(tmp_path / "again.html")
     assert (tmp_path / "again.html").read_text() == page

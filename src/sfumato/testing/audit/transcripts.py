@@ -161,6 +161,8 @@ def _prescribed(prompter: _Prompter) -> Iterator[None]:
 
     def steps(self: Geometric, values: Any, _entropy: object) -> NDArray[Any]:
         array = np.asarray(values)
+        if not array.size:
+            return array
         answers = prompter.answer(
             lambda: [_Noisy(int(value), float(self.scale)) for value in array.ravel()]
         )
