@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import SchemaError
@@ -157,6 +157,9 @@ def grown(draw: st.DrawFn) -> tuple[Hierarchy, list[Any]]:
 @settings(deadline=None)
 @given(grown())
 def test_every_taxonomy_nests(case: tuple[Hierarchy, list[Any]]) -> None:
+    # Values with stars of their own are refused by masks, which has a test of its own.
+    masked = isinstance(case[0], Mask) and any("*" in str(one) for one in case[1])
+    assume(not masked)
     hierarchy, leaves = case
     taxonomy = hierarchy.grow(leaves)
     codes = taxonomy.codes
