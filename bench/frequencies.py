@@ -10,8 +10,8 @@ from pathlib import Path
 
 import duckdb
 
+from sfumato.counting.frequencies import count
 from sfumato.engines.sources import open_duckdb
-from sfumato.frequencies import count
 
 ROWS = 10_000_000
 COLUMNS = ["city", "age", "sex", "education"]

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sfumato.ledger.base import Ledger
-from sfumato.ledger.book import Draft, Request, utc_now
-from sfumato.ledger.chain import digest
-from sfumato.ledger.head import OutsideHead
+from sfumato.ledger.book import ChargeRequest, Draft, digest, utc_now
+from sfumato.ledger.commit import OutsideHead
 from sfumato.ledger.rules import cost, known
 from sfumato.ledger.rules import store as store_answer
 from sfumato.ledger.sql.sqlite import create_sqlite, sqlite_store
@@ -136,7 +135,7 @@ def _fill(draft: Draft, count: int) -> None:
             principal="alice",
             request=request_id,
         )
-        request = Request("alice", request_id, _BODY, seq)
+        request = ChargeRequest("alice", request_id, _BODY, seq)
         draft.requests[request.key] = request
         store_answer(draft, request, b'{"rows": [[1234]]}')
     for account in accounts:

@@ -9,13 +9,13 @@ import numpy as np
 
 from sfumato.noise.entropy import SystemEntropy
 from sfumato.publish.histogram import prepare
-from sfumato.testing.slide_grid import (
-    AVERAGES,
-    LARGEST,
-    grid_request,
+from sfumato.testing.counts import (
+    SLIDE_AVERAGES,
+    SLIDE_LARGEST,
     largest_at,
     mean_and_deviation,
-    sparse_grid,
+    slide_grid,
+    slide_request,
 )
 
 if TYPE_CHECKING:
@@ -25,24 +25,27 @@ if TYPE_CHECKING:
 def rows() -> list[dict[str, object]]:
     """Average and largest error of the grid, raw and without negative counts; then the time."""
     found = []
-    for epsilon in AVERAGES:
+    for epsilon in SLIDE_AVERAGES:
         raw, kept = _errors(epsilon), _errors(epsilon, "nonnegative")
         mean, deviation = mean_and_deviation(float(epsilon))
         lowest, highest = (largest_at(share, float(epsilon)) for share in (0.001, 0.999))
         wanted = f"{mean - 4 * deviation:,.5g} to {mean + 4 * deviation:,.5g}"
         what = f"64,909 cells, epsilon {epsilon}"
         found += [
-            _row(f"{what}, raw: average error", raw.mean(), AVERAGES[epsilon], wanted),
+            _row(f"{what}, raw: average error", raw.mean(), SLIDE_AVERAGES[epsilon], wanted),
             _row(
-                f"{what}, raw: largest", raw.max(), LARGEST[epsilon], f"{lowest:,} to {highest:,}"
+                f"{what}, raw: largest",
+                raw.max(),
+                SLIDE_LARGEST[epsilon],
+                f"{lowest:,} to {highest:,}",
             ),
             _row(
                 f"{what}, nonnegative: average error",
                 kept.mean(),
-                AVERAGES[epsilon],
-                f"below {AVERAGES[epsilon]:,}",
+                SLIDE_AVERAGES[epsilon],
+                f"below {SLIDE_AVERAGES[epsilon]:,}",
             ),
-            _row(f"{what}, nonnegative: largest", kept.max(), LARGEST[epsilon], "printed"),
+            _row(f"{what}, nonnegative: largest", kept.max(), SLIDE_LARGEST[epsilon], "printed"),
         ]
     name = "publish: histogram of 1,000,000 cells, end to end"
     wall, processor = _million()
@@ -65,8 +68,8 @@ def _row(name: str, ours: float, slide: float, wanted: str) -> dict[str, object]
 
 
 def _errors(epsilon: str, *steps: str) -> NDArray[np.float64]:
-    truth = sparse_grid()
-    released = prepare(grid_request(epsilon, *steps)).release(truth, SystemEntropy())
+    truth = slide_grid()
+    released = prepare(slide_request(epsilon, *steps)).release(truth, SystemEntropy())
     counts: NDArray[np.float64] = np.asarray(released["histogram"]["count"], dtype=np.float64)
     return np.abs(counts - truth.dense().ravel())
 

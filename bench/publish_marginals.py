@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.axes import Grid
-from sfumato.frequencies import Frequencies
+from sfumato.counting.axes import Grid
+from sfumato.counting.frequencies import Frequencies
 from sfumato.noise.entropy import SystemEntropy
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Rows
@@ -26,7 +26,7 @@ from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
 
 if TYPE_CHECKING:
-    from sfumato.axes import Axis
+    from sfumato.counting.axes import Axis
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "adult_coded"
 COSTS: dict[str, dict[str, Any]] = {"rho 1/2": {"rho": "1/2"}, "epsilon 1": {"epsilon": 1}}

@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.axes import Grid
-from sfumato.frequencies import Frequencies
+from sfumato.counting.axes import Grid
+from sfumato.counting.frequencies import Frequencies
 from sfumato.noise.entropy import SystemEntropy
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Rows
 from sfumato.publish import auto, quadtree, wavelet
+from sfumato.publish import tree as kind
 from sfumato.publish.request import Request
-from sfumato.publish.tree import kind
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.publish.answers import Answers
-    from sfumato.publish.tree.method import Planned
+    from sfumato.publish.answers import WorkloadAnswers
+    from sfumato.publish.tree.method import StrategyMethod
 
 
 def rows() -> list[dict[str, object]]:
@@ -65,12 +65,12 @@ def growth() -> list[dict[str, object]]:
     return found
 
 
-def flat(asked: Request) -> Planned:
+def flat(asked: Request) -> StrategyMethod:
     """Every cell by itself."""
     return kind.prepare(asked, fanout=4096, budget="uniform", root="no")
 
 
-def sixteenths(asked: Request) -> Planned:
+def sixteenths(asked: Request) -> StrategyMethod:
     """The best fan-out for equal shares, of a tree whose root is not counted."""
     return kind.prepare(asked, fanout=16, budget="uniform", root="no")
 
@@ -97,7 +97,7 @@ def workload(shape: tuple[int, ...]) -> NDArray[np.int64]:
     return np.sort(np.stack(sides, axis=1), axis=2).astype(np.int64)
 
 
-def error(name: str, plan: Planned | Answers, wanted: str = "") -> dict[str, object]:
+def error(name: str, plan: StrategyMethod | WorkloadAnswers, wanted: str = "") -> dict[str, object]:
     """One line of errors."""
     return {
         "name": f"ranges: {name}",

@@ -7,8 +7,8 @@ import tracemalloc
 
 import numpy as np
 
-from sfumato.axes import Grid
-from sfumato.frequencies import Frequencies
+from sfumato.counting.axes import Grid
+from sfumato.counting.frequencies import Frequencies
 from sfumato.noise.entropy import SystemEntropy
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Rows

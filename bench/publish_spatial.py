@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.axes import Grid
-from sfumato.frequencies import Frequencies
-from sfumato.grouping import group
+from sfumato.counting.axes import Grid
+from sfumato.counting.frequencies import Frequencies
+from sfumato.counting.grouping import group
+from sfumato.noise.discrete import discrete_laplace
 from sfumato.noise.entropy import SystemEntropy
-from sfumato.noise.laplace import discrete_laplace
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Rows
 from sfumato.publish.request import Request

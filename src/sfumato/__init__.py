@@ -23,15 +23,16 @@ if TYPE_CHECKING:
         TCloseness,
     )
     from sfumato.errors import SfumatoError
-    from sfumato.privacy.units import Entity, Relation, Rows
+    from sfumato.privacy.units import Entity, Neighbours, Rows
+    from sfumato.privacy.units import Neighbours as Relation
     from sfumato.query.builder import table
-    from sfumato.release import Release
+    from sfumato.release.release import Release
     from sfumato.schema.column import Column, Kind, Role
     from sfumato.schema.domain import Bounds, Values
     from sfumato.schema.schema import Schema
+    from sfumato.steward.table import Table, read
     from sfumato.vault.gatekeeper import Answer
     from sfumato.vault.private import Private, protect
-    from sfumato.vault.table import Table, read
     from sfumato.vault.vault import Vault
     from sfumato.vault.vault import open_vault as open  # noqa: A004 - sf.open, beside the built-in
 
@@ -51,6 +52,7 @@ __all__ = [
     "KAnonymity",
     "KMap",
     "Kind",
+    "Neighbours",
     "Private",
     "RecursiveDiversity",
     "Relation",
@@ -85,23 +87,26 @@ _HOMES = {
     "KAnonymity": "anonymize.criteria",
     "KMap": "anonymize.criteria",
     "Kind": "schema.column",
+    "Neighbours": "privacy.units",
     "Private": "vault.private",
     "RecursiveDiversity": "anonymize.criteria",
     "Relation": "privacy.units",
-    "Release": "release",
+    "Release": "release.release",
     "Role": "schema.column",
     "Rows": "privacy.units",
     "Schema": "schema.schema",
     "SfumatoError": "errors",
     "TCloseness": "anonymize.criteria",
-    "Table": "vault.table",
+    "Table": "steward.table",
     "Values": "schema.domain",
     "Vault": "vault.vault",
     "open": "vault.vault",
     "protect": "vault.private",
-    "read": "vault.table",
+    "read": "steward.table",
     "table": "query.builder",
 }
+# Only here may it be called like the built-in; `Relation` is the old name of `Neighbours`.
+_RENAMED = {"open": "open_vault", "Relation": "Neighbours"}
 
 
 def __getattr__(name: str) -> object:
@@ -110,8 +115,7 @@ def __getattr__(name: str) -> object:
         return import_module("sfumato.noise")
     if name in _HOMES:
         home = import_module(f"sfumato.{_HOMES[name]}")
-        # Only here may it be called like the built-in.
-        return getattr(home, "open_vault" if name == "open" else name)
+        return getattr(home, _RENAMED.get(name, name))
     raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.privacy.units import Unit
-    from sfumato.release import Release
+    from sfumato.release.release import Release
     from sfumato.schema.schema import Schema
 
 

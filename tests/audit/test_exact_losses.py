@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.privacy.units import Entity, Relation, Rows
+from sfumato.privacy.units import Entity, Neighbours, Rows
 from sfumato.publish import mwem, quantiles
 from sfumato.publish.spatial import adaptive_grid, kdtree
 from sfumato.publish.spatial.growth import Growth
 from sfumato.testing.audit import largest_loss
 from sfumato.testing.counts import frequencies, request_for, whole_numbers
 
-REPLACED = Rows(relation=Relation.REPLACE_ONE)
+REPLACED = Rows(relation=Neighbours.REPLACE_ONE)
 TWO_ROWS = Entity("who", max_rows=2)
 UNDERSTATED = Fraction(5, 4)
 EPSILON = 1

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.geometric import Geometric
-from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.laplace import Geometric, Laplace
 from sfumato.privacy.losses import Pure
 from sfumato.testing.audit.features import on_grid
 from sfumato.testing.audit.verdict import audit

@@ -15,21 +15,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.mechanisms.exponential import Exponential
 from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.geometric import Geometric
-from sfumato.mechanisms.laplace import Laplace
-from sfumato.mechanisms.noisy_max import NoisyMax
-from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
+from sfumato.mechanisms.laplace import Geometric, Laplace, TruncatedGeometric
 from sfumato.mechanisms.quantile import Counted, Quantile
 from sfumato.mechanisms.randomized_response import RandomizedResponse
 from sfumato.mechanisms.sample_aggregate import SampleAggregate
+from sfumato.mechanisms.selection import Exponential, NoisyMax, PermuteAndFlip
 from sfumato.mechanisms.smooth_median import SmoothMedian
 from sfumato.mechanisms.sparse_vector import SparseVector
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
-from sfumato.mechanisms.truncated_geometric import TruncatedGeometric
 from sfumato.privacy.losses import Approx, Pure
-from sfumato.privacy.units import Relation, Rows
+from sfumato.privacy.units import Neighbours, Rows
 from sfumato.testing.audit import Curve, audit, lowest_bit, on_grid, patterns, worst
 from sfumato.testing.entropy import SeededEntropy
 
@@ -146,7 +142,7 @@ def median(epsilon: Fraction) -> Audited:
 
 def median_of_replaced_row(epsilon: Fraction) -> Audited:
     """A row goes from one end to the other: all scores below fall, all above rise."""
-    unit = Rows(relation=Relation.REPLACE_ONE)
+    unit = Rows(relation=Neighbours.REPLACE_ONE)
     mechanism = Quantile(epsilon=epsilon, rank=Fraction(1, 2), size=105, unit=unit)
     pair = ([0] * 3 + [101] * 3 + [104] * 3, [0] * 2 + [101] * 3 + [104] * 4)
     return Audited(over_groups(mechanism), pair, tight=False)

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.mechanisms.exponential import Exponential
 from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.geometric import Geometric
-from sfumato.mechanisms.laplace import Laplace
-from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
+from sfumato.mechanisms.laplace import Geometric, Laplace
 from sfumato.mechanisms.randomized_response import RandomizedResponse
+from sfumato.mechanisms.selection import Exponential, PermuteAndFlip
 from sfumato.testing.audit import fit
 from sfumato.testing.entropy import SeededEntropy
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.mechanisms.geometric import Geometric
+from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.losses import Pure
-from sfumato.privacy.units import Entity, Relation, Rows
+from sfumato.privacy.units import Entity, Neighbours, Rows
 from sfumato.publish import continual, dawa, mwem, quantiles, sketch
 from sfumato.publish.fourier import series
-from sfumato.publish.purse import Purse
+from sfumato.publish.measurement import Spending
 from sfumato.testing.audit import Curve, audit
 from sfumato.testing.counts import request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sfumato.testing.audit import Audit
 
 ONE = Pure(epsilon=Fraction(1))
-REPLACED = Rows(relation=Relation.REPLACE_ONE)
+REPLACED = Rows(relation=Neighbours.REPLACE_ONE)
 
 
 def many(counts: Any, runs: int) -> NDArray[np.int64]:
@@ -54,7 +54,7 @@ def test_running_counts_keep_their_epsilon(method: str) -> None:
 def test_running_counts_keep_their_curve() -> None:
     """The measured square root, seen along what the first row does to it."""
     made = continual.prepare(request_for(whole_numbers(4), rho="1/2"), method="root")
-    assert isinstance(made.factor, continual.Root)
+    assert isinstance(made.factor, continual.SquareRoot)
     entries = made.factor.entries
 
     def run(counts: Any, runs: int, entropy: Entropy) -> NDArray[Any]:
@@ -190,7 +190,7 @@ def test_quantiles_keep_their_epsilon(unit: Any, pair: Any) -> None:
 def test_noise_for_one_level_one_line_or_one_wave_is_caught() -> None:
     """Our own methods with the sensitivity of a histogram: the auditor sees it."""
     cheap = Geometric(epsilon=Fraction(1))
-    tree = continual.Tree(4)
+    tree = continual.DyadicTree(4)
 
     def levels(counts: Any, runs: int, entropy: Entropy) -> NDArray[Any]:
         return tree.running(many(counts, runs), cheap, entropy)
@@ -218,7 +218,7 @@ def test_a_price_spent_on_the_choice_and_again_on_the_answer_is_caught() -> None
     request = request_for(whole_numbers(8), unit=REPLACED, epsilon=2)
     options = {"queries": "marginals", "iterations": 1, "iterate": "average"}
     right = mwem.prepare(request, **options)
-    wrong = replace(right, purse=Purse(epsilon=Fraction(4)))
+    wrong = replace(right, purse=Spending(epsilon=Fraction(4)))
 
     def run(made: Any) -> Any:
         def read(counts: Any, runs: int, entropy: Entropy) -> NDArray[Any]:

@@ -12,21 +12,21 @@ import pytest
 
 from sfumato.privacy.losses import Pure
 from sfumato.privacy.price import price
-from sfumato.privacy.units import Entity, Relation, Rows, Unit
+from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
 from sfumato.publish.histogram import Histogram, prepare
 from sfumato.publish.request import Request
 from sfumato.testing.audit import Claim, Curve, audit
-from sfumato.testing.copies import release_copies
 from sfumato.testing.entropy import SeededEntropy
+from sfumato.testing.publications import release_copies
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.axes import Axis
+    from sfumato.counting.axes import Axis
     from sfumato.noise.entropy import Entropy
 
 ONE = Pure(epsilon=Fraction(1))
-REPLACE = Rows(relation=Relation.REPLACE_ONE)
+REPLACE = Rows(relation=Neighbours.REPLACE_ONE)
 # The noise of many rows is so wide that its being whole does not help to tell it from Gaussian.
 PERSON, CROWD = Entity("person", max_rows=2), Entity("person", max_rows=20)
 SOUND = [

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.axes import Grid
-from sfumato.frequencies import Frequencies
+from sfumato.counting.axes import Grid
+from sfumato.counting.frequencies import Frequencies
 from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.geometric import Geometric
+from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.losses import Pure
 from sfumato.privacy.price import price
-from sfumato.privacy.units import Entity, Relation, Rows, Unit
+from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
 from sfumato.publish.fourier import parities
 from sfumato.publish.marginals import prepare
 from sfumato.publish.request import Request
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.noise.entropy import Entropy
-    from sfumato.publish.marginals.strategy import Strategy
-    from sfumato.publish.purse import Noise
+    from sfumato.publish.marginals.strategy import MarginalStrategy
+    from sfumato.publish.measurement import Noise
 
 SIZES = [6, 6, 5]
 ONE = Pure(epsilon=Fraction(1))
@@ -44,8 +44,8 @@ GAUSSIAN = Curve(mu=1.0)
 Row = tuple[int, int, int]
 Pair = tuple[list[Row], list[Row]]
 SOME: list[Row] = [(0, 0, 2), (3, 2, 2), (5, 5, 1)]
-REPLACE = Rows(relation=Relation.REPLACE_ONE)
-Break = Callable[["Strategy"], "Strategy"]
+REPLACE = Rows(relation=Neighbours.REPLACE_ONE)
+Break = Callable[["MarginalStrategy"], "MarginalStrategy"]
 
 
 def request(sizes: list[int], unit: Unit, cost: dict[str, Any]) -> Request:
@@ -69,7 +69,9 @@ class Silent:
         return values
 
 
-def measured(strategy: Strategy, asked: Request, rows: list[Row]) -> list[NDArray[np.int64]]:
+def measured(
+    strategy: MarginalStrategy, asked: Request, rows: list[Row]
+) -> list[NDArray[np.int64]]:
     codes = np.array(rows, dtype=np.int64).reshape(-1, len(SIZES))
     counts = Frequencies(asked.axes, tuple(codes.T), np.ones(len(rows), dtype=np.int64))
     silent = tuple(Silent() for _ in strategy.noises)
@@ -135,7 +137,7 @@ def test_marginals_keep_their_claim(
     assert found.power >= power, found.sentence()
 
 
-def spending(strategy: Strategy, factors: Sequence[Fraction]) -> Strategy:
+def spending(strategy: MarginalStrategy, factors: Sequence[Fraction]) -> MarginalStrategy:
     """The same measurements, with so many times the budget spent on each."""
     noises = tuple(map(_louder, strategy.noises, factors))
     return replace(strategy, noises=noises)
@@ -147,17 +149,17 @@ def _louder(noise: Noise, factor: Fraction) -> Noise:
     return replace(noise, rho=noise.rho * factor)
 
 
-def whole_budget_for_every_table(strategy: Strategy) -> Strategy:
+def whole_budget_for_every_table(strategy: MarginalStrategy) -> MarginalStrategy:
     return spending(strategy, [1 / share for share in strategy.shares])
 
 
-def last_table_not_counted(strategy: Strategy) -> Strategy:
+def last_table_not_counted(strategy: MarginalStrategy) -> MarginalStrategy:
     """The shares of all tables but the last sum to 1; the last is measured all the same."""
     rest = sum(strategy.shares[:-1], Fraction(0))
     return spending(strategy, [1 / rest] * len(strategy.shares))
 
 
-def centred_tables_taken_for_counts(strategy: Strategy) -> Strategy:
+def centred_tables_taken_for_counts(strategy: MarginalStrategy) -> MarginalStrategy:
     """The sensitivity of a histogram, of a table that was multiplied by its cells."""
     noises = [one for one in strategy.noises if isinstance(one, Gaussian)]
     wrong = tuple(replace(one, l2_sensitivity_squared=Fraction(1)) for one in noises)

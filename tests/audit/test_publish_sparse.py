@@ -18,14 +18,14 @@ from sfumato.privacy.units import Rows
 from sfumato.publish.request import Request
 from sfumato.publish.sparse import prepare
 from sfumato.testing.audit import audit
-from sfumato.testing.copies import line, release_copies
 from sfumato.testing.counts import frequencies
 from sfumato.testing.entropy import SeededEntropy
+from sfumato.testing.publications import line, release_copies
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.axes import Axis
+    from sfumato.counting.axes import Axis
     from sfumato.noise.entropy import Entropy
 
 ONE = Pure(epsilon=Fraction(1))

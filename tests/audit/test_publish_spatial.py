@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sfumato.axes import Axis, Grid
+from sfumato.counting.axes import Axis, Grid
 from sfumato.privacy.losses import Pure
 from sfumato.privacy.price import price
-from sfumato.privacy.units import Entity, Relation, Rows
+from sfumato.privacy.units import Entity, Neighbours, Rows
 from sfumato.publish import kinds
 from sfumato.publish.request import Request
 from sfumato.publish.spatial.decomposition import Decomposition
@@ -22,7 +22,7 @@ from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
 from sfumato.testing.audit import Audit, audit
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.testing.spatial import grow_copies, seen
+from sfumato.testing.publications import grow_copies, seen_of_copies
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 EPSILON = Fraction(2)
 LINE, PLANE = (8,), (4, 4)
 PAIR_OF_ROWS = Entity("person", max_rows=2)
-REPLACED = Rows(relation=Relation.REPLACE_ONE)
+REPLACED = Rows(relation=Neighbours.REPLACE_ONE)
 
 
 def made(kind: str, sizes: tuple[int, ...], unit: Unit, options: dict[str, Any]) -> Decomposition:
@@ -51,7 +51,7 @@ def audited(
     method: Decomposition, pair: tuple[list[tuple[int, ...]], list[tuple[int, ...]]], draws: int
 ) -> Audit:
     def run(points: Any, count: int, entropy: Entropy) -> NDArray[Any]:
-        return seen(grow_copies(method, points, count, entropy), count)
+        return seen_of_copies(grow_copies(method, points, count, entropy), count)
 
     return audit(run, pair, Pure(epsilon=EPSILON), entropy=SeededEntropy(7), draws=draws)
 

@@ -16,32 +16,32 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.axes import Listed
+from sfumato.counting.axes import Listed
 from sfumato.privacy.losses import Pure
-from sfumato.privacy.units import Entity, Relation, Rows
+from sfumato.privacy.units import Entity, Neighbours, Rows
 from sfumato.publish import answers, auto, quadtree, wavelet
-from sfumato.publish.tree import kind
-from sfumato.publish.tree.method import Planned
+from sfumato.publish import tree as kind
+from sfumato.publish.tree.method import StrategyMethod
 from sfumato.publish.tree.regions import Regions
 from sfumato.testing.audit import Curve, audit
 from sfumato.testing.counts import request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.testing.levels import answers_of, levels_of
+from sfumato.testing.publications import measured_by_answers, measured_by_plan
 
 if TYPE_CHECKING:
     from sfumato.publish.request import Request
 
-Make = Callable[["Request"], "Planned"]
-ADDED, REPLACED = Rows(), Rows(relation=Relation.REPLACE_ONE)
-PEOPLE = Entity("person", max_rows=3, relation=Relation.REPLACE_ONE)
+Make = Callable[["Request"], "StrategyMethod"]
+ADDED, REPLACED = Rows(), Rows(relation=Neighbours.REPLACE_ONE)
+PEOPLE = Entity("person", max_rows=3, relation=Neighbours.REPLACE_ONE)
 LETTERS = (Listed("letter", pa.array([*"abcdef", None]), declared=True),)
 VOWELS = {letter: ["vowel" if letter in "ae" else "consonant"] for letter in "abcdef"}
 HALVES = np.array([[[0, 1], [0, 3]], [[2, 3], [0, 3]], [[1, 1], [2, 2]], [[0, 3], [1, 2]]])
 
 
-def automatic(request: Request) -> Planned:
+def automatic(request: Request) -> StrategyMethod:
     chosen = auto.prepare(request)
-    assert isinstance(chosen, Planned)
+    assert isinstance(chosen, StrategyMethod)
     return chosen
 
 
@@ -74,10 +74,10 @@ def table(shape: tuple[int, ...], rows: dict[tuple[int, ...], int]) -> Any:
     return dense
 
 
-def check(plan: Planned, first: Any, second: Any) -> None:
+def check(plan: StrategyMethod, first: Any, second: Any) -> None:
     """Audit a plan of epsilon 1 or rho 1/2, and add up its exact loss."""
     rho = plan.request.price.rho
-    levels = levels_of(plan, first, second)
+    levels = measured_by_plan(plan, first, second)
     claimed = rho or Fraction(1)
     # A row that comes or goes costs all; replaced, it may leave the total as it was, and signs.
     # The columns of a rounded matrix are nearly alike.
@@ -146,7 +146,7 @@ def test_of_noise_on_the_queries(unit: Any, cost: dict[str, Any]) -> None:
     rows = 3 if unit is PEOPLE else 1
     moved: dict[tuple[int, ...], int] = {} if unit is ADDED else {(-1, -1): rows}
     first, second = table((5, 5), {(0, 0): rows}), table((5, 5), moved)
-    levels = answers_of(plan, first, second)
+    levels = measured_by_answers(plan, first, second)
     claimed = request.price.rho or Fraction(1)
     assert Fraction(1, 2) * claimed <= levels.loss <= claimed
     claim = Pure(epsilon=Fraction(1)) if request.price.rho is None else Curve(mu=1.0)

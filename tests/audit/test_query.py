@@ -17,18 +17,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.axes import Grid
+from sfumato.counting.axes import Grid
 from sfumato.engines.sources import open_duckdb
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
 from sfumato.privacy.losses import Approx, Pure
-from sfumato.privacy.units import Entity, Relation, Rows
-from sfumato.query.answer import Question, prepare
+from sfumato.privacy.units import Entity, Neighbours, Rows
+from sfumato.query.answer.question import Question, prepare
 from sfumato.query.plan import Function, Key, Measure
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
 from sfumato.testing.audit import Audit, Claim, Curve, audit
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.testing.plans import argument, plan, released
+from sfumato.testing.questions import argument, plan, released
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -106,7 +106,7 @@ CASES = {
     "sum of a replaced row": Asked(
         Measure("s", Function.SUM, X),
         ([*ALONE, (3, 0)], [*ALONE, (3, 10)]),
-        unit=Rows(relation=Relation.REPLACE_ONE),
+        unit=Rows(relation=Neighbours.REPLACE_ONE),
         least=0.4,
     ),
     "average": Asked(Measure("a", Function.AVERAGE, X), (ALONE, [*ALONE, (3, 10)]), least=0.3),

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sfumato.noise.bernoulli import bernoulli_exp
-from sfumato.noise.gaussian import discrete_gaussian
-from sfumato.noise.laplace import discrete_laplace, geometric
+from sfumato.noise.discrete import discrete_gaussian, discrete_laplace, geometric
+from sfumato.noise.exponential import bernoulli_exp
 from sfumato.noise.selection import choose
 from sfumato.testing.entropy import SeededEntropy
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sfumato.engines.base import named
 from sfumato.engines.sources import open_duckdb
-from sfumato.engines.statement import named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,9 +16,9 @@ import pytest
 
 from sfumato.cli.main import run
 from sfumato.errors import SfumatoError
+from sfumato.files import MARK
 from sfumato.ledger.sql.sqlite import open_sqlite
 from sfumato.privacy.filters import Budget
-from sfumato.scratch import MARK
 from sfumato.vault.config import load
 from sfumato.vault.registration import create
 from sfumato.vault.vault import open_vault
@@ -236,7 +236,7 @@ def test_a_held_lock_is_waited_for_so_long_and_no_longer(
     code: str,
 ) -> None:
     create(tmp_path / "clinic")
-    monkeypatch.setattr("sfumato.locks.PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("sfumato.files.PATIENCE_SECONDS", 0.2)
     holder = hold(tmp_path / held)
     try:
         started = time.monotonic()

@@ -14,8 +14,8 @@ import pytest
 
 from sfumato.cli.main import run
 from sfumato.errors import LedgerError
-from sfumato.vault.answered import Answered
-from sfumato.vault.stored import from_bytes
+from sfumato.release.codec import from_bytes
+from sfumato.vault.folder import AnswerIndex
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,7 +126,7 @@ def test_what_stops_a_question_is_said_in_json_and_that_a_charge_stays(
 def test_what_stops_a_look_says_nothing_of_charges(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.vault.table.read", lambda *_, **__: refused())
+    monkeypatch.setattr("sfumato.steward.table.read", lambda *_, **__: refused())
     assert run(["inspect", "t.csv", "--json"]) == 1
     error = json.loads(capsys.readouterr().out)["error"]
     assert error == {
@@ -147,4 +147,4 @@ def test_stored_answers_that_cannot_be_read_have_their_code(stored: bytes) -> No
 @pytest.mark.parametrize("hint", [DEEP, "[1]", "\x00", '{"owner": 1}'])
 def test_hints_that_cannot_be_read_are_no_hints(hint: str, tmp_path: Path) -> None:
     (tmp_path / "body.json").write_text(hint)
-    assert Answered(tmp_path).find("body") == []
+    assert AnswerIndex(tmp_path).find("body") == []

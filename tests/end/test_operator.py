@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sfumato.cli.main import run
-from sfumato.vault import book
+from sfumato.vault import accounts as book
 from sfumato.vault.registration import Registration, create
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def test_a_limit_interrupted_half_way_is_settled_by_the_same_command(
     """Killed after the entry and before the file has its name, it says what is to be done."""
     code = (
         "import os, signal, sys; from pathlib import Path; from sfumato.ledger.base import Ledger\n"
-        "from sfumato.vault import book; done = Ledger.set_limit\n"
+        "from sfumato.vault import accounts as book; done = Ledger.set_limit\n"
         "def die(*given, **more):\n"
         "    done(*given, **more)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.axes import Axis, Grid
-from sfumato.frequencies import Frequencies
+from sfumato.counting.axes import Axis, Grid
+from sfumato.counting.frequencies import Frequencies
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Rows
 from sfumato.publish.marginals import prepare

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from sfumato.axes import Grid
-from sfumato.frequencies import Frequencies
-from sfumato.grouping import group
+from sfumato.counting.axes import Grid
+from sfumato.counting.frequencies import Frequencies
+from sfumato.counting.grouping import group
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Rows
 from sfumato.publish import kinds
 from sfumato.publish.histogram import box_sums
-from sfumato.publish.request import Ranged, Request
+from sfumato.publish.request import AnswersRanges, Request
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
 from sfumato.testing.entropy import SeededEntropy
@@ -58,7 +58,7 @@ def error(kind: str, counts: Frequencies, boxes: NDArray[np.int64], **options: o
     """The median relative error over three releases."""
     request = Request(dataset="places", axes=counts.axes, unit=Rows(), price=price(epsilon="0.5"))
     method = kinds.prepare(kind, request, options).method
-    assert isinstance(method, Ranged)
+    assert isinstance(method, AnswersRanges)
     true = box_sums(counts.dense().astype(np.float64), boxes)
     found = [
         np.median(

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from sfumato.estimation.blocks import Nesting, balanced, spectrum
 from sfumato.publish import auto, quadtree, wavelet
+from sfumato.publish import tree as kind
 from sfumato.publish.histogram import box_sums
-from sfumato.publish.tree import kind
-from sfumato.publish.tree.blocks import Blocks
-from sfumato.publish.tree.diagonal import Measured
-from sfumato.publish.tree.kind import step_shares
-from sfumato.publish.tree.ladder import Ladder, balanced, spectrum
-from sfumato.publish.tree.method import Planned
+from sfumato.publish.tree import step_shares
+from sfumato.publish.tree.blocks import BlockCounts, MeasuredLevel
+from sfumato.publish.tree.method import StrategyMethod
 from sfumato.publish.wavelet import Contrasts, uniform
 from sfumato.testing.counts import request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
@@ -31,8 +30,8 @@ from sfumato.testing.entropy import SeededEntropy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.publish.tree.diagonal import Diagonal
-    from sfumato.publish.tree.estimate import Level
+    from sfumato.estimation.blocks import Level
+    from sfumato.publish.tree.blocks import DiagonalStrategy
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "data" / "dp" / "range_errors.json"
 if not REFERENCE.is_file():
@@ -56,23 +55,25 @@ def workload(columns: int) -> NDArray[np.int64]:
     return np.sort(np.stack(sides, axis=1), axis=2)
 
 
-def ladders(columns: int, fanout: int) -> tuple[Ladder, ...]:
+def ladders(columns: int, fanout: int) -> tuple[Nesting, ...]:
     points = POINTS[columns]
     depth = next(one for one in range(1, 13) if fanout**one >= points)
-    return (Ladder(points, balanced(points, depth)),) * columns
+    return (Nesting(points, balanced(points, depth)),) * columns
 
 
-def blocks(columns: int, fanout: int, shares: dict[Level, Any]) -> Blocks:
-    measured = [Measured(at, share, Continuous(share)) for at, share in shares.items()]  # type: ignore[arg-type]
-    return Blocks(ladders(columns, fanout), tuple(measured))
+def blocks(columns: int, fanout: int, shares: dict[Level, Any]) -> BlockCounts:
+    measured = [MeasuredLevel(at, share, Continuous(share)) for at, share in shares.items()]  # type: ignore[arg-type]
+    return BlockCounts(ladders(columns, fanout), tuple(measured))
 
 
-def in_step(columns: int, fanout: int, *, geometric: bool = False, root: bool = True) -> Blocks:
+def in_step(
+    columns: int, fanout: int, *, geometric: bool = False, root: bool = True
+) -> BlockCounts:
     shares = step_shares(ladders(columns, fanout), geometric=geometric, root=root)
     return blocks(columns, fanout, dict(shares))
 
 
-def tensor(fanout: int) -> Blocks:
+def tensor(fanout: int) -> BlockCounts:
     size = ladders(2, fanout)[0].depth + 1
     return blocks(2, fanout, {(a, b): 1 / size**2 for a in range(size) for b in range(size)})
 
@@ -80,11 +81,11 @@ def tensor(fanout: int) -> Blocks:
 def privelet(columns: int) -> Contrasts:
     chosen = ladders(columns, 2)
     shares = uniform(chosen)
-    measured = [Measured(at, share, Continuous(share)) for at, share in shares.items()]  # type: ignore[arg-type]
+    measured = [MeasuredLevel(at, share, Continuous(share)) for at, share in shares.items()]  # type: ignore[arg-type]
     return Contrasts(chosen, tuple(measured))
 
 
-CLOSED: dict[tuple[int, str], Diagonal] = {
+CLOSED: dict[tuple[int, str], DiagonalStrategy] = {
     (1, "identity_laplace"): blocks(1, 4096, {(1,): 1}),
     **{
         (1, f"H{fanout}_{word}_consistent"): in_step(1, fanout, root=word == "root")
@@ -137,7 +138,7 @@ def test_the_best_for_these_workloads_is_good_enough(epsilon: str) -> None:
         assert plane.error["workload"]["mse"] * squared <= 3320
 
 
-def plan(columns: int, name: str) -> Planned:
+def plan(columns: int, name: str) -> StrategyMethod:
     request = request_for(
         whole_numbers(*(POINTS[columns],) * columns), boxes=workload(columns), epsilon="1/10"
     )
@@ -154,11 +155,11 @@ def plan(columns: int, name: str) -> Planned:
             return quadtree.of_cells(request, budget=budget)
     assert name == "auto"
     chosen = auto.prepare(request)
-    assert isinstance(chosen, Planned)
+    assert isinstance(chosen, StrategyMethod)
     return chosen
 
 
-def monte_carlo(planned: Planned, runs: int) -> NDArray[np.float64]:
+def monte_carlo(planned: StrategyMethod, runs: int) -> NDArray[np.float64]:
     """The mean squared error of each of many runs on no rows at all: errors are noise alone."""
     boxes = planned.request.boxes
     assert boxes is not None

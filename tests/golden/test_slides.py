@@ -11,22 +11,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from sfumato.anonymize.buckets import ReleasedCodes, as_they_are, deal, permute, rows_of
 from sfumato.anonymize.criteria import DistinctDiversity, KAnonymity
-from sfumato.anonymize.dealing import Given, as_they_are, deal, rows_of
-from sfumato.anonymize.leaves import grow
 from sfumato.anonymize.measure import measure
-from sfumato.anonymize.permute import permute
 from sfumato.anonymize.perturb import perturb
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.search import run
-from sfumato.anonymize.worlds import Answer, answer
-from sfumato.axes import Listed
+from sfumato.anonymize.taxonomy import grow
+from sfumato.anonymize.worlds import AnswerBounds, answer
+from sfumato.counting.axes import Listed
+from sfumato.counting.frequencies import Frequencies, count
+from sfumato.counting.grouping import group
 from sfumato.engines.sources import open_source
-from sfumato.frequencies import Frequencies, count
-from sfumato.grouping import group
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.domain import Bounds, Values
-from sfumato.schema.hierarchy.mask import Mask
+from sfumato.schema.hierarchy.rules import Mask
 from sfumato.schema.hierarchy.tree import Tree
 from sfumato.schema.schema import Schema
 
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.anonymize.criteria import Criterion
-    from sfumato.recoding import Recoding
+    from sfumato.release.recoding import Recoding
 
 NAMES = ("birth", "sex", "zip", "salary")
 JANUARY, FEBRUARY, APRIL = date(1976, 1, 21), date(1976, 2, 28), date(1986, 4, 13)
@@ -112,8 +111,10 @@ def test_generalization_yields_the_slide_table() -> None:
     masked = zips.codes[zips.locate(table.axes[2].decode(table.codes[2]).to_pylist()), 2][rows]
     labels = [
         as_they_are(table, "birth", rows),
-        Given("sex", np.where(starred, 2, sex.codes), pa.array([*sex.values.to_pylist(), "*"])),
-        Given("zip", masked, pa.array(zips.labels[2])),
+        ReleasedCodes(
+            "sex", np.where(starred, 2, sex.codes), pa.array([*sex.values.to_pylist(), "*"])
+        ),
+        ReleasedCodes("zip", masked, pa.array(zips.labels[2])),
     ]
     assert Counter(released(deal(table, rows, labels, ["salary"]))) == Counter(GENERALIZED)
 
@@ -164,7 +165,7 @@ def test_answers_on_the_generalized_census() -> None:
     table = frequencies(NAMES, GENERALIZED)
     one = "birth = DATE '1976-01-21' AND sex = 'M' AND zip = '53715'"
     found = answer(f"SELECT AVG(salary) FROM census WHERE {one}", table, SCHEMA)
-    assert found == Answer(50_000, 65_000, 57_500)
+    assert found == AnswerBounds(50_000, 65_000, 57_500)
     males = "SELECT MAX(salary) FROM census WHERE sex = 'M' AND zip = '53706'"
     found = answer(males, table, SCHEMA)
     assert (found.lower, found.upper) == (50_000, 75_000)
@@ -183,14 +184,14 @@ def test_answers_on_the_census_of_years() -> None:
     public = answer(born, table, YEARS)
     assert (public.lower, public.upper) == (0, 6)
     assert public.estimate == pytest.approx(6 / 11)
-    assert answer(born, table, YEARS, labels="tight") == Answer(1, 5, 1)
+    assert answer(born, table, YEARS, labels="tight") == AnswerBounds(1, 5, 1)
     mean = "SELECT AVG(salary) FROM census WHERE birth = 76"
     for labels in ("public", "tight"):
         found = answer(mean, table, YEARS, labels=labels)
         assert (found.lower, found.upper) == (50_000, 75_000)
     actual = frequencies(NAMES, [(row[0].year - 1900, *row[1:]) for row in CENSUS])
-    assert answer(born, actual, YEARS) == Answer(4, 4, 4)
-    assert answer(mean, actual, YEARS) == Answer(62_500, 62_500, 62_500)
+    assert answer(born, actual, YEARS) == AnswerBounds(4, 4, 4)
+    assert answer(mean, actual, YEARS) == AnswerBounds(62_500, 62_500, 62_500)
 
 
 def test_the_engine_counts_what_worlds_answers() -> None:
@@ -201,7 +202,7 @@ def test_the_engine_counts_what_worlds_answers() -> None:
     finally:
         engine.close()
     found = answer("SELECT COUNT(*) FROM census WHERE sex = 'M'", counted, SCHEMA)
-    assert found == Answer(2, 4, 3)
+    assert found == AnswerBounds(2, 4, 3)
 
 
 CLASSES = "aaabbbccc"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.axes import Grid
+from sfumato.counting.axes import Grid
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Rows
 from sfumato.publish import wavelet

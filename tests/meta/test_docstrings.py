@@ -39,8 +39,8 @@ def test_every_mechanism_states_its_guarantee() -> None:
 def test_every_publication_states_its_guarantee() -> None:
     # These only carry what others promise: a request's method, a kind's tree, a strategy.
     carriers = {
-        *("publication.py:Publication", "decomposition.py:Decomposition", "method.py:Planned"),
-        "diagonal.py:Diagonal",
+        *("kinds.py:Publication", "decomposition.py:Decomposition", "method.py:StrategyMethod"),
+        "blocks.py:DiagonalStrategy",
     }
     headings = HEADINGS["mechanisms"][1]
     assert missing("publish", "event", headings).keys() == carriers

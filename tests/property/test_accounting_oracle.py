@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from sfumato.errors import ParameterError
-from sfumato.privacy.accountants import pld, renyi, zcdp
+from sfumato.privacy import loss_distributions as pld
+from sfumato.privacy import renyi, zcdp
 from sfumato.privacy.events import (
     ApproxEvent,
     Composed,
@@ -25,11 +26,11 @@ from sfumato.privacy.events import (
     Leaf,
     Parallel,
     PureEvent,
-    RandomizedResponse,
+    RandomizedResponseEvent,
     Repeated,
-    ThresholdKeys,
+    ThresholdKeysEvent,
 )
-from sfumato.privacy.units import Relation
+from sfumato.privacy.units import Neighbours
 
 dp_accounting = pytest.importorskip("dp_accounting", reason="needs sfumato[accounting]")
 
@@ -59,10 +60,10 @@ def _gaussian() -> GaussianNoise:
     )
 
 
-def _response(largest: int = 2000) -> RandomizedResponse:
+def _response(largest: int = 2000) -> RandomizedResponseEvent:
     # No multiple of 1e-4, on which the oracle's rounding of losses depends on the last bit.
     epsilon = Fraction(int(RANDOM.integers(20, largest)), 1009)
-    return RandomizedResponse(epsilon=epsilon, categories=int(RANDOM.integers(2, 8)))
+    return RandomizedResponseEvent(epsilon=epsilon, categories=int(RANDOM.integers(2, 8)))
 
 
 def _bag(*makers: Any, most: int) -> Bag:
@@ -79,7 +80,7 @@ def _oracle_event(leaf: Leaf) -> Any:
         case GaussianNoise():
             multiplier = math.sqrt(leaf.variance / leaf.l2_sensitivity_squared)
             return dp_accounting.GaussianDpEvent(multiplier)
-        case RandomizedResponse(epsilon=epsilon, categories=categories):
+        case RandomizedResponseEvent(epsilon=epsilon, categories=categories):
             noise = categories / (math.exp(epsilon) + categories - 1)
             return dp_accounting.RandomizedResponseDpEvent(noise, categories)
         case PureEvent(epsilon=epsilon):
@@ -160,7 +161,7 @@ def test_discrete_gaussian_noise_is_never_below_its_exact_delta() -> None:
 
 def test_the_oracle_forgets_the_count_of_randomized_response() -> None:
     """Ten at once cost it 1.1 instead of 11; when this fails, the oracle has been repaired."""
-    response = RandomizedResponse(epsilon=Fraction(11, 10), categories=2)
+    response = RandomizedResponseEvent(epsilon=Fraction(11, 10), categories=2)
     accountant = dp_accounting.pld.PLDAccountant(REPLACE_ONE)
     accountant.compose(_oracle_event(response), 10)
     assert accountant.get_epsilon(1e-9) < 1.2
@@ -169,7 +170,7 @@ def test_the_oracle_forgets_the_count_of_randomized_response() -> None:
 
 def test_no_accountant_is_better_than_loss_distributions() -> None:
     delta = Fraction(1, 10**6)
-    response = RandomizedResponse(epsilon=Fraction(300, 1009), categories=3)
+    response = RandomizedResponseEvent(epsilon=Fraction(300, 1009), categories=3)
     for leaf in (response, PureEvent(epsilon=Fraction(1, 5))):
         event = Repeated(leaf, 20)
         exact = pld.delta(event, epsilon=pld.epsilon(event, delta=delta))
@@ -198,7 +199,7 @@ def test_choices_of_bounded_range_cost_a_quarter_in_zcdp() -> None:
     [
         GaussianNoise(variance=Fraction(4), l2_sensitivity_squared=Fraction(2)),
         Parallel(
-            (PureEvent(epsilon=Fraction(1)), PureEvent(epsilon=Fraction(2))), Relation.ADD_REMOVE
+            (PureEvent(epsilon=Fraction(1)), PureEvent(epsilon=Fraction(2))), Neighbours.ADD_REMOVE
         ),
     ],
 )
@@ -210,7 +211,7 @@ def test_loss_distributions_refuse_what_has_no_known_worst_pair(event: Event) ->
 
 @pytest.mark.parametrize("accountant", [zcdp, renyi, pld])
 def test_a_delta_below_that_of_the_events_is_refused(accountant: Any) -> None:
-    keys = ThresholdKeys(delta=Fraction(1, 10**6))
+    keys = ThresholdKeysEvent(delta=Fraction(1, 10**6))
     event = Composed((keys, ApproxEvent(epsilon=Fraction(1), delta=Fraction(1, 10**6))))
     with pytest.raises(ParameterError) as refused:
         accountant.epsilon(event, delta=Fraction(1, 10**6))

@@ -34,11 +34,11 @@ from sfumato.anonymize.criteria import (
 )
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.search import run
-from sfumato.anonymize.search.sweeney import walk
-from sfumato.axes import Listed
+from sfumato.anonymize.search.full_domain import walk
+from sfumato.counting.axes import Listed
+from sfumato.counting.frequencies import Frequencies
+from sfumato.counting.grouping import group
 from sfumato.errors import CriterionError
-from sfumato.frequencies import Frequencies
-from sfumato.grouping import group
 from sfumato.schema.hierarchy.base import Taxonomy
 
 if TYPE_CHECKING:

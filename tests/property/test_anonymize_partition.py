@@ -27,15 +27,15 @@ from sfumato.anonymize.criteria import (
     TCloseness,
 )
 from sfumato.anonymize.outcome import Generalization
-from sfumato.anonymize.partition import Partition
+from sfumato.anonymize.partition.groups import Partition
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.search import run
 from sfumato.anonymize.search.refine import refine
-from sfumato.axes import Listed
+from sfumato.counting.axes import Listed
+from sfumato.counting.frequencies import Frequencies
+from sfumato.counting.grouping import group
 from sfumato.errors import CriterionError
-from sfumato.frequencies import Frequencies
-from sfumato.grouping import group
-from sfumato.recoding import ByColumn, ByRow
+from sfumato.release.recoding import ByColumn, ByRow
 from sfumato.schema.hierarchy.base import Taxonomy
 
 if TYPE_CHECKING:

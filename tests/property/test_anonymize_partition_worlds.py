@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from sfumato.anonymize.worlds import answer, answer_buckets
-from sfumato.axes import Listed
-from sfumato.frequencies import Frequencies
-from sfumato.grouping import group
+from sfumato.counting.axes import Listed
+from sfumato.counting.frequencies import Frequencies
+from sfumato.counting.grouping import group
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.domain import Bounds, Values
 from sfumato.schema.schema import Schema

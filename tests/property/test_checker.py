@@ -15,8 +15,8 @@ from sfumato.ledger.checker import check
 from sfumato.ledger.memory import memory_ledger
 from sfumato.privacy import events as e
 from sfumato.privacy.filters import ApproxFilter, Budget, PureFilter, RenyiFilter, ZcdpFilter
-from sfumato.privacy.units import Relation
-from sfumato.testing.ledger import BODY
+from sfumato.privacy.units import Neighbours
+from sfumato.testing.ledgers import BODY
 
 if TYPE_CHECKING:
     from sfumato.privacy.events import Event
@@ -29,8 +29,8 @@ leaves: st.SearchStrategy[Event] = st.one_of(
     st.builds(e.LaplaceNoise, scale=amounts, l1_sensitivity=amounts),
     st.builds(e.GaussianNoise, variance=amounts, l2_sensitivity_squared=amounts),
     st.builds(e.ExponentialChoice, epsilon=amounts),
-    st.builds(e.RandomizedResponse, epsilon=amounts, categories=counts),
-    st.builds(e.ThresholdKeys, delta=deltas),
+    st.builds(e.RandomizedResponseEvent, epsilon=amounts, categories=counts),
+    st.builds(e.ThresholdKeysEvent, delta=deltas),
     st.builds(e.ApproxEvent, epsilon=amounts, delta=deltas),
 )
 nested = st.recursive(
@@ -41,7 +41,7 @@ nested = st.recursive(
         st.builds(
             e.Parallel,
             st.lists(inner, min_size=1, max_size=3).map(tuple),
-            st.sampled_from(Relation),
+            st.sampled_from(Neighbours),
         ),
     ),
     max_leaves=5,

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.privacy.accountants import basic, pld, renyi, zcdp
-from sfumato.privacy.composition import Price, flatten, total
+from sfumato.privacy import composition as basic
+from sfumato.privacy import loss_distributions as pld
+from sfumato.privacy import renyi, zcdp
+from sfumato.privacy.composition import LeafPrice, flatten, total
 from sfumato.privacy.events import (
     ApproxEvent,
     Composed,
@@ -22,20 +24,20 @@ from sfumato.privacy.events import (
     Leaf,
     Parallel,
     PureEvent,
-    RandomizedResponse,
+    RandomizedResponseEvent,
     Repeated,
-    ThresholdKeys,
+    ThresholdKeysEvent,
     from_record,
     to_record,
 )
 from sfumato.privacy.filters import Budget
-from sfumato.privacy.units import Relation
+from sfumato.privacy.units import Neighbours
 
 # Exact arithmetic on a busy machine has no time limit per example.
 unhurried = settings(deadline=None, max_examples=40)
 
-PRICES: dict[str, Price] = {
-    "basic": basic.price,
+PRICES: dict[str, LeafPrice] = {
+    "basic": basic.basic_price,
     "zcdp": zcdp.price,
     "renyi": partial(renyi.price, orders=(Fraction(3, 2), Fraction(16))),
 }
@@ -50,8 +52,8 @@ leaves: st.SearchStrategy[Leaf] = st.one_of(
     st.builds(LaplaceNoise, scale=positive, l1_sensitivity=positive),
     st.builds(GaussianNoise, variance=positive, l2_sensitivity_squared=positive),
     st.builds(ExponentialChoice, epsilon=positive),
-    st.builds(RandomizedResponse, epsilon=positive, categories=st.integers(2, 9)),
-    st.builds(ThresholdKeys, delta=deltas),
+    st.builds(RandomizedResponseEvent, epsilon=positive, categories=st.integers(2, 9)),
+    st.builds(ThresholdKeysEvent, delta=deltas),
     st.builds(ApproxEvent, epsilon=positive, delta=deltas),
 )
 events: st.SearchStrategy[Event] = st.recursive(
@@ -62,7 +64,7 @@ events: st.SearchStrategy[Event] = st.recursive(
         st.builds(
             Parallel,
             st.lists(inner, min_size=1, max_size=3).map(tuple),
-            st.sampled_from(Relation),
+            st.sampled_from(Neighbours),
         ),
     ),
     max_leaves=6,
@@ -72,7 +74,9 @@ events: st.SearchStrategy[Event] = st.recursive(
 @unhurried
 @given(event=events, count=st.integers(1, 6))
 @prices
-def test_n_at_once_cost_what_they_cost_one_by_one(price: Price, event: Event, count: int) -> None:
+def test_n_at_once_cost_what_they_cost_one_by_one(
+    price: LeafPrice, event: Event, count: int
+) -> None:
     once = total(event, price)
     at_once = total(Repeated(event, count), price)
     one_by_one = total(Composed((event,) * count), price)
@@ -92,7 +96,7 @@ def test_what_happened_does_not_depend_on_how_it_is_written(event: Event, count:
     "leaf",
     [
         PureEvent(epsilon=Fraction(11, 10)),
-        RandomizedResponse(epsilon=Fraction(11, 10), categories=4),
+        RandomizedResponseEvent(epsilon=Fraction(11, 10), categories=4),
         GaussianNoise(variance=Fraction(4), l2_sensitivity_squared=Fraction(1)),
         ApproxEvent(epsilon=Fraction(1, 3), delta=Fraction(1, 10**9)),
     ],
@@ -108,7 +112,7 @@ def test_n_at_once_cost_what_they_cost_one_by_one_by_loss_distributions(leaf: Le
 @unhurried
 @given(event=events, other=events)
 @prices
-def test_composition_adds_up_in_any_order(price: Price, event: Event, other: Event) -> None:
+def test_composition_adds_up_in_any_order(price: LeafPrice, event: Event, other: Event) -> None:
     apart = total(event, price), total(other, price)
     together = total(Composed((event, other)), price)
     assert together == total(Composed((other, Composed((event,)))), price)
@@ -119,10 +123,10 @@ def test_composition_adds_up_in_any_order(price: Price, event: Event, other: Eve
 
 
 @unhurried
-@given(parts=st.lists(events, min_size=1, max_size=4), relation=st.sampled_from(Relation))
+@given(parts=st.lists(events, min_size=1, max_size=4), relation=st.sampled_from(Neighbours))
 @prices
 def test_disjoint_parts_cost_the_largest_or_the_two_largest(
-    price: Price, parts: list[Event], relation: Relation
+    price: LeafPrice, parts: list[Event], relation: Neighbours
 ) -> None:
     costs = [total(part, price) for part in parts]
     together = total(Parallel(tuple(parts), relation), price)
@@ -130,7 +134,7 @@ def test_disjoint_parts_cost_the_largest_or_the_two_largest(
     if len(known) < len(costs):
         assert together is None
         return
-    people = 1 if relation is Relation.ADD_REMOVE else 2
+    people = 1 if relation is Neighbours.ADD_REMOVE else 2
     columns = zip(*known, strict=True)
     assert together == tuple(sum(sorted(column)[-people:]) for column in columns)
 

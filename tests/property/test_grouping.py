@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.grouping import group, keys, sums
+from sfumato.counting.grouping import group, keys, sums
 
 SIZES = st.lists(st.sampled_from([1, 2, 3, 7, 1 << 20, 1 << 31, 1 << 40]), min_size=1, max_size=4)
 

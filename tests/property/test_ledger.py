@@ -14,7 +14,7 @@ from sfumato.ledger.checker import check
 from sfumato.ledger.memory import memory_ledger
 from sfumato.privacy.events import GaussianNoise, PureEvent
 from sfumato.privacy.filters import Budget
-from sfumato.testing.ledger import BODY
+from sfumato.testing.ledgers import BODY
 
 if TYPE_CHECKING:
     from sfumato.ledger.base import Ledger

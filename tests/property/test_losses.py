@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.privacy import elementary, losses
-from sfumato.privacy.accountants import renyi
-from sfumato.privacy.events import PureEvent, RandomizedResponse
+from sfumato.privacy import elementary, losses, renyi
+from sfumato.privacy.events import PureEvent, RandomizedResponseEvent
 from sfumato.privacy.losses import (
     Approx,
     Pure,
@@ -104,7 +103,7 @@ def test_directions_hold_at_any_precision(
     with _coarse():
         found_epsilon = renyi_epsilon(order=order, divergence=order * rho, delta=delta)
         found_delta = renyi_delta(order=order, divergence=order * rho, epsilon=epsilon)
-        event = RandomizedResponse(epsilon=epsilon, categories=categories)
+        event = RandomizedResponseEvent(epsilon=epsilon, categories=categories)
         divergence = renyi.price(event, (order,))[1]
         room = approx_to_zcdp(loss).rho
     assert found_epsilon >= _epsilon_at(order, rho, delta)
@@ -169,7 +168,7 @@ def test_divergence_of_randomized_response_is_rounded_up(
     epsilon: Fraction, categories: int, order: Fraction
 ) -> None:
     truth = _response(epsilon, categories, order)
-    event = RandomizedResponse(epsilon=epsilon, categories=categories)
+    event = RandomizedResponseEvent(epsilon=epsilon, categories=categories)
     found = renyi.price(event, (order,))[1]
     assert truth * (1 - Fraction(1, 10**40)) <= found <= truth + MARGIN
     pure = renyi.price(PureEvent(epsilon=epsilon), (order,))[1]

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.mechanisms.arrays import add
-from sfumato.mechanisms.geometric import Geometric
+from sfumato.mechanisms.base import add
+from sfumato.mechanisms.laplace import Geometric
 from sfumato.mechanisms.quantile import Counted, Quantile, _Ranges
 from sfumato.mechanisms.smooth_median import SmoothMedian
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
-from sfumato.privacy.units import Relation, Rows
+from sfumato.privacy.units import Neighbours, Rows
 
 int64 = st.integers(-(2**63), 2**63 - 1)
 epsilons = st.fractions(Fraction(1, 20), Fraction(5), max_denominator=50)
@@ -114,18 +114,18 @@ def test_cauchy_noise_pays_for_shift_and_stretch(z: float, shift: float, stretch
     st.lists(st.integers(0, 7), max_size=9),
     st.integers(0, 7),
     st.fractions(0, 1, max_denominator=20),
-    st.sampled_from(Relation),
+    st.sampled_from(Neighbours),
     st.data(),
 )
 def test_quantile_scores_move_by_at_most_the_sensitivity(
-    rows: list[int], other: int, rank: Fraction, relation: Relation, data: st.DataObject
+    rows: list[int], other: int, rank: Fraction, relation: Neighbours, data: st.DataObject
 ) -> None:
-    if relation is Relation.REPLACE_ONE and not rows:
+    if relation is Neighbours.REPLACE_ONE and not rows:
         return
     at = data.draw(st.integers(0, max(len(rows) - 1, 0)))
     neighbour = (
         [*rows[:at], *rows[at + 1 :], other]
-        if relation is Relation.REPLACE_ONE
+        if relation is Neighbours.REPLACE_ONE
         else [
             *rows,
             other,

@@ -10,11 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.noise import exponential, selection
-from sfumato.noise.bernoulli import bernoulli_exp
-from sfumato.noise.gaussian import _trials
-from sfumato.noise.laplace import discrete_laplace, laplace_trials
-from sfumato.noise.selection import choose
-from sfumato.noise.uniform import permutation, uniform_below
+from sfumato.noise.discrete import _trials, discrete_laplace, laplace_trials
+from sfumato.noise.exponential import bernoulli_exp
+from sfumato.noise.selection import choose, permutation, uniform_below
 from sfumato.privacy.elementary import exp_down, exp_up, log_down, log_up
 from sfumato.testing.entropy import SeededEntropy
 

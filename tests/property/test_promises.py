@@ -23,14 +23,14 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import CriterionError
-from sfumato.vault.anonymizing import anonymize
-from sfumato.vault.table import read, read_population
+from sfumato.steward.anonymize import anonymize
+from sfumato.steward.table import read, read_population
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from sfumato.vault.table import Table
+    from sfumato.steward.table import Table
 
 Row = dict[str, str]
 

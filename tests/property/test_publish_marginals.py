@@ -12,15 +12,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.axes import Grid
-from sfumato.frequencies import Frequencies
-from sfumato.mechanisms.geometric import Geometric
+from sfumato.counting.axes import Grid
+from sfumato.counting.frequencies import Frequencies
+from sfumato.estimation.residuals import MarginalLattice
+from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.price import price
-from sfumato.privacy.units import Entity, Relation
+from sfumato.privacy.units import Entity, Neighbours
 from sfumato.publish.fourier import parities
 from sfumato.publish.marginals import prepare
-from sfumato.publish.marginals.lattice import Lattice
-from sfumato.publish.marginals.merging import families
+from sfumato.publish.marginals.strategy import families
 from sfumato.publish.request import Request
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.mechanisms.gaussian import Gaussian
-    from sfumato.publish.marginals.strategy import Strategy
+    from sfumato.publish.marginals.strategy import MarginalStrategy
 
 SIZES = st.lists(st.integers(1, 5), min_size=2, max_size=4)
 PRICES: list[dict[str, Any]] = [{"epsilon": 1}, {"rho": "1/3"}]
@@ -57,7 +57,9 @@ class Silent:
         return values
 
 
-def measured(strategy: Strategy, asked: Request, cells: list[int]) -> list[NDArray[np.int64]]:
+def measured(
+    strategy: MarginalStrategy, asked: Request, cells: list[int]
+) -> list[NDArray[np.int64]]:
     """The whole numbers that noise would be added to, for rows in the cells of these numbers."""
     sizes = [axis.size for axis in asked.axes]
     codes = np.unravel_index(np.array(cells, dtype=np.int64), sizes)
@@ -77,15 +79,15 @@ def loss(noise: Geometric | Gaussian, move: NDArray[Any]) -> Fraction:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.data(), SIZES, st.sampled_from(PRICES), st.sampled_from(Relation), st.integers(1, 3))
+@given(st.data(), SIZES, st.sampled_from(PRICES), st.sampled_from(Neighbours), st.integers(1, 3))
 def test_no_person_moves_all_measurements_by_more_than_the_price(
-    data: st.DataObject, sizes: list[int], cost: dict[str, Any], relation: Relation, rows: int
+    data: st.DataObject, sizes: list[int], cost: dict[str, Any], relation: Neighbours, rows: int
 ) -> None:
     asked = request(sizes, Entity("p", max_rows=rows, relation=relation), cost)
     way = data.draw(st.integers(1, len(sizes)))
     cells = st.lists(st.integers(0, math.prod(sizes) - 1), max_size=rows)
     others, before = data.draw(cells), data.draw(cells)
-    after = data.draw(cells) if relation is Relation.REPLACE_ONE else []
+    after = data.draw(cells) if relation is Neighbours.REPLACE_ONE else []
     strategy = prepare(asked, way=way).strategy
     moves = [
         one - other
@@ -100,16 +102,16 @@ def test_no_person_moves_all_measurements_by_more_than_the_price(
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.data(), st.lists(st.integers(2, 4), min_size=2, max_size=3), st.sampled_from(Relation))
+@given(st.data(), st.lists(st.integers(2, 4), min_size=2, max_size=3), st.sampled_from(Neighbours))
 def test_no_person_moves_all_parities_by_more_than_the_price(
-    data: st.DataObject, sizes: list[int], relation: Relation
+    data: st.DataObject, sizes: list[int], relation: Neighbours
 ) -> None:
     cost = data.draw(st.sampled_from(PRICES))
     asked = request(sizes, Entity("p", max_rows=2, relation=relation), cost)
     method = parities.prepare(asked, way=data.draw(st.integers(1, len(sizes))))
     cells = st.lists(st.integers(0, math.prod(sizes) - 1), max_size=2)
     before = data.draw(cells)
-    after = data.draw(cells) if relation is Relation.REPLACE_ONE else []
+    after = data.draw(cells) if relation is Neighbours.REPLACE_ONE else []
     move = method.matrix[:, before].sum(axis=1) - method.matrix[:, after].sum(axis=1)
     assert loss(method.noise, move) <= (asked.price.epsilon or asked.price.rho or 0)
 
@@ -170,7 +172,7 @@ def test_tables_are_merged_as_by_trying_every_pair(
     drawn = data.draw(st.permutations(range(len(wanted))))
     # Odd weights, so that no two pairs gain the same.
     weights = tuple(1 + 0.1 * math.sin(1 + place) for place in drawn)
-    found = list(families(Lattice(tuple(sizes), wanted, weights), power=2))
+    found = list(families(MarginalLattice(tuple(sizes), wanted, weights), power=2))
     tables = [(frozenset(one), weight) for one, weight in zip(wanted, weights, strict=True)]
     for family in found:
         assert {frozenset(one) for one in family} == {one for one, _ in tables}

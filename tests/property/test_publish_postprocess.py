@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from sfumato.estimation.blocks import Nesting
+from sfumato.estimation.trees import generations, nearest
 from sfumato.publish.postprocess import postprocess
-from sfumato.publish.topdown import generations, nearest
-from sfumato.publish.tree.ladder import Ladder
-from sfumato.publish.tree.nominal import NominalLadder
+from sfumato.publish.tree.nominal import NominalNesting
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -122,7 +122,7 @@ def test_blocks_keep_their_sums_from_the_whole_down(values: list[float], fanouts
     chosen = tuple(map(int, fanouts.split(",")))
     while np.prod(chosen) < len(values):
         chosen = (2, *chosen)
-    lines = [Ladder(len(values), chosen).line()]
+    lines = [Nesting(len(values), chosen).line()]
     noisy, ones = np.array(values), np.ones(len(values))
     done = postprocess(noisy, ["nonnegative", "integer"], lines=lines)
     assert (done >= 0).all()
@@ -135,7 +135,7 @@ def test_blocks_keep_their_sums_from_the_whole_down(values: list[float], fanouts
 
 
 def test_the_blocks_of_a_nominal_column_are_its_groups() -> None:
-    ladder = NominalLadder(4, (2, 3), leaves=np.array([3, 0, 4, 1]))  # groups of codes 1 3 and 0 2
+    ladder = NominalNesting(4, (2, 3), leaves=np.array([3, 0, 4, 1]))  # groups of codes 1 3 and 0 2
     upper, lower = ladder.line()
     assert upper.tolist() == [0, 0]
     assert lower.tolist() == [1, 0, 1, 0]

@@ -10,12 +10,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.axes import Axis, Grid
+from sfumato.counting.axes import Axis, Grid
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Entity, Rows
 from sfumato.publish.request import Request
 from sfumato.publish.spatial import privtree
-from sfumato.publish.spatial.medians import Medians
+from sfumato.publish.spatial.kdtree import Medians
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
 

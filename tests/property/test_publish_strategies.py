@@ -9,22 +9,22 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.privacy.units import Entity, Relation, Unit
-from sfumato.publish.continual import Root, Tree
+from sfumato.privacy.units import Entity, Neighbours, Unit
+from sfumato.publish.continual import DyadicTree, SquareRoot
 from sfumato.publish.fourier.series import Waves
 from sfumato.publish.mwem import prepare
-from sfumato.publish.mwem.queries import Marginals, Parities, Ranges
+from sfumato.publish.mwem.queries import MarginalQueries, ParityQueries, RangeQueries
 from sfumato.publish.sketch import Hashing
 from sfumato.testing.counts import request_for, whole_numbers
 
 if TYPE_CHECKING:
-    from sfumato.publish.strategy import Columns
+    from sfumato.publish.measurement import ColumnNorms
 
 Matrix = np.ndarray[Any, np.dtype[np.int64]]
 UNITS = st.builds(
     lambda rows, relation: Entity("who", rows, relation=relation),
     st.integers(1, 3),
-    st.sampled_from(Relation),
+    st.sampled_from(Neighbours),
 )
 
 
@@ -40,7 +40,7 @@ def tree_matrix(points: int) -> Matrix:
 
 
 def root_matrix(points: int) -> Matrix:
-    entries = Root(points).entries
+    entries = SquareRoot(points).entries
     far = np.subtract.outer(np.arange(points), np.arange(points))
     return np.where(far >= 0, entries[np.abs(far)], 0)
 
@@ -57,8 +57,8 @@ def sketch_matrix(points: int) -> Matrix:
 
 
 CASES: list[tuple[Any, Any]] = [
-    (tree_matrix, lambda points: Tree(points).columns),
-    (root_matrix, lambda points: Root(points).columns),
+    (tree_matrix, lambda points: DyadicTree(points).columns),
+    (root_matrix, lambda points: SquareRoot(points).columns),
     (waves_matrix, lambda points: Waves(points, points // 2 + 1).columns),
     (sketch_matrix, lambda _: Hashing(3, 2, 0).columns),
 ]
@@ -73,7 +73,7 @@ def changes(draw: st.DrawFn, points: int, unit: Unit) -> Matrix:
         cells = draw(st.lists(st.integers(0, points - 1), max_size=rows))
         return np.bincount(np.array(cells, dtype=np.int64), minlength=points)
 
-    return person() - person() if unit.relation is Relation.REPLACE_ONE else person()
+    return person() - person() if unit.relation is Neighbours.REPLACE_ONE else person()
 
 
 @given(st.data(), st.sampled_from(CASES), st.integers(1, 9), UNITS)
@@ -81,7 +81,7 @@ def test_measured_change_stays_within_the_sensitivity(
     data: st.DataObject, case: Any, points: int, unit: Entity
 ) -> None:
     matrix, norms = case
-    columns: Columns = norms(points)
+    columns: ColumnNorms = norms(points)
     allowed = columns.sensitivity(request_for(whole_numbers(points), unit=unit))
     moved = matrix(points) @ data.draw(changes(points, unit))
     assert np.abs(moved).sum() <= allowed.l1
@@ -100,9 +100,9 @@ def test_norms_are_reached_by_one_row(points: int) -> None:
 @given(st.data(), UNITS)
 def test_answers_of_queries_move_no_further_than_charged(data: st.DataObject, unit: Entity) -> None:
     for name, queries in (
-        ("ranges", Ranges.dyadic((3, 2))),
-        ("marginals", Marginals((3, 2), 2)),
-        ("parities", Parities((3, 2), 2)),
+        ("ranges", RangeQueries.dyadic((3, 2))),
+        ("marginals", MarginalQueries((3, 2), 2)),
+        ("parities", ParityQueries((3, 2), 2)),
     ):
         made = prepare(request_for(whole_numbers(3, 2), unit=unit), queries=name)
         change = data.draw(changes(6, unit)).reshape(1, 3, 2)

@@ -9,35 +9,34 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.privacy.units import Entity, Relation, Rows
+from sfumato.estimation.blocks import Nesting, balanced, variances
+from sfumato.privacy.units import Entity, Neighbours, Rows
 from sfumato.publish import quadtree, wavelet
-from sfumato.publish.tree import kind
-from sfumato.publish.tree.blocks import Blocks
-from sfumato.publish.tree.diagonal import Measured
-from sfumato.publish.tree.ladder import Ladder, balanced, variances
+from sfumato.publish import tree as kind
+from sfumato.publish.tree.blocks import BlockCounts, MeasuredLevel
 from sfumato.testing.counts import Silence, frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.testing.levels import levels_of
+from sfumato.testing.publications import measured_by_plan
 
 if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
-    from sfumato.publish.tree.method import Planned
+    from sfumato.publish.tree.method import StrategyMethod
 
 UNITS: list[Unit] = [
     Rows(),
-    Rows(relation=Relation.REPLACE_ONE),
+    Rows(relation=Neighbours.REPLACE_ONE),
     Entity("person", max_rows=3),
-    Entity("person", max_rows=2, relation=Relation.REPLACE_ONE),
+    Entity("person", max_rows=2, relation=Neighbours.REPLACE_ONE),
 ]
 
 
 @st.composite
-def ladders(draw: Any) -> tuple[Ladder, ...]:
+def ladders(draw: Any) -> tuple[Nesting, ...]:
     found = []
     for _ in range(draw(st.integers(1, 3))):
         cells = draw(st.integers(1, 9))
         depth = draw(st.integers(1, max((cells - 1).bit_length(), 1)))
-        found.append(Ladder(cells, balanced(cells, depth)))
+        found.append(Nesting(cells, balanced(cells, depth)))
     return tuple(found)
 
 
@@ -50,28 +49,28 @@ class Fixed(Silence):
 
 @given(ladders(), st.data())
 @settings(max_examples=60, deadline=None)
-def test_without_noise_the_estimate_is_the_truth(chosen: tuple[Ladder, ...], data: Any) -> None:
+def test_without_noise_the_estimate_is_the_truth(chosen: tuple[Nesting, ...], data: Any) -> None:
     leaf = tuple(one.depth for one in chosen)
     levels = data.draw(
         st.lists(st.tuples(*(st.integers(0, one.depth) for one in chosen)), max_size=5, unique=True)
     )
     measured = tuple(
-        Measured(level, Fraction(1), Fixed(data.draw(st.floats(0.1, 10))))  # type: ignore[arg-type]
+        MeasuredLevel(level, Fraction(1), Fixed(data.draw(st.floats(0.1, 10))))  # type: ignore[arg-type]
         for level in {*levels, leaf}
     )
     cells = np.arange(np.prod([one.size for one in chosen])).reshape([one.size for one in chosen])
-    found, rim = Blocks(chosen, measured).estimate(cells, np.array([3]), SeededEntropy(1))
+    found, rim = BlockCounts(chosen, measured).estimate(cells, np.array([3]), SeededEntropy(1))
     assert np.allclose(found, cells, atol=1e-8)
     assert np.allclose(rim, 3)
 
 
 @given(ladders(), st.data())
 @settings(max_examples=60, deadline=None)
-def test_more_levels_never_make_a_range_worse(chosen: tuple[Ladder, ...], data: Any) -> None:
+def test_more_levels_never_make_a_range_worse(chosen: tuple[Nesting, ...], data: Any) -> None:
     leaf = tuple(one.depth for one in chosen)
     other = tuple(data.draw(st.integers(0, one.depth)) for one in chosen)
-    few = Blocks(chosen, (Measured(leaf, Fraction(1), Fixed(2.0)),))  # type: ignore[arg-type]
-    more = Blocks(chosen, (*few.measured, Measured(other, Fraction(1), Fixed(3.0))))  # type: ignore[arg-type]
+    few = BlockCounts(chosen, (MeasuredLevel(leaf, Fraction(1), Fixed(2.0)),))  # type: ignore[arg-type]
+    more = BlockCounts(chosen, (*few.measured, MeasuredLevel(other, Fraction(1), Fixed(3.0))))  # type: ignore[arg-type]
     box = [sorted(data.draw(st.integers(0, one.cells - 1)) for _ in range(2)) for one in chosen]
     boxes = np.array([box])
     before, after = (variances(chosen, boxes, one.precisions)[0] for one in (few, more))
@@ -80,7 +79,7 @@ def test_more_levels_never_make_a_range_worse(chosen: tuple[Ladder, ...], data: 
         assert after <= before * (1 + 1e-9)
 
 
-def plans(unit: Unit, cost: dict[str, Any], shape: tuple[int, ...]) -> list[Planned]:
+def plans(unit: Unit, cost: dict[str, Any], shape: tuple[int, ...]) -> list[StrategyMethod]:
     request = request_for(whole_numbers(*shape, nullable=True), unit=unit, **cost)
     found = [
         kind.prepare(request, budget="uniform"),
@@ -104,12 +103,12 @@ def test_no_person_costs_more_than_the_price(data: Any) -> None:
     other = dense.copy()
     for _ in range(rows):
         dense[data.draw(places)] += 1
-        if unit.relation is Relation.REPLACE_ONE:
+        if unit.relation is Neighbours.REPLACE_ONE:
             other[data.draw(places)] += 1
     claimed = Fraction(1) if "epsilon" in cost else Fraction(1, 2)
     for plan in plans(unit, cost, shape):
         if (dense != other).any():
-            assert levels_of(plan, dense, other).loss <= claimed
+            assert measured_by_plan(plan, dense, other).loss <= claimed
 
 
 @given(st.data())

@@ -13,19 +13,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sfumato.counting.contribution import WHOLE
+from sfumato.engines.base import named
 from sfumato.engines.sources import open_duckdb
-from sfumato.engines.statement import named
 from sfumato.errors import QueryError
-from sfumato.privacy.units import Entity, Relation, Rows
-from sfumato.query.bounding import WHOLE
-from sfumato.query.catalogue import Private, Public
-from sfumato.query.exact import Exact, Questions
-from sfumato.query.finish import placed
-from sfumato.query.planner import question
-from sfumato.query.sensitivity import effect
-from sfumato.query.split import Cost, split
-from sfumato.query.statistic import Total
-from sfumato.query.tally import all_groups
+from sfumato.privacy.units import Entity, Neighbours, Rows
+from sfumato.query.answer.exact import EngineQueries, ExactAggregates, all_groups
+from sfumato.query.answer.postprocessing import placed
+from sfumato.query.plan.allocation import QueryPrice, split
+from sfumato.query.plan.planner import question
+from sfumato.query.plan.statistics import Total, effect
+from sfumato.query.sql.tables import PrivateRows, PublicRows
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.domain import Bounds, Values
 from sfumato.schema.schema import Schema
@@ -73,15 +71,15 @@ def _asked(
     engine: Engine, sql: str, table: pa.Table, unit: Unit
 ) -> dict[Any, tuple[Any, Sensitivity]]:
     person = (Column("who", Kind.INTEGER, nullable=False),) if isinstance(unit, Entity) else ()
-    private = Private(Schema("t", (*person, *COLUMNS), unit), unit, "people")
-    places = Public(Schema("places", COLUMNS[-1:]), {("s",): 3})
+    private = PrivateRows(Schema("t", (*person, *COLUMNS), unit), unit, "people")
+    places = PublicRows(Schema("places", COLUMNS[-1:]), {("s",): 3})
     plan = question(sql, {"t": private, "places": places}).plan
-    chosen = split(plan, Cost(epsilon=Fraction(1)))
+    chosen = split(plan, QueryPrice(epsilon=Fraction(1)))
     with engine.lend(table) as rows, engine.lend(pa.table({"s": ["a", "a", "a", "b"]})) as lent:
         source = placed(plan.source, {"t": rows, "places": lent})
         native = engine.traits.hashed
-        asked = Questions(plan, chosen.levels, chosen.mechanisms, source, "salt", native)
-        exact = Exact(asked, engine)
+        asked = EngineQueries(plan, chosen.levels, chosen.mechanisms, source, "salt", native)
+        exact = ExactAggregates(asked, engine)
     (level,) = chosen.levels
     groups = all_groups(level)
     return {
@@ -162,8 +160,8 @@ def test_F5_no_aggregate_is_free(ask: Ask) -> None:
     assert allowed.l1 == 1
 
 
-@pytest.mark.parametrize("relation", Relation)
-def test_F7_a_key_that_is_overwritten_takes_its_bound_along(ask: Ask, relation: Relation) -> None:
+@pytest.mark.parametrize("relation", Neighbours)
+def test_F7_a_key_that_is_overwritten_takes_its_bound_along(ask: Ask, relation: Neighbours) -> None:
     """A person has one row in each of 100 groups. By a constant key it is one group of 100 rows."""
     unit = Entity("who", 100, 100, relation)
     table = pa.table({"who": [1] * 100 + [2], "g": [*range(100), 7]})
@@ -173,7 +171,7 @@ def test_F7_a_key_that_is_overwritten_takes_its_bound_along(ask: Ask, relation: 
     assert allowed.l1 == found - alone == 100 * WHOLE
     assert allowed.l2_squared == (100 * WHOLE) ** 2
     people = "SELECT g, COUNT(DISTINCT who) FROM t GROUP BY g"
-    both = 1 if relation is Relation.ADD_REMOVE else 2
+    both = 1 if relation is Neighbours.ADD_REMOVE else 2
     assert figure(ask, people, table, unit)[1].l2_squared == both * 100
 
 

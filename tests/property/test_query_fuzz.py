@@ -17,14 +17,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.statement import render
+from sfumato.counting.hashing import Keyed
+from sfumato.engines.base import render
 from sfumato.errors import QueryError
-from sfumato.hashing import Keyed
 from sfumato.privacy.units import Entity, Rows
-from sfumato.query.capping import salted
-from sfumato.query.catalogue import Catalogue, Private, Public
-from sfumato.query.planner import question
-from sfumato.query.split import Cost, split
+from sfumato.query.plan.allocation import QueryPrice, split
+from sfumato.query.plan.planner import question
+from sfumato.query.sql.caps import salted
+from sfumato.query.sql.tables import Catalogue, PrivateRows, PublicRows
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.domain import Bounds, Values
 from sfumato.schema.schema import Schema
@@ -40,9 +40,9 @@ COLUMNS = (
 )
 UNIT = Entity("id", 3)
 CATALOGUE: Catalogue = {
-    "people": Private(Schema("people", COLUMNS, UNIT), UNIT, "p"),
-    "solo": Private(Schema("solo", COLUMNS), Rows(), "s"),
-    "places": Public(Schema("places", COLUMNS), {("city",): 2}),
+    "people": PrivateRows(Schema("people", COLUMNS, UNIT), UNIT, "p"),
+    "solo": PrivateRows(Schema("solo", COLUMNS), Rows(), "s"),
+    "places": PublicRows(Schema("places", COLUMNS), {("city",): 2}),
 }
 SEEDS = """
 SELECT city , COUNT ( * ) AS n FROM people WHERE age > 30 GROUP BY city ORDER BY n DESC
@@ -73,7 +73,7 @@ INTERVAL EXTRACT UNION ALL OVER ROLLUP CUBE GROUPING SETS LATERAL VALUES QUALIFY
 ]
 WORDS = [word for kind in KINDS for word in kind]
 RUNS = 10_000
-PRICE = Cost(epsilon=Fraction(1), delta=Fraction(1, 10**6))
+PRICE = QueryPrice(epsilon=Fraction(1), delta=Fraction(1, 10**6))
 
 
 def damaged(draw: np.random.Generator) -> str:

@@ -22,30 +22,31 @@ import pyarrow.compute as pc
 import pytest
 from sqlglot import exp, parse_one
 
+from sfumato.engines.base import named, render
 from sfumato.engines.duckdb import DuckDB
-from sfumato.engines.statement import named, render
 from sfumato.errors import QueryError
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
 from sfumato.privacy.sensitivity import Sensitivity
-from sfumato.privacy.units import Entity, Relation, Rows
-from sfumato.query import capping, joins, work
-from sfumato.query.exact import Questions
+from sfumato.privacy.units import Entity, Neighbours, Rows
+from sfumato.query.answer.exact import EngineQueries
+from sfumato.query.answer.postprocessing import placed
 from sfumato.query.expressions import RULES, compile_value
-from sfumato.query.finish import placed
-from sfumato.query.sensitivity import Effect, effect
-from sfumato.query.split import Cost, split
-from sfumato.query.statistic import Rank
+from sfumato.query.plan.allocation import QueryPrice, split
+from sfumato.query.plan.statistics import Effect, Rank, effect
+from sfumato.query.sql import caps as capping
+from sfumato.query.sql import caps as work
+from sfumato.query.sql import joins
 from sfumato.testing.expressions import unlisted
-from sfumato.testing.figures import Figures, score_move
 from sfumato.testing.grammar import NAMES, PLACES, Grammar, rows
+from sfumato.testing.questions import ComparableAggregates, score_move
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sfumato.hashing import Native
+    from sfumato.counting.hashing import Native
     from sfumato.query.plan import Plan
-    from sfumato.query.split import Split
-    from sfumato.query.statistic import Statistic
+    from sfumato.query.plan.allocation import Allocation
+    from sfumato.query.plan.statistics import Statistic
 
     Tables = Mapping[str, pa.Table]
     Label = tuple[Any, ...]
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 
 PEOPLE = tuple("pqrstuvw")
 WORLDS = 1 + len(PEOPLE)
-PRICE = Cost(epsilon=Fraction(1), delta=Fraction(1, 10))
+PRICE = QueryPrice(epsilon=Fraction(1), delta=Fraction(1, 10))
 PARTS = 8
 _MARK = 987654321
 MOVES = 0.3
@@ -78,7 +79,7 @@ class Case:
 
 
 def drawn(draw: np.random.Generator) -> Case:
-    relation = Relation.REPLACE_ONE if draw.random() < 0.3 else Relation.ADD_REMOVE
+    relation = Neighbours.REPLACE_ONE if draw.random() < 0.3 else Neighbours.ADD_REMOVE
     unit: Rows | Entity = Rows(relation=relation)
     if draw.random() < 0.75:
         groups = [None, 1, 2, 3][draw.integers(4)]
@@ -86,7 +87,7 @@ def drawn(draw: np.random.Generator) -> Case:
     # Of few rows none would be too many: in every second case the least is kept before joins.
     with patch.object(work, "WORK", [1, work.WORK][draw.integers(2)]):
         words, plan = Grammar(draw, unit).question()
-    replaced = relation is Relation.REPLACE_ONE
+    replaced = relation is Neighbours.REPLACE_ONE
     tables = people(draw, replaced) if isinstance(unit, Entity) else single_rows(draw, replaced)
     return Case(words, plan, {**tables, "places": PLACES})
 
@@ -131,10 +132,10 @@ def _table(draw: np.random.Generator, name: str, who: list[Any], masks: list[int
     return held.take(draw.permutation(len(who)))
 
 
-def questions(case: Case, chosen: Split, salt: str, native: Native | None) -> Questions:
+def questions(case: Case, chosen: Allocation, salt: str, native: Native | None) -> EngineQueries:
     """What is asked of the engine, about tables that are seen through one world."""
     source = placed(case.plan.source, {name: named(f"sf_{name}") for name in _PRIVATE})
-    return Questions(case.plan, chosen.levels, chosen.mechanisms, source, salt, native)
+    return EngineQueries(case.plan, chosen.levels, chosen.mechanisms, source, salt, native)
 
 
 def in_world(query: exp.Query, write: Callable[[exp.Expr], str]) -> str:
@@ -151,7 +152,9 @@ def in_world(query: exp.Query, write: Callable[[exp.Expr], str]) -> str:
     return f"WITH {', '.join(seen)}{joined}"
 
 
-def check(case: Case, chosen: Split, worlds: list[Figures], declared: Declared) -> int:
+def check(
+    case: Case, chosen: Allocation, worlds: list[ComparableAggregates], declared: Declared
+) -> int:
     """Compare what was declared with what each person moved; count where something moved."""
     moves = 0
     for other in worlds[1:]:
@@ -188,7 +191,7 @@ def _check_slot(
     assert sum(map(abs, change)) <= allowed.l1, case.words
     assert sum(moved**2 for moved in change) <= allowed.l2_squared, case.words
     if isinstance(mechanism, ThresholdKeys):
-        both = 1 if case.plan.unit.relation is Relation.ADD_REMOVE else 2
+        both = 1 if case.plan.unit.relation is Neighbours.ADD_REMOVE else 2
         changed = [abs(moved) for moved in change if moved]
         assert len(changed) <= both * mechanism.max_groups, case.words
         assert max(changed, default=0) <= mechanism.max_count, case.words
@@ -219,13 +222,15 @@ def brute_force(
         queries = [one.query for one in asked.asked.values()]
         results = run(case.tables, queries, worlds)
         figures = [
-            Figures(asked, [of_query[world] for of_query in results], chosen)
+            ComparableAggregates(asked, [of_query[world] for of_query in results], chosen)
             for world in range(worlds)
         ]
         moves += check(case, chosen, figures, declared)
         alike = case.plan.kept is None and not _ROUGHLY.search(case.words)
         if other is not None and number % 2 == 0 and alike:
-            same = Figures(asked, [one[0] for one in other(case.tables, queries, 1)], chosen)
+            same = ComparableAggregates(
+                asked, [one[0] for one in other(case.tables, queries, 1)], chosen
+            )
             assert figures[0].told() == same.told(), case.words
     return moves / (cases * (worlds - 1))
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.mechanisms.arrays import widened
+from sfumato.mechanisms.base import widened
 from sfumato.mechanisms.quantile import Counted, Quantile
 from sfumato.publish.kinds import KINDS, prepare
 from sfumato.testing.counts import frequencies, request_for, whole_numbers

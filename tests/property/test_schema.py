@@ -14,15 +14,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import SchemaError
-from sfumato.privacy.units import Entity, Relation, Rows, Unit
+from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.domain import Bounds, Domain, Values
 from sfumato.schema.file import dump, load, save
 from sfumato.schema.hierarchy.base import ROOT
-from sfumato.schema.hierarchy.calendar import Calendar, Step
-from sfumato.schema.hierarchy.mask import Mask, Side
+from sfumato.schema.hierarchy.rules import Calendar, Mask, Side, Step, Widths
 from sfumato.schema.hierarchy.tree import Tree
-from sfumato.schema.hierarchy.widths import Widths
 from sfumato.schema.names import check_name, clash
 from sfumato.schema.schema import Schema
 
@@ -121,7 +119,7 @@ def schemas(draw: st.DrawFn) -> Schema:
         )
     )
     declared = [draw(columns(name)) for name in names]
-    unit: Unit = Rows(relation=draw(st.sampled_from(Relation)))
+    unit: Unit = Rows(relation=draw(st.sampled_from(Neighbours)))
     if draw(st.booleans()) and declared[0].kind is not Kind.REAL:
         declared[0] = replace(declared[0], nullable=False)
         groups = draw(st.none() | st.integers(1, 9))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.privacy import sensitivity
-from sfumato.privacy.units import Entity, Relation, Rows, Unit
+from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -21,13 +21,13 @@ unhurried = settings(deadline=None)
 bounds = st.tuples(st.integers(-5, 5), st.integers(-5, 5)).map(sorted)
 rows = st.lists(st.tuples(st.integers(0, 2), st.integers(-5, 5) | st.none()), max_size=4)
 units: st.SearchStrategy[Unit] = st.one_of(
-    st.builds(Rows, relation=st.sampled_from(Relation)),
+    st.builds(Rows, relation=st.sampled_from(Neighbours)),
     st.builds(
         Entity,
         st.just("person"),
         st.integers(1, 4),
         st.integers(1, 3),
-        st.sampled_from(Relation),
+        st.sampled_from(Neighbours),
     ),
 )
 
@@ -41,7 +41,7 @@ def _one_person(unit: Unit, table: Table) -> Table:
 
 
 def _pair(unit: Unit, first: Table, second: Table) -> tuple[Table, Table]:
-    if unit.relation is Relation.ADD_REMOVE:
+    if unit.relation is Neighbours.ADD_REMOVE:
         return _one_person(unit, first), []
     return _one_person(unit, first), _one_person(unit, second)
 
@@ -112,6 +112,6 @@ def test_quantile_scores(
 
 def test_the_claims_are_reached() -> None:
     """Rows that always count keep a replacement within the range, others do not."""
-    replaced = Rows(relation=Relation.REPLACE_ONE)
+    replaced = Rows(relation=Neighbours.REPLACE_ONE)
     assert sensitivity.of_sum(replaced, 2, 5, optional=False).l1 == 5 - 2
     assert sensitivity.of_sum(replaced, 2, 5).l1 == 5 - 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sfumato.credentials import holds_password, without_passwords
+from sfumato.texts import holds_password, without_passwords
 
 HIDING = [
     "postgresql://me:canary@host:5432/db",

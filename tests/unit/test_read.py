@@ -84,7 +84,7 @@ def test_a_schema_that_does_not_fit_is_refused(
 
 
 def test_a_guessed_schema_can_be_written_and_read_again(csv: Path, tmp_path: Path) -> None:
-    from sfumato.vault.table import save_schema
+    from sfumato.steward.table import save_schema
 
     people = sf.read(csv)
     save_schema(people, tmp_path / "guessed.toml")

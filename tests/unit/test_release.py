@@ -11,7 +11,7 @@ import pytest
 
 from sfumato import __version__
 from sfumato.errors import OutputError, SourceError
-from sfumato.release import Guarantee, Provenance, Release, sidecar
+from sfumato.release.release import Guarantee, Provenance, Release, sidecar
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from math import inf, nan
 
-from sfumato.strict_json import dumps
+from sfumato.texts import dumps
 
 
 def _refuse(constant: str) -> None:

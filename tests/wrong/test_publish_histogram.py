@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.mechanisms.geometric import Geometric
+from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.losses import Pure
 from sfumato.privacy.price import price
-from sfumato.privacy.units import Entity, Relation, Rows, Unit
+from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
 from sfumato.publish.histogram import Histogram, prepare
 from sfumato.publish.request import Request
 from sfumato.testing.audit import audit
-from sfumato.testing.copies import ABSENT, release_copies
 from sfumato.testing.entropy import SeededEntropy
+from sfumato.testing.publications import ABSENT, release_copies
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.axes import Axis
+    from sfumato.counting.axes import Axis
     from sfumato.noise.entropy import Entropy
 
 ONE = Pure(epsilon=Fraction(1))
@@ -38,7 +38,7 @@ def noise_for_one_row(unit: Unit, axes: tuple[Axis, ...]) -> Histogram:
 @pytest.mark.parametrize(
     ("unit", "pair"),
     [
-        (Rows(relation=Relation.REPLACE_ONE), ([5, 1, 2], [6, 0, 2])),
+        (Rows(relation=Neighbours.REPLACE_ONE), ([5, 1, 2], [6, 0, 2])),
         (Entity("person", max_rows=2), ([5, 0, 2], [5, 2, 2])),
     ],
     ids=["replaced", "people"],

@@ -11,26 +11,26 @@ from sfumato.privacy.losses import Pure
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Rows
 from sfumato.publish.request import Request
-from sfumato.publish.sparse import filtered, prepare
-from sfumato.publish.sparse.passing import power
+from sfumato.publish.sparse import methods as filtered
+from sfumato.publish.sparse import prepare
+from sfumato.publish.sparse.cells import power
 from sfumato.testing.audit import Audit, audit
-from sfumato.testing.copies import release_copies
 from sfumato.testing.entropy import SeededEntropy
+from sfumato.testing.publications import release_copies
 
 if TYPE_CHECKING:
     import pytest
     from numpy.typing import NDArray
 
-    from sfumato.axes import Axis
+    from sfumato.counting.axes import Axis
     from sfumato.noise.entropy import Entropy
-    from sfumato.publish.sparse.filtered import Filtered
-    from sfumato.publish.sparse.passing import Bounds
-    from sfumato.publish.sparse.sampled import Sampled
+    from sfumato.publish.sparse.cells import Bounds
+    from sfumato.publish.sparse.methods import PrioritySample, ThresholdFilter
 
 ONE = Pure(epsilon=Fraction(1))
 
 
-def make(axes: tuple[Axis, ...]) -> Filtered | Sampled:
+def make(axes: tuple[Axis, ...]) -> ThresholdFilter | PrioritySample:
     asked = Request(dataset="d", axes=axes, unit=Rows(), price=price(epsilon=1))
     return prepare(asked, threshold=3)
 

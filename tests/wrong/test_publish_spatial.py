@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sfumato.axes import Axis, Grid
-from sfumato.mechanisms.geometric import Geometric
+from sfumato.counting.axes import Axis, Grid
+from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.losses import Pure
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Rows
 from sfumato.publish.request import Request
 from sfumato.publish.spatial import adaptive_grid, kdtree, privtree
 from sfumato.publish.spatial.growth import Growth
-from sfumato.publish.spatial.medians import Medians
+from sfumato.publish.spatial.kdtree import Medians
 from sfumato.publish.spatial.privtree import PrivTree
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
 from sfumato.testing.audit import Audit, audit
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.testing.spatial import grow_copies, seen
+from sfumato.testing.publications import grow_copies, seen_of_copies
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +45,7 @@ def request(*sizes: int) -> Request:
 
 def accused(method: Decomposition, pair: tuple[Any, Any], *, kind: type[Growth] = Growth) -> Audit:
     def run(points: Any, count: int, entropy: Entropy) -> NDArray[Any]:
-        return seen(grow_copies(method, points, count, entropy, kind=kind), count)
+        return seen_of_copies(grow_copies(method, points, count, entropy, kind=kind), count)
 
     return audit(run, pair, ONE, entropy=SeededEntropy(7), draws=30_000)
 

@@ -6,8 +6,7 @@ import runpy
 import sys
 from pathlib import Path
 
-from sfumato.report.charts import Point, line
-from sfumato.report.drawing import draw
+from sfumato.report.charts import Point, draw, line
 
 ROOT = Path(__file__).parents[3]
 PICTURE = Path(__file__).with_suffix(".svg")

@@ -53,7 +53,7 @@ class Original:
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class SensitiveCounts:
     """How often each value of one sensitive column occurs in each class: the counts above zero.
 
     Cells stand class by class, values ascending; `starts` says where each class begins. Every class
@@ -97,7 +97,7 @@ class Classes:
     """
 
     sizes: Counts
-    cells: Mapping[str, Cells] = field(default_factory=dict)
+    cells: Mapping[str, SensitiveCounts] = field(default_factory=dict)
     population: Counts | None = None
     unmatched: int = 0
     crowds: Counts | None = None
@@ -110,7 +110,7 @@ class Classes:
     def __len__(self) -> int:
         return len(self.sizes)
 
-    def of(self, column: str) -> Cells:
+    def of(self, column: str) -> SensitiveCounts:
         """The cells of a sensitive column."""
         if column not in self.cells:
             raise ParameterError(
@@ -132,8 +132,8 @@ class Classes:
         return self.population
 
 
-def from_matrix(counts: Counts, original: Original) -> Cells:
+def from_matrix(counts: Counts, original: Original) -> SensitiveCounts:
     """Cells from a dense table, class by value; every class must have a row."""
     owners, values = np.nonzero(counts)
     starts = np.flatnonzero(np.diff(owners, prepend=-1))
-    return Cells(starts, values, counts[owners, values], original)
+    return SensitiveCounts(starts, values, counts[owners, values], original)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.anonymize.quasi import Labels
+from sfumato.anonymize.original import Labels
 from sfumato.schema.hierarchy.base import ROOT, quote_label, unquoted
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.anonymize.quasi import Quasi
+    from sfumato.anonymize.original import Quasi
     from sfumato.schema.domain import Scalar
     from sfumato.schema.hierarchy.base import Taxonomy
 

@@ -10,21 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.anonymize.cost import COSTS, Separable
-from sfumato.anonymize.cost.entropy import Entropy
-from sfumato.anonymize.covers import read
-from sfumato.anonymize.criteria.k_anonymity import KAnonymity
-from sfumato.anonymize.criteria.recursive_diversity import descending
-from sfumato.anonymize.criteria.t_closeness import farthest
+from sfumato.anonymize.cost.columns import EntropyLoss
+from sfumato.anonymize.criteria.closeness import farthest
+from sfumato.anonymize.criteria.diversity import descending
+from sfumato.anonymize.criteria.identity import KAnonymity
 from sfumato.anonymize.labels import common_level
-from sfumato.anonymize.leaves import grow, universe
-from sfumato.anonymize.order import order_of
-from sfumato.anonymize.originals import Ranked
-from sfumato.anonymize.points import cells_of, crowds_of
+from sfumato.anonymize.original import Labels, Quasi, SensitiveColumn, order_of
+from sfumato.anonymize.partition.points import cells_of, crowds_of
 from sfumato.anonymize.problem import Problem
-from sfumato.anonymize.quasi import Labels, Quasi
+from sfumato.anonymize.taxonomy import grow, read, universe
+from sfumato.counting.frequencies import Frequencies
+from sfumato.counting.grouping import keys
 from sfumato.errors import SchemaError, SourceError
-from sfumato.frequencies import Frequencies
-from sfumato.grouping import keys
 from sfumato.schema.column import Role
 from sfumato.schema.hierarchy.base import ROOT
 
@@ -33,8 +30,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.anonymize.classes import Cells, Counts
-    from sfumato.anonymize.covers import Covers
+    from sfumato.anonymize.classes import Counts, SensitiveCounts
+    from sfumato.anonymize.taxonomy import Covers
     from sfumato.schema.column import Column
     from sfumato.schema.hierarchy.base import Taxonomy
 
@@ -42,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Measures:
+class TableMeasures:
     """What was found. `reference` says whose shares of sensitive values classes are held against.
 
     `cost` has None where the original is needed and was not given, and where the labels of a column
@@ -83,7 +80,7 @@ def measure(
     reference: Frequencies | None = None,
     starred: bool | None = None,
     person: str | None = None,
-) -> Measures:
+) -> TableMeasures:
     """Measure a released table, alone or against its original.
 
     `released` and `original` are counted over all quasi-identifiers and sensitive columns, but for
@@ -104,7 +101,7 @@ def measure(
     table = _Released(released, quasi, sensitive, original, population, person, starred=starred)
     reference = original if reference is None else reference
     totals = table.kept_rows() if reference is None else reference
-    return Measures(
+    return TableMeasures(
         rows=released.total,
         classes=len(table.sizes),
         k=table.k,
@@ -207,7 +204,7 @@ class _Released:
         """All costs; entropy only against an original, those of labels only where all are read."""
         found: dict[str, float | None] = {}
         for name, cost in COSTS.items():
-            unknown = (cost is Entropy and self.original is None) or (
+            unknown = (cost is EntropyLoss and self.original is None) or (
                 self.unread is not None and issubclass(cost, Separable)
             )
             found[name.replace("-", "_")] = None if unknown else cost().value(self)
@@ -225,11 +222,13 @@ class _Released:
             found.append(float(total) + self.suppressed * cost.full(column))
         return found
 
-    def cells(self, column: Column, reference: Frequencies) -> Cells:
+    def cells(self, column: Column, reference: Frequencies) -> SensitiveCounts:
         """How often each value of a sensitive column occurs in each class."""
         found_values = _values(reference, column.name)
         taxonomy = None if column.hierarchy is None else grow(column, found_values)
-        ranked = Ranked.of(reference, column.name, order_of(column), taxonomy, person=self.person)
+        ranked = SensitiveColumn.of(
+            reference, column.name, order_of(column), taxonomy, person=self.person
+        )
         known = {value: rank for rank, value in enumerate(ranked.values)}
         place = self.table.columns.index(column.name)
         codes = self.table.codes[place][self.kept]
@@ -290,7 +289,7 @@ def _blank(table: Frequencies, names: Sequence[str], *, root: bool = True) -> ND
     return blank
 
 
-def _diversity(cells: Cells, crowds: Counts, column: Column) -> dict[str, Any]:
+def _diversity(cells: SensitiveCounts, crowds: Counts, column: Column) -> dict[str, Any]:
     """Every kind of diversity and closeness that the worst class reaches."""
     counts, sizes = cells.counts, cells.sizes
     shares = counts / sizes[cells.owners]
@@ -313,7 +312,7 @@ def _diversity(cells: Cells, crowds: Counts, column: Column) -> dict[str, Any]:
     }
 
 
-def _recursive(cells: Cells, ranked: Counts) -> dict[int, float]:
+def _recursive(cells: SensitiveCounts, ranked: Counts) -> dict[int, float]:
     """For each l that every class can reach, the c that r_1 < c (r_l + ... + r_m) must exceed."""
     before = np.cumsum(ranked) - ranked
     ends = before[cells.starts] + cells.sizes

@@ -8,15 +8,15 @@ from math import ceil
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from sfumato.anonymize.cost import Costs, ncp
-from sfumato.recoding import ByColumn
+from sfumato.release.recoding import ByColumn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sfumato.anonymize.node import Node
-    from sfumato.anonymize.partition import Release
-    from sfumato.anonymize.views import Levels
-    from sfumato.recoding import Recoding
+    from sfumato.anonymize.lattice.nodes import Node
+    from sfumato.anonymize.lattice.views import Levels
+    from sfumato.anonymize.partition.groups import GroupedRelease
+    from sfumato.release.recoding import Recoding
 
 
 Ended = Literal["time", "interrupted"]
@@ -86,7 +86,7 @@ class Outcome(ABC):
         """The release as the engine can make it, with further columns as they are."""
 
 
-class Measured(TypedDict):
+class OutcomeFacts(TypedDict):
     """What is known of any release, as an outcome has it."""
 
     algorithm: str
@@ -101,12 +101,12 @@ class Measured(TypedDict):
     suppressed_people: int | None
 
 
-def measured(
-    algorithm: str, release: Node | Release, weights: Mapping[str, float] | None = None
-) -> Measured:
+def outcome_facts(
+    algorithm: str, release: Node | GroupedRelease, weights: Mapping[str, float] | None = None
+) -> OutcomeFacts:
     """Count and price a release."""
     problem = release.problem
-    return Measured(
+    return OutcomeFacts(
         algorithm=algorithm,
         criteria=problem.worded,
         k=problem.k,
@@ -147,7 +147,7 @@ class Generalization(Outcome):
             return dict(zip(names, levels, strict=True))
 
         return cls(
-            **measured(algorithm, node, weights),
+            **outcome_facts(algorithm, node, weights),
             optimal=optimal,
             bound=bound,
             levels=by_name(node.levels),

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from sfumato.anonymize.dealing import Given, deal, rows_of
-from sfumato.axes import Grid
+from sfumato.anonymize.buckets import ReleasedCodes, deal, rows_of
+from sfumato.counting.axes import Grid
 from sfumato.errors import SchemaError
+from sfumato.noise.discrete import discrete_gaussian
 from sfumato.noise.entropy import SystemEntropy
-from sfumato.noise.gaussian import discrete_gaussian
 from sfumato.privacy.numbers import positive
 from sfumato.schema.domain import Bounds
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.axes import Axis
-    from sfumato.frequencies import Frequencies
+    from sfumato.counting.axes import Axis
+    from sfumato.counting.frequencies import Frequencies
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.numbers import Number
-    from sfumato.recoding import ByRow
+    from sfumato.release.recoding import ByRow
     from sfumato.schema.column import Column
 
     Ints = NDArray[np.int64]
@@ -70,7 +70,7 @@ def perturb(
         moved = _reflected(points + steps(scale**2, len(points)), grid.points - 1)
         codes = np.where(points == grid.points, grid.points, moved).astype(np.int64)
         present, numbers = np.unique(codes, return_inverse=True)
-        given.append(Given(column.name, numbers, grid.decode(present)))
+        given.append(ReleasedCodes(column.name, numbers, grid.decode(present)))
     return deal(table, rows, given, unchanged)
 
 

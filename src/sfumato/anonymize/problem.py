@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from sfumato.anonymize.criteria.k_anonymity import KAnonymity
-from sfumato.anonymize.order import Order
-from sfumato.anonymize.originals import People, Ranked
-from sfumato.anonymize.quasi import Quasi
-from sfumato.anonymize.views import View
+from sfumato.anonymize.criteria.identity import KAnonymity
+from sfumato.anonymize.lattice.views import View
+from sfumato.anonymize.original import Order, Quasi, RowOwners, SensitiveColumn
 from sfumato.errors import ParameterError, SchemaError, SourceError
 from sfumato.privacy.numbers import probability
 
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sfumato.anonymize.criteria.base import Criterion
-    from sfumato.frequencies import Frequencies
+    from sfumato.counting.frequencies import Frequencies
     from sfumato.privacy.numbers import Number
     from sfumato.schema.hierarchy.base import Taxonomy
 
@@ -40,7 +38,7 @@ class Problem:
     criteria: tuple[Criterion, ...]
     rows: int
     allowed: int
-    people: People | None = None
+    people: RowOwners | None = None
 
     @classmethod
     def build(
@@ -70,11 +68,13 @@ class Problem:
         views = []
         for name in needed:
             order = (orders or {}).get(name, Order())
-            ranked = Ranked.of(frequencies, name, order, taxonomies.get(name), person=person)
+            ranked = SensitiveColumn.of(
+                frequencies, name, order, taxonomies.get(name), person=person
+            )
             views.append(View.of_values(columns, frequencies, ranked, person))
         if population is not None or person is not None or not views:
             views.insert(0, View.of_rows(columns, frequencies, population, person))
-        people = None if person is None else People.of(frequencies, person)
+        people = None if person is None else RowOwners.of(frequencies, person)
         rows = frequencies.total
         allowed = int(limit * (rows if people is None else people.count))
         return cls(columns, tuple(views), tuple(criteria), rows, allowed, people)

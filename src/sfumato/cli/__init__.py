@@ -1,6 +1,6 @@
 """The command line, one file per command."""
 
-from sfumato.cli.ending import INTERRUPTED
+from sfumato.cli.process import INTERRUPTED
 
 try:
     from sfumato.cli.main import main

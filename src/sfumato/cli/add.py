@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.options import Json, VaultFolder
-from sfumato.strict_json import dumps
+from sfumato.texts import dumps
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="Its name in questions.", show_default=False)

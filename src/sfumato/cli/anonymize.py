@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sfumato.cli.kept import Kept
 from sfumato.cli.options import DeclaredSchema, Json, Overwrite, TableFile
-from sfumato.cli.progress import progress
-from sfumato.cli.steward import values_named
+from sfumato.cli.process import EndedEarly
+from sfumato.cli.progress import progress, values_named
 from sfumato.errors import ParameterError
-from sfumato.strict_json import dumps
+from sfumato.texts import dumps
 
 if TYPE_CHECKING:
-    from sfumato.vault.anonymized import Anonymized
-    from sfumato.vault.asking import Asked
-    from sfumato.vault.table import Table
+    from sfumato.steward.anonymized import Anonymized
+    from sfumato.steward.problem import CriteriaRequest
+    from sfumato.steward.table import Table
 
 Out = Annotated[
     Path,
@@ -133,12 +132,12 @@ def anonymize(
     as_json: Json = False,
 ) -> None:
     """Release a table in which nobody stands out, at the least cost."""
-    from sfumato.vault.asking import Asked
-    from sfumato.vault.outputs import check_outputs
+    from sfumato.release.writer import check_outputs
+    from sfumato.steward.problem import CriteriaRequest
 
     used, several = _in_use(table, schema, population), algorithm == "anatomy"
     check_outputs(out, report, public_report, several=several, overwrite=overwrite, kept=used)
-    asked = Asked(
+    asked = CriteriaRequest(
         k=k,
         l=l,
         diversity=diversity or ("folk" if l and algorithm == "anatomy" else None),
@@ -178,20 +177,20 @@ def _tell(
     for warning in warnings:
         typer.echo(f"sfumato: {warning}", err=True)
     if decided.figures["ended"] == "interrupted":
-        raise Kept("Interrupted; the best release so far was written.")
+        raise EndedEarly("Interrupted; the best release so far was written.")
 
 
 def _in_use(table: str, schema: Path, population: str | None) -> tuple[Path, ...]:
-    from sfumato.vault.kept import files_of
+    from sfumato.vault.folder import source_files
 
-    return (*files_of(table), schema, *(() if population is None else files_of(population)))
+    return (*source_files(table), schema, *(() if population is None else source_files(population)))
 
 
 def _read(
     stack: ExitStack, table: str, schema: Path, population: str | None
 ) -> tuple[Table, Table | None]:
     """Open the table, and the population where there is one; the stack closes them."""
-    from sfumato.vault.table import read, read_population
+    from sfumato.steward.table import read, read_population
 
     with progress("Reading the table"):
         people = stack.enter_context(closing(read(table, schema)))
@@ -202,19 +201,19 @@ def _read(
 
 def _decide(
     tables: tuple[Table, Table | None],
-    asked: Asked,
+    asked: CriteriaRequest,
     columns: list[str],
     algorithm: str,
     options: dict[str, Any],
     limit_seconds: float | None,
 ) -> Anonymized:
     """Search, with a bar that shows how far it is."""
-    from sfumato.vault.anonymizing import anonymize as decide
-    from sfumato.vault.rearranging import REARRANGEMENTS
+    from sfumato.steward.anonymize import anonymize as decide
+    from sfumato.steward.perturbative import PERTURBATIVE
 
     people, population = tables
     criteria = asked.criteria(people.schema, columns)
-    rearranges = algorithm in REARRANGEMENTS
+    rearranges = algorithm in PERTURBATIVE
     if columns and not rearranges and not any(one.column for one in criteria):
         raise ParameterError(
             "option_without_other",
@@ -250,7 +249,7 @@ def _show(decided: Anonymized, written: list[Path]) -> None:
     from rich.console import Console
     from rich.table import Table as Grid
 
-    from sfumato.report.text import printable
+    from sfumato.report.terminal import printable
 
     found, guarantee = decided.figures, decided.guarantee
     console = Console(highlight=False)

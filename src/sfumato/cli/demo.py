@@ -9,7 +9,7 @@ import typer
 
 from sfumato.cli.options import Json
 from sfumato.cli.progress import progress
-from sfumato.strict_json import dumps
+from sfumato.texts import dumps
 
 
 def demo(

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.options import Json
-from sfumato.strict_json import dumps
+from sfumato.texts import dumps
 
 
 def init(

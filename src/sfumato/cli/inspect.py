@@ -10,10 +10,10 @@ import typer
 
 from sfumato.cli.options import Json, Overwrite, SchemaFile, TableFile
 from sfumato.cli.progress import progress
-from sfumato.strict_json import dumps
+from sfumato.texts import dumps
 
 if TYPE_CHECKING:
-    from sfumato.risk import Inspection
+    from sfumato.inspection import Inspection
 
 
 def inspect(
@@ -28,11 +28,15 @@ def inspect(
 ) -> None:
     """See who stands out in a table: roles of its columns, unique people, risk of a match."""
     from sfumato.files import check_target
-    from sfumato.vault.kept import around, files_of
-    from sfumato.vault.table import read, save_schema
+    from sfumato.steward.table import read, save_schema
+    from sfumato.vault.folder import source_files, vault_files_around
 
     if write is not None:
-        used = (*files_of(table), *(() if schema is None else [schema]), *around(write))
+        used = (
+            *source_files(table),
+            *(() if schema is None else [schema]),
+            *vault_files_around(write),
+        )
         check_target(write, overwrite=overwrite, kept=used)
     with progress("Reading and measuring the columns") as report:
         people = read(table, schema, progress=report)
@@ -46,9 +50,9 @@ def inspect(
     if as_json:
         typer.echo(dumps(_as_json(found), ensure_ascii=False))
     else:
-        from sfumato.report.inspection import show
+        from sfumato.report.terminal import print_inspection
 
-        show(found, written=write)
+        print_inspection(found, written=write)
 
 
 def _as_json(found: Inspection) -> dict[str, object]:

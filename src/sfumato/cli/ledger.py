@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sfumato.cli.options import Json, VaultFolder
-from sfumato.strict_json import dumps
+from sfumato.texts import dumps
 
 if TYPE_CHECKING:
     from typing import Any
@@ -48,7 +48,7 @@ def ledger(
     as_json: Json = False,
 ) -> None:
     """See what was spent, check the book, or hand it to somebody who trusts nobody."""
-    from sfumato.vault import book
+    from sfumato.vault import accounts as book
 
     if action is Action.EXPORT:
         with closing(book.opened(vault)) as opened:

@@ -12,12 +12,18 @@ from typer.exceptions import TyperException
 
 from sfumato import __version__
 from sfumato.cli.commands import CHARGING, COMMANDS
-from sfumato.cli.ending import INTERRUPTED, end_in_order, exit_code
-from sfumato.cli.kept import Kept
-from sfumato.cli.streams import check_arguments, open_streams, stdout_works
+from sfumato.cli.process import (
+    INTERRUPTED,
+    EndedEarly,
+    check_arguments,
+    end_in_order,
+    exit_code,
+    open_streams,
+    stdout_works,
+)
 from sfumato.errors import LedgerError, SfumatoError
-from sfumato.scratch import sweep, temporary_folder
-from sfumato.strict_json import dumps
+from sfumato.files import sweep, temporary_folder
+from sfumato.texts import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +77,7 @@ def run(arguments: list[str]) -> int:
         return _fail(error.code, error.message, error.exit_code, as_json=as_json)
     except TyperException as error:
         return _fail("usage", _one_line(error.format_message()), 2, as_json=as_json)
-    except Kept as kept:
+    except EndedEarly as kept:
         typer.echo(f"sfumato: {kept}", err=True)
         return exit_code()
     except KeyboardInterrupt:

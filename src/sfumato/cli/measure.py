@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sfumato.cli.options import DeclaredSchema, Json, TableFile
-from sfumato.cli.progress import progress
-from sfumato.cli.steward import values_named
-from sfumato.strict_json import dumps
+from sfumato.cli.progress import progress, values_named
+from sfumato.texts import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +26,7 @@ def measure(
     as_json: Json = False,
 ) -> None:
     """Measure k, every l and t, and all costs of a table, alone or against its original."""
-    from sfumato.vault.measuring import measure as measured
+    from sfumato.steward.measure import measure as measured
 
     with values_named(), progress("Measuring"):
         measures = measured(table, schema, original=original, population=population)
@@ -43,7 +42,7 @@ def _show(found: Mapping[str, object], person: str | None) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from sfumato.report.text import printable
+    from sfumato.report.terminal import printable
 
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(overflow="fold")

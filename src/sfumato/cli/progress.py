@@ -1,4 +1,4 @@
-"""Progress bars on standard error, shown only to a person and only when work takes a while."""
+"""What a command tells while it works: progress, and values that only a steward may see."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import sys
 from contextlib import contextmanager
 from threading import Timer
 from typing import TYPE_CHECKING
+
+from sfumato.errors import SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,3 +50,14 @@ def progress(title: str, *, unit: str | None = None) -> Iterator[Report]:
 
 def _silent(_done: float, _total: float) -> None:
     """Say nothing."""
+
+
+@contextmanager
+def values_named() -> Iterator[None]:
+    """Name the values that have no place in a hierarchy."""
+    try:
+        yield
+    except SchemaError as error:
+        if error.detail is None:
+            raise
+        raise SchemaError(error.code, f"{error.message} {error.detail}.") from None

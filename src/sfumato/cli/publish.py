@@ -11,12 +11,12 @@ import typer
 from sfumato.cli.options import Epsilon, Json, Overwrite, Principal, Rho, VaultFolder
 from sfumato.cli.progress import progress
 from sfumato.errors import CallerError, InternalError, ParameterError
-from sfumato.strict_json import dumps
+from sfumato.texts import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sfumato.publish.publication import Publication
+    from sfumato.publish.kinds import Publication
     from sfumato.vault.private import Private
     from sfumato.vault.publishing import Published
 
@@ -117,7 +117,7 @@ def publish(
 
 def _ranges(private: Private, path: Path, columns: str) -> Any:
     """The workload of a file, read as the columns are declared."""
-    from sfumato.vault.workloads import read_workload
+    from sfumato.steward.table import read_workload
 
     return read_workload(path, [private.schema.column(one.strip()) for one in columns.split(",")])
 
@@ -151,7 +151,7 @@ def _explain(planned: Publication, *, as_json: bool) -> None:
         found = {"choices": planned.parameters, "error": planned.error}
         typer.echo(dumps(found, ensure_ascii=False))
         return
-    from sfumato.report.text import in_words, named, printable
+    from sfumato.report.terminal import in_words, named, printable
 
     typer.echo(f"Cost: {planned.request.price.sentence()}. Nothing was spent.")
     for name, value in planned.error.items():
@@ -178,7 +178,7 @@ def _show(kind: str, released: Published, written: list[Path], *, as_json: bool)
     from rich.console import Console
 
     from sfumato.cli.query import amounts
-    from sfumato.report.text import in_words, named, printable
+    from sfumato.report.terminal import in_words, named, printable
 
     console = Console(highlight=False)
     console.print(printable(released.guarantee.statement))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sfumato.cli.options import Epsilon, Json, Principal, Rho, VaultFolder
-from sfumato.strict_json import dumps
+from sfumato.texts import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +38,7 @@ def query(
     as_json: Json = False,
 ) -> None:
     """Ask a question about the data sets of a vault."""
-    from sfumato.vault.curator import as_json as plain
+    from sfumato.vault.session import answer_to_json as plain
     from sfumato.vault.vault import open_vault
 
     with open_vault(vault) as opened:
@@ -59,7 +59,7 @@ def _show(answer: Answer) -> None:
     """Print an answer for people: figures with their error bars, then what it cost."""
     from rich.console import Console
 
-    from sfumato.report.text import printable
+    from sfumato.report.terminal import printable
 
     console = Console(highlight=False)
     console.print(_table(answer))
@@ -74,7 +74,7 @@ def _show(answer: Answer) -> None:
 def _table(answer: Answer) -> Table:
     from rich.table import Table
 
-    from sfumato.report.text import printable
+    from sfumato.report.terminal import printable
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     bounds = {

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from sfumato.cli.options import DeclaredSchema, Json
-from sfumato.strict_json import dumps
+from sfumato.texts import dumps
 
 
 def worlds(
@@ -30,9 +30,9 @@ def worlds(
     as_json: Json = False,
 ) -> None:
     """Answer a question over all tables that a release may stand for: bounds and an estimate."""
-    from sfumato.vault.measuring import ask
+    from sfumato.steward.measure import bound
 
-    found = ask(release, sql, schema, labels=labels).json()
+    found = bound(release, sql, schema, labels=labels).json()
     if as_json:
         typer.echo(dumps(found))
     else:

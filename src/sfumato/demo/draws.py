@@ -52,7 +52,7 @@ def bell(fact: str, counters: Counters) -> Reals:
     return logistic
 
 
-class Choice:
+class WeightedChoice:
     """Options with weights, one row of weights for each group of people."""
 
     def __init__(self, weights: Reals) -> None:

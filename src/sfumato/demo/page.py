@@ -10,16 +10,18 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as arrow_parquet
 
 from sfumato import __version__
-from sfumato.demo import clinic, town, voters
-from sfumato.demo.context import Town
+from sfumato.demo import registers as clinic
+from sfumato.demo import registers as voters
+from sfumato.demo import town
 from sfumato.demo.sections import SECTIONS
+from sfumato.demo.town import Town
 from sfumato.errors import OutputError
 from sfumato.files import check_apart, whole
-from sfumato.report.blocks import Heading, Links, Paragraph
+from sfumato.inspection.roles import Guess
+from sfumato.report.blocks import FileLinks, Heading, Paragraph
 from sfumato.report.page import render
-from sfumato.schema.inference import Guess
-from sfumato.vault.kept import around
-from sfumato.vault.table import read
+from sfumato.steward.table import read
+from sfumato.vault.folder import vault_files_around
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,8 +62,8 @@ def run(out: Path, progress: Progress, *, people: int = town.TOWN_SIZE) -> list[
         progress(0, steps)
         tables = {
             "town": town.table(people),
-            "visits": clinic.table(people),
-            "voters": voters.table(people),
+            "visits": clinic.visits_table(people),
+            "voters": voters.voters_table(people),
         }
         progress(1, steps)
         _write_files(tables, places)
@@ -89,7 +91,7 @@ def _page(blocks: list[Block]) -> str:
     tail: list[Block] = [
         Heading("Files beside this page"),
         Paragraph("Try every command of Sfumato on them."),
-        Links(list(BESIDE.items())),
+        FileLinks(list(BESIDE.items())),
     ]
     return render(
         "A town in plain sight",
@@ -141,7 +143,7 @@ def _folder(out: Path) -> Iterator[None]:
 
 def _check(out: Path, names: list[str]) -> None:
     """Refuse to replace files that no demo has written, and those that a vault uses."""
-    used = around(out / PAGE)
+    used = vault_files_around(out / PAGE)
     for name in names:
         check_apart(out / name, used)
     mark = f'<meta name="generator" content="{_GENERATOR}">'

@@ -3,11 +3,11 @@
 Row i depends on i alone, so a table of ten million rows starts with the table of a thousand, and
 batches can be made in any order. People fill one town after another; each town has six post codes
 of very uneven size, chosen so that birth date, sex and post code together single out about as many
-people as they do in a real country.
-"""
+people as they do in a real country."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +16,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.demo import vocabulary as words
-from sfumato.demo.draws import Choice, bell, uniform
+from sfumato.demo.draws import WeightedChoice, bell, uniform
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sfumato.demo.draws import Counters, Integers, Reals
+    from sfumato.inspection import Inspection
+    from sfumato.inspection.roles import Guess
+
+
+@dataclass(frozen=True)
+class Town:
+    """The made-up town: its tables, what its columns look like, and what was seen in them.
+
+    The guesses are those of a program that was told nothing; the inspection rests on the roles
+    that a person has confirmed in the schema.
+    """
+
+    people: pa.Table
+    visits: pa.Table
+    voters: pa.Table
+    guesses: tuple[Guess, ...]
+    inspection: Inspection
+
 
 TODAY = date(2025, 1, 1)
 """The day on which everything was counted."""
@@ -58,7 +76,7 @@ _OLDEST = 100
 _AGES = np.arange(_OLDEST)
 
 
-class People:
+class Townspeople:
     """The facts about some people, as arrays; what they are called is made on demand."""
 
     def __init__(self, first: int, count: int) -> None:
@@ -123,10 +141,10 @@ class People:
         return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
-def groups(people: int, *, batch_rows: int = BATCH_ROWS) -> Iterator[People]:
+def groups(people: int, *, batch_rows: int = BATCH_ROWS) -> Iterator[Townspeople]:
     """Make the first `people` people, some at a time."""
     for first in range(0, people, batch_rows):
-        yield People(first, min(batch_rows, people - first))
+        yield Townspeople(first, min(batch_rows, people - first))
 
 
 def batches(people: int, *, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
@@ -255,14 +273,14 @@ def _popularity(count: int) -> Reals:
 
 
 _ZIPS = tuple(f"{prefix}{number:02d}" for prefix in words.ZIP_PREFIXES for number in range(96))
-_QUARTER = Choice(words.QUARTER_WEIGHTS)
-_RACE = Choice(words.RACE_WEIGHTS)
-_AGE = Choice(_age_weights())
-_SEX = Choice(_sex_weights())
-_MARITAL = Choice(_marital_weights())
-_EDUCATION = Choice(_education_weights())
-_OCCUPATION = Choice(_occupation_weights())
-_DISEASE = Choice(_disease_weights())
-_VISITS = Choice(_visit_weights())
-_FIRST_NAME = Choice(_popularity(len(words.FIRST_NAMES["F"])))
-_SURNAME = Choice(_popularity(len(words.SURNAMES)))
+_QUARTER = WeightedChoice(words.QUARTER_WEIGHTS)
+_RACE = WeightedChoice(words.RACE_WEIGHTS)
+_AGE = WeightedChoice(_age_weights())
+_SEX = WeightedChoice(_sex_weights())
+_MARITAL = WeightedChoice(_marital_weights())
+_EDUCATION = WeightedChoice(_education_weights())
+_OCCUPATION = WeightedChoice(_occupation_weights())
+_DISEASE = WeightedChoice(_disease_weights())
+_VISITS = WeightedChoice(_visit_weights())
+_FIRST_NAME = WeightedChoice(_popularity(len(words.FIRST_NAMES["F"])))
+_SURNAME = WeightedChoice(_popularity(len(words.SURNAMES)))

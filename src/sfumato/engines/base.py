@@ -1,17 +1,26 @@
-"""What every engine can do: run a query where the data lives. An engine knows no privacy."""
+"""What every engine can do: run a query where the data lives. An engine knows no privacy.
+
+A query is a tree, put into the words of one engine. What engines say may quote data and goes no
+further: errors are translated into ours.
+"""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from functools import wraps
+from typing import TYPE_CHECKING, ClassVar, ParamSpec, Protocol, TypeVar
+
+import pyarrow as pa
+from sqlglot import ErrorLevel, exp
+from sqlglot.errors import ParseError
+
+from sfumato.errors import InternalError, SfumatoError, SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
-
-    import pyarrow as pa
-    from sqlglot import exp
 
     from sfumato.schema.column import Kind
 
@@ -92,3 +101,129 @@ class Engine(Protocol):
     def close(self) -> None:
         """Let go of the connection."""
         ...
+
+
+def render(tree: exp.Expr, dialect: str) -> str:
+    """Write a tree in a dialect: every identifier quoted, no comments, nothing unsupported."""
+    return tree.sql(
+        dialect=dialect, identify=True, comments=False, unsupported_level=ErrorLevel.RAISE
+    )
+
+
+def named(name: str) -> exp.Table:
+    """Refer to a table by one exact name."""
+    return exp.Table(this=exp.to_identifier(name, quoted=True))
+
+
+def column(name: str) -> exp.Column:
+    """Refer to a column by its exact name."""
+    return exp.Column(this=exp.to_identifier(name, quoted=True))
+
+
+def everything(table: exp.Expr) -> exp.Select:
+    """Select all columns of a table."""
+    return exp.select(exp.Star()).from_(table)
+
+
+def casting(table: exp.Expr, types: Mapping[str, str | None]) -> exp.Select:
+    """Select the named columns, each cast to a type, or as it is where the type is None."""
+    return exp.select(
+        *(
+            column(name) if to is None else exp.cast(column(name), to).as_(name, quoted=True)
+            for name, to in types.items()
+        )
+    ).from_(table)
+
+
+def created(kind: str, name: str, query: exp.Query) -> exp.Create:
+    """Make a new view or table from a query."""
+    return exp.Create(this=named(name), kind=kind, expression=query)
+
+
+def dropped(kind: str, table: exp.Table) -> exp.Drop:
+    """Remove a view or table."""
+    return exp.Drop(tables=[table.copy()], kind=kind)
+
+
+def source_table(url: str, dialect: str) -> tuple[str, exp.Table]:
+    """Split a URL into its address and the table named after the '#'."""
+    address, _, name = url.partition("#")
+    try:
+        table = exp.to_table(name, dialect=dialect)
+    except ParseError:
+        table = None
+    parts = {part for part, value in table.args.items() if value} if table else set()
+    if table is None or not {"this"} <= parts <= {"this", "db", "catalog"}:
+        raise SourceError(
+            "source_url_malformed",
+            f"The address of a {dialect} source must end in #table or #schema.table.",
+        )
+    return address, table
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def translating_errors(
+    translate: Callable[[Exception], BaseException],
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a function raise errors of ours only, with no trace of the error that caused them.
+
+    `raise ... from None` is not enough: it hides the cause but keeps it as `__context__`, where
+    any logger finds it. So the new error is raised after the handler has ended.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def call(*arguments: P.args, **options: P.kwargs) -> R:
+            failure: BaseException
+            try:
+                return function(*arguments, **options)
+            except SfumatoError as error:
+                failure = error
+            except RecursionError:  # of ours, in writing the query: no engine has heard of it
+                failure = InternalError(
+                    "statement_too_deep",
+                    "The query is nested too deeply to be written down. Ask a simpler question, or "
+                    "of fewer columns.",
+                )
+            except Exception as error:  # noqa: BLE001  whatever a driver throws may quote data
+                failure = translate(error)
+            failure.__cause__ = failure.__context__ = None
+            raise failure
+
+        return call
+
+    return decorate
+
+
+def table_missing(engine: str, detail: str) -> SourceError:
+    """Say that a query names a table the engine does not have."""
+    return SourceError(
+        "table_missing",
+        f"{engine} has no table of the name asked for. Check spelling, schema and case.",
+        detail=detail,
+    )
+
+
+def stream_translating_errors(
+    schema: pa.Schema,
+    advance: Callable[[], pa.RecordBatch | None],
+    translate: Callable[[Exception], BaseException],
+    done: Callable[[], None],
+) -> pa.RecordBatchReader:
+    """Read batch after batch until None, with errors of ours only; `done` runs in any case."""
+    sheltered_advance = translating_errors(translate)(advance)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            while (batch := sheltered_advance()) is not None:
+                yield batch
+        except BaseException:
+            with suppress(Exception):  # what cannot be closed now must not hide why
+                done()
+            raise
+        done()
+
+    return pa.RecordBatchReader.from_batches(schema, batches())

@@ -13,16 +13,26 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato.engines.base import TableTarget, Traits
-from sfumato.engines.failure import sheltered, sheltered_stream, table_missing
-from sfumato.engines.files.cells import conform, fitting
-from sfumato.engines.files.names import check_names
+from sfumato.engines.base import (
+    TableTarget,
+    Traits,
+    casting,
+    column,
+    created,
+    dropped,
+    everything,
+    named,
+    render,
+    stream_translating_errors,
+    table_missing,
+    translating_errors,
+)
+from sfumato.engines.files.cells import check_names, conform, fitting
 from sfumato.engines.files.output import table_exists, write_file
 from sfumato.engines.kinds import STORED, chosen_kinds, fits, kinds_of
-from sfumato.engines.statement import casting, column, created, dropped, everything, named, render
 from sfumato.errors import EngineError
+from sfumato.files import Scratch, temporary_folder
 from sfumato.schema.column import Kind
-from sfumato.scratch import Scratch, temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -81,7 +91,7 @@ class DuckDB:
         creates_tables=True, reports_progress=True, cancels_at_once=True, hashed=_hashed
     )
 
-    @sheltered(translate)
+    @translating_errors(translate)
     def __init__(self, *, memory_limit: str = MEMORY_LIMIT) -> None:
         self._connection = duckdb.connect(
             config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
@@ -105,14 +115,14 @@ class DuckDB:
         """The table the engine was opened on."""
         return named("source")
 
-    @sheltered(translate)
+    @translating_errors(translate)
     def attach(self, file: RegularFile, name: str) -> None:
         """Attach a DuckDB file for reading, under a name for its catalogue."""
         attached = exp.alias_(exp.Literal.string(str(file.path)), name, quoted=True)
         reading = exp.AttachOption(this=exp.Var(this="READ_ONLY"))
         self._execute(exp.Attach(this=attached, expressions=[reading]))
 
-    @sheltered(translate)
+    @translating_errors(translate)
     def adopt(
         self,
         relation: exp.Expr,
@@ -139,12 +149,12 @@ class DuckDB:
         self._execute(created("VIEW", self.table.name, casting(relation, types)))
         self._source_kind = "VIEW"
 
-    @sheltered(translate)
+    @translating_errors(translate)
     def load(self, batches: Iterable[pa.RecordBatch], kinds: Mapping[str, Kind]) -> None:
         """Make batches the source; they hold the kinds in their stored types."""
         self._load(self.table.name, batches, kinds)
 
-    @sheltered(translate)
+    @translating_errors(translate)
     def watch(self, files: Sequence[RegularFile]) -> None:
         """Let queries read these files, as long as they stay as they are."""
         self._files = list(files)
@@ -152,13 +162,13 @@ class DuckDB:
         literals = [exp.Literal.string(path) for path in sorted(paths)]
         self._set("allowed_paths", exp.Array(expressions=literals))
 
-    @sheltered(translate)
+    @translating_errors(translate)
     def lock(self) -> None:
         """Close every way to other files and settings; nothing opens them again."""
         self._set("enable_external_access", exp.false())
         self._set("lock_configuration", exp.true())
 
-    @sheltered(translate)
+    @translating_errors(translate)
     def retype(self, kinds: Mapping[str, Kind], *, strict: bool = True) -> None:
         """Convert the source to other kinds; a cell that does not fit is refused, or NULL."""
         current = self.columns(self.table)
@@ -173,7 +183,7 @@ class DuckDB:
         self._execute(exp.Alter(this=named(new), kind="TABLE", actions=[renaming]))
         self._source_kind = "TABLE"
 
-    @sheltered(translate)
+    @translating_errors(translate)
     def fitting_kinds(self) -> dict[str, set[Kind]]:
         """Say, for each text column of the source, which kinds all its cells fit."""
         names = [name for name, kind in self.columns(self.table).items() if kind is Kind.TEXT]
@@ -181,12 +191,12 @@ class DuckDB:
             return {}
         return fitting(self.stream(exp.select(*map(column, names)).from_(self.table)), names)
 
-    @sheltered(translate)
+    @translating_errors(translate)
     def columns(self, table: exp.Table) -> dict[str, Kind]:
         """Name the columns of a table, in order, and what they hold."""
         return kinds_of(self.run(everything(table).limit(0)).schema)
 
-    @sheltered(translate)
+    @translating_errors(translate)
     def run(self, query: exp.Query) -> pa.Table:
         """Run a query and bring its whole result here."""
         words = render(query, self.dialect)
@@ -195,7 +205,7 @@ class DuckDB:
         self._check_files()
         return result
 
-    @sheltered(translate)
+    @translating_errors(translate)
     def stream(self, query: exp.Query, *, batch_rows: int = 65_536) -> pa.RecordBatchReader:
         """Run a query and bring its result here batch by batch."""
         with ExitStack() as stack:
@@ -211,7 +221,7 @@ class DuckDB:
                 self._check_files()
             return batch
 
-        return sheltered_stream(reader.schema, advance, translate, opened.close)
+        return stream_translating_errors(reader.schema, advance, translate, opened.close)
 
     @contextmanager
     def lend(self, table: pa.Table) -> Iterator[exp.Table]:
@@ -225,7 +235,7 @@ class DuckDB:
     def view(self, query: exp.Query) -> Iterator[exp.Table]:
         """Let queries see a query's result as it is at their time, under a name, for a while."""
         name = f"view_{token_hex(8)}"
-        sheltered(translate)(self._execute)(created("VIEW", name, query))
+        translating_errors(translate)(self._execute)(created("VIEW", name, query))
         with self._dropping("VIEW", name):
             yield named(name)
 
@@ -241,7 +251,7 @@ class DuckDB:
             raise
         self._execute(dropped(kind, named(name)))
 
-    @sheltered(translate)
+    @translating_errors(translate)
     def write(
         self, query: exp.Query, target: Path | TableTarget, *, overwrite: bool = False
     ) -> None:
@@ -291,7 +301,7 @@ class DuckDB:
             stack.callback(self._running.remove, running)
             yield cursor
 
-    @sheltered(translate)
+    @translating_errors(translate)
     def _create_from(self, name: str, data: pa.Table | pa.RecordBatchReader) -> None:
         """Copy Arrow data into a table, which all cursors see; a registered one they would not."""
         with self._cursor() as cursor:

@@ -1,17 +1,25 @@
-"""Which Arrow types hold which kinds of values, and which fit without a look at the values."""
+"""Which Arrow types hold which kinds of values, and which fit without a look at the values.
+
+Dates are those that Python knows: engines and Parquet files can hold far earlier and later ones.
+"""
 
 from __future__ import annotations
 
+from datetime import date
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.types as types
+from sqlglot import exp
 
+from sfumato.engines.base import column
 from sfumato.errors import SourceError
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from sfumato.engines.base import Engine
 
 STORED: Mapping[Kind, pa.DataType] = {
     Kind.INTEGER: pa.int64(),
@@ -103,3 +111,24 @@ def chosen_kinds(held: Mapping[str, Kind], asked: Mapping[str, Kind]) -> dict[st
                 f"The table has no column {name!r}. It has {', '.join(map(repr, held))}.",
             )
     return {name: asked.get(name, kind) for name, kind in held.items()}
+
+
+_EPOCH = date(1970, 1, 1)
+_FIRST, _LAST = (date.min - _EPOCH).days, (date.max - _EPOCH).days
+
+
+def check_dates(engine: Engine, names: Sequence[str]) -> None:
+    """Refuse columns of the engine's table with dates outside the years 1 to 9999."""
+    if not names:
+        return
+    ends = [end(this=column(name)) for name in names for end in (exp.Min, exp.Max)]
+    aliased = (exp.alias_(end, f"sf_end_{place}") for place, end in enumerate(ends))
+    found = engine.run(exp.select(*aliased).from_(engine.table.copy()))
+    days = [cells.cast(pa.date32()).cast(pa.int32())[0].as_py() for cells in found.columns]
+    for place, day in enumerate(days):
+        if day is not None and not _FIRST <= day <= _LAST:
+            raise SourceError(
+                "date_out_of_range",
+                f"Column {names[place // 2]!r} holds dates outside the years 1 to 9999, which "
+                "cannot be worked with. Correct them in the source, or make them missing.",
+            )

@@ -11,12 +11,22 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato.engines.base import TableTarget, Traits
-from sfumato.engines.failure import sheltered, sheltered_stream, table_missing
+from sfumato.engines.base import (
+    TableTarget,
+    Traits,
+    created,
+    dropped,
+    everything,
+    named,
+    render,
+    source_table,
+    stream_translating_errors,
+    table_missing,
+    translating_errors,
+)
 from sfumato.engines.files.output import table_exists, write_file
 from sfumato.engines.identity import Identity, unresolved
 from sfumato.engines.kinds import kinds_of
-from sfumato.engines.statement import created, dropped, everything, named, render, source_table
 from sfumato.errors import EngineError, SourceError
 
 if TYPE_CHECKING:
@@ -117,7 +127,7 @@ class Postgres:
         creates_tables=True, reports_progress=False, cancels_at_once=True, hashed=_hashed
     )
 
-    @sheltered(_translate)
+    @translating_errors(_translate)
     def __init__(self, address: str, table: exp.Table) -> None:
         try:
             from adbc_driver_postgresql import dbapi
@@ -150,7 +160,7 @@ class Postgres:
         """The table the engine was opened on."""
         return self._table.copy()
 
-    @sheltered(_translate)
+    @translating_errors(_translate)
     def identity(self) -> Identity:
         """Ask the catalogue what the table is: the server's and the database's own numbers, then
         names and numbers of all relations it reads, whatever address, search path or view led here.
@@ -173,17 +183,17 @@ class Postgres:
             frozenset(one for one, also in called if also),
         )
 
-    @sheltered(_translate)
+    @translating_errors(_translate)
     def columns(self, table: exp.Table) -> dict[str, Kind]:
         """Name the columns of a table, in order, and what they hold."""
         return kinds_of(self.run(everything(table).limit(0)).schema)
 
-    @sheltered(_translate)
+    @translating_errors(_translate)
     def run(self, query: exp.Query) -> pa.Table:
         """Run a query and bring its whole result here."""
         return self._fetch(_rendered(query))
 
-    @sheltered(_translate)
+    @translating_errors(_translate)
     def stream(self, query: exp.Query, *, batch_rows: int = 65_536) -> pa.RecordBatchReader:
         """Run a query and bring its result here batch by batch.
 
@@ -200,7 +210,7 @@ class Postgres:
             self._execute(f"CLOSE {name}")
 
         schema = self._fetch(f"FETCH FORWARD 0 FROM {name}", whole=False).schema
-        return sheltered_stream(schema, lambda: fetch(batch_rows), _translate, close)
+        return stream_translating_errors(schema, lambda: fetch(batch_rows), _translate, close)
 
     @contextmanager
     def lend(self, table: pa.Table) -> Iterator[exp.Table]:
@@ -219,13 +229,13 @@ class Postgres:
         temporary = exp.Properties(expressions=[exp.TemporaryProperty()])
         statement = created("VIEW", name, query)
         statement.set("properties", temporary)
-        sheltered(_translate)(self._execute)(_rendered(statement))
+        translating_errors(_translate)(self._execute)(_rendered(statement))
         try:
             yield named(name)
         finally:
             self._execute(render(dropped("VIEW", named(name)), self.dialect))
 
-    @sheltered(_translate)
+    @translating_errors(_translate)
     def write(
         self, query: exp.Query, target: Path | TableTarget, *, overwrite: bool = False
     ) -> None:
@@ -244,13 +254,13 @@ class Postgres:
         """PostgreSQL does not say how far a query is."""
         return None
 
-    @sheltered(_translate)
+    @translating_errors(_translate)
     def cancel(self, thread: int) -> None:
         """Stop the statement that a thread of this process is running."""
         if self._running == thread:
             self._connection.adbc_cancel()
 
-    @sheltered(_translate)
+    @translating_errors(_translate)
     def close(self) -> None:
         """Let go of the connection."""
         self._connection.close()
@@ -265,7 +275,7 @@ class Postgres:
             finally:
                 self._running = before
 
-    @sheltered(_translate)
+    @translating_errors(_translate)
     def _ingest(self, name: str, table: pa.Table) -> None:
         with self._turn(), self._connection.cursor() as cursor:
             cursor.adbc_ingest(name, table, mode="create", temporary=True)

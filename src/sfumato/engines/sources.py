@@ -1,4 +1,8 @@
-"""From what a person names, a path, a URL or a table in memory, to an engine opened on it."""
+"""From what a person names, a path, a URL or a table in memory, to an engine opened on it.
+
+What a source tells without its rows, which files it is and which columns they have, is public:
+nothing of that depends on any row, so it may be looked at before a charge.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +15,21 @@ import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
-from sfumato.engines.catalogue import tables_read
+from sfumato.engines.base import everything, translating_errors
 from sfumato.engines.duckdb import MEMORY_LIMIT, DuckDB, translate
-from sfumato.engines.failure import sheltered
-from sfumato.engines.files.cells import conform
-from sfumato.engines.files.csv import CsvFile
-from sfumato.engines.files.names import check_names
-from sfumato.engines.files.parquet import parquet_files, rows_of
+from sfumato.engines.files.cells import check_names, conform
+from sfumato.engines.files.csv import CsvFile, names_told
+from sfumato.engines.files.parquet import parquet_files, rows_of, schema_told
 from sfumato.engines.files.regular import RegularFile, regular_file
-from sfumato.engines.identity import Identity, Resolving, of_path, of_tables
+from sfumato.engines.identity import Identity, Resolving, of_path, of_tables, tables_read
 from sfumato.engines.kinds import chosen_kinds, kinds_of
 from sfumato.errors import SourceError
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from sfumato.engines.base import Engine
-    from sfumato.engines.files.regular import RegularFile
 
 
 class ArrowTable(Protocol):
@@ -88,7 +91,7 @@ def identify(source: str, engine: Engine | None = None) -> Identity:
     return engine.identity()
 
 
-@sheltered(translate)
+@translating_errors(translate)
 def _open_catalogue(url: str) -> Engine:
     """Open DuckDB on the catalogue of a file alone: a view that fails to run is listed there."""
     engine = DuckDB()
@@ -101,7 +104,7 @@ def _open_catalogue(url: str) -> Engine:
     return engine
 
 
-@sheltered(translate)
+@translating_errors(translate)
 def open_duckdb(
     source: Source,
     *,
@@ -243,3 +246,32 @@ def _arrow_table(source: ArrowTable) -> pa.Table:
         f"Cannot read a table from {type(source).__name__}. Give a path, a URL, or a pandas, "
         "polars or pyarrow table.",
     )
+
+
+def files_of(source: str) -> tuple[RegularFile, ...]:
+    """The files that a source is made of, as they are now."""
+    if source.startswith("duckdb://"):
+        return (duckdb_file(source)[0],)
+    path = Path(source)
+    return tuple(map(regular_file, parquet_paths(path) if path.is_dir() else [path]))
+
+
+def missing_columns(source: str, declared: Collection[str]) -> list[str]:
+    """Declared columns that the files of a source do not have."""
+    if source.startswith("duckdb://"):
+        ways = [_columns_of_table(source)]
+    elif source.lower().endswith((".csv", ".csv.gz")):
+        ways = names_told(source)
+    else:
+        ways = [schema_told(file).names for file in files_of(source)[:1]]
+    absent = [[name for name in declared if name not in names] for names in ways]
+    return min(absent, key=len)
+
+
+def _columns_of_table(url: str) -> list[str]:
+    engine = DuckDB()
+    try:
+        names: list[str] = engine.run(everything(attached(engine, url)).limit(0)).schema.names
+    finally:
+        engine.close()
+    return names

@@ -14,12 +14,20 @@ from urllib.parse import unquote, urlsplit
 
 from sqlglot import exp
 
-from sfumato.engines.base import TableTarget, Traits
-from sfumato.engines.failure import sheltered, sheltered_stream, table_missing
+from sfumato.engines.base import (
+    TableTarget,
+    Traits,
+    everything,
+    named,
+    render,
+    source_table,
+    stream_translating_errors,
+    table_missing,
+    translating_errors,
+)
 from sfumato.engines.files.output import write_file
 from sfumato.engines.identity import Identity, of_folder, unresolved
 from sfumato.engines.kinds import kinds_of
-from sfumato.engines.statement import everything, named, render, source_table
 from sfumato.errors import EngineError, OutputError, SourceError
 
 if TYPE_CHECKING:
@@ -94,7 +102,7 @@ class Spark:
         """The table the engine was opened on."""
         return self._table.copy()
 
-    @sheltered(_translate)
+    @translating_errors(_translate)
     def identity(self) -> Identity:
         """Ask the analyzer which tables and which folders a name leads to, through all views."""
         name = render(self._table, self.dialect)
@@ -115,12 +123,12 @@ class Spark:
                 nodes |= found.nodes
         return Identity(frozenset(names), frozenset(also), frozenset(nodes))
 
-    @sheltered(_translate)
+    @translating_errors(_translate)
     def columns(self, table: exp.Table) -> dict[str, Kind]:
         """Name the columns of a table, in order, and what they hold."""
         return kinds_of(self.run(everything(table).limit(0)).schema)
 
-    @sheltered(_translate)
+    @translating_errors(_translate)
     def run(self, query: exp.Query) -> pa.Table:
         """Run a query and bring its whole result here."""
         tag = _tag(get_ident())
@@ -131,7 +139,7 @@ class Spark:
             self._session.sparkContext.removeJobTag(tag)
         return result
 
-    @sheltered(_translate)
+    @translating_errors(_translate)
     def stream(self, query: exp.Query, *, batch_rows: int = 65_536) -> pa.RecordBatchReader:
         """Run a query and bring its result here batch by batch.
 
@@ -153,7 +161,9 @@ class Spark:
                 yield from table.cast(schema).to_batches(max_chunksize=batch_rows)
 
         arriving = batches()
-        return sheltered_stream(schema, lambda: next(arriving, None), _translate, kept.unpersist)
+        return stream_translating_errors(
+            schema, lambda: next(arriving, None), _translate, kept.unpersist
+        )
 
     @contextmanager
     def lend(self, table: pa.Table) -> Iterator[exp.Table]:
@@ -175,7 +185,7 @@ class Spark:
         finally:
             self._session.catalog.dropTempView(name)
 
-    @sheltered(_translate)
+    @translating_errors(_translate)
     def write(
         self, query: exp.Query, target: Path | TableTarget, *, overwrite: bool = False
     ) -> None:
@@ -192,12 +202,12 @@ class Spark:
         """Spark's stages do not add up to a share of the query."""
         return None
 
-    @sheltered(_translate)
+    @translating_errors(_translate)
     def cancel(self, thread: int) -> None:
         """Stop the jobs that a thread of this process has started."""
         self._session.sparkContext.cancelJobsWithTag(_tag(thread))
 
-    @sheltered(_translate)
+    @translating_errors(_translate)
     def close(self) -> None:
         """Let go of the session; the last engine that was opened on it stops it."""
         if not self._owned:
@@ -209,11 +219,11 @@ class Spark:
         if last:
             self._session.stop()
 
-    @sheltered(_translate)
+    @translating_errors(_translate)
     def _name(self, name: str, query: exp.Query) -> None:
         self._session.sql(render(query, self.dialect)).createTempView(name)
 
-    @sheltered(_translate)
+    @translating_errors(_translate)
     def _register(self, name: str, table: pa.Table) -> None:
         self._session.createDataFrame(table).createTempView(name)
 
@@ -264,7 +274,7 @@ def _tag(thread: int) -> str:
     return f"sfumato-{getpid()}-{thread}"
 
 
-@sheltered(_translate)
+@translating_errors(_translate)
 def start_session(master: str) -> SparkSession:
     """Start a Spark session, or take over the running one."""
     try:

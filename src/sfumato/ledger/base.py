@@ -12,24 +12,23 @@ import threading
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from sfumato.credentials import without_passwords
 from sfumato.errors import CallerError, LedgerError, RefusedError, RolledBackError, SfumatoError
 from sfumato.ledger import rules
-from sfumato.ledger.book import Account, Draft, Request, utc_now
-from sfumato.ledger.chain import Entry, Position, canonical, digest
-from sfumato.ledger.groupcommit import GroupCommit, Result, Ticket
+from sfumato.ledger.book import ChargeRequest, Draft, canonical, digest, utc_now
+from sfumato.ledger.commit import GroupCommit, Result, Ticket
 from sfumato.ledger.receipt import Receipt, Stage, this_process
 from sfumato.ledger.replay import Verification, check_book, events_seen, write_export
 from sfumato.privacy.events import to_record
+from sfumato.texts import without_passwords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime
     from typing import TextIO
 
-    from sfumato.ledger.book import Key, Reader, Store
+    from sfumato.ledger.book import Account, Entry, Key, Position, Reader, Store
+    from sfumato.ledger.commit import OutsideHead
     from sfumato.ledger.flight import Flight
-    from sfumato.ledger.head import OutsideHead
     from sfumato.privacy.events import Event
     from sfumato.privacy.filters import Budget, Charge
 
@@ -140,7 +139,7 @@ class Ledger:
                 flight.forget()
             raise
         self._at_step("reserved")
-        request = Request(principal, request_id, body_digest, seq)
+        request = ChargeRequest(principal, request_id, body_digest, seq)
         return Receipt(request, event, proof, self, flight)
 
     def resume(

@@ -1,19 +1,58 @@
-"""What a ledger keeps, and what a place that keeps it must offer."""
+"""What a ledger keeps, a chain of entries, and what a place that keeps it must offer.
+
+Every entry carries the SHA-256 of itself and of the entry before it.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import uuid4
-
-from sfumato.ledger.chain import ORIGIN, Entry, Position, canonical, link
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from contextlib import AbstractContextManager
 
     from sfumato.privacy.filters import Budget, Charge
+
+ORIGIN = "0" * 64
+"""What stands for the hash before the first entry."""
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+class Position(NamedTuple):
+    """A place in the chain: how many entries there are and the hash of the last."""
+
+    seq: int
+    hash: str
+
+
+class Entry(NamedTuple):
+    """One line of the book: its canonical JSON and the hash that binds it to all before it."""
+
+    seq: int
+    body: str
+    hash: str
+
+
+def canonical(value: object) -> str:
+    """Write JSON in the one form that is hashed: sorted keys, no blanks, ASCII."""
+    return _ENCODER.encode(value)
+
+
+def link(previous: str, body: str) -> str:
+    """The hash of an entry whose canonical JSON is `body`, after an entry with hash `previous`."""
+    return hashlib.sha256(f"{previous}\n{body}".encode()).hexdigest()
+
+
+def digest(content: bytes) -> str:
+    """The SHA-256 of a request's body or of an answer, as the ledger records it."""
+    return hashlib.sha256(content).hexdigest()
+
 
 FORMAT = 1
 """The version of entries and tables that this code reads and writes."""
@@ -33,7 +72,7 @@ class Account:
     spent: Charge
 
 
-class Request(NamedTuple):
+class ChargeRequest(NamedTuple):
     """A principal's charged question: the entry that charged it, the entry that answered it."""
 
     principal: str
@@ -72,10 +111,10 @@ class Reader(Protocol):
     def dataset(self, name: str) -> str | None:
         """The account that a data set is charged to."""
 
-    def requests_among(self, keys: Collection[Key]) -> dict[Key, Request]:
+    def requests_among(self, keys: Collection[Key]) -> dict[Key, ChargeRequest]:
         """Those charged questions that were not voided, all looked up at once."""
 
-    def requests(self) -> Iterator[tuple[Request, bytes | None]]:
+    def requests(self) -> Iterator[tuple[ChargeRequest, bytes | None]]:
         """Every charged question that was not voided, with its stored answer."""
 
     def answer(self, charge: int) -> bytes | None:
@@ -116,8 +155,8 @@ class Draft:
         self.accounts: dict[str, Account] = {}
         self.opened: set[str] = set()
         self.datasets: dict[str, str] = {}
-        self.requests: dict[Key, Request | None] = {}
-        self._stored: dict[Key, Request | None] = {}
+        self.requests: dict[Key, ChargeRequest | None] = {}
+        self._stored: dict[Key, ChargeRequest | None] = {}
         self.answers: dict[int, bytes] = {}
 
     def append(self, kind: str, **fields: object) -> int:
@@ -170,7 +209,7 @@ class Draft:
         found = self._reader.requests_among(keys)
         self._stored.update((key, found.get(key)) for key in keys)
 
-    def request(self, key: Key) -> Request | None:
+    def request(self, key: Key) -> ChargeRequest | None:
         """One charged question as it stands in this draft."""
         if key not in self.requests and key not in self._stored:
             self.prefetch([key])

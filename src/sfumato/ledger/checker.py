@@ -38,7 +38,7 @@ class ExportError(Exception):
 def check(lines: Iterable[str]) -> dict[str, Amount]:
     """Replay an export; return what was spent from each account, or raise `ExportError`."""
     previous, seq = "0" * 64, 0
-    accounts: dict[str, Account] = {}
+    accounts: dict[str, CheckedAccount] = {}
     pending: dict[int, dict[str, Any]] = {}
     head = None
     for line in lines:
@@ -63,7 +63,7 @@ def check(lines: Iterable[str]) -> dict[str, Amount]:
     return {name: account.spent for name, account in accounts.items()}
 
 
-class Account:
+class CheckedAccount:
     """What an account may spend, what it has spent, and on what."""
 
     def __init__(self) -> None:
@@ -95,13 +95,13 @@ class Account:
 
 
 def _apply(
-    entry: dict[str, Any], accounts: dict[str, Account], pending: dict[int, dict[str, Any]]
+    entry: dict[str, Any], accounts: dict[str, CheckedAccount], pending: dict[int, dict[str, Any]]
 ) -> None:
     kind = entry["kind"]
     if kind in {"account", "limit"}:
         if (kind == "account") == (entry["account"] in accounts):
             raise ExportError(f"Entry {entry['seq']} opens an account twice or never.")
-        accounts.setdefault(entry["account"], Account()).limit(entry)
+        accounts.setdefault(entry["account"], CheckedAccount()).limit(entry)
     elif kind in {"charge", "burn"}:
         for name, charge in entry["charges"].items():
             if accounts[name].spend(entry["event"]) != charge:

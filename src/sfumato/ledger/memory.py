@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sfumato.ledger.base import Ledger
-from sfumato.ledger.book import first_entry
-from sfumato.ledger.chain import Entry, Position
+from sfumato.ledger.book import Entry, Position, first_entry
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from sfumato.ledger.book import Account, Draft, Key, Request
+    from sfumato.ledger.book import Account, ChargeRequest, Draft, Key
 
 
 def memory_ledger() -> Ledger:
@@ -29,7 +28,7 @@ class MemoryStore:
         self._entries: list[Entry] = [first_entry()]
         self._accounts: dict[str, Account] = {}
         self._datasets: dict[str, str] = {}
-        self._requests: dict[Key, Request] = {}
+        self._requests: dict[Key, ChargeRequest] = {}
         self._answers: dict[int, bytes] = {}
         self._saved: Draft | None = None
 
@@ -82,11 +81,11 @@ class MemoryStore:
         """The account that a data set is charged to."""
         return self._datasets.get(name)
 
-    def requests_among(self, keys: Collection[Key]) -> dict[Key, Request]:
+    def requests_among(self, keys: Collection[Key]) -> dict[Key, ChargeRequest]:
         """Those charged questions that were not voided."""
         return {key: self._requests[key] for key in keys if key in self._requests}
 
-    def requests(self) -> Iterator[tuple[Request, bytes | None]]:
+    def requests(self) -> Iterator[tuple[ChargeRequest, bytes | None]]:
         """Every charged question that was not voided, with its stored answer."""
         return iter([(each, self._answers.get(each.charge)) for each in self._requests.values()])
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from sfumato.ledger.book import Request
+    from sfumato.ledger.book import ChargeRequest
     from sfumato.ledger.flight import Flight
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
@@ -59,7 +59,7 @@ class Receipt:
 
     def __init__(
         self,
-        request: Request,
+        request: ChargeRequest,
         event: Event,
         proof: str,
         ledger: object,

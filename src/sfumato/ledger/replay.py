@@ -10,8 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import ParameterError
-from sfumato.ledger.book import FORMAT
-from sfumato.ledger.chain import ORIGIN, Position, canonical, digest, link
+from sfumato.ledger.book import FORMAT, ORIGIN, Position, canonical, digest, link
 from sfumato.ledger.rules import cost, damaged, recount
 from sfumato.privacy.events import from_record
 from sfumato.privacy.filters import Budget
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import TextIO
 
-    from sfumato.ledger.book import Draft, Reader
-    from sfumato.ledger.chain import Entry
+    from sfumato.ledger.book import Draft, Entry, Reader
     from sfumato.privacy.events import Event
     from sfumato.privacy.filters import Charge
 

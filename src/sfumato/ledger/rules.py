@@ -12,8 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from sfumato.errors import BudgetError, CallerError, LedgerError, ParameterError
-from sfumato.ledger.book import Account, Draft, Request
-from sfumato.ledger.chain import Entry, Position, digest, link
+from sfumato.ledger.book import Account, ChargeRequest, Draft, Entry, Position, digest, link
 from sfumato.privacy.events import ApproxEvent, Event, PureEvent, to_record
 from sfumato.privacy.filters import Budget, Charge, charge_from_record
 from sfumato.privacy.losses import Approx
@@ -154,11 +153,11 @@ def reserve(
         request=request_id,
     )
     draft.accounts.update(charged)
-    draft.requests[principal, request_id] = Request(principal, request_id, body_digest, seq)
+    draft.requests[principal, request_id] = ChargeRequest(principal, request_id, body_digest, seq)
     return seq
 
 
-def void(draft: Draft, request: Request) -> None:
+def void(draft: Draft, request: ChargeRequest) -> None:
     """Give a charge back, if it is still the open charge that its holder reserved."""
     _check_open(draft, request)
     charges = charges_of(draft, request.charge)
@@ -169,7 +168,7 @@ def void(draft: Draft, request: Request) -> None:
     draft.requests[request.key] = None
 
 
-def store(draft: Draft, request: Request, answer: bytes) -> None:
+def store(draft: Draft, request: ChargeRequest, answer: bytes) -> None:
     """Keep the answer of an open charge, so that the same request gets it again for nothing."""
     _check_open(draft, request)
     seq = draft.append("answer", charge=request.charge, digest=digest(answer))
@@ -311,7 +310,7 @@ def answer_lost(request_id: str) -> LedgerError:
     )
 
 
-def _refuse_repetition(earlier: Request, body_digest: str) -> CallerError | LedgerError:
+def _refuse_repetition(earlier: ChargeRequest, body_digest: str) -> CallerError | LedgerError:
     if earlier.body_digest != body_digest:
         return refused_reuse(earlier.request_id)
     if earlier.answered is None:
@@ -322,7 +321,7 @@ def _refuse_repetition(earlier: Request, body_digest: str) -> CallerError | Ledg
     )
 
 
-def _check_open(draft: Draft, request: Request) -> None:
+def _check_open(draft: Draft, request: ChargeRequest) -> None:
     if draft.request(request.key) != request:
         raise LedgerError(
             "receipt_spent",

@@ -7,9 +7,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from sfumato.mechanisms.arrays import add, integers, to_floats
-from sfumato.mechanisms.base import EITHER, Norm, Traits, check_beta, store
-from sfumato.noise.gaussian import discrete_gaussian
+from sfumato.mechanisms.base import (
+    EITHER,
+    Norm,
+    Traits,
+    add,
+    check_beta,
+    integers,
+    store,
+    to_floats,
+)
+from sfumato.noise.discrete import discrete_gaussian
 from sfumato.privacy.elementary import exp_up
 from sfumato.privacy.events import GaussianNoise
 from sfumato.privacy.numbers import positive

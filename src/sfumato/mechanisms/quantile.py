@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.arrays import integers, widened
-from sfumato.mechanisms.base import EITHER, Traits, check_beta, store, whole
-from sfumato.noise.selection import choose_within
-from sfumato.noise.uniform import uniform_below
+from sfumato.mechanisms.base import EITHER, Traits, check_beta, integers, store, whole, widened
+from sfumato.noise.selection import choose_within, uniform_below
 from sfumato.privacy.events import ExponentialChoice
 from sfumato.privacy.numbers import exact, positive
 from sfumato.privacy.sensitivity import of_quantile_score

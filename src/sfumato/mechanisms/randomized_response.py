@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.arrays import integers
-from sfumato.mechanisms.base import Traits, check_beta, store, whole
-from sfumato.noise.selection import choose_within
-from sfumato.noise.uniform import uniform_integers
+from sfumato.mechanisms.base import Traits, check_beta, integers, store, whole
+from sfumato.noise.selection import choose_within, uniform_integers
 from sfumato.privacy import events
 from sfumato.privacy.numbers import positive
-from sfumato.privacy.units import Relation
+from sfumato.privacy.units import Neighbours
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -41,7 +39,7 @@ class RandomizedResponse:
 
     epsilon: Fraction
     categories: int
-    traits: ClassVar[Traits] = Traits(frozenset({Relation.REPLACE_ONE}), None)
+    traits: ClassVar[Traits] = Traits(frozenset({Neighbours.REPLACE_ONE}), None)
 
     def __post_init__(self) -> None:
         store(
@@ -51,9 +49,9 @@ class RandomizedResponse:
         )
 
     @property
-    def event(self) -> events.RandomizedResponse:
+    def event(self) -> events.RandomizedResponseEvent:
         """What one answer costs the person who gives it."""
-        return events.RandomizedResponse(epsilon=self.epsilon, categories=self.categories)
+        return events.RandomizedResponseEvent(epsilon=self.epsilon, categories=self.categories)
 
     @property
     def truth(self) -> float:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.arrays import to_floats
-from sfumato.mechanisms.base import EITHER, Traits, store, whole
-from sfumato.mechanisms.geometric import Geometric
-from sfumato.noise.uniform import uniform_integers
+from sfumato.mechanisms.base import EITHER, Traits, store, to_floats, whole
+from sfumato.mechanisms.laplace import Geometric
+from sfumato.noise.selection import uniform_integers
 from sfumato.privacy import numbers
-from sfumato.privacy.units import Relation
+from sfumato.privacy.units import Neighbours
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +45,7 @@ class SampleAggregate:
     low: Fraction
     high: Fraction
     granule: Fraction
-    relation: Relation = Relation.ADD_REMOVE
+    relation: Neighbours = Neighbours.ADD_REMOVE
     traits: ClassVar[Traits] = Traits(EITHER, None)
 
     def __post_init__(self) -> None:
@@ -76,7 +75,7 @@ class SampleAggregate:
     @property
     def on_sum(self) -> Geometric:
         """The noise on the sum of the outputs, in granules."""
-        changed = 1 if self.relation is Relation.ADD_REMOVE else 2
+        changed = 1 if self.relation is Neighbours.ADD_REMOVE else 2
         reach = changed * (self.high - self.low) / self.granule
         return Geometric(epsilon=self.epsilon, l1_sensitivity=reach)
 

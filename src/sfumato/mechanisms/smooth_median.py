@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.arrays import integers
-from sfumato.mechanisms.base import Traits, check_beta, store, whole
-from sfumato.mechanisms.cauchy import rounded_cauchy
-from sfumato.noise.laplace import geometric
+from sfumato.mechanisms.base import Traits, check_beta, integers, store, whole
+from sfumato.noise.discrete import geometric, rounded_cauchy
 from sfumato.privacy.elementary import exp_up, log_up
 from sfumato.privacy.events import ApproxEvent, PureEvent
 from sfumato.privacy.numbers import positive, probability
-from sfumato.privacy.units import Relation
+from sfumato.privacy.units import Neighbours
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -57,8 +55,8 @@ class SmoothMedian:
     size: int
     delta: Fraction = Fraction(0)
     resolution: int = 1
-    relation: Relation = Relation.REPLACE_ONE
-    traits: ClassVar[Traits] = Traits(frozenset({Relation.REPLACE_ONE}), None)
+    relation: Neighbours = Neighbours.REPLACE_ONE
+    traits: ClassVar[Traits] = Traits(frozenset({Neighbours.REPLACE_ONE}), None)
 
     def __post_init__(self) -> None:
         store(

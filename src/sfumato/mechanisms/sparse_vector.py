@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from sfumato.mechanisms.arrays import add, integers
-from sfumato.mechanisms.base import EITHER, Norm, Traits, check_beta, store, whole
-from sfumato.mechanisms.geometric import Geometric
-from sfumato.noise.laplace import discrete_laplace
+from sfumato.mechanisms.base import EITHER, Norm, Traits, add, check_beta, integers, store, whole
+from sfumato.mechanisms.laplace import Geometric
+from sfumato.noise.discrete import discrete_laplace
 from sfumato.privacy.events import PureEvent
 from sfumato.privacy.numbers import positive
 
@@ -81,11 +80,11 @@ class SparseVector:
         changes = self.cutoff if self.monotone else 2 * self.cutoff
         return changes * self.sensitivity / (self.epsilon - self.threshold_epsilon)
 
-    def start(self, threshold: int, entropy: Entropy, *, runs: int = 1) -> Session:
+    def start(self, threshold: int, entropy: Entropy, *, runs: int = 1) -> SparseVectorRun:
         """Begin a run (or several independent ones) against a public threshold."""
         noise = discrete_laplace(self.threshold_scale, runs, entropy)
         lines = add(integers(np.full(runs, threshold), "threshold"), noise)
-        return Session(self, lines, np.zeros(runs, dtype=np.int64), entropy)
+        return SparseVectorRun(self, lines, np.zeros(runs, dtype=np.int64), entropy)
 
     def sample(self, values: ArrayLike, entropy: Entropy, *, threshold: int = 0) -> Judgement:
         """Judge the queries of each row of a (runs, queries) array in their order."""
@@ -114,7 +113,7 @@ class Judgement:
 
 
 @dataclass
-class Session:
+class SparseVectorRun:
     """A run that has begun; each query may depend on the answers before it."""
 
     mechanism: SparseVector

@@ -11,19 +11,19 @@ from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import EITHER, Traits, store, whole
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.privacy import events
-from sfumato.privacy.units import Relation
+from sfumato.privacy.units import Neighbours
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from numpy.typing import ArrayLike, NDArray
 
-    from sfumato.mechanisms.geometric import Geometric
+    from sfumato.mechanisms.laplace import Geometric
     from sfumato.noise.entropy import Entropy
 
 
 @dataclass(frozen=True)
-class Released:
+class ReleasedKeys:
     """The keys that passed, by their place in the input, and their noisy counts."""
 
     places: NDArray[np.int64]
@@ -50,11 +50,11 @@ class ThresholdKeys:
     delta: Fraction
     max_groups: int
     max_count: int = 1
-    relation: Relation = Relation.ADD_REMOVE
+    relation: Neighbours = Neighbours.ADD_REMOVE
     traits: ClassVar[Traits] = Traits(EITHER, None)
 
     def __post_init__(self) -> None:
-        checked = events.ThresholdKeys(delta=self.delta)
+        checked = events.ThresholdKeysEvent(delta=self.delta)
         if isinstance(self.noise, Gaussian) and self.noise.granule != 1:
             raise ParameterError(
                 "granule_not_one",
@@ -70,12 +70,12 @@ class ThresholdKeys:
     @property
     def event(self) -> events.Composed:
         """What one release costs."""
-        return events.Composed((self.noise.event, events.ThresholdKeys(delta=self.delta)))
+        return events.Composed((self.noise.event, events.ThresholdKeysEvent(delta=self.delta)))
 
     @property
     def threshold(self) -> int:
         """The least noisy count at which a key is released."""
-        people = 1 if self.relation is Relation.ADD_REMOVE else 2
+        people = 1 if self.relation is Neighbours.ADD_REMOVE else 2
         allowed = self.delta / (people * self.max_groups)
         low, high = 0, 1
         while self.noise.tail(high) > allowed:
@@ -85,11 +85,11 @@ class ThresholdKeys:
             low, high = (low, middle) if self.noise.tail(middle) <= allowed else (middle, high)
         return self.max_count + high
 
-    def sample(self, values: ArrayLike, entropy: Entropy) -> Released:
+    def sample(self, values: ArrayLike, entropy: Entropy) -> ReleasedKeys:
         """Release keys by the counts found, all positive, in an order that the data do not set."""
         noisy = self.noise.steps(values, entropy)
         places = np.flatnonzero(noisy >= self.threshold)
-        return Released(places, noisy[places])
+        return ReleasedKeys(places, noisy[places])
 
     @property
     def variance(self) -> float:

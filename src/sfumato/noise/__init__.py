@@ -16,8 +16,8 @@ __all__ = ["discrete_gaussian", "discrete_laplace"]
 
 def discrete_laplace(scale: object, size: int = 1) -> NDArray[Any]:
     """Draw integers X with P(X = k) proportional to exp(-|k| / scale): exact and secure."""
+    from sfumato.noise.discrete import discrete_laplace as draw
     from sfumato.noise.entropy import SystemEntropy
-    from sfumato.noise.laplace import discrete_laplace as draw
     from sfumato.privacy.numbers import positive
 
     return draw(positive(scale, "scale"), _checked(size), SystemEntropy())
@@ -25,8 +25,8 @@ def discrete_laplace(scale: object, size: int = 1) -> NDArray[Any]:
 
 def discrete_gaussian(stddev: object, size: int = 1) -> NDArray[Any]:
     """Draw integers X with P(X = k) proportional to exp(-k^2 / (2 stddev^2)): exact and secure."""
+    from sfumato.noise.discrete import discrete_gaussian as draw
     from sfumato.noise.entropy import SystemEntropy
-    from sfumato.noise.gaussian import discrete_gaussian as draw
     from sfumato.privacy.numbers import positive
 
     return draw(positive(stddev, "stddev") ** 2, _checked(size), SystemEntropy())

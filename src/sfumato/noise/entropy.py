@@ -1,16 +1,20 @@
-"""Where randomness comes from: the operating system, asked anew each time.
+"""Where randomness comes from: the operating system, asked anew each time, in blocks.
 
-Nothing is pooled or kept, so nothing can be copied by fork, pickled, replayed or run out of.
+Nothing is pooled or kept, so nothing can be copied by fork, pickled, replayed or run out of. Draws
+are made in blocks, so that time tells nothing of any one of them, and are integers of any size.
 """
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 BLOCK = 1024
@@ -34,3 +38,65 @@ class SystemEntropy:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a source of entropy cannot be copied or sent elsewhere")
+
+
+CHUNK = 1 << 14
+"""The most trials made at once: their arrays are reused by the allocator and stay in the cache."""
+
+_SPARE = 1.03
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Integers of which nearly all fit 64 bits; `wide` has the true value of those that do not."""
+
+    values: NDArray[np.int64]
+    wide: dict[int, int] = field(default_factory=dict)
+
+    def kept(self, mask: NDArray[np.bool_]) -> Draws:
+        """Those under the mask."""
+        if not self.wide:
+            return Draws(self.values[mask])
+        places = np.cumsum(mask) - 1
+        wide = {int(places[place]): value for place, value in self.wide.items() if mask[place]}
+        return Draws(self.values[mask], wide)
+
+    def signed(self, negative: NDArray[np.bool_]) -> Draws:
+        """The same with a minus where told."""
+        minus = negative.astype(np.int64)
+        wide = {place: -value if negative[place] else value for place, value in self.wide.items()}
+        return Draws((self.values ^ -minus) + minus, wide)
+
+    def floats(self) -> NDArray[np.float64]:
+        """Each as the nearest float64."""
+        result = self.values.astype(np.float64)
+        for place, value in self.wide.items():
+            result[place] = float(value)
+        return result
+
+    def exact(self, place: int) -> int:
+        """One of them."""
+        return self.wide.get(place, int(self.values[place]))
+
+
+def collect(size: int, kept_share: float, trials: Callable[[int], Draws]) -> NDArray[Any]:
+    """Make blocks of trials, of which about `kept_share` succeed, and discard the surplus.
+
+    The result is int64, or Python integers where one of them does not fit.
+    """
+    values = np.empty(size, dtype=np.int64)
+    wide: dict[int, int] = {}
+    done = 0
+    while done < size:
+        wanted = size - done if kept_share >= 1 else int(_SPARE * (size - done) / kept_share)
+        drawn = trials(min(max(wanted, BLOCK), CHUNK))
+        taken = drawn.values[: size - done]
+        values[done : done + len(taken)] = taken
+        wide |= {done + at: value for at, value in drawn.wide.items() if at < len(taken)}
+        done += len(taken)
+    if not wide:
+        return values
+    exact = values.astype(object)
+    for place, value in wide.items():
+        exact[place] = value
+    return exact

@@ -25,10 +25,11 @@ is assumed right within 2^-48. So |c - exp(-z)| > 2^-33 + OPEN decides, OPEN = 2
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.noise.entropy import BLOCK, CHUNK
 from sfumato.privacy.elementary import log_down, log_up
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ ERROR = 2.0**-40
 OPEN = 2.0**-36
 """How far a computed exp(-z) may be from the true one, at most."""
 
-Bounds = tuple[Fraction, Fraction]
+Enclosure = tuple[Fraction, Fraction]
 """A number between two others."""
 
 _WORD, _FIRST, _COIN = 64, 63, 32
@@ -123,7 +124,7 @@ class Revealed:
                 return False
             self.narrow()
 
-    def floor(self, scale: Fraction, shift: Callable[[int], Bounds]) -> int:
+    def floor(self, scale: Fraction, shift: Callable[[int], Enclosure]) -> int:
         """The whole part of `scale` times the shifted variable."""
         while True:
             low, high = self.bounds()
@@ -134,13 +135,13 @@ class Revealed:
             self.narrow()
 
 
-def unshifted(bits: int) -> Bounds:  # noqa: ARG001 - zero is known to any precision
+def unshifted(bits: int) -> Enclosure:  # noqa: ARG001 - zero is known to any precision
     """No shift."""
     return Fraction(0), Fraction(0)
 
 
 def floors(
-    scale: Fraction, drawn: Exponentials, shift: Callable[[int], Bounds] = unshifted
+    scale: Fraction, drawn: Exponentials, shift: Callable[[int], Enclosure] = unshifted
 ) -> NDArray[np.int64]:
     """floor(scale (E + d)) for each exponential; the scale is at most 2^24.
 
@@ -177,3 +178,24 @@ def exceed(
     for place in np.flatnonzero(np.abs(beyond) <= 2.0 ** -(_COIN + 1) + OPEN).tolist():
         above[place] = Revealed(int(digits[place]), _COIN, entropy).exceeds(exact(place))
     return above
+
+
+def bernoulli_exp(gaps: NDArray[Any], *, rate: Fraction, entropy: Entropy) -> NDArray[np.bool_]:
+    """True with probability exp(-rate * gap), for each of an array of whole numbers >= 0.
+
+    *Guarantee*: the probability is exact. *Edges*: a gap of 0 is always true.
+    *Reference*: P(E > z) = exp(-z) for an exponential E.
+    """
+    flat = gaps.ravel()
+    kept = np.empty(len(flat), dtype=np.bool_)
+    for start in range(0, len(flat), CHUNK):
+        part = flat[start : start + CHUNK]
+        levels = np.zeros(max(len(part), BLOCK))
+        # Right within 2^-52 twice: the gap as a float, the rate as a float.
+        levels[: len(part)] = part.astype(np.float64) * float(rate)
+
+        def exact(place: int, part: NDArray[Any] = part) -> Fraction:
+            return int(part[place]) * rate if place < len(part) else Fraction(0)
+
+        kept[start : start + CHUNK] = exceed(levels, exact, entropy)[: len(part)]
+    return kept.reshape(gaps.shape)

@@ -1,8 +1,9 @@
-"""Exact choice with chances proportional to weight * exp(rate * score), by a race of exponentials.
+"""Exact choices: uniform ones, by rejection, and those by weights and scores, by a race.
 
-Candidate i arrives at time E_i exp(-rate * score_i) / weight_i, E_i exponential; the first to come
-is i with exactly those chances. Times are compared by their logarithms. Here E = -log(1 - V): a
-small V keeps its relative precision, and the winner's V is small.
+Chances are proportional to weight * exp(rate * score). Candidate i arrives at time
+E_i exp(-rate * score_i) / weight_i, E_i exponential; the first to come is i with exactly those
+chances. Times are compared by their logarithms. Here E = -log(1 - V): a small V keeps its relative
+precision, and the winner's V is small.
 
 *The error.* Of V, 64 digits w are drawn, and 64 more where w < 2^53, so V is known within a factor
 1 +- 2^-51 (but for w = 0, once in 2^64). For V <= 1 - 2^-20, log E is then known within 2^-33: the
@@ -29,6 +30,40 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.noise.entropy import Entropy
+
+_TOP = 1 << 64
+
+
+def uniform_integers(limit: int, size: int, entropy: Entropy) -> NDArray[np.int64]:
+    """Draw integers uniformly from [0, limit), limit at most 2^63."""
+    return uniform_below(np.full(size, limit, dtype=np.uint64), entropy)
+
+
+def uniform_below(limits: NDArray[Any], entropy: Entropy) -> NDArray[np.int64]:
+    """Draw an integer uniformly from [0, limit) for each of an array of limits.
+
+    *Guarantee*: a word at or above the largest multiple of the limit is drawn again, so that every
+    remainder is equally likely. *Edges*: limits from 1 to 2^63.
+    """
+    bounds = limits.astype(np.uint64)
+    # 2^64 mod n words at the top would favour small remainders.
+    biased = (np.uint64(_TOP - 1) % bounds + np.uint64(1)) % bounds
+    drawn = entropy.words(max(len(bounds), BLOCK))[: len(bounds)].copy()
+    again = np.flatnonzero(drawn > np.uint64(_TOP - 1) - biased)
+    while len(again):
+        drawn[again] = entropy.words(max(len(again), BLOCK))[: len(again)]
+        again = again[drawn[again] > np.uint64(_TOP - 1) - biased[again]]
+    return (drawn % bounds).astype(np.int64)
+
+
+def permutation(size: int, entropy: Entropy) -> NDArray[np.int64]:
+    """A uniformly random order of [0, size): the order of random words, drawn anew if two tie."""
+    while True:
+        words = entropy.words(max(size, BLOCK))[:size]
+        order = np.argsort(words)
+        if size < 2 or (np.diff(words[order]) != 0).all():
+            return order
+
 
 MARGIN = 2.0**-30
 """How far the computed logarithm of a time may be off, beside 2^-48 of the handicap."""

@@ -1,8 +1,6 @@
 """Composition: repetition, nesting and disjoint parts, written here once for every accountant.
 
-An accountant knows only what one leaf costs. It gives each leaf a vector of exact amounts that add
-up under composition, or None for a leaf that it cannot express, and composition does the rest; so
-n events at once cost exactly what they cost one by one.
+Basic composition is the first of them: epsilons add up, and so do deltas.
 """
 
 from __future__ import annotations
@@ -11,13 +9,24 @@ from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 
-from sfumato.privacy.events import Composed, Event, Leaf, Parallel, Repeated
-from sfumato.privacy.units import Relation
+from sfumato.errors import ParameterError
+from sfumato.privacy.events import (
+    ApproxEvent,
+    Composed,
+    Event,
+    GaussianNoise,
+    Leaf,
+    Parallel,
+    Repeated,
+    ThresholdKeysEvent,
+)
+from sfumato.privacy.losses import Approx, Pure
+from sfumato.privacy.units import Neighbours
 
 Amounts = tuple[Fraction, ...]
 """Exact amounts that add up under composition, one per quantity that an accountant follows."""
 
-Price = Callable[[Leaf], "Amounts | None"]
+LeafPrice = Callable[[Leaf], "Amounts | None"]
 """What one leaf costs; None where the accountant cannot express it."""
 
 Bag = Counter[Leaf | Parallel]
@@ -44,7 +53,7 @@ def flatten(event: Event) -> Bag:
             return Bag({event: 1})
 
 
-def total(event: Event, price: Price) -> Amounts | None:
+def total(event: Event, price: LeafPrice) -> Amounts | None:
     """Add up what an event costs; None when any leaf of it cannot be expressed."""
     amounts: Amounts | None = None
     for atom, count in flatten(event).items():
@@ -56,7 +65,7 @@ def total(event: Event, price: Price) -> Amounts | None:
     return amounts
 
 
-def _parallel(event: Parallel, price: Price) -> Amounts | None:
+def _parallel(event: Parallel, price: LeafPrice) -> Amounts | None:
     """Take the largest part, or the two largest, of each amount on its own."""
     costs = [total(part, price) for part in event.parts]
     known = [cost for cost in costs if cost is not None]
@@ -75,4 +84,35 @@ def _times(bag: Bag, count: int) -> Bag:
 
 # A change that is allowed reaches one part (a person comes or goes), or two (a person is replaced,
 # so that one part loses a row and another one gains it).
-_PARTS_OF_ONE_PERSON = {Relation.ADD_REMOVE: 1, Relation.REPLACE_ONE: 2}
+_PARTS_OF_ONE_PERSON = {Neighbours.ADD_REMOVE: 1, Neighbours.REPLACE_ONE: 2}
+
+
+def basic_price(leaf: Leaf) -> Amounts | None:
+    """Price a leaf as (epsilon, delta); Gaussian noise has no such price without a chosen delta."""
+    match leaf:
+        case GaussianNoise():
+            return None
+        case ThresholdKeysEvent(delta=delta):
+            return Fraction(0), delta
+        case ApproxEvent(epsilon=epsilon, delta=delta):
+            return epsilon, delta
+        case _:
+            return leaf.epsilon, Fraction(0)
+
+
+def basic_guarantee(event: Event) -> Pure | Approx:
+    """State the loss of an event by basic composition, exactly.
+
+    *Guarantee*: (sum of epsilons, sum of deltas), also when events are chosen adaptively.
+    *Edges*: Gaussian noise is refused (`event_not_expressible`).
+    *Reference*: Dwork & Roth 2014, Theorem 3.16; Rogers et al. 2016 for adaptive parameters.
+    """
+    amounts = total(event, basic_price)
+    if amounts is None:
+        raise ParameterError(
+            "event_not_expressible",
+            "Basic composition cannot express Gaussian noise, which has no epsilon of its own. "
+            "Use the zCDP or Renyi accountant with a delta.",
+        )
+    epsilon, delta = amounts
+    return Approx(epsilon=epsilon, delta=delta) if delta else Pure(epsilon=epsilon)

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from sfumato.errors import ParameterError
 from sfumato.privacy.numbers import positive, positive_delta
-from sfumato.privacy.units import Relation
+from sfumato.privacy.units import Neighbours
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class ExponentialChoice:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomizedResponse:
+class RandomizedResponseEvent:
     """One answer by randomized response over `categories` values, in which replacing is hidden."""
 
     epsilon: Fraction
@@ -93,7 +93,7 @@ class RandomizedResponse:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThresholdKeys:
+class ThresholdKeysEvent:
     """Release of keys found in the data whose noisy count passed a threshold.
 
     `delta` bounds the chance that a key of one person alone appears. The noise on the counts is an
@@ -147,10 +147,10 @@ class Parallel:
     """
 
     parts: tuple[Event, ...]
-    relation: Relation
+    relation: Neighbours
 
     def __post_init__(self) -> None:
-        _store(self, parts=_some_events(self.parts), relation=Relation(self.relation))
+        _store(self, parts=_some_events(self.parts), relation=Neighbours(self.relation))
 
 
 Leaf = (
@@ -158,8 +158,8 @@ Leaf = (
     | LaplaceNoise
     | GaussianNoise
     | ExponentialChoice
-    | RandomizedResponse
-    | ThresholdKeys
+    | RandomizedResponseEvent
+    | ThresholdKeysEvent
     | ApproxEvent
 )
 """One use of one mechanism."""
@@ -196,8 +196,8 @@ _KINDS: dict[str, type[Event]] = {
     "laplace-noise": LaplaceNoise,
     "gaussian-noise": GaussianNoise,
     "exponential-choice": ExponentialChoice,
-    "randomized-response": RandomizedResponse,
-    "threshold-keys": ThresholdKeys,
+    "randomized-response": RandomizedResponseEvent,
+    "threshold-keys": ThresholdKeysEvent,
     "approx": ApproxEvent,
     "composed": Composed,
     "repeated": Repeated,
@@ -233,7 +233,7 @@ def _encode(value: object, depth: int) -> object:
         return f"{value.numerator}/{value.denominator}"
     if isinstance(value, tuple):
         return [_encode_event(part, depth - 1) for part in value]
-    if isinstance(value, Relation):
+    if isinstance(value, Neighbours):
         return value.value
     return value if isinstance(value, int) else _encode_event(cast("Event", value), depth - 1)
 
@@ -255,8 +255,8 @@ def _decode(name: str, value: object, depth: int) -> Any:
         return tuple(_decode_event(part, depth - 1) for part in value)
     if name == "event":
         return _decode_event(value, depth - 1)
-    if name == "relation" and value in {relation.value for relation in Relation}:
-        return Relation(str(value))
+    if name == "relation" and value in {relation.value for relation in Neighbours}:
+        return Neighbours(str(value))
     if name in {"count", "categories"} and isinstance(value, int):
         return value
     if isinstance(value, str) and _RATIO.fullmatch(value):

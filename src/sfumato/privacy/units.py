@@ -11,7 +11,7 @@ MOST_ROWS = 2**30
 """The largest bound on a person's rows or groups: weights and shares of them then fit 64 bits."""
 
 
-class Relation(StrEnum):
+class Neighbours(StrEnum):
     """Which two tables count as neighbours."""
 
     ADD_REMOVE = "add-remove"
@@ -22,7 +22,7 @@ class Relation(StrEnum):
 class Rows:
     """Each row is a person of its own."""
 
-    relation: Relation = Relation.ADD_REMOVE
+    relation: Neighbours = Neighbours.ADD_REMOVE
 
     def sentence(self) -> str:
         """Say what the unit hides."""
@@ -39,7 +39,7 @@ class Entity:
     column: str
     max_rows: int
     max_groups: int | None = None
-    relation: Relation = Relation.ADD_REMOVE
+    relation: Neighbours = Neighbours.ADD_REMOVE
 
     def __post_init__(self) -> None:
         bounds: dict[str, object] = {"max_rows": self.max_rows, "max_groups": self.groups}
@@ -70,6 +70,6 @@ class Entity:
         )
 
 
-_VERB = {Relation.ADD_REMOVE: "is present", Relation.REPLACE_ONE: "is itself or another"}
+_VERB = {Neighbours.ADD_REMOVE: "is present", Neighbours.REPLACE_ONE: "is itself or another"}
 
 Unit = Rows | Entity

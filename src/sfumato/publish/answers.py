@@ -13,33 +13,32 @@ import pyarrow as pa
 from sfumato.errors import ParameterError
 from sfumato.publish.domain import Domain
 from sfumato.publish.histogram import box_sums
-from sfumato.publish.purse import purses
-from sfumato.publish.strategy import Columns
+from sfumato.publish.measurement import ColumnNorms, spendings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from sfumato.frequencies import Frequencies
+    from sfumato.counting.frequencies import Frequencies
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
-    from sfumato.publish.purse import Noise
+    from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
 
 _MOST_BLOCKS = 1 << 22
 """Blocks between the ends of queries in which it is counted how many queries meet, at most."""
 
 
-def prepare(request: Request, cuts: Sequence[NDArray[np.int64]]) -> Answers:
+def prepare(request: Request, cuts: Sequence[NDArray[np.int64]]) -> WorkloadAnswers:
     """Choose the noise of least variance that the price pays for."""
     assert request.boxes is not None
     held = (request.boxes[:, :, 0] <= request.boxes[:, :, 1]).all(axis=1)
     queries = np.unique(request.boxes[held], axis=0)
     most = _most_together(queries, cuts)
-    columns = Columns(l1=most, l2_squared=most, signed=False)
-    noises = [purse.noise(columns.sensitivity(request)) for purse in purses(request.price)]
-    return Answers(request, queries, columns, min(noises, key=lambda one: one.variance))
+    columns = ColumnNorms(l1=most, l2_squared=most, signed=False)
+    noises = [purse.noise(columns.sensitivity(request)) for purse in spendings(request.price)]
+    return WorkloadAnswers(request, queries, columns, min(noises, key=lambda one: one.variance))
 
 
 def _most_together(queries: NDArray[np.int64], cuts: Sequence[NDArray[np.int64]]) -> int:
@@ -61,7 +60,7 @@ def _most_together(queries: NDArray[np.int64], cuts: Sequence[NDArray[np.int64]]
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class WorkloadAnswers:
     """The count of each different range of a workload with independent noise.
 
     *Guarantee*: the price in full, epsilon or rho, for all ranges together.
@@ -76,7 +75,7 @@ class Answers:
     request: Request
     queries: NDArray[np.int64]
     """The different ranges that hold a value."""
-    columns: Columns
+    columns: ColumnNorms
     noise: Noise
     chosen: Mapping[str, Any] | None = None
     """What was chosen beside the noise, in JSON form."""

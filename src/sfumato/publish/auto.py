@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.publish import answers
-from sfumato.publish.purse import purses
-from sfumato.publish.tree.kind import blocks_of, checked, public_total
-from sfumato.publish.tree.method import Planned
+from sfumato.publish.measurement import spendings
+from sfumato.publish.tree import blocks_of, checked, public_total
+from sfumato.publish.tree.method import StrategyMethod
 from sfumato.publish.tree.regions import regions
-from sfumato.publish.tree.search import Search
+from sfumato.publish.tree.search import TreeSearch
 from sfumato.publish.wavelet import halves, planned
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.publish.answers import Answers
+    from sfumato.publish.answers import WorkloadAnswers
     from sfumato.publish.request import Request
 
 _DIRECT = "noise on the queries"
@@ -28,7 +28,7 @@ _WORTH = 0.9
 """Single values are given up for blocks only where that takes a tenth off the error."""
 
 
-def prepare(request: Request, *, total: object = None) -> Planned | Answers:
+def prepare(request: Request, *, total: object = None) -> StrategyMethod | WorkloadAnswers:
     """Take the best of all strategies whose error is known exactly before anything is spent.
 
     Counts of blocks of every fan-out, of all columns in step or each at its own scale, with shares
@@ -38,8 +38,8 @@ def prepare(request: Request, *, total: object = None) -> Planned | Answers:
     """
     public = public_total(request, total)
     shape = checked(request)
-    search = Search(request.boxes, purses(request.price), request.sensitivity)
-    found = {"tree": Planned(request, blocks_of(search.of_cells(shape)), {})}
+    search = TreeSearch(request.boxes, spendings(request.price), request.sensitivity)
+    found = {"tree": StrategyMethod(request, blocks_of(search.of_cells(shape)), {})}
     ladders = tuple(halves(points) for points in shape)
     for way in ("uniform", "optimised"):
         plans = planned(request, ladders, way, None)
@@ -58,16 +58,16 @@ def prepare(request: Request, *, total: object = None) -> Planned | Answers:
     chosen = {"chosen": name, "considered": considered}
     if direct is not None and name == _DIRECT:
         return replace(direct, chosen=chosen)
-    return Planned(request, found[name].strategy, chosen, public)
+    return StrategyMethod(request, found[name].strategy, chosen, public)
 
 
-def _handicapped(plan: Planned) -> float:
+def _handicapped(plan: StrategyMethod) -> float:
     return plan.workload_mse / (_WORTH if plan.strategy.coarse else 1)
 
 
 def _for_workload(
-    request: Request, search: Search, cuts: Sequence[NDArray[np.int64]]
-) -> dict[str, Planned]:
+    request: Request, search: TreeSearch, cuts: Sequence[NDArray[np.int64]]
+) -> dict[str, StrategyMethod]:
     """Trees of the blocks that no query divides, and the regions of few queries."""
     if request.boxes is None:
         return {}
@@ -76,9 +76,9 @@ def _for_workload(
     found = {}
     if any(one is not None for one in merged):
         blocks = blocks_of(search.of_cells(shape, merged))
-        found["tree of blocks"] = Planned(request, blocks, {})
+        found["tree of blocks"] = StrategyMethod(request, blocks, {})
     held = request.boxes[(request.boxes[:, :, 0] <= request.boxes[:, :, 1]).all(axis=1)]
-    plans = [Planned(request, one, {}) for one in regions(request, cuts, held)]
+    plans = [StrategyMethod(request, one, {}) for one in regions(request, cuts, held)]
     if plans:
         found["regions"] = min(plans, key=lambda one: one.workload_mse)
     return found

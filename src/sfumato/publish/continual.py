@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.arrays import widened
-from sfumato.publish import blank, options
+from sfumato.mechanisms.base import widened
+from sfumato.publish import domain as blank
+from sfumato.publish import options
 from sfumato.publish.domain import Domain
-from sfumato.publish.purse import purses
-from sfumato.publish.strategy import Columns, one_axis, without_postprocess
+from sfumato.publish.measurement import ColumnNorms, one_axis, spendings, without_postprocess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sfumato.frequencies import Frequencies
+    from sfumato.counting.frequencies import Frequencies
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
-    from sfumato.publish.purse import Noise
+    from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
 
 SCALE = 1 << 20
@@ -47,11 +47,11 @@ def prepare(request: Request, *, method: object = None) -> Continual:
     domain = Domain((one_axis(request, "continual"),))
     without_postprocess(request, "continual")
     points = domain.shape[0]
-    factors: list[Tree | Root] = [Tree(points)]
+    factors: list[DyadicTree | SquareRoot] = [DyadicTree(points)]
     if points <= LONGEST_ROOT:
-        factors.append(Root(points))
+        factors.append(SquareRoot(points))
     if method is not None:
-        name = options.choice(method, "method", (Tree.name, Root.name))
+        name = options.choice(method, "method", (DyadicTree.name, SquareRoot.name))
         factors = [factor for factor in factors if factor.name == name]
     if not factors:
         raise ParameterError(
@@ -62,7 +62,7 @@ def prepare(request: Request, *, method: object = None) -> Continual:
     ways = [
         Continual(domain, factor, purse.noise(factor.columns.sensitivity(request)))
         for factor in factors
-        for purse in purses(request.price)
+        for purse in spendings(request.price)
     ]
     boxes = request.boxes
 
@@ -75,7 +75,7 @@ def prepare(request: Request, *, method: object = None) -> Continual:
 
 
 @dataclass(frozen=True)
-class Tree:
+class DyadicTree:
     """Sums over dyadic blocks: a running count adds up one block for each digit 1 of its place.
 
     Only blocks that end at an odd multiple of their length are ever used, and only they count.
@@ -90,9 +90,9 @@ class Tree:
         return self.points.bit_length()
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> ColumnNorms:
         """The first point is in a block of every length."""
-        return Columns(l1=self.levels, l2_squared=self.levels, signed=False)
+        return ColumnNorms(l1=self.levels, l2_squared=self.levels, signed=False)
 
     def running(
         self, counts: NDArray[np.int64], noise: Noise, entropy: Entropy
@@ -123,7 +123,7 @@ class Tree:
 
 
 @dataclass(frozen=True)
-class Root:
+class SquareRoot:
     """The square root of the running sum: a lower triangular matrix with itself as other factor.
 
     Its entries depend on the distance to the diagonal alone: 1, 1/2, 3/8, ..., here in whole
@@ -151,9 +151,9 @@ class Root:
         return weights
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> ColumnNorms:
         """The first column has every entry."""
-        return Columns(
+        return ColumnNorms(
             l1=int(self.entries.sum()), l2_squared=int((self.entries**2).sum()), signed=False
         )
 
@@ -202,7 +202,7 @@ class Continual:
     """
 
     domain: Domain
-    factor: Tree | Root
+    factor: DyadicTree | SquareRoot
     noise: Noise
 
     @property

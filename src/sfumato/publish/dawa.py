@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.mechanisms.arrays import add, widened
-from sfumato.mechanisms.geometric import Geometric
+from sfumato.estimation.trees import dyadic_line
+from sfumato.mechanisms.base import add, widened
+from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.events import Composed, PureEvent
-from sfumato.publish import blank
+from sfumato.publish import domain as blank
 from sfumato.publish.domain import Domain
 from sfumato.publish.histogram import box_sums
+from sfumato.publish.measurement import one_axis, spendings
 from sfumato.publish.postprocess import caveat, check, postprocess
-from sfumato.publish.purse import purses
-from sfumato.publish.strategy import one_axis
-from sfumato.publish.topdown import dyadic_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,10 +28,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sfumato.frequencies import Frequencies
+    from sfumato.counting.frequencies import Frequencies
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
-    from sfumato.publish.purse import Noise
+    from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
 
 PARTITION_SHARE = Fraction(1, 4)
@@ -53,7 +52,7 @@ def prepare(request: Request) -> Dawa:
             purse.noise(request.sensitivity, 1 - PARTITION_SHARE),
             request.postprocess,
         )
-        for purse in purses(request.price)
+        for purse in spendings(request.price)
     ]
     return min(made, key=lambda one: one.noise.variance + one.cost_noise.variance)
 

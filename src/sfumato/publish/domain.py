@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sfumato.axes import Grid
+from sfumato.counting.axes import Grid
 from sfumato.errors import ParameterError
 from sfumato.schema.names import untaken
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.axes import Axis
-    from sfumato.frequencies import Frequencies
+    from sfumato.counting.axes import Axis
+    from sfumato.counting.frequencies import Frequencies
 
 LARGEST = 1 << 26
 """The most cells of a dense release."""
@@ -94,3 +94,27 @@ class Domain:
         """The interior of a table that `table` made."""
         figures = np.asarray(table.column(figure_name(self.axes, name)), dtype=np.float64)
         return figures[: prod(self.shape)].reshape(self.shape)
+
+
+def cells(axes: Sequence[Axis], figure: str = "count") -> pa.Table:
+    """A table of cells: the values of the columns, and a figure."""
+    return pa.table({**{axis.column: _none(axis) for axis in axes}, figure: _numbers()})
+
+
+def boxes(axes: Sequence[Axis]) -> pa.Table:
+    """A table of boxes: the first and the last value of each column, and a count."""
+    ends = {f"{axis.column}_{end}": _none(axis) for axis in axes for end in ("low", "high")}
+    return pa.table({**ends, "count": _numbers()})
+
+
+def figures(*names: str) -> pa.Table:
+    """A table of numbers alone."""
+    return pa.table({name: _numbers() for name in names})
+
+
+def _none(axis: Axis) -> pa.Array:
+    return axis.decode(np.zeros(0, dtype=np.int64))
+
+
+def _numbers() -> pa.Array:
+    return pa.array([], pa.float64())

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from sfumato.publish import blank, options
+from sfumato.publish import domain as blank
+from sfumato.publish import options
 from sfumato.publish.domain import Domain
+from sfumato.publish.measurement import spendings
 from sfumato.publish.postprocess import caveat, check, with_missing
-from sfumato.publish.purse import purses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sfumato.frequencies import Frequencies
+    from sfumato.counting.frequencies import Frequencies
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
-    from sfumato.publish.purse import Noise
+    from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
 
     Number = TypeVar("Number", np.float64, np.int64)
@@ -34,7 +35,7 @@ def prepare(request: Request, *, total: object = None) -> Histogram:
     """Choose the noise of least variance that the price pays for; `total` is public if given."""
     public = None if total is None else options.whole(total, "total", least=0, most=1 << 53)
     check(request.postprocess, total=public)
-    noises = [purse.noise(request.sensitivity) for purse in purses(request.price)]
+    noises = [purse.noise(request.sensitivity) for purse in spendings(request.price)]
     least = min(noises, key=lambda noise: noise.variance)
     return Histogram(Domain(request.axes), least, request.postprocess, public)
 

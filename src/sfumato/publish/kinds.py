@@ -1,21 +1,178 @@
-"""The kinds of publications by name. A new one is one file and one line here."""
+"""The kinds of publications by name, and a publication as the gatekeeper charges and runs it."""
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from sfumato.counting.axes import Grid
+from sfumato.counting.frequencies import count
 from sfumato.errors import ParameterError
-from sfumato.publish.publication import Publication
+from sfumato.publish.postprocess import unstated
+from sfumato.publish.request import (
+    AnswersRanges,
+    BoundsUnevenness,
+    EstimatesVariance,
+    PredictsVariance,
+    to_codes,
+)
+from sfumato.release.release import Guarantee, Provenance, Release
 from sfumato.schema.names import quoted, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import pyarrow as pa
+    from numpy.typing import ArrayLike, NDArray
+
+    from sfumato.counting.axes import Axis
+    from sfumato.method import Dataset
+    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.events import Event
     from sfumato.publish.request import Method, Request
 
     Prepare = Callable[..., Method]
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What the gatekeeper charges and runs. Nothing in it saw data."""
+
+    kind: str
+    request: Request
+    method: Method
+
+    @property
+    def name(self) -> str:
+        """The method's name, for the ledger and the release."""
+        return f"publish {self.kind}"
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The data set it reads."""
+        return (self.request.dataset,)
+
+    @property
+    def event(self) -> Event:
+        """What it costs, from public facts alone."""
+        return self.method.event
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """How far the release will be off, known before anything is spent; null where it is not."""
+        return unstated(self.method.error, self.request.postprocess)
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Any]:
+        """Everything that determines what is asked, in canonical JSON form."""
+        request = self.request
+        boxes = request.boxes
+        return {
+            "columns": list(request.columns),
+            "domain": _digest(repr([_declared(axis, request.groups) for axis in request.axes])),
+            "cost": request.price.to_record(),
+            "workload": None if boxes is None else _digest(boxes.tobytes()),
+            "postprocess": list(request.postprocess),
+            "unit": request.unit.sentence(),
+            "method": dict(self.method.parameters),
+        }
+
+    def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
+        """Count, bounded by the unit, add noise, and give the release."""
+        data = datasets[self.request.dataset]
+        # Fresh for each release, and never shown: it keys the hash by which rows are kept.
+        salt = "".join(f"{word:016x}" for word in entropy.words(2).tolist())
+        counts = count(
+            data.engine,
+            data.table,
+            self.request.axes,
+            unit=self.request.unit,
+            salt=salt,
+            outside="drop",
+        )
+        return Release(
+            self.method.release(counts, entropy),
+            self.guarantee,
+            Provenance(self.name, self.parameters, fingerprint=""),
+            self.error,
+        )
+
+    def ranges(self, tables: Mapping[str, pa.Table], queries: ArrayLike) -> NDArray[np.float64]:
+        """Estimate from released tables how many rows lie within ranges of values."""
+        if not isinstance(self.method, AnswersRanges):
+            raise ParameterError(
+                "ranges_unsupported",
+                f"A publication of kind {self.kind!r} does not answer ranges. Publish as 'auto', "
+                "'tree' or 'histogram'.",
+            )
+        return self.method.ranges(tables, to_codes(self.request.axes, queries))
+
+    def ranges_stddev(
+        self, queries: ArrayLike, tables: Mapping[str, pa.Table] | None = None
+    ) -> NDArray[np.float64]:
+        """The standard deviation of such estimates, before anything is spent or from a release."""
+        if self.request.postprocess:
+            raise ParameterError(
+                "ranges_postprocessed",
+                "How far ranges are off after post-processing "
+                f"({', '.join(self.request.postprocess)}) depends on the data and is not known. "
+                "Publish without post-processing, or plan without it to learn what the noise alone "
+                "does.",
+            )
+        boxes = to_codes(self.request.axes, queries)
+        if tables is not None and isinstance(self.method, EstimatesVariance):
+            return np.sqrt(self.method.ranges_variance_of(tables, boxes))
+        if isinstance(self.method, PredictsVariance):
+            return np.sqrt(self.method.ranges_variance(boxes))
+        raise ParameterError(
+            "ranges_unforeseen",
+            f"How far ranges of a publication of kind {self.kind!r} are off depends on the data "
+            "and is not known. Publish as 'auto', 'tree' or 'histogram'.",
+        )
+
+    def ranges_unevenness(
+        self, tables: Mapping[str, pa.Table], queries: ArrayLike
+    ) -> NDArray[np.float64]:
+        """Bound what estimates are off besides their noise, where ranges end within a count."""
+        if not isinstance(self.method, BoundsUnevenness):
+            raise ParameterError(
+                "unevenness_unknown",
+                f"How unevenly rows lie within what a publication of kind {self.kind!r} counts is "
+                "not known. Publish as 'auto', 'tree' or 'histogram'.",
+            )
+        return self.method.ranges_unevenness(tables, to_codes(self.request.axes, queries))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the release promises."""
+        request = self.request
+        promised = request.price.to_record()
+        sentence = request.unit.sentence()
+        return Guarantee(
+            "differential privacy",
+            f"{request.price.sentence()}. {sentence}",
+            {**promised, "unit": sentence},
+        )
+
+
+def _declared(axis: Axis, groups: Mapping[str, Any]) -> tuple[object, ...]:
+    """All that is declared of an axis: another domain makes another publication."""
+    if isinstance(axis, Grid):
+        bounds = axis.bounds
+        ends = (str(bounds.low), str(bounds.high), str(bounds.grid_step))
+        return axis.column, str(axis.kind), ends, axis.nullable
+    return axis.column, axis.values.to_pylist(), groups.get(axis.column)
+
+
+def _digest(content: str | bytes) -> str:
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+
 
 KINDS = {
     "auto": "auto",
@@ -29,7 +186,7 @@ KINDS = {
     "quantiles": "quantiles",
     "sketch": "sketch",
     "quadtree": "quadtree",
-    "tree": "tree.kind",
+    "tree": "tree",
     "wavelet": "wavelet",
     "adaptive-grid": "spatial.adaptive_grid",
     "hybrid": "spatial.hybrid",

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.publish.topdown import descended, flat_line, generations, nearest
+from sfumato.estimation.trees import descended, flat_line, generations, nearest
 from sfumato.schema.names import quoted, suggestion
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.publish.topdown import Line
+    from sfumato.estimation.trees import Line
 
     Floats = NDArray[np.float64]
 

@@ -8,26 +8,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.errors import ParameterError
+from sfumato.estimation.blocks import Nesting, spectrum
 from sfumato.publish import options
 from sfumato.publish.domain import LARGEST
-from sfumato.publish.purse import purses
+from sfumato.publish.measurement import spendings
 from sfumato.publish.spatial import kdtree
-from sfumato.publish.tree.budget import Budget
-from sfumato.publish.tree.kind import blocks_of, checked, deepened, in_step, public_total
-from sfumato.publish.tree.ladder import Ladder, spectrum
-from sfumato.publish.tree.method import Planned
-from sfumato.publish.tree.search import Shared
-from sfumato.publish.tree.starts import block_sizes, starts
+from sfumato.publish.tree import blocks_of, checked, deepened, in_step, public_total
+from sfumato.publish.tree.method import StrategyMethod
+from sfumato.publish.tree.search import SharedTree
+from sfumato.publish.tree.shares import ShareProblem, block_sizes, starting_shares
 
 if TYPE_CHECKING:
-    from sfumato.publish.purse import Purse
+    from sfumato.publish.measurement import Spending
     from sfumato.publish.request import Request
     from sfumato.publish.spatial.kdtree import KdTree
 
 
 def prepare(
     request: Request, *, height: object = None, budget: object = None, total: object = None
-) -> Planned | KdTree:
+) -> StrategyMethod | KdTree:
     """Count quarters of quarters: of cells or, where the plane is too fine for these, of boxes.
 
     A plane of more cells than can be released is halved down to single points, where no height is
@@ -46,7 +45,7 @@ def prepare(
 
 def of_cells(
     request: Request, *, height: object = None, budget: object = None, total: object = None
-) -> Planned:
+) -> StrategyMethod:
     """Count quarters of quarters, `height` times (default: down to single cells).
 
     Budgets: "geometric" (the default without a workload), "uniform", "optimised" for the workload
@@ -70,10 +69,10 @@ def of_cells(
         plans = in_step(request, ladders, geometric=way == "geometric", root=True, total=public)
     else:
         plans = [
-            Planned(
+            StrategyMethod(
                 request, blocks_of(_optimised(request, ladders, purse)), {"budget": way}, public
             )
-            for purse in purses(request.price)
+            for purse in spendings(request.price)
         ]
     return min(plans, key=lambda one: one.workload_mse)
 
@@ -90,21 +89,21 @@ def _of_boxes(request: Request, height: object, budget: object, total: object) -
     return kdtree.prepare(request, height=height, hybrid=0, prune=None if height is None else 0)
 
 
-def _halved(points: int, height: int) -> Ladder:
+def _halved(points: int, height: int) -> Nesting:
     """An axis halved so many times, or until each block is one code."""
     needed = (points - 1).bit_length()
     if needed <= height:
-        return deepened(Ladder(points, (2,) * needed), height)
+        return deepened(Nesting(points, (2,) * needed), height)
     cuts = np.arange((1 << height) + 1, dtype=np.int64) * points >> height
-    return Ladder(points, (2,) * height, cuts)
+    return Nesting(points, (2,) * height, cuts)
 
 
-def _optimised(request: Request, ladders: tuple[Ladder, ...], purse: Purse) -> Shared:
+def _optimised(request: Request, ladders: tuple[Nesting, ...], purse: Spending) -> SharedTree:
     """The best shares of levels in step."""
     in_step_only = np.eye(ladders[0].depth + 1, dtype=bool)
-    tried = starts(ladders)
+    tried = starting_shares(ladders)
     tried = tried[~tried[:, ~in_step_only].any(axis=1)]
     energies = spectrum(ladders, request.boxes)
-    budget = Budget(energies, block_sizes(ladders), purse, request.sensitivity, in_step_only)
+    budget = ShareProblem(energies, block_sizes(ladders), purse, request.sensitivity, in_step_only)
     found = budget.improved(tried)
-    return Shared(ladders, budget, found[np.argmin(budget.error(found))]).settled()
+    return SharedTree(ladders, budget, found[np.argmin(budget.error(found))]).settled()

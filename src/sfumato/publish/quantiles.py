@@ -14,22 +14,21 @@ from sfumato.errors import ParameterError
 from sfumato.mechanisms.quantile import Counted, Quantile
 from sfumato.privacy.events import ExponentialChoice, Repeated
 from sfumato.privacy.numbers import exact
-from sfumato.privacy.units import Relation
-from sfumato.publish import blank
+from sfumato.privacy.units import Neighbours
+from sfumato.publish import domain as blank
 from sfumato.publish.domain import figure_name, points
-from sfumato.publish.purse import purses
-from sfumato.publish.strategy import one_axis, without_postprocess
+from sfumato.publish.measurement import one_axis, spendings, without_postprocess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
-    from sfumato.axes import Axis
-    from sfumato.frequencies import Frequencies
+    from sfumato.counting.axes import Axis
+    from sfumato.counting.frequencies import Frequencies
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
-    from sfumato.publish.purse import Purse
+    from sfumato.publish.measurement import Spending
     from sfumato.publish.request import Request
 
 TIES = 256
@@ -45,7 +44,7 @@ def prepare(request: Request, *, ranks: object = None) -> Quantiles:
     without_postprocess(request, "quantiles")
     one_axis(request, "quantiles")
     wanted = _ranks(_DEFAULT if ranks is None else ranks)
-    made = [Quantiles(request, wanted, purse) for purse in purses(request.price)]
+    made = [Quantiles(request, wanted, purse) for purse in spendings(request.price)]
     return max(made, key=lambda one: one.epsilon)
 
 
@@ -106,7 +105,7 @@ class Quantiles:
 
     request: Request
     ranks: tuple[Fraction, ...]
-    purse: Purse
+    purse: Spending
 
     @property
     def _axis(self) -> Axis:
@@ -143,9 +142,9 @@ class Quantiles:
         low = self.ranks[part.first - 1] if part.first else Fraction(0)
         high = self.ranks[part.stop] if part.stop < len(self.ranks) else Fraction(1)
         unit, epsilon = self.request.unit, self.epsilon
-        if part.depth and unit.relation is Relation.REPLACE_ONE:
+        if part.depth and unit.relation is Neighbours.REPLACE_ONE:
             # A row that leaves and one that enters are two changes, in two parts or in one.
-            unit, epsilon = replace(unit, relation=Relation.ADD_REMOVE), epsilon / 2
+            unit, epsilon = replace(unit, relation=Neighbours.ADD_REMOVE), epsilon / 2
         rank = (self.ranks[part.middle] - low) / (high - low)
         return Quantile(epsilon=epsilon, rank=rank, size=size, unit=unit)
 

@@ -15,22 +15,74 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import ParameterError
-from sfumato.publish import blank, options
-from sfumato.publish.medians import median_stddev
-from sfumato.publish.purse import purses
-from sfumato.publish.strategy import Columns, without_postprocess
+from sfumato.mechanisms.laplace import Geometric
+from sfumato.publish import domain as blank
+from sfumato.publish import options
+from sfumato.publish.measurement import ColumnNorms, spendings, without_postprocess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from sfumato.axes import Axis
-    from sfumato.frequencies import Frequencies
+    from sfumato.counting.axes import Axis
+    from sfumato.counting.frequencies import Frequencies
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
-    from sfumato.publish.purse import Noise
+    from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
+
+_FINE = 400
+"""So many points for a standard deviation are as good as all of them."""
+_FAR, _FAR_BY_LAPLACE = 12, 40
+"""Standard deviations beyond which there is nothing left to add up."""
+
+
+def median_stddev(noise: Noise, size: int) -> float:
+    """The standard deviation of the median of so many independent noises.
+
+    With F the law of one noise, the k-th of n is at most t with the chance that k of n are, which
+    is an incomplete beta function of F(t). Of an even number 2 m the median is the mean of the
+    middle two, a and b: E[((a + b) / 2)^2] = E[a^2 + b^2] / 2 - E[(b - a)^2] / 4, where b - a
+    counts the points t with m noises up to t and m behind.
+
+    *Reference*: David & Nagaraja 2003, Order Statistics, sections 2.1 and 3.1.
+    """
+    points, below = _law(noise)
+    if size % 2:
+        return math.sqrt(_square(points, below, size // 2 + 1, size))
+    half = size // 2
+    middle = (_square(points, below, half, size) + _square(points, below, half + 1, size)) / 2
+    step = float(points[1] - points[0])
+    lower, upper = below**half, (1 - below) ** half
+    # Pairs s < t of points between the two, each in both orders, and the points themselves.
+    before = np.cumsum(lower) - lower
+    gap = step**2 * math.comb(size, half) * float((upper * (2 * before + lower)).sum())
+    return math.sqrt(max(middle - gap / 4, 0.0))
+
+
+def _law(noise: Noise) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Points of the noise, all or evenly spaced ones, and the chance to be at most each."""
+    step = max(1, int(noise.stddev / _FINE))
+    far = _FAR_BY_LAPLACE if isinstance(noise, Geometric) else _FAR
+    reach = math.ceil(far * noise.stddev / step) + 2
+    points = step * np.arange(-reach, reach + 1, dtype=np.float64)
+    if isinstance(noise, Geometric):
+        weights = np.exp(-np.abs(points) / float(noise.scale))
+    else:
+        weights = np.exp(-(points**2) / (2 * noise.variance))
+    return points, np.minimum(np.cumsum(weights) / weights.sum(), 1.0)
+
+
+def _square(
+    points: NDArray[np.float64], below: NDArray[np.float64], place: int, size: int
+) -> float:
+    """The mean square of the place-th smallest of so many."""
+    from scipy.special import betainc
+
+    chances = np.diff(betainc(place, size - place + 1, below), prepend=0.0)
+    return float((chances * points**2).sum())
+
 
 DEPTH, WIDTH = 3, 4096
 MOST_DEPTH, MOST_WIDTH = 99, 1 << 24
@@ -55,7 +107,7 @@ def prepare(
     start = 0 if seed is None else options.whole(seed, "seed", least=0, most=(1 << 63) - 1)
     hashing = Hashing(lines, buckets, start)
     sensitivity = hashing.columns.sensitivity(request)
-    noises = [purse.noise(sensitivity) for purse in purses(request.price)]
+    noises = [purse.noise(sensitivity) for purse in spendings(request.price)]
     return Sketch(request.axes, hashing, min(noises, key=lambda noise: noise.variance))
 
 
@@ -68,9 +120,9 @@ class Hashing:
     seed: int
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> ColumnNorms:
         """Each cell has one entry, 1 or -1, in every line."""
-        return Columns(l1=self.depth, l2_squared=self.depth, signed=True)
+        return ColumnNorms(l1=self.depth, l2_squared=self.depth, signed=True)
 
     def places(self, cells: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The bucket and the sign of each cell in each line: two arrays (depth, cells)."""

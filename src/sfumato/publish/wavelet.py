@@ -15,27 +15,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.mechanisms.arrays import widened
+from sfumato.estimation.blocks import Nesting, assembled, gathered, spectrum
+from sfumato.mechanisms.base import widened
 from sfumato.publish import options
-from sfumato.publish.purse import purses
-from sfumato.publish.strategy import Columns
-from sfumato.publish.tree.budget import exact
-from sfumato.publish.tree.diagonal import Diagonal, Measured
-from sfumato.publish.tree.estimate import assembled, gathered
-from sfumato.publish.tree.kind import checked, public_total
-from sfumato.publish.tree.ladder import Ladder, spectrum
-from sfumato.publish.tree.method import Planned
-from sfumato.publish.tree.nominal import nominal_ladders
+from sfumato.publish.measurement import ColumnNorms, spendings
+from sfumato.publish.tree import checked, public_total
+from sfumato.publish.tree.blocks import DiagonalStrategy, MeasuredLevel
+from sfumato.publish.tree.method import StrategyMethod
+from sfumato.publish.tree.nominal import nominal_nestings
+from sfumato.publish.tree.shares import exact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from sfumato.estimation.blocks import Level
     from sfumato.noise.entropy import Entropy
-    from sfumato.publish.purse import Purse
+    from sfumato.publish.measurement import Spending
     from sfumato.publish.request import Request
-    from sfumato.publish.tree.estimate import Level
 
 _LEAST = 1e-3
 """No scale gets less than this part of what the best one gets: all are needed for cells."""
@@ -43,7 +41,7 @@ _LEAST = 1e-3
 
 def prepare(
     request: Request, *, budget: object = None, hierarchy: object = None, total: object = None
-) -> Planned:
+) -> StrategyMethod:
     """Measure differences of halves at every scale, of every column.
 
     Budgets: "uniform" over the scales, as Privelet does it, or "optimised" for the workload (all
@@ -54,7 +52,7 @@ def prepare(
     public = public_total(request, total)
     way = options.choice(budget or "uniform", "budget", ["uniform", "optimised"])
     shape = checked(request)
-    nominal = nominal_ladders(request.axes, hierarchy or request.groups or None)
+    nominal = nominal_nestings(request.axes, hierarchy or request.groups or None)
     ladders = tuple(
         nominal.get(column) or halves(points)
         for column, points in zip(request.columns, shape, strict=True)
@@ -63,29 +61,29 @@ def prepare(
     return min(plans, key=lambda one: one.workload_mse)
 
 
-def halves(points: int) -> Ladder:
+def halves(points: int) -> Nesting:
     """An axis halved down to single codes."""
-    return Ladder(points, (2,) * max((points - 1).bit_length(), 1))
+    return Nesting(points, (2,) * max((points - 1).bit_length(), 1))
 
 
 def planned(
-    request: Request, ladders: tuple[Ladder, ...], way: str, total: int | None
-) -> list[Planned]:
+    request: Request, ladders: tuple[Nesting, ...], way: str, total: int | None
+) -> list[StrategyMethod]:
     """One plan for each way to pay."""
     found = []
-    for purse in purses(request.price):
+    for purse in spendings(request.price):
         shares = (
             uniform(ladders)
             if way == "uniform"
             else optimised(ladders, spectrum(ladders, request.boxes), purse)
         )
         strategy = Contrasts.shared(ladders, shares, purse, request)
-        found.append(Planned(request, strategy, {"budget": way}, total))
+        found.append(StrategyMethod(request, strategy, {"budget": way}, total))
     return found
 
 
 @dataclass(frozen=True, eq=False)
-class Contrasts(Diagonal):
+class Contrasts(DiagonalStrategy):
     """Whole-number wavelet coefficients with noise, one share for each tuple of scales.
 
     *Guarantee*: the price in full, epsilon or rho, for all scales together: shares sum to 1.
@@ -102,15 +100,15 @@ class Contrasts(Diagonal):
     @classmethod
     def shared(
         cls,
-        ladders: tuple[Ladder, ...],
+        ladders: tuple[Nesting, ...],
         shares: Mapping[Level, Fraction],
-        purse: Purse,
+        purse: Spending,
         request: Request,
     ) -> Contrasts:
         """Measure each scale with the noise that its share of a purse buys."""
         assert sum(shares.values()) == 1
         found = (
-            Measured(
+            MeasuredLevel(
                 level, share, purse.noise(_columns(ladders, level).sensitivity(request), share)
             )
             for level, share in shares.items()
@@ -140,7 +138,7 @@ class Contrasts(Diagonal):
         """1 / variance of the estimate of a cell of missing values."""
         return sum(self._rim_weight(one) ** 2 / one.noise.variance for one in self.measured)
 
-    def _rim_weight(self, one: Measured) -> int:
+    def _rim_weight(self, one: MeasuredLevel) -> int:
         return _columns(self.ladders, one.level).rim_weight(one.noise)
 
     def estimate(
@@ -178,14 +176,14 @@ class Contrasts(Diagonal):
         return array
 
 
-def uniform(ladders: Sequence[Ladder]) -> Mapping[Level, Fraction]:
+def uniform(ladders: Sequence[Nesting]) -> Mapping[Level, Fraction]:
     """The same share for every tuple of scales."""
     scales = _scales(ladders)
     return dict.fromkeys(scales, Fraction(1, len(scales)))
 
 
 def optimised(
-    ladders: Sequence[Ladder], energies: NDArray[np.float64], purse: Purse
+    ladders: Sequence[Nesting], energies: NDArray[np.float64], purse: Spending
 ) -> Mapping[Level, Fraction]:
     """The shares of least error for a workload: by Lagrange, because scales are independent.
 
@@ -202,7 +200,7 @@ def optimised(
     return exact(shares / shares.sum())
 
 
-def _scales(ladders: Sequence[Ladder]) -> list[Level]:
+def _scales(ladders: Sequence[Nesting]) -> list[Level]:
     """The tuples of levels at which something can differ."""
     lines = [
         [0, *(at for at, fanout in enumerate(ladder.fanouts, start=1) if fanout > 1)]
@@ -212,7 +210,7 @@ def _scales(ladders: Sequence[Ladder]) -> list[Level]:
 
 
 def _coefficients(
-    cells: NDArray[np.int64], ladders: Sequence[Ladder], axis: int
+    cells: NDArray[np.int64], ladders: Sequence[Nesting], axis: int
 ) -> Iterator[tuple[Level, NDArray[np.int64]]]:
     """The coefficients of all scales along this axis and those after it."""
     if axis == len(ladders):
@@ -238,17 +236,17 @@ def _contrasts(blocks: NDArray[np.int64], fanout: int, axis: int) -> NDArray[np.
     return np.asarray(2 * lefts - parents)
 
 
-def _columns(ladders: Sequence[Ladder], level: Level) -> Columns:
+def _columns(ladders: Sequence[Nesting], level: Level) -> ColumnNorms:
     """What one row does to the coefficients of a tuple of scales."""
     fanouts = [ladder.fanouts[at - 1] for ladder, at in zip(ladders, level, strict=True) if at > 0]
-    return Columns(
+    return ColumnNorms(
         l1=prod(2 * (fanout - 1) for fanout in fanouts if fanout > 2),
         l2_squared=prod(fanout * (fanout - 1) for fanout in fanouts if fanout > 2),
         signed=bool(fanouts),
     )
 
 
-def _weight(ladders: Sequence[Ladder], level: Level) -> float:
+def _weight(ladders: Sequence[Nesting], level: Level) -> float:
     """The precision in a projection of coefficients of variance 1."""
     found = 1.0
     for ladder, at in zip(ladders, level, strict=True):

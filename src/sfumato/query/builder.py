@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sfumato.errors import QueryError
-from sfumato.query.parse import parse
+from sfumato.query.sql.parse import parse
 from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
-    from sfumato.query.catalogue import Catalogue
-    from sfumato.query.planner import Question
+    from sfumato.query.plan.planner import PlannedQuestion
+    from sfumato.query.sql.tables import Catalogue
 
 _SIDES = {"inner": "", "left": "LEFT", "right": "RIGHT"}
 
@@ -65,7 +65,7 @@ class Frame:
         grouped = self._tree.group_by(*(output.unalias() for output in outputs))
         return Grouped(grouped.select(*outputs))
 
-    def aggregate(self, **measures: str) -> Answer:
+    def aggregate(self, **measures: str) -> BuiltQuestion:
         """Aggregate all rows together."""
         return Grouped(self._tree).aggregate(**measures)
 
@@ -79,35 +79,35 @@ class Grouped:
 
     _tree: exp.Select
 
-    def aggregate(self, **measures: str) -> Answer:
+    def aggregate(self, **measures: str) -> BuiltQuestion:
         """Aggregate each group: aggregates and arithmetic over them, by name."""
         outputs = [
             exp.alias_(_expression(value), name, quoted=True) for name, value in measures.items()
         ]
-        return Answer(self._tree.select(*outputs))
+        return BuiltQuestion(self._tree.select(*outputs))
 
 
 @dataclass(frozen=True)
-class Answer:
+class BuiltQuestion:
     """A whole question; what follows works on the released figures only."""
 
     tree: exp.Select
 
-    def having(self, condition: str) -> Answer:
+    def having(self, condition: str) -> BuiltQuestion:
         """Keep the groups for whose released figures a condition holds."""
-        return Answer(self.tree.having(_expression(condition)))
+        return BuiltQuestion(self.tree.having(_expression(condition)))
 
-    def order_by(self, *values: str) -> Answer:
+    def order_by(self, *values: str) -> BuiltQuestion:
         """Sort by outputs; write "n DESC" for the largest first."""
-        return Answer(self.tree.order_by(*(_ordered(value) for value in values)))
+        return BuiltQuestion(self.tree.order_by(*(_ordered(value) for value in values)))
 
-    def limit(self, rows: int) -> Answer:
+    def limit(self, rows: int) -> BuiltQuestion:
         """Keep the first rows."""
-        return Answer(self.tree.limit(rows))
+        return BuiltQuestion(self.tree.limit(rows))
 
-    def question(self, catalogue: Catalogue) -> Question:
+    def question(self, catalogue: Catalogue) -> PlannedQuestion:
         """Plan it against declared tables."""
-        from sfumato.query.planner import question
+        from sfumato.query.plan.planner import question
 
         return question(self.tree, catalogue)
 
@@ -116,7 +116,7 @@ def asked_for(given: object) -> str | exp.Select:
     """The question that somebody gave, as SQL or as a tree; or a refusal of what is none."""
     if isinstance(given, str):
         return given
-    if isinstance(given, Answer):
+    if isinstance(given, BuiltQuestion):
         return given.tree
     if isinstance(given, Frame | Grouped):
         raise QueryError(

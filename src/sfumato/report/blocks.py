@@ -38,7 +38,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """A small table; long ones stay folded until the reader opens them."""
 
     caption: str
@@ -53,7 +53,7 @@ class Chart:
 
     spec: Mapping[str, Any]
     label: str
-    table: Table
+    table: PageTable
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,11 @@ class Mosaic:
 
     label: str
     tiles: Sequence[tuple[str, NDArray[np.float64]]]
-    table: Table
+    table: PageTable
 
 
 @dataclass(frozen=True)
-class Figures:
+class KeyFigures:
     """A few numbers that matter, each already written out, with what it counts."""
 
     figures: Sequence[tuple[str, str]]
@@ -82,10 +82,10 @@ class Headline:
 
 
 @dataclass(frozen=True)
-class Links:
+class FileLinks:
     """Files that lie beside the page: file name and what is in it."""
 
     files: Sequence[tuple[str, str]]
 
 
-Block = Heading | Paragraph | Note | Table | Chart | Mosaic | Figures | Headline | Links
+Block = Heading | Paragraph | Note | PageTable | Chart | Mosaic | KeyFigures | Headline | FileLinks

@@ -1,16 +1,16 @@
-"""Charts in one quiet hand: each function turns figures into a Vega-Lite drawing and its words.
+"""Charts in one quiet hand: figures become a Vega-Lite drawing and its words, and SVG for any page.
 
 Colours are middle tones that stand out (3:1 and more) on a light and on a dark page alike; text
-and axes take the page's own ink.
-"""
+and axes take the page's own ink. A drawing has no script, no style and no outside resource."""
 
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sfumato.errors import ParameterError
-from sfumato.report.blocks import Chart, Table
+from sfumato.report.blocks import Chart, PageTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -78,7 +78,7 @@ def bar(
         ],
     }
     rows = [(name, show(number, percent=percent)) for name, number in bars]
-    return Chart(spec, label, Table(label, (what, value), rows))
+    return Chart(spec, label, PageTable(label, (what, value), rows))
 
 
 def skyline(
@@ -109,7 +109,7 @@ def skyline(
         },
     }
     rows = [(name, group, show(n, percent=percent)) for name, group, n in reversed(ordered)]
-    return Chart(spec, label, Table(label, (what, series, value), rows))
+    return Chart(spec, label, PageTable(label, (what, series, value), rows))
 
 
 def line(
@@ -154,7 +154,7 @@ def line(
         )
         for point in points
     ]
-    return Chart(spec, label, Table(label, headers, rows))
+    return Chart(spec, label, PageTable(label, headers, rows))
 
 
 def scatter(points: Sequence[Point], *, label: str, x: str, y: str, series: str) -> Chart:
@@ -170,7 +170,7 @@ def scatter(points: Sequence[Point], *, label: str, x: str, y: str, series: str)
         },
     }
     rows = [(point.series, show(point.x), show(point.y)) for point in points]
-    return Chart(spec, label, Table(label, (series, x, y), rows))
+    return Chart(spec, label, PageTable(label, (series, x, y), rows))
 
 
 def grid(
@@ -195,7 +195,7 @@ def grid(
             },
         },
     }
-    table = Table(label, (x, y, value), [(a, b, show(number)) for a, b, number in cells])
+    table = PageTable(label, (x, y, value), [(a, b, show(number)) for a, b, number in cells])
     return Chart(spec, label, table)
 
 
@@ -231,7 +231,7 @@ def crowd(share: float, *, label: str, inside: str, outside: str) -> Chart:
         },
     }
     rows = [(inside, count), (outside, 100 - count)]
-    return Chart(spec, label, Table(label, ("Of 100 people", "Count"), rows))
+    return Chart(spec, label, PageTable(label, ("Of 100 people", "Count"), rows))
 
 
 def show(number: float, *, percent: bool = False) -> str:
@@ -305,3 +305,38 @@ def _accented(field: str, accent: str | None) -> dict[str, Any]:
 _PERSON = (
     "M0,-0.9A0.38,0.38,0,1,1,-0.01,-0.9ZM-0.62,0.9L-0.62,0.45A0.62,0.5,0,0,1,0.62,0.45L0.62,0.9Z"
 )
+
+
+_CONFIG: dict[str, Any] = {
+    "aria": False,
+    "font": "sans-serif",
+    "view": {"stroke": None},
+    "axis": {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "grid": True},
+    "axisX": {"grid": False, "labelAngle": 0, "labelOverlap": True},
+    "axisY": {"domain": False, "ticks": False},
+    "legend": {
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "symbolOpacity": 1,
+    },
+    "text": {"fontSize": 13},
+}
+# Names that drawings use inside themselves; two drawings in one page must not share them.
+_NAME = re.compile(r'(\bid="|url\(#)')
+
+
+def draw(spec: Mapping[str, Any], *, width: int, name: str) -> str:
+    """Draw a specification `width` pixels wide; `name` must be used once in a page."""
+    import vl_convert
+
+    whole = {
+        **spec,
+        "width": width,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "padding": 2,
+        "background": None,
+        "config": _CONFIG,
+    }
+    svg: str = vl_convert.vegalite_to_svg(whole, allowed_base_urls=[])
+    return _NAME.sub(rf"\g<1>{name}-", svg)

@@ -1,16 +1,20 @@
-"""Maps of counted boxes: rectangles shaded by how densely they are filled."""
+"""Maps of counts: boxes shaded by how densely they are filled, tables with one square a cell."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from sfumato.errors import ParameterError
-from sfumato.report.blocks import Chart, Table
+from sfumato.report.blocks import Chart, PageTable
 from sfumato.report.charts import SHADES, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 DECADES = 4
 """The shades go down to one part in ten thousand of the densest box; the palest is all below."""
@@ -81,7 +85,9 @@ def boxes_map(
          show(one.mass), show(one.density))
         for one in listed
     ]  # fmt: skip
-    return Chart(spec, label, Table(f"{label}: the densest boxes", (x, y, "Count", value), rows))
+    return Chart(
+        spec, label, PageTable(f"{label}: the densest boxes", (x, y, "Count", value), rows)
+    )
 
 
 def _edge(field: str, title: str) -> dict[str, object]:
@@ -92,3 +98,42 @@ def _edge(field: str, title: str) -> dict[str, object]:
         "scale": {"zero": False, "nice": False},
         "axis": {"grid": False, "tickCount": 6},
     }
+
+
+def shade_steps(largest: float) -> list[float]:
+    """The values from which the shades begin: 1 or a little, then by equal factors to the top."""
+    top = max(largest, len(SHADES))
+    return [float(step) for step in np.geomspace(1, top, len(SHADES) + 1)[:-1]]
+
+
+def draw_tile(cells: NDArray[np.float64], begins: Sequence[float]) -> str:
+    """Draw one table, its first row at the bottom, as the inside of an SVG element.
+
+    Neighbours of one shade in a row make one rectangle, and each shade is one path, so that a
+    picture of thousands of cells stays small. What is below the first step stays blank.
+    """
+    shades = np.searchsorted(np.asarray(begins), cells[::-1], side="right")
+    paths = []
+    for shade, colour in enumerate(SHADES, start=1):
+        runs = "".join(_rectangles_of(shades == shade))
+        if runs:
+            paths.append(f'<path fill="{colour}" d="{runs}"/>')
+    return "".join(paths)
+
+
+def shade_legend(begins: Sequence[float]) -> list[tuple[str, str]]:
+    """The colour of each shade and the count from which it begins."""
+    return [
+        (colour, f"{show(round(one))} or more") for colour, one in zip(SHADES, begins, strict=True)
+    ]
+
+
+def _rectangles_of(marked: NDArray[np.bool_]) -> list[str]:
+    """Rectangles that cover the marked cells of each row."""
+    edges = np.diff(np.pad(marked.astype(np.int8), ((0, 0), (1, 1))), axis=1)
+    rows, starts = np.nonzero(edges == 1)
+    ends = np.nonzero(edges == -1)[1]
+    return [
+        f"M{start} {row}h{end - start}v1h{start - end}z"
+        for row, start, end in zip(rows.tolist(), starts.tolist(), ends.tolist(), strict=True)
+    ]

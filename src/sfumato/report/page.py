@@ -14,20 +14,20 @@ from html import escape as escape_html
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from sfumato.report import mosaic
+from sfumato.report import maps as mosaic
 from sfumato.report.blocks import (
     Block,
     Chart,
-    Figures,
+    FileLinks,
     Heading,
     Headline,
-    Links,
+    KeyFigures,
     Mosaic,
     Note,
+    PageTable,
     Paragraph,
-    Table,
 )
-from sfumato.report.drawing import draw
+from sfumato.report.charts import draw
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,7 +107,7 @@ class _Writer:
         return f'<p class="{tone}" role="note">{escape(block.text)}</p>'
 
     @block.register
-    def _(self, block: Table) -> str:
+    def _(self, block: PageTable) -> str:
         caption = escape(block.caption)
         inner = _table(block)
         if not block.folded:
@@ -126,23 +126,23 @@ class _Writer:
     @block.register
     def _(self, block: Mosaic) -> str:
         # By the first picture, so that a noisy one cannot make the others pale.
-        begins = mosaic.steps(float(block.tiles[0][1].max()))
+        begins = mosaic.shade_steps(float(block.tiles[0][1].max()))
         tiles = "".join(
             f'<figure><div role="img" aria-label="{escape(name)}">'
             f'<svg viewBox="0 0 {cells.shape[1]} {cells.shape[0]}" shape-rendering="crispEdges">'
-            f"{mosaic.draw(cells, begins)}</svg></div>"
+            f"{mosaic.draw_tile(cells, begins)}</svg></div>"
             f"<figcaption>{escape(name)}</figcaption></figure>"
             for name, cells in block.tiles
         )
         keys = "".join(
             f'<li><svg viewBox="0 0 1 1"><rect width="1" height="1" fill="{colour}"/></svg>'
             f"{escape(words)}</li>"
-            for colour, words in mosaic.legend(begins)
+            for colour, words in mosaic.shade_legend(begins)
         )
         return _figure(block, f'<div class="tiles">{tiles}</div><ul class="shades">{keys}</ul>')
 
     @block.register
-    def _(self, block: Figures) -> str:
+    def _(self, block: KeyFigures) -> str:
         pairs = "".join(
             f"<div><dt>{escape(what)}</dt><dd>{escape(number)}</dd></div>"
             for number, what in block.figures
@@ -162,7 +162,7 @@ class _Writer:
         )
 
     @block.register
-    def _(self, block: Links) -> str:
+    def _(self, block: FileLinks) -> str:
         items = "".join(
             f'<li><a href="{escape(name)}">{escape(name)}</a>: {escape(what)}</li>'
             for name, what in block.files
@@ -183,7 +183,7 @@ def _figure(chart: Chart | Mosaic, drawings: str) -> str:
     )
 
 
-def _table(table: Table) -> str:
+def _table(table: PageTable) -> str:
     """Write a table; columns whose cells are all numbers stand to the right."""
     numeric = [
         bool(column) and all(_NUMBER.fullmatch(_text(cell)) for cell in column)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.report import charts
-from sfumato.report.blocks import Heading, Mosaic, Table
+from sfumato.report.blocks import Heading, Mosaic, PageTable
 from sfumato.report.maps import Rectangle, boxes_map
 from sfumato.schema.names import untaken
 
@@ -39,12 +39,12 @@ def pictures(columns: Sequence[str], tables: Mapping[str, pa.Table]) -> list[Blo
     Whatever a release holds has a page: that of tables without a row is what it will be like.
     """
     named = [(name, f"{table.num_rows:,}") for name, table in tables.items()]
-    listed = Table("The released tables", ("Table", "Rows"), named, folded=len(named) > _LISTED)
+    listed = PageTable("The released tables", ("Table", "Rows"), named, folded=len(named) > _LISTED)
     blocks: list[Block] = [Heading("What was published"), listed]
     for name, table in islice(tables.items(), _DRAWN):
         rows = [tuple(map(_shown, row.values())) for row in table.slice(0, _LISTED).to_pylist()]
         caption = f"The first rows of {name}, of {table.num_rows:,}"
-        first = Table(caption, table.column_names, rows, folded=True)
+        first = PageTable(caption, table.column_names, rows, folded=True)
         blocks += [*_drawn(columns, table), first]
     return blocks
 
@@ -126,7 +126,7 @@ def _map(values: pa.Table, figure: str, numbers: pa.ChunkedArray) -> list[Block]
     columns = values.column_names
     label = f"{figure.capitalize()} by {columns[0]} (across) and {columns[1]} (up)"
     spread = [(f"{q} %", charts.show(float(np.percentile(cells, q)))) for q in (0, 25, 50, 75, 100)]
-    table_of = Table(label, ("Of the cells", "at most"), spread)
+    table_of = PageTable(label, ("Of the cells", "at most"), spread)
     return [Mosaic(label, [(" x ".join(columns), cells.T)], table_of)]
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sfumato.report import charts
-from sfumato.report.blocks import Figures, Heading, Note, Paragraph, Table
+from sfumato.report.blocks import Heading, KeyFigures, Note, PageTable, Paragraph
 from sfumato.report.page import render
 from sfumato.report.published import pictures
-from sfumato.report.text import in_words, named
+from sfumato.report.terminal import in_words, named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sfumato.release import Guarantee, Provenance, Release
+    from sfumato.release.release import Guarantee, Provenance, Release
     from sfumato.report.blocks import Block
 
 _COSTS = {
@@ -74,10 +74,10 @@ def _guarantee(guarantee: Guarantee) -> list[Block]:
     blocks: list[Block] = [Heading("What is guaranteed")]
     counted = _counted(facts, _FIGURES)
     if counted:
-        blocks.append(Figures(counted))
+        blocks.append(KeyFigures(counted))
     if facts.get("criteria"):
         rows = [(criterion,) for criterion in facts["criteria"]]
-        blocks.append(Table("What every released class satisfies", ("Criterion",), rows))
+        blocks.append(PageTable("What every released class satisfies", ("Criterion",), rows))
     others = {name: value for name, value in facts.items() if name not in _SHOWN_ELSEWHERE}
     if others:
         blocks.append(_pairs("Parameters of the guarantee", others))
@@ -107,7 +107,7 @@ def _kept(holder: Mapping[str, Any], costs: Mapping[str, Any]) -> list[Block]:
     blocks += [Note(text, warning=True) for text in holder.get("findings", ())]
     counted = _counted(facts, _KEPT_FIGURES)
     if counted:
-        blocks.append(Figures(counted))
+        blocks.append(KeyFigures(counted))
     blocks += [Note(text) for text in holder.get("remarks", ())]
     return [*blocks, *_costs(costs), *_columns(facts, holder.get("reference", {}), costs)]
 
@@ -131,10 +131,10 @@ def _costs(error: Mapping[str, Any]) -> list[Block]:
         for name, value in after.items()
     ]
     if before:
-        table = Table("Costs; of each, less is better", ("Cost", "Before", "After"), rows)
+        table = PageTable("Costs; of each, less is better", ("Cost", "Before", "After"), rows)
     else:
         pairs = [(name, value) for name, _, value in rows]
-        table = Table("Costs; of each, less is better", ("Cost", "Value"), pairs)
+        table = PageTable("Costs; of each, less is better", ("Cost", "Value"), pairs)
     blocks: list[Block] = [Heading("What it cost"), table]
     if "classes" in before:
         text = f"Before, the rows fell into {before['classes']:,} classes."
@@ -160,11 +160,11 @@ def _columns(
         )
     if facts.get("levels"):
         rows = list(facts["levels"].items())
-        blocks.append(Table("Levels of generalization", ("Column", "Level"), rows))
+        blocks.append(PageTable("Levels of generalization", ("Column", "Level"), rows))
     for name, counts in reference.items():
         rows = [(in_words(value), count) for value, count in counts]
         caption = f"The distribution of {name} in the original, which classes are compared with"
-        blocks.append(Table(caption, ("Value", "Rows"), rows, folded=True))
+        blocks.append(PageTable(caption, ("Value", "Rows"), rows, folded=True))
     return [Heading("Column by column"), *blocks] if blocks else []
 
 
@@ -178,6 +178,6 @@ def _provenance(provenance: Provenance) -> list[Block]:
     return [Heading("Where it comes from"), _pairs("Provenance", facts)]
 
 
-def _pairs(caption: str, facts: Mapping[str, Any]) -> Table:
+def _pairs(caption: str, facts: Mapping[str, Any]) -> PageTable:
     rows = [(named(name), in_words(value)) for name, value in facts.items()]
-    return Table(caption, ("What", "Value"), rows)
+    return PageTable(caption, ("What", "Value"), rows)

@@ -2,26 +2,194 @@
 
 from __future__ import annotations
 
+import io
+import os
 import re
 import tomllib
 from contextlib import suppress
+from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from sfumato.errors import SchemaError
 from sfumato.files import write_text
-from sfumato.schema.lines import Lines
+from sfumato.privacy.units import Entity, Neighbours
+from sfumato.schema.document import Lines, read_text
+from sfumato.schema.domain import Bounds, Values
+from sfumato.schema.hierarchy.base import spell
+from sfumato.schema.hierarchy.rules import Calendar, Mask, Widths
+from sfumato.schema.hierarchy.tree import Tree
 from sfumato.schema.parse import Parser
-from sfumato.schema.plain import read_text
-from sfumato.schema.render import fresh, revised
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from sfumato.privacy.units import Unit
+    from sfumato.schema.column import Column
+    from sfumato.schema.hierarchy.base import Hierarchy
     from sfumato.schema.schema import Schema
+
+_LONG_LINE = 100
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def fresh(schema: Schema, folder: Path, notes: Mapping[str, str]) -> str:
+    """Write a new document."""
+    head = "".join(f"{key} = {text}\n" for key, text in _head(schema).items())
+    parts = [_section(c, folder, notes.get(c.name)) for c in schema.columns]
+    return "\n".join([head, *parts])
+
+
+def revised(
+    text: str, lines: Lines, old: Schema, new: Schema, *, old_folder: Path, folder: Path
+) -> str:
+    """Change in a document only what differs between two schemas in their folders."""
+    head, parts = _split(text, lines, old)
+    pieces = [_edit(head, (), _head(old), _head(new))]
+    for column in new.columns:
+        if column.name in parts:
+            before = _facts(old.column(column.name), old_folder)
+            place = ("columns", column.name)
+            piece = _edit(parts[column.name], place, before, _facts(column, folder))
+        else:
+            piece = "\n" + _section(column, folder, None)
+        joint = "" if pieces[-1].endswith("\n") else "\n"
+        pieces.append(joint + piece)
+    return "".join(pieces)
+
+
+def _split(text: str, lines: Lines, schema: Schema) -> tuple[str, dict[str, str]]:
+    """Cut a document before the comments that stand right above each column's header."""
+    rows = list(io.StringIO(text, newline="\n"))
+    starts = []
+    for column in schema.columns:
+        start = lines.line(("columns", column.name)) - 1
+        while start > 0 and rows[start - 1].lstrip().startswith("#"):
+            start -= 1
+        starts.append(start)
+    ends = [*starts[1:], len(rows)]
+    parts = {
+        column.name: "".join(rows[start:end])
+        for column, start, end in zip(schema.columns, starts, ends, strict=True)
+    }
+    return "".join(rows[: starts[0]]), parts
+
+
+def _edit(text: str, place: tuple[str, ...], old: Mapping[str, str], new: Mapping[str, str]) -> str:
+    """Set, replace and remove the keys that differ in the table at a place."""
+    if old == new:
+        return text
+    document = tomlkit.parse(text)
+    table = document
+    for key in place:
+        table = table[key]
+    for key in old.keys() | new.keys():
+        if key not in new:
+            table.pop(key, None)
+        elif old.get(key) != new[key]:
+            table[key] = tomlkit.value(new[key])
+    return tomlkit.dumps(document)
+
+
+def _section(column: Column, folder: Path, note: str | None) -> str:
+    comment = "".join(sign if sign.isprintable() else " " for sign in note or "")
+    lines = [f"# {comment}"] if comment else []
+    lines.append(f"[columns.{_key(column.name)}]")
+    lines += [f"{key} = {text}" for key, text in _facts(column, folder).items()]
+    return "\n".join(lines) + "\n"
+
+
+def _head(schema: Schema) -> dict[str, str]:
+    return {"table": _value(schema.table), "unit": _unit(schema.unit)}
+
+
+def _unit(unit: Unit) -> str:
+    facts: dict[str, object] = {}
+    if isinstance(unit, Entity):
+        facts = {"column": unit.column, "max_rows": unit.max_rows}
+        if unit.max_groups is not None:
+            facts["max_groups"] = unit.max_groups
+    if unit.relation is not Neighbours.ADD_REMOVE:
+        facts["relation"] = str(unit.relation)
+    return _value(facts or "row")
+
+
+def _facts(column: Column, folder: Path) -> dict[str, str]:
+    """The keys of a column and their values as TOML; what is left out is as if not declared."""
+    facts: dict[str, object] = {"role": str(column.role), "kind": str(column.kind)}
+    if isinstance(column.domain, Values):
+        facts["values"] = column.domain.values
+    elif isinstance(column.domain, Bounds):
+        facts["bounds"] = (column.domain.low, column.domain.high)
+        if column.domain.step is not None:
+            facts["step"] = column.domain.step
+    if column.length is not None:
+        facts["length"] = column.length
+    if column.hierarchy is not None:
+        facts["hierarchy"] = _hierarchy(column.hierarchy, folder)
+    if not column.nullable:
+        facts["nullable"] = False
+    return {key: _value(fact) for key, fact in facts.items()}
+
+
+def _hierarchy(hierarchy: Hierarchy, folder: Path) -> dict[str, object]:
+    match hierarchy:
+        case Mask(side=side):
+            return {"mask": str(side)}
+        case Widths(widths=widths):
+            return {"widths": widths}
+        case Calendar(steps=steps):
+            return {"dates": tuple(map(str, steps))}
+        case Tree(source=None):
+            return {"tree": _branches(hierarchy)}
+        case Tree(source=source):
+            return {"file": os.path.relpath(str(source), folder.resolve())}
+    raise TypeError(f"{type(hierarchy).__name__} has no form in TOML")
+
+
+def _branches(tree: Tree) -> object:
+    if len(tree.ancestors[0]) == 1:
+        return tree.leaves
+    top: dict[str, object] = {}
+    for leaf, ancestors in zip(tree.leaves, tree.ancestors, strict=True):
+        # From the root's child down to the parent, whose array takes the leaf.
+        *groups, parent = reversed(ancestors[:-1])
+        branch = top
+        for group in groups:
+            branch = branch.setdefault(group, {})  # type: ignore[assignment]  # tables above
+        branch.setdefault(parent, []).append(leaf)  # type: ignore[attr-defined]  # array below
+    return top
+
+
+def _key(key: str) -> str:
+    return key if _BARE_KEY.fullmatch(key) else _value(key)
+
+
+def _value(value: object) -> str:
+    """Write a value as TOML: decimals exactly, long arrays over several lines."""
+    match value:
+        case Decimal():
+            text = spell(value)
+            return text if "." in text else f"{text}.0"
+        case bool() | int() | date():
+            return spell(value)
+        case str():
+            return tomlkit.string(value).as_string()
+        case dict():
+            pairs = (f"{_key(key)} = {_value(item)}" for key, item in value.items())
+            return f"{{ {', '.join(pairs)} }}"
+        case tuple() | list():
+            items = [_value(item) for item in value]
+            line = f"[{', '.join(items)}]"
+            if len(line) <= _LONG_LINE:
+                return line
+            return "[\n" + "".join(f"    {item},\n" for item in items) + "]"
+    raise TypeError(f"{type(value).__name__} has no form in TOML")
+
 
 MOST_MEBIBYTES = 1
 

@@ -6,15 +6,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from sfumato.errors import ParameterError, SchemaError
-from sfumato.privacy.units import Entity, Relation, Rows, Unit
-from sfumato.schema.column import Column, Kind, Role, check_ordered
+from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
+from sfumato.schema.column import Column, Kind, Role, check_ordered, from_toml
 from sfumato.schema.domain import Bounds, Domain, Values
-from sfumato.schema.hierarchy.calendar import Calendar, Step
-from sfumato.schema.hierarchy.mask import Mask, Side
-from sfumato.schema.hierarchy.table import read_tree
-from sfumato.schema.hierarchy.tree import Tree
-from sfumato.schema.hierarchy.widths import Widths
-from sfumato.schema.literals import from_toml
+from sfumato.schema.hierarchy.rules import Calendar, Mask, Side, Step, Widths
+from sfumato.schema.hierarchy.tree import Tree, read_tree
 from sfumato.schema.names import clash, quoted, suggestion
 from sfumato.schema.schema import Schema
 
@@ -23,9 +19,9 @@ if TYPE_CHECKING:
     from enum import StrEnum
     from pathlib import Path
 
+    from sfumato.schema.document import Lines, Place
     from sfumato.schema.domain import Scalar
     from sfumato.schema.hierarchy.base import Hierarchy
-    from sfumato.schema.lines import Lines, Place
 
     Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -77,9 +73,9 @@ class Parser:
             message = 'unit must be "row" or { column = "...", max_rows = ... }.'
             raise self._lines.error("unit_wrong", place, message)
         self._known(raw, _UNIT_KEYS, place)
-        relation = Relation.ADD_REMOVE
+        relation = Neighbours.ADD_REMOVE
         if "relation" in raw:
-            relation = self._choice(Relation, raw["relation"], (*place, "relation"))
+            relation = self._choice(Neighbours, raw["relation"], (*place, "relation"))
         if set(raw) == {"relation"}:
             return Rows(relation=relation)
         column = self._need(raw, "column", str, place)

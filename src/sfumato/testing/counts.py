@@ -1,14 +1,18 @@
-"""Requests and tables of counts in memory, for tests of methods that publish."""
+"""Requests and tables of counts in memory, for tests of methods that publish.
+
+Among them a generated grid of 64,909 cells, as on a well-known slide on noisy counts, and its
+figures."""
 
 from __future__ import annotations
 
+import math
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.axes import Axis, Grid
-from sfumato.frequencies import Frequencies
+from sfumato.counting.axes import Axis, Grid
+from sfumato.counting.frequencies import Frequencies
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Rows, Unit
 from sfumato.publish.request import Request
@@ -78,3 +82,54 @@ def agrees(errors: NDArray[np.float64], variances: ArrayLike) -> bool:
     unbiased = np.abs(errors.mean(axis=0)) <= 5.6 * errors.std(axis=0) / runs
     spread = np.abs(squares.mean(axis=0) - variances) <= 5.6 * squares.std(axis=0) / runs
     return bool(unbiased.all() and spread.all())
+
+
+SLIDE_SIDES = (13, 4993)
+SLIDE_CELLS = SLIDE_SIDES[0] * SLIDE_SIDES[1]
+
+SLIDE_AVERAGES = {"1": 1.02, "0.1": 9.12, "0.01": 98.56, "0.001": 1003.23}
+"""The slide's average error by epsilon."""
+
+SLIDE_LARGEST = {"1": 13, "0.1": 109, "0.01": 1041, "0.001": 9663}
+"""The slide's largest error by epsilon."""
+
+_SLIDE_AXES = tuple(
+    Grid(name, Kind.INTEGER, Bounds(0, side - 1, 1), nullable=False)
+    for name, side in zip(("row", "column"), SLIDE_SIDES, strict=True)
+)
+
+
+def slide_grid() -> Frequencies:
+    """A law of Zipf: the r-th fullest cell has 5000 // r rows, 59,909 cells are empty.
+
+    Cell c is the r-th with r = 1 + (31337 c mod 64909), so that full cells lie scattered.
+    """
+    ranks = 1 + 31337 * np.arange(SLIDE_CELLS, dtype=np.int64) % SLIDE_CELLS
+    counts = (5000 // ranks).reshape(SLIDE_SIDES)
+    return Frequencies(_SLIDE_AXES, np.nonzero(counts), counts[counts > 0])
+
+
+def slide_request(epsilon: str, *steps: str) -> Request:
+    """Ask for a histogram of the grid, with named post-processing."""
+    return Request(
+        dataset="grid",
+        axes=_SLIDE_AXES,
+        unit=Rows(),
+        price=price(epsilon=epsilon),
+        postprocess=steps,
+    )
+
+
+def largest_at(share: float, epsilon: float) -> int:
+    """The least t that all raw errors are within, with at least this probability."""
+    # P(all within t) = (1 - 2 a^(t + 1) / (1 + a))^cells, a = exp(-epsilon).
+    each = -math.expm1(math.log(share) / SLIDE_CELLS)
+    reached = -math.log(each * (1 + math.exp(-epsilon)) / 2) / epsilon
+    return max(math.ceil(reached) - 1, 0)
+
+
+def mean_and_deviation(epsilon: float) -> tuple[float, float]:
+    """The expected average of all raw errors, 1 / sinh(epsilon), and its standard deviation."""
+    mean = 1 / math.sinh(epsilon)
+    variance = 1 / (2 * math.sinh(epsilon / 2) ** 2) - mean**2
+    return mean, math.sqrt(variance / SLIDE_CELLS)

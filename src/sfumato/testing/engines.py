@@ -22,8 +22,7 @@ import pytest
 from pyarrow import parquet
 from sqlglot import exp, parse_one
 
-from sfumato.engines.base import TableTarget
-from sfumato.engines.statement import everything, named
+from sfumato.engines.base import TableTarget, everything, named
 from sfumato.errors import EngineError, OutputError, SourceError
 from sfumato.schema.column import Kind
 

@@ -17,7 +17,7 @@ from sfumato.schema.column import Kind
 if TYPE_CHECKING:
     import numpy as np
 
-    from sfumato.query.relation import RowScope
+    from sfumato.query.sql.relation import RowScope
 
 LETTERS = {
     Kind.INTEGER: "ijn",

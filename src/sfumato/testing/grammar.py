@@ -18,11 +18,10 @@ from sqlglot import exp
 from sfumato.engines.kinds import STORED
 from sfumato.errors import QueryError
 from sfumato.privacy.units import Entity, Rows
-from sfumato.query.catalogue import Private, Public
-from sfumato.query.levels import levels
-from sfumato.query.planner import question
-from sfumato.query.relation import RowScope
-from sfumato.query.tables import base
+from sfumato.query.plan import levels
+from sfumato.query.plan.planner import question
+from sfumato.query.sql.relation import RowScope
+from sfumato.query.sql.tables import PrivateRows, PublicRows, base
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.domain import Bounds, Values
 from sfumato.schema.schema import Schema
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from sfumato.privacy.units import Unit
-    from sfumato.query.catalogue import Catalogue
     from sfumato.query.plan import Plan
+    from sfumato.query.sql.tables import Catalogue
 
 C = TypeVar("C")
 
@@ -107,9 +106,9 @@ def catalogue(unit: Unit) -> Catalogue:
         Column("k", Kind.INTEGER, domain=Bounds(1, 5)),
     )
     return {
-        "visits": Private(Schema("visits", (person, *_COLUMNS), unit), unit, "people"),
-        "homes": Private(Schema("homes", home, unit), unit, "people"),
-        "places": Public(Schema("places", place), {("s",): 2}),
+        "visits": PrivateRows(Schema("visits", (person, *_COLUMNS), unit), unit, "people"),
+        "homes": PrivateRows(Schema("homes", home, unit), unit, "people"),
+        "places": PublicRows(Schema("places", place), {("s",): 2}),
     }
 
 

@@ -1,20 +1,62 @@
-"""The ledger of a vault, and the accounts that its configuration declares."""
+"""The ledger of a vault: the accounts it declares, what is left of them, what its operator does."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from functools import partial
+from math import sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import tomlkit
 
 from sfumato.errors import ParameterError
-from sfumato.ledger.chain import digest
-from sfumato.vault.config import PrivateSet
-from sfumato.vault.failures import note_ledger
+from sfumato.files import whole
+from sfumato.ledger.book import digest
+from sfumato.privacy.filters import Budget
+from sfumato.schema.names import quoted, suggestion
+from sfumato.vault.config import NAME, PrivateSet, changing, load, parse
+from sfumato.vault.folder import note_ledger
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from sfumato.ledger.base import Ledger
-    from sfumato.privacy.filters import Budget
+    from sfumato.ledger.book import Account
     from sfumato.vault.config import Config, PublicSet
+
+
+def affordable(account: Account) -> dict[str, float]:
+    """The largest epsilon, rho and delta that one more question may cost.
+
+    Several filters guard a budget, and a question needs the room of one of them only. Pure noise
+    of epsilon takes epsilon^2 / 2 of a rho.
+    """
+    largest: dict[str, float] = {"epsilon": 0.0, "delta": 0.0}
+    parts = account.budget.remaining(account.spent)
+    for one, part in zip(account.budget.filters, parts, strict=True):
+        if part is None:
+            continue
+        amounts = {
+            name: float(count * unit)
+            for count, (name, _, unit) in zip(part, one.limits, strict=True)
+        }
+        if "rho" in amounts:
+            amounts["epsilon"] = sqrt(2 * amounts["rho"])
+        for name, amount in amounts.items():
+            largest[name] = max(largest.get(name, 0.0), amount)
+    return largest
+
+
+def remaining(ledger: Ledger, names: Iterable[str]) -> Mapping[str, float]:
+    """What one more question that is charged to all these accounts may cost."""
+    found = [affordable(ledger.account(name)) for name in names]
+    shared = set.intersection(*(set(one) for one in found))
+    return {
+        name: min(one[name] for one in found)
+        for name in ("epsilon", "delta", "rho")
+        if name in shared
+    }
 
 
 VERSION = "version "
@@ -122,7 +164,7 @@ def _attached(name: str, owner: str, population: str) -> ParameterError:
     )
 
 
-def named(source: str) -> str:
+def source_name(source: str) -> str:
     """A name for a source, or for a part of one, that fits the ledger."""
     return f"source {digest(source.encode())}"
 
@@ -130,4 +172,80 @@ def named(source: str) -> str:
 def written_name(config: Config, held: PrivateSet | PublicSet) -> str:
     """The name of a data set's source as the configuration spells it, without a look at it."""
     source = source_of(config.folder, held.source)
-    return named(source if "://" in source else str(Path(source).resolve()))
+    return source_name(source if "://" in source else str(Path(source).resolve()))
+
+
+def opened(folder: Path) -> Ledger:
+    """Open the ledger alone, whatever has become of the data sets."""
+    return open_ledger(load(folder))
+
+
+def accounts(folder: Path) -> list[dict[str, Any]]:
+    """Every account: its budget, what was spent, and what one more question may cost."""
+    with closing(opened(folder)) as ledger:
+        return [
+            {
+                "account": one.name,
+                "budget": one.budget.describe(one.budget.limits()),
+                "spent": one.budget.describe(one.spent),
+                "remaining": affordable(one),
+            }
+            for one in ledger.accounts()
+        ]
+
+
+def verify(folder: Path) -> dict[str, Any]:
+    """Walk every entry and compare with what is stored; raises where they disagree."""
+    with closing(opened(folder)) as ledger:
+        found = ledger.verify()
+    return {
+        "entries": found.position.seq,
+        "head": found.position.hash,
+        "accounts": found.accounts,
+        "requests": found.requests,
+    }
+
+
+def acknowledge(folder: Path, *, operator: str) -> None:
+    """Accept a ledger that is older than its head; burns every budget."""
+    with changing(folder) as config, closing(open_ledger(config)) as ledger:
+        ledger.acknowledge_rollback(operator=operator, accounts=declared_accounts(config))
+
+
+def set_limit(folder: Path, account: str, *, epsilon: object, delta: object, operator: str) -> None:
+    """Give an account another budget, in the ledger and in the configuration."""
+    with changing(folder) as config, closing(open_ledger(config)) as ledger:
+        budget = Budget.for_epsilon_delta(epsilon=epsilon, delta=delta, maximum=config.max_epsilon)
+        names = [one.name for one in ledger.accounts()]
+        if account not in names:
+            raise ParameterError(
+                "account_unknown",
+                f"There is no account {quoted(account)}; {suggestion(account, names)}",
+            )
+        text = _relimited(config, account, {"epsilon": str(epsilon), "delta": str(delta)})
+        # Written down before the entry is made: of the configuration only a new name is left then.
+        with whole(folder / NAME, overwrite=True, private=True) as new:
+            new.write_text(text, encoding="utf-8")
+            ledger.set_limit(account, budget=budget, operator=operator)
+
+
+def _relimited(config: Config, account: str, amounts: dict[str, str]) -> str:
+    """The configuration with another budget for an account, if the vault could live with it."""
+    population, _, principal = account.partition("/")
+    configured = config.principals.get(principal, {}) if principal else config.budgets
+    if population not in configured:
+        raise ParameterError(
+            "account_not_configured",
+            f"The ledger keeps the account {quoted(account)}, but {NAME} no longer names it, so it "
+            "has no limit to change. Put it back there first, with the budget that 'sfumato ledger "
+            "show' tells.",
+        )
+    path = config.folder / NAME
+    document: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
+    declared = (
+        document["principals"][principal]["budgets"] if principal else document["populations"]
+    )
+    declared[population] = amounts
+    text = tomlkit.dumps(document)
+    parse(text, path)
+    return text

@@ -10,26 +10,24 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from sfumato import locks
-from sfumato.credentials import holds_password
+from sfumato import files as locks
 from sfumato.errors import InternalError, ParameterError, SchemaError
-from sfumato.files import whole
+from sfumato.files import sweep, whole
 from sfumato.privacy.filters import Budget
 from sfumato.privacy.losses import Approx
 from sfumato.privacy.numbers import EPSILON_MAXIMUM, positive
-from sfumato.privacy.units import Entity, Relation, Rows, Unit
-from sfumato.schema.lines import Lines
+from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
+from sfumato.schema.document import Lines, read_text
 from sfumato.schema.names import clash, quoted
 from sfumato.schema.parse import Parser
-from sfumato.schema.plain import read_text
-from sfumato.scratch import sweep
+from sfumato.texts import holds_password
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from fractions import Fraction
     from pathlib import Path
 
-    from sfumato.schema.lines import Place
+    from sfumato.schema.document import Place
 
 NAME = "vault.toml"
 """The file that makes a folder a vault."""
@@ -157,7 +155,7 @@ def locked(folder: Path) -> Iterator[None]:
     """Let nobody else change a vault meanwhile."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        if not locks.acquire(handle, seconds=locks.PATIENCE_SECONDS):
+        if not locks.acquire_lock(handle, seconds=locks.PATIENCE_SECONDS):
             raise InternalError(
                 "vault_busy",
                 f"The vault '{folder}' is being changed by {locks.holder(handle)} for more than "
@@ -283,9 +281,9 @@ class _Parser(Parser):
             return Rows()
         table = self._typed(raw, dict, place)
         self._known(table, ("column", "max_rows", "max_groups", "relation"), place)
-        relation = Relation.ADD_REMOVE
+        relation = Neighbours.ADD_REMOVE
         if "relation" in table:
-            relation = self._choice(Relation, table["relation"], (*place, "relation"))
+            relation = self._choice(Neighbours, table["relation"], (*place, "relation"))
         if set(table) == {"relation"}:
             return Rows(relation=relation)
         column = self._need(table, "column", str, place)

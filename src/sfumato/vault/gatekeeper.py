@@ -17,11 +17,11 @@ from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
 from sfumato.errors import BudgetError, EngineError, LedgerError, SfumatoError
-from sfumato.ledger.chain import canonical, digest
+from sfumato.ledger.book import canonical, digest
 from sfumato.ledger.flight import Flights
-from sfumato.release import Release
-from sfumato.vault.amounts import remaining
-from sfumato.vault.stored import from_bytes, to_bytes
+from sfumato.release.codec import from_bytes, to_bytes
+from sfumato.release.release import Release
+from sfumato.vault.accounts import remaining
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sfumato.ledger.receipt import Receipt
     from sfumato.method import Dataset, Prepared
     from sfumato.privacy.events import Event
-    from sfumato.vault.answered import Answered
+    from sfumato.vault.folder import AnswerIndex
 
     OpenData = Callable[[], AbstractContextManager[Mapping[str, Dataset]]]
     """Opens the data sets of a question, and keeps them open while it is being answered."""
@@ -86,7 +86,7 @@ class Gatekeeper:
     """
 
     ledger: Ledger
-    answered: Answered
+    answered: AnswerIndex
     flights: Flights = field(default_factory=Flights)
     snapshot: int = 1
     tick_seconds: float = 0.0

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from sfumato.ledger.memory import memory_ledger
 from sfumato.privacy.filters import Budget
 from sfumato.privacy.numbers import EPSILON_MAXIMUM, positive
-from sfumato.query.catalogue import Private as PrivateEntry
-from sfumato.vault.amounts import remaining
-from sfumato.vault.answered import Answered
+from sfumato.query.sql.tables import PrivateRows as PrivateEntry
+from sfumato.vault.accounts import remaining
 from sfumato.vault.config import OWNER
-from sfumato.vault.curator import Curator, Price
+from sfumato.vault.datastore import HERE, DataStore, Location
+from sfumato.vault.folder import AnswerIndex
 from sfumato.vault.gatekeeper import Asker, Gatekeeper
-from sfumato.vault.places import HERE, Home, Places
+from sfumato.vault.session import Offer, Session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from sfumato.privacy.units import Unit
-    from sfumato.publish.publication import Publication
-    from sfumato.query.explain import Explanation
+    from sfumato.publish.kinds import Publication
+    from sfumato.query.answer.explain import Explanation
     from sfumato.schema.schema import Schema
-    from sfumato.vault.curator import Asked, AskerOf
+    from sfumato.steward.table import Table
     from sfumato.vault.gatekeeper import Answer
     from sfumato.vault.publishing import Published
-    from sfumato.vault.table import Table
+    from sfumato.vault.session import Asked, AskerOf
 
 
 class Private:
     """A table that answers only under differential privacy, until its budget is spent."""
 
-    def __init__(self, curator: Curator, name: str, asker_of: AskerOf) -> None:
+    def __init__(self, curator: Session, name: str, asker_of: AskerOf) -> None:
         self._curator, self._name, self._asker_of = curator, name, asker_of
 
     def query(
@@ -52,7 +52,7 @@ class Private:
         It is given in SQL or built from `sf.table`. Without epsilon and rho it costs a tenth of
         the whole budget. The identical question is answered again from store, free.
         """
-        price = Price(epsilon=epsilon, rho=rho, delta=delta, weights=weights)
+        price = Offer(epsilon=epsilon, rho=rho, delta=delta, weights=weights)
         return self._curator.query(asked, price, self._asker_of, request_id=request_id)
 
     def explain(
@@ -65,7 +65,7 @@ class Private:
         weights: Mapping[str, object] | None = None,
     ) -> Explanation:
         """Say what a question would cost and how far its answer would be off; spends nothing."""
-        price = Price(epsilon=epsilon, rho=rho, delta=delta, weights=weights)
+        price = Offer(epsilon=epsilon, rho=rho, delta=delta, weights=weights)
         return self._curator.explain(asked, price, self._asker_of)
 
     def publish(
@@ -120,7 +120,7 @@ class Private:
         return self._curator.plan(
             kind,
             self._name,
-            Price(epsilon=epsilon, rho=rho, delta=delta),
+            Offer(epsilon=epsilon, rho=rho, delta=delta),
             self._asker_of,
             columns=columns,
             workload=workload,
@@ -159,10 +159,10 @@ def protect(
     ledger = memory_ledger()
     ledger.open_account(name, budget=budget)
     ledger.attach(name, account=name)
-    curator = Curator(
+    curator = Session(
         {name: PrivateEntry(schema, schema.unit, name)},
-        Places({name: Home(HERE, lambda: held, schema.unit)}),
-        Gatekeeper(ledger, Answered()),
+        DataStore({name: Location(HERE, lambda: held, schema.unit)}),
+        Gatekeeper(ledger, AnswerIndex()),
         maximum,
         table.files,
     )

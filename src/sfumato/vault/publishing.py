@@ -7,22 +7,19 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sfumato.anonymize.leaves import grow
-from sfumato.axes import Listed, declared
+from sfumato.anonymize.taxonomy import grow
+from sfumato.counting.axes import Listed, declared
 from sfumato.errors import OutputError, ParameterError
 from sfumato.files import check_target, write_text
-from sfumato.publish.boxes import to_codes
 from sfumato.publish.kinds import prepare
 from sfumato.publish.options import several
-from sfumato.publish.request import Request
-from sfumato.publish.spatial.geojson import to_geojson
-from sfumato.publish.spatial.nearest import nearest
-from sfumato.publish.spatial.smallest import smallest
-from sfumato.release import check_places, describe, sidecar
+from sfumato.publish.request import Request, to_codes
+from sfumato.publish.spatial.maps import nearest, smallest, to_geojson
+from sfumato.release.release import check_places, describe, sidecar
 from sfumato.report.published import pictures
-from sfumato.strict_json import dumps
+from sfumato.texts import dumps
+from sfumato.vault.folder import vault_files_around
 from sfumato.vault.gatekeeper import Answer
-from sfumato.vault.kept import around
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,7 +31,7 @@ if TYPE_CHECKING:
 
     from sfumato.privacy.price import Price
     from sfumato.privacy.units import Unit
-    from sfumato.publish.publication import Publication
+    from sfumato.publish.kinds import Publication
     from sfumato.schema.column import Column
     from sfumato.schema.schema import Schema
 
@@ -52,7 +49,7 @@ def check_targets(
 ) -> None:
     """Refuse what could not be written of a publication, before anything is spent on it."""
     tables = publication.method.tables
-    in_use = (*kept, *around(out))
+    in_use = (*kept, *vault_files_around(out))
     if out.suffix.lower() == _GEOJSON:
         to_geojson(_boxes(publication, tables), publication.request.axes)
         written = [out, sidecar(out)]
@@ -63,7 +60,7 @@ def check_targets(
         written = [out, out.with_name(f"{out.name}.json")]
     if report is not None:
         pictures(publication.request.columns, tables)
-        check_target(report, overwrite=overwrite, kept=(*kept, *around(report)))
+        check_target(report, overwrite=overwrite, kept=(*kept, *vault_files_around(report)))
         if os.path.realpath(report) in map(os.path.realpath, written):
             raise OutputError(
                 "output_twice",

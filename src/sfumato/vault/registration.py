@@ -12,15 +12,14 @@ from sqlglot import exp
 
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.privacy.filters import Budget
-from sfumato.privacy.units import Entity, Relation, Rows
-from sfumato.query.fanouts import fanouts
+from sfumato.privacy.units import Entity, Neighbours, Rows
+from sfumato.query.sql.tables import fanouts
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.file import load as load_schema
 from sfumato.schema.names import clash, quoted
-from sfumato.vault.addition import Addition
-from sfumato.vault.beginning import begun
 from sfumato.vault.config import Config, PrivateSet, PublicSet, changing, check_name, save
-from sfumato.vault.consent import check_consent
+from sfumato.vault.creation import Addition, begun
+from sfumato.vault.datastore import check_consent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from sfumato.privacy.units import Unit
     from sfumato.schema.schema import Schema
-    from sfumato.vault.table import Table as People
+    from sfumato.steward.table import Table as People
 
 _DECLARE = {
     Kind.INTEGER: "bounds = [0, 110]",
@@ -270,7 +269,7 @@ def _stored(config: Config, given: str) -> str:
 
 
 def _written(unit: Unit) -> str | InlineTable:
-    usual = unit.relation is Relation.ADD_REMOVE
+    usual = unit.relation is Neighbours.ADD_REMOVE
     relation = {} if usual else {"relation": str(unit.relation)}
     if isinstance(unit, Entity):
         groups = {} if unit.max_groups is None else {"max_groups": unit.max_groups}

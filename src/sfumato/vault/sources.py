@@ -17,23 +17,23 @@ from sqlglot import exp
 
 from sfumato.engines.sources import identify, parquet_paths
 from sfumato.errors import ParameterError, SfumatoError
-from sfumato.fingerprint import contents
-from sfumato.ledger.chain import digest
+from sfumato.ledger.book import digest
+from sfumato.release.fingerprint import contents
 from sfumato.schema.file import load as load_schema
 from sfumato.schema.names import quoted
-from sfumato.vault.accounts import NODE, PASSING, VERSION, named, source_of, written_name
+from sfumato.steward.secret import new_secret, read_secret
+from sfumato.steward.table import read
+from sfumato.vault.accounts import NODE, PASSING, VERSION, source_name, source_of, written_name
 from sfumato.vault.config import PrivateSet
-from sfumato.vault.kept import SECRET
-from sfumato.vault.secret import draw, kept
-from sfumato.vault.table import read
+from sfumato.vault.folder import SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sfumato.engines.identity import Identity
     from sfumato.ledger.base import Ledger
+    from sfumato.steward.table import Table
     from sfumato.vault.config import Config, PublicSet
-    from sfumato.vault.table import Table
 
 _CONTENTS = "contents "
 _MOVED = (
@@ -43,7 +43,7 @@ _MOVED = (
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownSource:
     """A source as it is now: what it is, and what its rows look like to the vault alone."""
 
     identity: Identity
@@ -52,12 +52,12 @@ class Known:
     @property
     def names(self) -> frozenset[str]:
         """What is kept of it, and bound to its population for good."""
-        return frozenset(map(named, self.identity.names)) | self.marks
+        return frozenset(map(source_name, self.identity.names)) | self.marks
 
     @property
     def compared(self) -> frozenset[str]:
         """All names under which it may be known already."""
-        return self.names | frozenset(map(named, self.identity.also))
+        return self.names | frozenset(map(source_name, self.identity.also))
 
     @property
     def nodes(self) -> frozenset[str]:
@@ -73,7 +73,7 @@ class Known:
 def secret_of(config: Config, ledger: Ledger) -> bytes:
     """The key of a vault's fingerprints, or a new one as long as no fingerprint was taken."""
     path = config.folder / SECRET
-    return kept(path) if path.exists() or _taken(config, ledger) else draw()
+    return read_secret(path) if path.exists() or _taken(config, ledger) else new_secret()
 
 
 def _taken(config: Config, ledger: Ledger) -> bool:
@@ -83,13 +83,13 @@ def _taken(config: Config, ledger: Ledger) -> bool:
     return any(name.startswith(_CONTENTS) for name in chain(listed, bound))
 
 
-def look(source: str, table: Table, secret: bytes) -> Known:
+def look(source: str, table: Table, secret: bytes) -> KnownSource:
     """Find out what an opened source is, and take the fingerprint of its rows."""
-    return Known(identify(source, table.engine), _marks(source, table, secret))
+    return KnownSource(identify(source, table.engine), _marks(source, table, secret))
 
 
 @dataclass(frozen=True)
-class Sources:
+class KnownSources:
     """The sources that a vault has, looked at anew where that is needed and possible."""
 
     config: Config
@@ -97,12 +97,14 @@ class Sources:
     secret: bytes
     warn: Callable[[str], None]
 
-    def check(self, new: Known, population: str | None, rows: int) -> Mapping[str, Known]:
+    def check(
+        self, new: KnownSource, population: str | None, rows: int
+    ) -> Mapping[str, KnownSource]:
         """Refuse a source that is known as another's; None is the population of public ones.
 
         Returns what was found of the sources that are registered already.
         """
-        found: dict[str, Known] = {}
+        found: dict[str, KnownSource] = {}
         unseen: dict[str, PrivateSet] = {}
         for name, held in self.config.datasets.items():
             try:
@@ -123,7 +125,7 @@ class Sources:
             raise _unseen(name, lost.population)
         return found
 
-    def renewed(self, found: Mapping[str, Known]) -> dict[str, tuple[str, ...]]:
+    def renewed(self, found: Mapping[str, KnownSource]) -> dict[str, tuple[str, ...]]:
         """What to keep of registered sources from now on, where it is more than is kept.
 
         A vault of an older version may hold one source under two populations. Nothing can be bound
@@ -146,13 +148,13 @@ class Sources:
                 renewed[name] = tuple(record)
         return renewed
 
-    def _now(self, held: PrivateSet | PublicSet, rows: int) -> Known:
+    def _now(self, held: PrivateSet | PublicSet, rows: int) -> KnownSource:
         """A registered source as it is now."""
         source = source_of(self.config.folder, held.source)
         if "://" not in source:
             identity = identify(source)
             if set(_version(identity)) <= set(held.identity):
-                return Known(identity, frozenset())
+                return KnownSource(identity, frozenset())
         schema = load_schema(self.config.folder / held.schema)
         with closing(read(source, schema)) as table:
             identity = identify(source, table.engine)
@@ -160,8 +162,8 @@ class Sources:
             taken = any(one.startswith(_CONTENTS) for one in held.identity)
             # On a server nothing tells whether rows changed; a copy has as many as we do.
             if taken and (fresh if identity.version else rows_of(table) != rows):
-                return Known(identity, frozenset())
-            return Known(identity, _marks(source, table, self.secret))
+                return KnownSource(identity, frozenset())
+            return KnownSource(identity, _marks(source, table, self.secret))
 
     def _tell(self, name: str, error: SfumatoError) -> None:
         self.warn(
@@ -169,7 +171,9 @@ class Sources:
             "with what was recorded of it."
         )
 
-    def _same(self, held: PrivateSet | PublicSet, now: Known | None, new: Known) -> bool:
+    def _same(
+        self, held: PrivateSet | PublicSet, now: KnownSource | None, new: KnownSource
+    ) -> bool:
         recorded = {*held.identity, written_name(self.config, held)}
         if recorded & new.compared:
             return True

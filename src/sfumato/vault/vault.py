@@ -9,31 +9,28 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import BudgetError, ParameterError, PolicyError
 from sfumato.ledger.flight import Flights
-from sfumato.query.catalogue import Private as PrivateEntry
-from sfumato.query.catalogue import Public as PublicEntry
+from sfumato.query.sql.tables import PrivateRows as PrivateEntry
+from sfumato.query.sql.tables import PublicRows as PublicEntry
 from sfumato.schema.file import load as load_schema
 from sfumato.schema.names import quoted
+from sfumato.steward.table import read
 from sfumato.vault.accounts import account_of, open_accounts, open_ledger, source_of
-from sfumato.vault.answered import ANSWERS, Answered
 from sfumato.vault.config import OWNER, Config, PrivateSet, load
-from sfumato.vault.consent import check_consent
-from sfumato.vault.curator import Curator, Price
-from sfumato.vault.failures import note_charge
+from sfumato.vault.datastore import DataStore, Location, address, check_consent
+from sfumato.vault.folder import ANSWERS, AnswerIndex, note_charge, vault_files
 from sfumato.vault.gatekeeper import Asker, Gatekeeper
-from sfumato.vault.kept import of_vault
-from sfumato.vault.places import Home, Places, address
 from sfumato.vault.private import Private
-from sfumato.vault.table import read
+from sfumato.vault.session import Offer, Session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-    from sfumato.query.catalogue import Catalogue
-    from sfumato.query.explain import Explanation
+    from sfumato.query.answer.explain import Explanation
+    from sfumato.query.sql.tables import Catalogue
     from sfumato.schema.schema import Schema
-    from sfumato.vault.curator import Asked
     from sfumato.vault.gatekeeper import Answer
+    from sfumato.vault.session import Asked
 
 
 class Vault:
@@ -51,17 +48,17 @@ class Vault:
             raise
         gatekeeper = Gatekeeper(
             self.ledger,
-            Answered(config.folder / ANSWERS),
+            AnswerIndex(config.folder / ANSWERS),
             Flights(config.folder / ANSWERS),
             snapshot=config.snapshot,
             tick_seconds=config.tick_seconds,
             deadline_seconds=config.deadline_seconds,
             tell_operator=partial(note_charge, config.folder),
         )
-        self._places = Places({name: _home(config, name, schemas[name]) for name in schemas})
-        kept = self.kept = of_vault(config, schemas)
+        self._places = DataStore({name: _home(config, name, schemas[name]) for name in schemas})
+        kept = self.kept = vault_files(config, schemas)
         catalogue = _catalogue(config, schemas)
-        self._curator = Curator(catalogue, self._places, gatekeeper, config.max_epsilon, kept)
+        self._curator = Session(catalogue, self._places, gatekeeper, config.max_epsilon, kept)
 
     def query(
         self,
@@ -81,7 +78,7 @@ class Vault:
         the whole budget. The identical question of the same principal is answered again from
         store, free. A request id names one question for good: repeating it is safe.
         """
-        price = Price(epsilon=epsilon, rho=rho, delta=delta, weights=weights)
+        price = Offer(epsilon=epsilon, rho=rho, delta=delta, weights=weights)
         asker_of = partial(self._asker, principal, purpose)
         return self._curator.query(asked, price, asker_of, request_id=request_id)
 
@@ -96,7 +93,7 @@ class Vault:
         principal: str = OWNER,
     ) -> Explanation:
         """Say what a question would cost and how far its answer would be off; spends nothing."""
-        price = Price(epsilon=epsilon, rho=rho, delta=delta, weights=weights)
+        price = Offer(epsilon=epsilon, rho=rho, delta=delta, weights=weights)
         return self._curator.explain(asked, price, partial(self._asker, principal, None))
 
     def private(self, name: str, *, principal: str = OWNER, purpose: str | None = None) -> Private:
@@ -164,7 +161,7 @@ def _schema(config: Config, name: str) -> Schema:
     return replace(schema, unit=held.unit)
 
 
-def _home(config: Config, name: str, schema: Schema) -> Home:
+def _home(config: Config, name: str, schema: Schema) -> Location:
     held = config.datasets[name]
     source = source_of(config.folder, held.source)
     unit = held.unit if isinstance(held, PrivateSet) else None
@@ -173,7 +170,7 @@ def _home(config: Config, name: str, schema: Schema) -> Home:
     columns = tuple(column.name for column in schema.columns)
     # One person's malformed cell must not decide whether questions are answered.
     reading = partial(read, source, schema, strict=unit is None)
-    return Home(address(source), reading, unit, file, consent, source, columns)
+    return Location(address(source), reading, unit, file, consent, source, columns)
 
 
 def _catalogue(config: Config, schemas: Mapping[str, Schema]) -> Catalogue:

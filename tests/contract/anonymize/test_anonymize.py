@@ -14,10 +14,10 @@ from sfumato.demo import town
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.domain import Bounds, Values
 from sfumato.schema.file import load
-from sfumato.schema.hierarchy.widths import Widths
+from sfumato.schema.hierarchy.rules import Widths
 from sfumato.schema.schema import Schema
-from sfumato.vault.anonymizing import anonymize
-from sfumato.vault.table import Table
+from sfumato.steward.anonymize import anonymize
+from sfumato.steward.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sfumato.counting.frequencies import count
 from sfumato.errors import ParameterError
-from sfumato.frequencies import count
 from sfumato.privacy.units import Entity
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from sfumato.axes import Grid, declared
+from sfumato.counting.axes import Grid, declared
+from sfumato.counting.frequencies import count
 from sfumato.errors import ParameterError, SchemaError, SourceError
-from sfumato.frequencies import count
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.domain import Bounds, Values
 
@@ -195,7 +195,7 @@ def test_a_domain_without_end_is_refused() -> None:
 def test_a_dense_table_too_large_is_refused() -> None:
     axis = declared(Column("n", Kind.INTEGER, domain=Bounds(0, 1 << 40), nullable=False))
     assert isinstance(axis, Grid)
-    from sfumato.frequencies import Frequencies
+    from sfumato.counting.frequencies import Frequencies
 
     huge = Frequencies((axis,), (np.array([5]),), np.array([1]))
     with pytest.raises(ParameterError) as refusal:

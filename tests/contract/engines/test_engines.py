@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from sfumato.engines.base import named
 from sfumato.engines.postgres import Postgres
 from sfumato.engines.sources import open_duckdb
 from sfumato.engines.spark import Spark
-from sfumato.engines.statement import named
 from sfumato.testing.engines import EngineContract
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from sfumato.ledger.base import Ledger
-from sfumato.ledger.head import OutsideHead
+from sfumato.ledger.commit import OutsideHead
 from sfumato.ledger.memory import MemoryStore
 from sfumato.ledger.sql.postgres import postgres_store
 from sfumato.ledger.sql.sqlite import sqlite_store

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from sfumato.errors import BudgetError
 from sfumato.ledger.base import Ledger
-from sfumato.ledger.chain import digest
-from sfumato.ledger.head import OutsideHead
+from sfumato.ledger.book import digest
+from sfumato.ledger.commit import OutsideHead
 from sfumato.ledger.sql.postgres import postgres_store
 from sfumato.ledger.sql.sqlite import sqlite_store
 from sfumato.privacy.events import PureEvent

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sfumato.errors import CallerError, LedgerError
-from sfumato.ledger.chain import digest
-from sfumato.testing.ledger import BODY, ask, charge, code_of, in_child, nano, pure
+from sfumato.ledger.book import digest
+from sfumato.testing.ledgers import BODY, ask, charge, code_of, in_child, nano, pure
 
 if TYPE_CHECKING:
     from collections.abc import Callable

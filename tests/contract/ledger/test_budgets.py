@@ -10,7 +10,7 @@ import pytest
 
 from sfumato.errors import BudgetError, ParameterError
 from sfumato.privacy.filters import Budget
-from sfumato.testing.ledger import BODY, charge, code_of, nano, pure, run_threads
+from sfumato.testing.ledgers import BODY, charge, code_of, nano, pure, run_threads
 
 if TYPE_CHECKING:
     from sfumato.ledger.base import Ledger

@@ -16,7 +16,7 @@ from sfumato.ledger import rules
 from sfumato.ledger.checker import ExportError, check
 from sfumato.privacy.events import ApproxEvent, GaussianNoise
 from sfumato.privacy.filters import Budget
-from sfumato.testing.ledger import BODY, ask, charge, code_of, nano
+from sfumato.testing.ledgers import BODY, ask, charge, code_of, nano
 
 
 def test_L5_append_only_and_tamper_evident(durable_place: Any, one: Budget) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sfumato.errors import LedgerError
-from sfumato.testing.ledger import ask, charge, code_of, nano
+from sfumato.testing.ledgers import ask, charge, code_of, nano
 
 if TYPE_CHECKING:
     from sfumato.privacy.filters import Budget

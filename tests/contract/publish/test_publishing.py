@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sfumato.axes import declared
+from sfumato.counting.axes import declared
 from sfumato.engines.sources import open_duckdb
 from sfumato.method import Dataset
 from sfumato.privacy.price import price

@@ -12,16 +12,15 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
+from sfumato.counting.contribution import WHOLE
 from sfumato.engines.sources import open_duckdb
 from sfumato.privacy.units import Entity, Rows
-from sfumato.query.bounding import WHOLE
-from sfumato.query.exact import Exact, Questions
-from sfumato.query.finish import placed
+from sfumato.query.answer.exact import EngineQueries, ExactAggregates, all_groups
+from sfumato.query.answer.postprocessing import placed
 from sfumato.query.plan import Function, Measure
-from sfumato.query.split import Cost, split
-from sfumato.query.statistic import Rank
-from sfumato.query.tally import all_groups
-from sfumato.testing.plans import DATASET, argument, declared, plan
+from sfumato.query.plan.allocation import QueryPrice, split
+from sfumato.query.plan.statistics import Rank
+from sfumato.testing.questions import DATASET, argument, declared, plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,10 +63,10 @@ def visits(people: int, seed: int) -> pa.Table:
 
 
 def aggregates(engine: Engine, asked: Plan) -> dict[str, list[Any]]:
-    chosen = split(asked, Cost(epsilon=Fraction(1)))
+    chosen = split(asked, QueryPrice(epsilon=Fraction(1)))
     source = placed(asked.source, {DATASET: engine.table})
-    questions = Questions(asked, chosen.levels, chosen.mechanisms, source, "salt")
-    exact = Exact(questions, engine)
+    questions = EngineQueries(asked, chosen.levels, chosen.mechanisms, source, "salt")
+    exact = ExactAggregates(questions, engine)
     found = {}
     for level in chosen.levels:
         groups = all_groups(level)

@@ -19,11 +19,10 @@ from sqlglot import exp, parse_one
 
 from sfumato.engines.sources import open_duckdb
 from sfumato.privacy.units import Rows
-from sfumato.query.catalogue import Private
 from sfumato.query.expressions import compile_value
-from sfumato.query.relation import RowScope
-from sfumato.query.tables import base
-from sfumato.query.typed import EPOCH
+from sfumato.query.expressions.typed import EPOCH
+from sfumato.query.sql.relation import RowScope
+from sfumato.query.sql.tables import PrivateRows, base
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.domain import Bounds, Values
 from sfumato.schema.schema import Schema
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from sfumato.engines.base import Engine
-    from sfumato.query.typed import Typed
+    from sfumato.query.expressions.typed import Typed
 
     Open = Callable[[pa.Table], Engine]
 
@@ -99,7 +98,7 @@ COLUMNS = (
     Column("b", Kind.BOOLEAN),
     Column("c", Kind.BOOLEAN),
 )
-DECLARED = Private(Schema("t", COLUMNS), Rows(), "rows")
+DECLARED = PrivateRows(Schema("t", COLUMNS), Rows(), "rows")
 
 
 def special_table() -> pa.Table:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sfumato.recoding import ByColumn, ByRow, ColumnMap
+from sfumato.release.recoding import ByColumn, ByRow, ColumnMap
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.statement import everything, render
+from sfumato.engines.base import everything, render
 from sfumato.privacy.units import Entity, Rows
-from sfumato.vault.consent import consenting
+from sfumato.vault.datastore import consenting
 
 if TYPE_CHECKING:
     from collections.abc import Callable

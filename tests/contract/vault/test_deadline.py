@@ -17,11 +17,11 @@ from sfumato.method import Dataset
 from sfumato.privacy.events import PureEvent
 from sfumato.privacy.filters import Budget
 from sfumato.privacy.units import Rows
-from sfumato.release import Guarantee, Provenance, Release
+from sfumato.release.release import Guarantee, Provenance, Release
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.schema import Schema
 from sfumato.testing.engines import query
-from sfumato.vault.answered import Answered
+from sfumato.vault.folder import AnswerIndex
 from sfumato.vault.gatekeeper import Asker, Gatekeeper
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def test_a_deadline_stops_the_engine(open_engine: Callable[[pa.Table], Engine]) 
     engine = open_engine(pa.table({"x": pa.array(range(ROWS), pa.int64())}))
     ledger = memory_ledger()
     ledger.open_account("t", budget=Budget.for_epsilon_delta(epsilon=1, delta=0))
-    gatekeeper = Gatekeeper(ledger, Answered(), deadline_seconds=1.5)
+    gatekeeper = Gatekeeper(ledger, AnswerIndex(), deadline_seconds=1.5)
     schema = Schema("t", (Column("x", Kind.INTEGER),))
     data = {"t": Dataset("t", engine, engine.table, schema, Rows())}
     slow = Asking(SLOW)
@@ -73,7 +73,7 @@ def test_a_deadline_stops_the_engine(open_engine: Callable[[pa.Table], Engine]) 
         gatekeeper.answer(slow, Asker("owner", ("t",)), lambda: nullcontext(data))
     assert caught.value.code == "answer_failed"
     assert slow.ended.wait(60), "the engine still works at a question that nobody waits for"
-    unhurried = Gatekeeper(ledger, Answered())
+    unhurried = Gatekeeper(ledger, AnswerIndex())
     found = unhurried.answer(Asking(QUICK), Asker("owner", ("t",)), lambda: nullcontext(data))
     assert found.table["n"].to_pylist() == [ROWS]
 

@@ -16,8 +16,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.ledger.receipt import Receipt, Stage
+from sfumato.release.codec import to_bytes
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.vault.stored import to_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

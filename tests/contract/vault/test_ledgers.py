@@ -10,8 +10,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import BudgetError, OutputError
-from sfumato.testing.ledger import code_of
-from sfumato.vault import book
+from sfumato.testing.ledgers import code_of
+from sfumato.vault import accounts as book
 from sfumato.vault.registration import Registration, create
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
-from sfumato.testing.ledger import code_of
+from sfumato.testing.ledgers import code_of
 from sfumato.vault.registration import Registration, create
 
 TINY = "0.000000001"

@@ -16,9 +16,9 @@ import pytest
 import sfumato as sf
 from sfumato.errors import EngineError, SfumatoError
 from sfumato.ledger.receipt import Receipt
-from sfumato.testing.ledger import code_of
-from sfumato.vault import book
-from sfumato.vault.places import Places
+from sfumato.testing.ledgers import code_of
+from sfumato.vault import accounts as book
+from sfumato.vault.datastore import DataStore
 from sfumato.vault.registration import Registration, create
 
 if TYPE_CHECKING:
@@ -167,8 +167,8 @@ def test_L2_a_failure_before_entropy_is_not_paid_twice(monkeypatch: pytest.Monke
     write_csv(rows(1000))
     vault = make_vault("t.csv")
     with sf.open(vault) as opened, monkeypatch.context() as patch:
-        patch.setattr(Places, "_open", _fail)
-        patch.setattr(Places, "check_readable", lambda *_: None)
+        patch.setattr(DataStore, "_open", _fail)
+        patch.setattr(DataStore, "check_readable", lambda *_: None)
         with pytest.raises(EngineError) as failed:
             ask(opened, 1)
         assert failed.value.code == "answer_failed"

@@ -17,8 +17,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
-from sfumato.testing.ledger import run_threads
-from sfumato.vault import book
+from sfumato.testing.ledgers import run_threads
+from sfumato.vault import accounts as book
 from sfumato.vault.registration import Registration, create
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import pytest
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
-from sfumato.testing.vaults import ROWS, VAULT, add, add_publicly, check_alias, make, refusal, rows
-from sfumato.vault import book
+from sfumato.testing.ledgers import ROWS, VAULT, add, add_publicly, check_alias, make, refusal, rows
+from sfumato.vault import accounts as book
 from sfumato.vault.config import load
 from sfumato.vault.registration import create
 from sfumato.vault.vault import open_vault

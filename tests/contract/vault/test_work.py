@@ -18,14 +18,13 @@ from sfumato.engines.sources import open_duckdb
 from sfumato.ledger.memory import memory_ledger
 from sfumato.privacy.filters import Budget
 from sfumato.privacy.units import Entity
-from sfumato.query.catalogue import Private, Public
-from sfumato.query.fanouts import fanouts
-from sfumato.vault.answered import Answered
+from sfumato.query.sql.tables import PrivateRows, PublicRows, fanouts
 from sfumato.vault.config import OWNER
-from sfumato.vault.curator import Curator
+from sfumato.vault.datastore import HERE, DataStore, Location
+from sfumato.vault.folder import AnswerIndex
 from sfumato.vault.gatekeeper import Asker, Gatekeeper
-from sfumato.vault.places import HERE, Home, Places
 from sfumato.vault.private import Private as PrivateTable
+from sfumato.vault.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -103,10 +102,15 @@ def ask(engine: Engine, sql: str) -> sf.Answer:
         ledger = memory_ledger()
         ledger.open_account("t", budget=Budget.for_epsilon_delta(epsilon=1, delta="1e-6"))
         ledger.attach("t", account="t")
-        curator = Curator(
-            {"t": Private(T, UNIT, "t"), "towns": Public(TOWNS, shared)},
-            Places({"t": Home(HERE, lambda: held, UNIT), "towns": Home("b", lambda: public, None)}),
-            Gatekeeper(ledger, Answered()),
+        curator = Session(
+            {"t": PrivateRows(T, UNIT, "t"), "towns": PublicRows(TOWNS, shared)},
+            DataStore(
+                {
+                    "t": Location(HERE, lambda: held, UNIT),
+                    "towns": Location("b", lambda: public, None),
+                }
+            ),
+            Gatekeeper(ledger, AnswerIndex()),
         )
         private = PrivateTable(curator, "t", lambda _: Asker(OWNER, ("t",)))
         return private.query(sql, epsilon="1e-9", delta="1e-9")

@@ -16,8 +16,8 @@ import pytest
 
 from sfumato.errors import LedgerError
 from sfumato.ledger.base import Ledger
-from sfumato.ledger.chain import digest
-from sfumato.ledger.head import OutsideHead
+from sfumato.ledger.book import digest
+from sfumato.ledger.commit import OutsideHead
 from sfumato.ledger.sql.sqlite import sqlite_store
 from sfumato.privacy.events import PureEvent
 from sfumato.privacy.filters import Budget

@@ -158,7 +158,7 @@ def test_L1_the_order_test_catches_a_lazy_log(bench: Any) -> None:
 
 
 def test_L1_the_order_test_catches_a_lazy_head(bench: Any) -> None:
-    from sfumato.ledger import head
+    from sfumato.ledger import commit as head
 
     def lazily() -> None:
         head._sync_data = lambda _: None

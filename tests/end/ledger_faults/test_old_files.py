@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sfumato.errors import BudgetError, LedgerError
-from sfumato.ledger.chain import digest
+from sfumato.ledger.book import digest
 from sfumato.privacy.events import PureEvent
 from sfumato.privacy.filters import Budget
 

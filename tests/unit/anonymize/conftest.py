@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from sfumato.anonymize.problem import Problem
-from sfumato.axes import Listed
-from sfumato.frequencies import Frequencies
-from sfumato.grouping import group
+from sfumato.counting.axes import Listed
+from sfumato.counting.frequencies import Frequencies
+from sfumato.counting.grouping import group
 from sfumato.schema.hierarchy.base import Taxonomy
 
 if TYPE_CHECKING:

@@ -22,15 +22,15 @@ from sfumato.anonymize.criteria import (
     RecursiveDiversity,
     TCloseness,
 )
-from sfumato.anonymize.criteria.logarithms import factors, sign
-from sfumato.anonymize.criteria.t_closeness import distances, farthest
+from sfumato.anonymize.criteria.base import factors, sign
+from sfumato.anonymize.criteria.closeness import distances, farthest
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.schema.hierarchy.base import Taxonomy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.anonymize.criteria.t_closeness import Distance
+    from sfumato.anonymize.criteria.closeness import Distance
 
 
 def classes(*counts: Sequence[int], taxonomy: Taxonomy | None = None) -> Classes:

@@ -11,7 +11,7 @@ from sfumato.anonymize.criteria import DistinctDiversity, EntropyDiversity, KAno
 from sfumato.anonymize.outcome import Generalization
 from sfumato.anonymize.search import run
 from sfumato.errors import CriterionError, ParameterError, SchemaError
-from sfumato.recoding import ByColumn
+from sfumato.release.recoding import ByColumn
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from sfumato.axes import Listed
-from sfumato.frequencies import Frequencies
-from sfumato.grouping import group
+from sfumato.counting.axes import Listed
+from sfumato.counting.frequencies import Frequencies
+from sfumato.counting.grouping import group
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

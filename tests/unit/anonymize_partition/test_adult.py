@@ -10,14 +10,14 @@ import pytest
 from sfumato.anonymize.criteria import DistinctDiversity, KAnonymity
 from sfumato.anonymize.measure import measure
 from sfumato.anonymize.outcome import Generalization
-from sfumato.anonymize.partition import Partition
+from sfumato.anonymize.partition.groups import Partition
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.search import run
 from sfumato.anonymize.search.refine import refine
+from sfumato.counting.frequencies import Frequencies, count
 from sfumato.engines.sources import open_source
-from sfumato.frequencies import Frequencies, count
 from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.hierarchy.table import read_tree
+from sfumato.schema.hierarchy.tree import read_tree
 
 ADULT = Path(__file__).parents[3] / "../shared/data/adult"
 QUASI = [

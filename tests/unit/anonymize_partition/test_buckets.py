@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from sfumato.anonymize.anatomy import anatomize
+from sfumato.anonymize.buckets import anatomize, permute, shuffled
 from sfumato.anonymize.criteria import KAnonymity
-from sfumato.anonymize.leaves import grow
-from sfumato.anonymize.permute import permute, shuffled
 from sfumato.anonymize.perturb import moments, perturb, strays
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.search import run
+from sfumato.anonymize.taxonomy import grow
 from sfumato.errors import CriterionError, SchemaError
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.domain import Bounds
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from sfumato.frequencies import Frequencies
+    from sfumato.counting.frequencies import Frequencies
 
     Counted = Callable[[Sequence[str], Sequence[Sequence[object]]], Frequencies]
 

@@ -11,21 +11,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sfumato.anonymize.covers import read
-from sfumato.anonymize.leaves import grow, universe
 from sfumato.anonymize.measure import measure
+from sfumato.anonymize.taxonomy import grow, read, universe
 from sfumato.errors import SchemaError, SourceError
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.domain import Bounds, Values
-from sfumato.schema.hierarchy.calendar import Calendar
-from sfumato.schema.hierarchy.mask import Mask
+from sfumato.schema.hierarchy.rules import Calendar, Mask, Widths
 from sfumato.schema.hierarchy.tree import Tree
-from sfumato.schema.hierarchy.widths import Widths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sfumato.frequencies import Frequencies
+    from sfumato.counting.frequencies import Frequencies
     from sfumato.schema.hierarchy.base import Leaf
 
     Counted = Callable[[Sequence[str], Sequence[Sequence[object]]], Frequencies]

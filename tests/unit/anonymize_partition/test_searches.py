@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sfumato.anonymize.criteria import DistinctDiversity, KAnonymity, KMap
-from sfumato.anonymize.intervals import Intervals
-from sfumato.anonymize.leaves import grow
 from sfumato.anonymize.outcome import Generalization
-from sfumato.anonymize.partition import Partition
+from sfumato.anonymize.partition.groups import Intervals, Partition
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.search import aggarwal, k_optimize, run
 from sfumato.anonymize.search.refine import refine
+from sfumato.anonymize.taxonomy import grow
 from sfumato.errors import CriterionError, ParameterError
-from sfumato.recoding import ByColumn
+from sfumato.release.recoding import ByColumn
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.hierarchy.tree import Tree
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from sfumato.anonymize.criteria import Criterion
-    from sfumato.frequencies import Frequencies
+    from sfumato.counting.frequencies import Frequencies
 
     Counted = Callable[[Sequence[str], Sequence[Sequence[object]]], Frequencies]
 

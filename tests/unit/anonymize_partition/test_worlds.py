@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sfumato.anonymize.cost.workload import workload
-from sfumato.anonymize.worlds import Answer, answer, answer_buckets
+from sfumato.anonymize.worlds import AnswerBounds, answer, answer_buckets
+from sfumato.anonymize.worlds.workload import workload
 from sfumato.errors import ParameterError, QueryError, SchemaError
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.domain import Bounds, Values
@@ -16,7 +16,7 @@ from sfumato.schema.schema import Schema
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sfumato.frequencies import Frequencies
+    from sfumato.counting.frequencies import Frequencies
 
     Counted = Callable[[Sequence[str], Sequence[Sequence[object]]], Frequencies]
 
@@ -29,14 +29,14 @@ BOUNDED = Schema("t", (AGE, SEX, Column("pay", Kind.INTEGER, Role.SENSITIVE, Bou
 ROWS = [("0-4", "f", 10), ("0-4", "m", 20), ("5-9", "*", 40)]
 
 
-def ask(counted: Counted, sql: str, rows: Sequence[Sequence[object]] = ROWS) -> Answer:
+def ask(counted: Counted, sql: str, rows: Sequence[Sequence[object]] = ROWS) -> AnswerBounds:
     return answer(sql, counted(NAMES, rows), SCHEMA)
 
 
 def test_aggregates_of_labels_are_bounded_by_what_they_cover(counted: Counted) -> None:
-    assert ask(counted, "SELECT COUNT(*) FROM t") == Answer(3, 3, 3)
-    assert ask(counted, "SELECT SUM(pay) FROM t") == Answer(70, 70, 70)
-    assert ask(counted, "SELECT SUM(age) FROM t") == Answer(5, 17, 11)
+    assert ask(counted, "SELECT COUNT(*) FROM t") == AnswerBounds(3, 3, 3)
+    assert ask(counted, "SELECT SUM(pay) FROM t") == AnswerBounds(70, 70, 70)
+    assert ask(counted, "SELECT SUM(age) FROM t") == AnswerBounds(5, 17, 11)
     found = ask(counted, "SELECT MIN(age) FROM t WHERE sex = 'f'")
     assert (found.lower, found.upper) == (0, 4)
     # Of the ages from 0 to 4 only 3 and 4 are above 2.
@@ -46,11 +46,13 @@ def test_aggregates_of_labels_are_bounded_by_what_they_cover(counted: Counted) -
 
 def test_missing_values_are_not_counted_nor_summed(counted: Counted) -> None:
     rows = [(1, "f", 10), (None, "m", None), (3, "m", 30)]
-    assert ask(counted, "SELECT COUNT(pay) FROM t", rows) == Answer(2, 2, 2)
-    assert ask(counted, "SELECT AVG(pay) FROM t", rows) == Answer(20, 20, 20)
-    assert ask(counted, "SELECT COUNT(*) FROM t WHERE age IS NULL", rows) == Answer(1, 1, 1)
-    assert ask(counted, "SELECT COUNT(*) FROM t WHERE NOT age = 1", rows) == Answer(1, 1, 1)
-    assert ask(counted, "SELECT COUNT(*) FROM t WHERE age IS NOT NULL", rows) == Answer(2, 2, 2)
+    assert ask(counted, "SELECT COUNT(pay) FROM t", rows) == AnswerBounds(2, 2, 2)
+    assert ask(counted, "SELECT AVG(pay) FROM t", rows) == AnswerBounds(20, 20, 20)
+    assert ask(counted, "SELECT COUNT(*) FROM t WHERE age IS NULL", rows) == AnswerBounds(1, 1, 1)
+    assert ask(counted, "SELECT COUNT(*) FROM t WHERE NOT age = 1", rows) == AnswerBounds(1, 1, 1)
+    assert ask(counted, "SELECT COUNT(*) FROM t WHERE age IS NOT NULL", rows) == AnswerBounds(
+        2, 2, 2
+    )
 
 
 def test_suppressed_rows_may_be_anything(counted: Counted) -> None:
@@ -60,30 +62,30 @@ def test_suppressed_rows_may_be_anything(counted: Counted) -> None:
     assert (found.lower, found.upper) == (1, 2)
     assert found.estimate == pytest.approx(1.1)
     total = "SELECT SUM(pay) FROM t"
-    assert answer(total, table, SCHEMA) == Answer(None, None, None)
-    assert answer(total, table, BOUNDED) == Answer(40, 140, 90)
+    assert answer(total, table, SCHEMA) == AnswerBounds(None, None, None)
+    assert answer(total, table, BOUNDED) == AnswerBounds(40, 140, 90)
     assert answer("SELECT MAX(pay) FROM t WHERE age = 3", table, BOUNDED).upper == 100
 
 
 def test_no_selection_in_any_world_has_no_mean(counted: Counted) -> None:
     nobody = "FROM t WHERE sex = 'f' AND age > 4 AND pay < 20"
-    assert ask(counted, f"SELECT AVG(pay) {nobody}") == Answer(None, None, None)
-    assert ask(counted, f"SELECT SUM(pay) {nobody}") == Answer(0, 0, 0)
+    assert ask(counted, f"SELECT AVG(pay) {nobody}") == AnswerBounds(None, None, None)
+    assert ask(counted, f"SELECT SUM(pay) {nobody}") == AnswerBounds(0, 0, 0)
 
 
 def test_the_greatest_is_expected_among_those_selected(counted: Counted) -> None:
     """40 half of the time, else 20, and there is always one."""
     found = ask(counted, "SELECT MAX(pay) FROM t WHERE sex = 'm'")
-    assert found == Answer(20, 40, 30)
+    assert found == AnswerBounds(20, 40, 30)
 
 
 def test_tight_labels_force_rows_in_and_out(counted: Counted) -> None:
     table = counted(NAMES, [("0-4", "f", -10), ("0-4", "f", -20), ("0-4", "f", 30)])
 
-    def tight(sql: str) -> Answer:
+    def tight(sql: str) -> AnswerBounds:
         return answer(sql, table, SCHEMA, labels="tight")
 
-    assert tight("SELECT COUNT(*) FROM t WHERE age IN (0, 4)") == Answer(2, 3, 2)
+    assert tight("SELECT COUNT(*) FROM t WHERE age IN (0, 4)") == AnswerBounds(2, 3, 2)
     found = tight("SELECT COUNT(*) FROM t WHERE age = 2")
     assert (found.lower, found.upper) == (0, 1)
     assert found.estimate == pytest.approx(0.6)
@@ -149,9 +151,9 @@ def test_buckets_refuse_conditions_across_both_tables(counted: Counted) -> None:
         answer_buckets("SELECT COUNT(*) FROM t WHERE age = 1 OR pay = 10", rows, values, schema)
     assert error.value.code == "condition_joins_tables"
     found = answer_buckets("SELECT SUM(pay) FROM t WHERE age <= 1", rows, values, schema)
-    assert found == Answer(10, 20, 15)
+    assert found == AnswerBounds(10, 20, 15)
     ages = answer_buckets("SELECT SUM(age) FROM t WHERE pay > 10", rows, values, schema)
-    assert ages == Answer(4, 5, 4.5)
+    assert ages == AnswerBounds(4, 5, 4.5)
 
 
 def test_workload_is_the_mean_relative_error(counted: Counted) -> None:

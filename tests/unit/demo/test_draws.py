@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.demo.draws import Choice, bell, below, bits, uniform
+from sfumato.demo.draws import WeightedChoice, bell, below, bits, uniform
 
 COUNTERS = np.arange(100_000, dtype=np.uint64)
 
@@ -55,7 +55,7 @@ def test_below_and_bell_stay_in_their_ranges() -> None:
 @pytest.mark.parametrize("group", [0, 1, 2])
 def test_choice_follows_the_weights_of_its_group(group: int) -> None:
     weights = np.array([[1.0, 0, 3], [0, 0, 2], [1, 1, 0]])
-    chosen = Choice(weights)("thing", COUNTERS, np.full(len(COUNTERS), group))
+    chosen = WeightedChoice(weights)("thing", COUNTERS, np.full(len(COUNTERS), group))
     shares = np.bincount(chosen, minlength=3) / len(COUNTERS)
     assert (shares[weights[group] == 0] == 0).all()
     assert shares == pytest.approx(weights[group] / weights[group].sum(), abs=0.008)

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from sfumato.demo import clinic, town
-from sfumato.demo.reconstruction import recovered
-from sfumato.demo.sections.questions import section
-from sfumato.report.blocks import Chart, Note, Table
+from sfumato.demo import registers as clinic
+from sfumato.demo import town
+from sfumato.demo.sections.questions import recovered, section
+from sfumato.report.blocks import Chart, Note, PageTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sfumato.demo.context import Town
+    from sfumato.demo.town import Town
 
 PEOPLE = 1500
 
@@ -23,7 +23,7 @@ class Tables:
     """All of the town that the section looks at."""
 
     people: pa.Table = town.table(PEOPLE)
-    visits: pa.Table = clinic.table(PEOPLE)
+    visits: pa.Table = clinic.visits_table(PEOPLE)
 
 
 def test_answers_stand_beside_the_truth_until_the_budget_is_spent() -> None:
@@ -36,7 +36,7 @@ def test_answers_stand_beside_the_truth_until_the_budget_is_spent() -> None:
     assert sum(truth.values()) == Tables.visits.num_rows
     # Noise of scale 24: one of 12 beyond 500 has probability 12 exp(-500 / 24) < 2e-8.
     assert all(abs(truth[month] - answers[month]) < 500 for month in truth)
-    (asked,) = (block for block in blocks if isinstance(block, Table))
+    (asked,) = (block for block in blocks if isinstance(block, PageTable))
     assert [row[-1] for row in asked.rows] == ["1.1", "0.7", "0.3"]
     (refused,) = (block for block in blocks if isinstance(block, Note))
     assert "has epsilon 0.3 left" in refused.text

@@ -7,13 +7,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from sfumato.demo import clinic, town, voters
+from sfumato.demo import registers as clinic
+from sfumato.demo import registers as voters
+from sfumato.demo import town
 from sfumato.schema.column import Role
 from sfumato.schema.domain import Bounds, Values
 from sfumato.schema.file import load
 
 if TYPE_CHECKING:
-    from types import ModuleType
+    from collections.abc import Callable, Iterator
 
     import numpy as np
     from numpy.typing import NDArray
@@ -28,12 +30,12 @@ def people() -> pa.Table:
 
 @pytest.fixture(scope="module")
 def visits() -> pa.Table:
-    return clinic.table(PEOPLE)
+    return clinic.visits_table(PEOPLE)
 
 
 @pytest.fixture(scope="module")
 def listed() -> pa.Table:
-    return voters.table(PEOPLE)
+    return voters.voters_table(PEOPLE)
 
 
 def mean(table: pa.Table, column: str, **where: str) -> float:
@@ -47,20 +49,29 @@ def years(table: pa.Table) -> NDArray[np.int64]:
     return born
 
 
-@pytest.mark.parametrize("module", [town, clinic, voters])
-def test_a_row_depends_on_its_number_alone(module: ModuleType) -> None:
-    whole = pa.Table.from_batches(module.batches(1000)).combine_chunks()
-    pieces = pa.Table.from_batches(module.batches(1000, batch_rows=77)).combine_chunks()
-    longer = pa.Table.from_batches(module.batches(3000)).combine_chunks()
+@pytest.mark.parametrize("batches", [town.batches, clinic.visits_batches, voters.voters_batches])
+def test_a_row_depends_on_its_number_alone(
+    batches: Callable[..., Iterator[pa.RecordBatch]],
+) -> None:
+    whole = pa.Table.from_batches(batches(1000)).combine_chunks()
+    pieces = pa.Table.from_batches(batches(1000, batch_rows=77)).combine_chunks()
+    longer = pa.Table.from_batches(batches(3000)).combine_chunks()
     assert pieces.equals(whole)
     assert longer.slice(0, whole.num_rows).equals(whole)
 
 
-@pytest.mark.parametrize("module", [town, clinic, voters])
-def test_nobody_makes_an_empty_table(module: ModuleType) -> None:
-    empty = module.table(0)
+@pytest.mark.parametrize(
+    ("table", "schema"),
+    [
+        (town.table, town.SCHEMA),
+        (clinic.visits_table, clinic.VISITS),
+        (voters.voters_table, voters.VOTERS),
+    ],
+)
+def test_nobody_makes_an_empty_table(table: Callable[[int], pa.Table], schema: pa.Schema) -> None:
+    empty = table(0)
     assert empty.num_rows == 0
-    assert empty.schema == module.SCHEMA
+    assert empty.schema == schema
 
 
 def test_identifiers_are_unique_and_never_issued(people: pa.Table) -> None:
@@ -70,22 +81,22 @@ def test_identifiers_are_unique_and_never_issued(people: pa.Table) -> None:
 
 
 def test_social_security_numbers_stay_unique_far_out() -> None:
-    far = town.People(39_990_000, 10_000).batch()["ssn"]
-    assert pc.count_distinct(pa.concat_arrays([far, town.People(0, 10_000).batch()["ssn"]])) == (
-        pa.scalar(20_000)
-    )
+    far = town.Townspeople(39_990_000, 10_000).batch()["ssn"]
+    assert pc.count_distinct(
+        pa.concat_arrays([far, town.Townspeople(0, 10_000).batch()["ssn"]])
+    ) == (pa.scalar(20_000))
 
 
 @pytest.mark.parametrize("number", [0, 1, 7])
 def test_as_many_stand_alone_in_every_town_as_in_a_real_country(number: int) -> None:
-    people = pa.Table.from_batches([town.People(number * PEOPLE, PEOPLE).batch()])
+    people = pa.Table.from_batches([town.Townspeople(number * PEOPLE, PEOPLE).batch()])
     groups = people.group_by(["birth_date", "sex", "zip"]).aggregate([([], "count_all")])
     alone = pc.sum(pc.equal(groups["count_all"], 1)).as_py()
     assert round(100 * alone / PEOPLE) == 87
 
 
 def test_the_next_town_has_other_post_codes(people: pa.Table) -> None:
-    neighbours = pa.Table.from_batches([town.People(PEOPLE, PEOPLE).batch()])
+    neighbours = pa.Table.from_batches([town.Townspeople(PEOPLE, PEOPLE).batch()])
     assert not set(people["zip"].to_pylist()) & set(neighbours["zip"].to_pylist())
     assert set(pc.utf8_length(neighbours["zip"]).to_pylist()) == {5}
 
@@ -143,12 +154,14 @@ def test_voters_are_a_part_of_the_adults(people: pa.Table, listed: pa.Table) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "module"), [("town.toml", town), ("visits.toml", clinic)], ids=["town", "visits"]
+    ("name", "make"),
+    [("town.toml", town.table), ("visits.toml", clinic.visits_table)],
+    ids=["town", "visits"],
 )
-def test_the_schema_file_fits_the_table(name: str, module: ModuleType) -> None:
+def test_the_schema_file_fits_the_table(name: str, make: Callable[[int], pa.Table]) -> None:
     with as_file(files("sfumato.demo").joinpath(name)) as path:
         schema = load(path)
-    table: pa.Table = module.table(PEOPLE)
+    table: pa.Table = make(PEOPLE)
     assert [column.name for column in schema.columns] == table.column_names
     for column in schema.columns:
         held = table[column.name]

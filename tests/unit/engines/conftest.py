@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sfumato.engines.base import everything
 from sfumato.engines.sources import open_duckdb
-from sfumato.engines.statement import everything
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sfumato.engines.files import csv, records
 from sfumato.engines.files.csv import CsvFile
-from sfumato.engines.files.delimited import header_line, lines
+from sfumato.engines.files.output import header_line, lines
 from sfumato.errors import CallerError, SourceError
 from sfumato.schema.column import Kind
 

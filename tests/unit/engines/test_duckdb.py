@@ -18,7 +18,7 @@ import pytest
 from pyarrow import parquet
 from sqlglot import exp, parse_one
 
-from sfumato.engines.statement import everything
+from sfumato.engines.base import everything
 from sfumato.errors import EngineError, SourceError
 from sfumato.schema.column import Kind
 

@@ -12,8 +12,8 @@ import pytest
 from pyarrow import parquet
 from sqlglot import exp
 
+from sfumato.engines.base import everything
 from sfumato.engines.files.parquet import parquet_files
-from sfumato.engines.statement import everything
 from sfumato.errors import CallerError
 from sfumato.schema.column import Kind
 

@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 from sfumato.ledger import checker
-from sfumato.ledger.chain import ORIGIN, canonical, link
+from sfumato.ledger.book import ORIGIN, canonical, link
 from sfumato.ledger.memory import memory_ledger
 from sfumato.privacy.filters import Budget
-from sfumato.testing.ledger import charge
+from sfumato.testing.ledgers import charge
 
 
 def test_it_imports_nothing_of_ours_and_is_short() -> None:

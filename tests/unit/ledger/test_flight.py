@@ -15,7 +15,7 @@ from sfumato.ledger import flight
 from sfumato.ledger.flight import Flights
 from sfumato.ledger.memory import memory_ledger
 from sfumato.privacy.filters import Budget
-from sfumato.testing.ledger import BODY, nano, pure, run_threads
+from sfumato.testing.ledgers import BODY, nano, pure, run_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from sfumato.errors import LedgerError
-from sfumato.ledger.groupcommit import GroupCommit, Ticket
+from sfumato.ledger.commit import GroupCommit, Ticket
 
 
 class Commits:

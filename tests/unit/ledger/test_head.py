@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sfumato.errors import LedgerError
-from sfumato.ledger.chain import Position
-from sfumato.ledger.head import OutsideHead
+from sfumato.ledger.book import Position
+from sfumato.ledger.commit import OutsideHead
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,14 +11,11 @@ import numpy as np
 import pytest
 
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.arrays import add, integers, to_floats
-from sfumato.mechanisms.base import Norm
+from sfumato.mechanisms.base import Norm, add, integers, to_floats
 from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.geometric import Geometric
-from sfumato.mechanisms.laplace import Laplace
-from sfumato.mechanisms.truncated_geometric import TruncatedGeometric
+from sfumato.mechanisms.laplace import Geometric, Laplace, TruncatedGeometric
 from sfumato.privacy.events import GaussianNoise, LaplaceNoise
-from sfumato.privacy.units import Relation
+from sfumato.privacy.units import Neighbours
 from sfumato.testing.audit import fit
 from sfumato.testing.entropy import SeededEntropy
 
@@ -52,7 +49,7 @@ def test_geometric_states_its_cost_and_error() -> None:
     assert mechanism.event == LaplaceNoise(scale=Fraction(6), l1_sensitivity=Fraction(3))
     assert mechanism.event.epsilon == HALF
     assert mechanism.traits.norm is Norm.L1
-    assert mechanism.traits.relations == set(Relation)
+    assert mechanism.traits.relations == set(Neighbours)
     points = np.arange(-2000, 2001)
     mass = geometric_mass(points, 1 / 6)
     assert mechanism.variance == pytest.approx(float((mass * points**2).sum()))

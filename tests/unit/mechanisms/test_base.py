@@ -8,20 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sfumato.mechanisms.exponential import Exponential
 from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.geometric import Geometric
-from sfumato.mechanisms.laplace import Laplace
-from sfumato.mechanisms.noisy_max import NoisyMax
-from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
+from sfumato.mechanisms.laplace import Geometric, Laplace, TruncatedGeometric
 from sfumato.mechanisms.quantile import Quantile
 from sfumato.mechanisms.randomized_response import RandomizedResponse
 from sfumato.mechanisms.sample_aggregate import SampleAggregate
+from sfumato.mechanisms.selection import Exponential, NoisyMax, PermuteAndFlip
 from sfumato.mechanisms.smooth_median import SmoothMedian
 from sfumato.mechanisms.sparse_vector import SparseVector
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
-from sfumato.mechanisms.truncated_geometric import TruncatedGeometric
-from sfumato.privacy.units import Relation
+from sfumato.privacy.units import Neighbours
 
 if TYPE_CHECKING:
     from sfumato.mechanisms.base import AdditiveNoise, Mechanism
@@ -52,7 +48,7 @@ def test_mechanism_describes_itself(mechanism: Mechanism) -> None:
     text = type(mechanism).__doc__ or ""
     for heading in ("Guarantee", "Sensitivity", "Error", "Edges", "Reference"):
         assert f"*{heading}*: " in text
-    assert mechanism.traits.relations <= set(Relation)
+    assert mechanism.traits.relations <= set(Neighbours)
     assert mechanism.traits.relations
 
 

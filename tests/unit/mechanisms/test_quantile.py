@@ -12,7 +12,7 @@ import pytest
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.quantile import Counted, Quantile
 from sfumato.privacy.events import ExponentialChoice
-from sfumato.privacy.units import Entity, Relation, Rows, Unit
+from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
 from sfumato.testing.audit import fit, fit_uniform
 from sfumato.testing.entropy import SeededEntropy
 
@@ -86,7 +86,7 @@ def test_score_sensitivity_by_relation() -> None:
     def sensitivity(rank: Fraction, unit: Unit) -> Fraction:
         return Quantile(epsilon=ONE, rank=rank, size=5, unit=unit).sensitivity
 
-    replaced = Rows(relation=Relation.REPLACE_ONE)
+    replaced = Rows(relation=Neighbours.REPLACE_ONE)
     assert sensitivity(Fraction(1, 2), Rows()) == Fraction(1, 2)
     assert sensitivity(Fraction(9, 10), Rows()) == Fraction(9, 10)
     assert sensitivity(Fraction(1, 10), Rows()) == Fraction(9, 10)

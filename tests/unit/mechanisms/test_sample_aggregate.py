@@ -11,7 +11,7 @@ import pytest
 
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.sample_aggregate import SampleAggregate
-from sfumato.privacy.units import Relation
+from sfumato.privacy.units import Neighbours
 from sfumato.testing.audit import fit_uniform
 from sfumato.testing.entropy import SeededEntropy
 
@@ -37,7 +37,7 @@ def test_sensitivity_is_the_range_over_the_blocks() -> None:
     assert mechanism.stddev == pytest.approx(math.sqrt(2) * 10, rel=0.01)
     assert mechanism.variance == pytest.approx(mechanism.stddev**2)
     assert mechanism.bound(0.05) == pytest.approx(10 * math.log(20), rel=0.01)
-    replaced = made(relation=Relation.REPLACE_ONE)
+    replaced = made(relation=Neighbours.REPLACE_ONE)
     assert replaced.on_sum.l1_sensitivity == 800
     assert replaced.event.epsilon == 1
 

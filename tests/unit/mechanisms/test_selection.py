@@ -11,11 +11,9 @@ import numpy as np
 import pytest
 
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.exponential import Exponential
-from sfumato.mechanisms.geometric import Geometric
-from sfumato.mechanisms.noisy_max import NoisyMax
-from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
+from sfumato.mechanisms.laplace import Geometric
 from sfumato.mechanisms.randomized_response import RandomizedResponse
+from sfumato.mechanisms.selection import Exponential, NoisyMax, PermuteAndFlip
 from sfumato.privacy import events
 from sfumato.testing.audit import fit, fit_uniform
 from sfumato.testing.entropy import SeededEntropy

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from sfumato.errors import ParameterError
-from sfumato.mechanisms import cauchy
-from sfumato.mechanisms.cauchy import rounded_cauchy
 from sfumato.mechanisms.quantile import Counted, Quantile
 from sfumato.mechanisms.smooth_median import SmoothMedian
+from sfumato.noise import discrete as cauchy
+from sfumato.noise.discrete import rounded_cauchy
 from sfumato.privacy.events import ApproxEvent, PureEvent
-from sfumato.privacy.units import Relation, Rows
+from sfumato.privacy.units import Neighbours, Rows
 from sfumato.testing.audit import fit
 from sfumato.testing.entropy import SeededEntropy
 
@@ -140,7 +140,7 @@ def test_smooth_median_against_the_exponential_one_on_well_spread_rows() -> None
     smooth = SmoothMedian(epsilon=ONE, delta=DELTA, rows=2001, size=2001)
     spread = smooth.sample(np.broadcast_to(rows, (500, 2001)), SeededEntropy(8)) - 1000
     choose = Quantile(
-        epsilon=ONE, rank=Fraction(1, 2), size=2001, unit=Rows(relation=Relation.REPLACE_ONE)
+        epsilon=ONE, rank=Fraction(1, 2), size=2001, unit=Rows(relation=Neighbours.REPLACE_ONE)
     )
     one = Counted.of(rows)
     chosen = choose.sample(
@@ -165,7 +165,7 @@ def test_costs_and_bounds() -> None:
 
 def test_refusals() -> None:
     with pytest.raises(ParameterError) as caught:
-        SmoothMedian(epsilon=ONE, rows=5, size=11, relation=Relation.ADD_REMOVE)
+        SmoothMedian(epsilon=ONE, rows=5, size=11, relation=Neighbours.ADD_REMOVE)
     assert caught.value.code == "relation_not_supported"
     with pytest.raises(ParameterError) as caught:
         SmoothMedian(epsilon=Fraction(1, 10**10), rows=5, size=11)
@@ -175,4 +175,4 @@ def test_refusals() -> None:
     assert caught.value.code == "rows_not_declared"
     with pytest.raises(ParameterError):
         SmoothMedian(epsilon=ONE, rows=5, size=11, delta=ONE)
-    assert SmoothMedian.traits.relations == {Relation.REPLACE_ONE}
+    assert SmoothMedian.traits.relations == {Neighbours.REPLACE_ONE}

@@ -10,10 +10,10 @@ import pytest
 
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.geometric import Geometric
+from sfumato.mechanisms.laplace import Geometric
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
 from sfumato.privacy import events
-from sfumato.privacy.units import Relation
+from sfumato.privacy.units import Neighbours
 from sfumato.testing.entropy import SeededEntropy
 
 DELTA = Fraction(1, 10**6)
@@ -39,7 +39,7 @@ def test_threshold_grows_with_what_one_person_can_do() -> None:
     several = ThresholdKeys(noise=geometric(1), delta=DELTA, max_groups=1, max_count=7)
     assert several.threshold == base.threshold + 6
     replaced = ThresholdKeys(
-        noise=geometric(1), delta=DELTA, max_groups=1, relation=Relation.REPLACE_ONE
+        noise=geometric(1), delta=DELTA, max_groups=1, relation=Neighbours.REPLACE_ONE
     )
     halved = ThresholdKeys(noise=geometric(1), delta=DELTA / 2, max_groups=1)
     assert replaced.threshold == halved.threshold > base.threshold
@@ -50,7 +50,7 @@ def test_gaussian_noise_has_a_threshold_of_its_own() -> None:
     mechanism = ThresholdKeys(noise=noise, delta=DELTA, max_groups=9)
     steps = mechanism.threshold - 1
     assert 9 * math.exp(-(steps**2) / 18) <= 1e-6 < 9 * math.exp(-((steps - 1) ** 2) / 18)
-    assert mechanism.event == events.Composed((noise.event, events.ThresholdKeys(delta=DELTA)))
+    assert mechanism.event == events.Composed((noise.event, events.ThresholdKeysEvent(delta=DELTA)))
     assert mechanism.stddev == 3
     assert mechanism.variance == 9
 

@@ -13,7 +13,7 @@ import pytest
 
 from sfumato import noise
 from sfumato.noise.entropy import BLOCK, SystemEntropy
-from sfumato.noise.uniform import permutation, uniform_below, uniform_integers
+from sfumato.noise.selection import permutation, uniform_below, uniform_integers
 from sfumato.testing.entropy import SeededEntropy
 
 SOURCE = Path(noise.__file__).parents[1]
@@ -94,7 +94,7 @@ class Counting:
 def test_F12_a_single_draw_is_made_in_a_block() -> None:
     from fractions import Fraction
 
-    from sfumato.noise.laplace import discrete_laplace
+    from sfumato.noise.discrete import discrete_laplace
 
     entropy = Counting()
     assert len(discrete_laplace(Fraction(5), 1, entropy)) == 1

@@ -10,10 +10,8 @@ import pytest
 from sfumato import noise
 from sfumato.errors import ParameterError
 from sfumato.noise import exponential, selection
-from sfumato.noise.bernoulli import bernoulli_exp
-from sfumato.noise.exponential import Exponentials, Revealed, floors, unshifted
-from sfumato.noise.gaussian import discrete_gaussian
-from sfumato.noise.laplace import discrete_laplace, geometric
+from sfumato.noise.discrete import discrete_gaussian, discrete_laplace, geometric
+from sfumato.noise.exponential import Exponentials, Revealed, bernoulli_exp, floors, unshifted
 from sfumato.noise.selection import choose, choose_within
 from sfumato.testing.entropy import SeededEntropy
 

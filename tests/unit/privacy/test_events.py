@@ -19,13 +19,13 @@ from sfumato.privacy.events import (
     LaplaceNoise,
     Parallel,
     PureEvent,
-    RandomizedResponse,
+    RandomizedResponseEvent,
     Repeated,
-    ThresholdKeys,
+    ThresholdKeysEvent,
     from_record,
     to_record,
 )
-from sfumato.privacy.units import Relation
+from sfumato.privacy.units import Neighbours
 
 THIRD = Fraction(1, 3)
 PURE = PureEvent(epsilon=THIRD)
@@ -34,12 +34,12 @@ EVENTS: list[Event] = [
     LaplaceNoise(scale=Fraction(7, 2), l1_sensitivity=Fraction(2)),
     GaussianNoise(variance=Fraction(9, 4), l2_sensitivity_squared=Fraction(2)),
     ExponentialChoice(epsilon=THIRD),
-    RandomizedResponse(epsilon=THIRD, categories=5),
-    ThresholdKeys(delta=Fraction(1, 10**9)),
+    RandomizedResponseEvent(epsilon=THIRD, categories=5),
+    ThresholdKeysEvent(delta=Fraction(1, 10**9)),
     ApproxEvent(epsilon=THIRD, delta=Fraction(1, 10**9)),
-    Composed((PURE, ThresholdKeys(delta=THIRD))),
+    Composed((PURE, ThresholdKeysEvent(delta=THIRD))),
     Repeated(PURE, 7),
-    Parallel((PURE, Repeated(PURE, 2)), Relation.REPLACE_ONE),
+    Parallel((PURE, Repeated(PURE, 2)), Neighbours.REPLACE_ONE),
 ]
 
 
@@ -51,7 +51,7 @@ def test_an_event_survives_json(event: Event) -> None:
 
 
 def test_the_record_is_stable() -> None:
-    event = Repeated(Parallel((PURE,), Relation.ADD_REMOVE), 2)
+    event = Repeated(Parallel((PURE,), Neighbours.ADD_REMOVE), 2)
     part = {"kind": "pure", "epsilon": "1/3"}
     assert to_record(event) == {
         "version": 1,

@@ -18,7 +18,7 @@ from sfumato.privacy.events import (
     GaussianNoise,
     PureEvent,
     Repeated,
-    ThresholdKeys,
+    ThresholdKeysEvent,
 )
 from sfumato.privacy.filters import (
     ApproxFilter,
@@ -67,7 +67,7 @@ def test_gaussian_noise_is_refused_by_a_pure_budget() -> None:
     budget = Budget.for_epsilon_delta(epsilon=10)
     assert budget.charge(GAUSSIAN) == (None,)
     assert not budget.admits(budget.zero(), budget.charge(GAUSSIAN))
-    assert not budget.admits(budget.zero(), budget.charge(ThresholdKeys(delta=MICRO)))
+    assert not budget.admits(budget.zero(), budget.charge(ThresholdKeysEvent(delta=MICRO)))
 
 
 def test_a_single_large_question_fits_the_usual_budget_but_not_zcdp_alone() -> None:
@@ -120,7 +120,7 @@ def test_a_filter_that_was_passed_over_stays_broken() -> None:
     spent = budget.add(budget.zero(), budget.charge(PureEvent(epsilon=Fraction(3, 2))))
     assert spent == (None, (1125 * 10**15, 0))
     assert budget.add(spent, budget.charge(SMALL))[0] is None
-    assert not budget.admits(spent, budget.charge(ThresholdKeys(delta=MICRO)))
+    assert not budget.admits(spent, budget.charge(ThresholdKeysEvent(delta=MICRO)))
 
 
 def test_the_renyi_filter_keeps_to_its_order() -> None:
@@ -128,7 +128,7 @@ def test_the_renyi_filter_keeps_to_its_order() -> None:
     budget = Budget((renyi,))
     assert budget.charge(GAUSSIAN) == ((80_000_000,),)
     assert _spend(budget, GAUSSIAN)[0] == 25
-    assert budget.charge(ThresholdKeys(delta=MICRO)) == (None,)
+    assert budget.charge(ThresholdKeysEvent(delta=MICRO)) == (None,)
     loss = budget.loss()
     assert isinstance(loss, Approx)
     assert loss.delta == MICRO

@@ -9,10 +9,10 @@ import pytest
 from sfumato.errors import ParameterError
 from sfumato.privacy import sensitivity
 from sfumato.privacy.sensitivity import Sensitivity
-from sfumato.privacy.units import Entity, Relation, Rows
+from sfumato.privacy.units import Entity, Neighbours, Rows
 
 ROWS = Rows()
-REPLACED = Rows(relation=Relation.REPLACE_ONE)
+REPLACED = Rows(relation=Neighbours.REPLACE_ONE)
 PERSON = Entity("person", 5, 3)
 
 
@@ -29,7 +29,7 @@ def test_count_and_histogram() -> None:
 
 
 def test_people_count_once_per_group() -> None:
-    replaced = Entity("person", 5, 3, Relation.REPLACE_ONE)
+    replaced = Entity("person", 5, 3, Neighbours.REPLACE_ONE)
     assert sensitivity.of_people(ROWS, grouped=True) == _both(1, 1)
     assert sensitivity.of_people(PERSON) == _both(1, 1)
     assert sensitivity.of_people(PERSON, grouped=True) == _both(3, 3)

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.axes import Grid, Listed
+from sfumato.counting.axes import Grid, Listed
 from sfumato.errors import ParameterError
-from sfumato.publish.boxes import to_codes
+from sfumato.publish.request import to_codes
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
 

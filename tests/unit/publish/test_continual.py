@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.axes import Grid, Listed
+from sfumato.counting.axes import Grid, Listed
 from sfumato.errors import ParameterError
 from sfumato.privacy.events import GaussianNoise, LaplaceNoise
-from sfumato.privacy.units import Entity, Relation, Rows
-from sfumato.publish.continual import LONGEST_ROOT, SCALE, Root, Tree, prepare
-from sfumato.publish.request import Foreseen
+from sfumato.privacy.units import Entity, Neighbours, Rows
+from sfumato.publish.continual import LONGEST_ROOT, SCALE, DyadicTree, SquareRoot, prepare
+from sfumato.publish.request import PredictsVariance
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
 from sfumato.testing.counts import Silence, agrees, frequencies, request_for, whole_numbers
@@ -29,7 +29,7 @@ RANGES = np.array([[0, 0], [3, 20], [8, 11], [15, 16], [16, 31], [0, 36], [20, 1
 
 
 @pytest.mark.parametrize("points", [1, 2, 3, 8, 37, 64])
-@pytest.mark.parametrize("factor", [Tree, Root])
+@pytest.mark.parametrize("factor", [DyadicTree, SquareRoot])
 def test_without_noise_the_running_counts_are_the_truth(factor: type[Any], points: int) -> None:
     counts = np.arange(2 * points).reshape(2, points) * 7 % 5
     running = factor(points).running(counts, cast("Any", Silence()), SeededEntropy(1))
@@ -63,7 +63,7 @@ def test_each_running_count_uses_only_what_came_before() -> None:
 
 
 def test_square_root_is_rounded_and_its_other_factor_undoes_it() -> None:
-    root = Root(200)
+    root = SquareRoot(200)
     assert root.entries[:3].tolist() == [SCALE, SCALE // 2, SCALE * 3 // 8]
     product = np.convolve(root.entries, root.weights)[:200]
     np.testing.assert_allclose(product, np.ones(200), rtol=0, atol=1e-9)
@@ -88,7 +88,7 @@ def test_factor_and_noise_are_chosen_by_least_error_of_what_matters() -> None:
 
 
 def test_cost_is_the_largest_column_times_what_a_person_can_do() -> None:
-    person = Entity("who", max_rows=3, relation=Relation.REPLACE_ONE)
+    person = Entity("who", max_rows=3, relation=Neighbours.REPLACE_ONE)
     tree = prepare(request_for(whole_numbers(8), unit=person, epsilon=1), method="tree")
     assert isinstance(tree.event, LaplaceNoise)
     assert tree.event.l1_sensitivity == 2 * 3 * 4
@@ -141,7 +141,7 @@ def test_stated_error_and_ranges_of_a_release() -> None:
     boxes = np.array([[[0, 2]], [[3, 7]], [[5, 4]]])
     expected = [running[2], running[7] - running[2], 0]
     np.testing.assert_allclose(made.ranges(tables, boxes), expected)
-    assert isinstance(made, Foreseen)
+    assert isinstance(made, PredictsVariance)
 
 
 @pytest.mark.parametrize(

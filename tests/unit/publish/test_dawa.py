@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from sfumato.errors import ParameterError
 from sfumato.privacy.events import Composed, LaplaceNoise, PureEvent
-from sfumato.privacy.units import Entity, Relation
+from sfumato.privacy.units import Entity, Neighbours
 from sfumato.publish.dawa import Dawa, _unevenness, prepare
 from sfumato.publish.histogram import prepare as histogram
-from sfumato.publish.publication import Publication
-from sfumato.publish.request import Foreseen
+from sfumato.publish.kinds import Publication
+from sfumato.publish.request import PredictsVariance
 from sfumato.testing.counts import Silence, agrees, frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
 
@@ -133,7 +133,7 @@ def test_E_ranges_depend_on_random_buckets_so_no_deviation_is_stated() -> None:
     counts = np.array([0, 60, 0, 60])
     cells = made.even(np.broadcast_to(counts, (5_000, 4)), SeededEntropy(3))
     assert cells[:, 1].var() > 2 * made.noise.variance
-    assert not isinstance(made, Foreseen)
+    assert not isinstance(made, PredictsVariance)
     assert "given the buckets" in made.error["note"]
     with pytest.raises(ParameterError, match="depends on the data") as refused:
         Publication("dawa", request, made).ranges_stddev([[[0, 1]]])
@@ -149,7 +149,7 @@ def test_partition_and_counts_are_paid_for() -> None:
         )
     )
     assert made.cost_noise.scale == 2 * 4
-    person = Entity("who", max_rows=3, relation=Relation.REPLACE_ONE)
+    person = Entity("who", max_rows=3, relation=Neighbours.REPLACE_ONE)
     made = prepare(request_for(whole_numbers(8), unit=person, epsilon=1))
     assert made.cost_noise.scale == 2 * (2 * 3) * 4
     rho = prepare(request_for(whole_numbers(8), rho=2))
@@ -159,7 +159,7 @@ def test_partition_and_counts_are_paid_for() -> None:
 def test_release_has_every_cell_and_missing_values_apart() -> None:
     axes = whole_numbers(64, nullable=True)
     made = prepare(request_for(axes, epsilon=10))
-    assert not isinstance(made, Foreseen)
+    assert not isinstance(made, PredictsVariance)
     tables = made.release(frequencies(axes, np.append(STEPS, 77)), SeededEntropy(4))
     table = tables["dawa"]
     assert table["a"].to_pylist() == [*range(64), None]

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.axes import Grid, Listed
+from sfumato.counting.axes import Grid, Listed
+from sfumato.counting.frequencies import Frequencies
 from sfumato.errors import ParameterError
-from sfumato.frequencies import Frequencies
 from sfumato.publish.domain import Domain, points
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds

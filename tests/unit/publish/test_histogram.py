@@ -13,18 +13,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.axes import Axis, Grid, Listed
+from sfumato.counting.axes import Axis, Grid, Listed
+from sfumato.counting.frequencies import Frequencies
 from sfumato.errors import ParameterError
-from sfumato.frequencies import Frequencies
 from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.geometric import Geometric
+from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.events import GaussianNoise, LaplaceNoise
 from sfumato.privacy.price import price
-from sfumato.privacy.units import Entity, Relation, Rows, Unit
+from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
 from sfumato.publish.histogram import Histogram, box_sums, prepare
 from sfumato.publish.kinds import prepare as publication
-from sfumato.publish.purse import purses
-from sfumato.publish.request import Ranged, Request
+from sfumato.publish.measurement import spendings
+from sfumato.publish.request import AnswersRanges, Request
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
 from sfumato.testing.entropy import SeededEntropy
@@ -80,9 +80,9 @@ def test_counts_come_with_noise_of_the_stated_scale_to_their_own_cells() -> None
     ("unit", "scale"),
     [
         (Rows(), 2),
-        (Rows(relation=Relation.REPLACE_ONE), 4),
+        (Rows(relation=Neighbours.REPLACE_ONE), 4),
         (Entity("person", max_rows=3, max_groups=2), 6),
-        (Entity("person", max_rows=3, relation=Relation.REPLACE_ONE), 12),
+        (Entity("person", max_rows=3, relation=Neighbours.REPLACE_ONE), 12),
     ],
 )
 def test_the_noise_follows_the_privacy_unit(unit: Unit, scale: int) -> None:
@@ -97,8 +97,8 @@ def test_the_noise_of_least_variance_is_taken() -> None:
         variance=Fraction(4), l2_sensitivity_squared=Fraction(1)
     )
     for delta in ("1e-6", "9/10"):
-        asked = request(epsilon=1, delta=delta, unit=Rows(relation=Relation.REPLACE_ONE))
-        noises = [purse.noise(asked.sensitivity) for purse in purses(asked.price)]
+        asked = request(epsilon=1, delta=delta, unit=Rows(relation=Neighbours.REPLACE_ONE))
+        noises = [purse.noise(asked.sensitivity) for purse in spendings(asked.price)]
         assert prepare(asked).noise.variance == min(noise.variance for noise in noises)
     assert prepare(asked).parameters == {"noise": "gaussian"}
 
@@ -133,7 +133,7 @@ def test_the_largest_error_is_within_its_bound_in_95_of_100_releases() -> None:
 def test_ranges_add_up_cells_and_state_their_variance() -> None:
     axes = (*line(9), Grid("y", Kind.INTEGER, Bounds(0, 6, 1), nullable=True))
     method = prepare(request(axes))
-    assert isinstance(method, Ranged)
+    assert isinstance(method, AnswersRanges)
     boxes = np.array([[[0, 8], [0, 6]], [[2, 4], [3, 3]], [[5, 4], [0, 6]], [[8, 8], [6, 6]]])
     tables = method.release(empty(axes), SeededEntropy(3))
     dense = method.domain.interior(tables["histogram"])

@@ -6,17 +6,17 @@ from fractions import Fraction
 
 import pytest
 
-from sfumato.axes import Grid
+from sfumato.counting.axes import Grid
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.geometric import Geometric
+from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.losses import Approx, approx_to_zcdp
 from sfumato.privacy.price import price
 from sfumato.privacy.sensitivity import Sensitivity
 from sfumato.privacy.units import Rows
 from sfumato.publish import options
 from sfumato.publish.kinds import KINDS, prepare
-from sfumato.publish.purse import Purse, purses
+from sfumato.publish.measurement import Spending, spendings
 from sfumato.publish.request import Request
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
@@ -72,15 +72,15 @@ def test_words_and_lists() -> None:
 
 def test_a_price_is_spent_as_it_was_offered_or_as_the_rho_it_buys() -> None:
     whole = Sensitivity(l1=Fraction(2), l2_squared=Fraction(4))
-    pure = purses(price(epsilon=1))
-    assert pure == [Purse(epsilon=Fraction(1))]
+    pure = spendings(price(epsilon=1))
+    assert pure == [Spending(epsilon=Fraction(1))]
     assert pure[0].noise(whole, Fraction(1, 4)) == Geometric(
         epsilon=Fraction(1, 4), l1_sensitivity=Fraction(2)
     )
-    both = purses(price(epsilon=1, delta="1e-6"))
+    both = spendings(price(epsilon=1, delta="1e-6"))
     bought = approx_to_zcdp(Approx(epsilon=Fraction(1), delta=Fraction(1, 10**6))).rho
-    assert both == [Purse(epsilon=Fraction(1)), Purse(rho=bought)]
-    assert purses(price(rho="0.1"))[0].noise(whole) == Gaussian(
+    assert both == [Spending(epsilon=Fraction(1)), Spending(rho=bought)]
+    assert spendings(price(rho="0.1"))[0].noise(whole) == Gaussian(
         rho=Fraction(1, 10), l2_sensitivity_squared=Fraction(4)
     )
 

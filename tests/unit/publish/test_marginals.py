@@ -16,14 +16,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.axes import Axis, Grid, Listed
+from sfumato.counting.axes import Axis, Grid, Listed
+from sfumato.counting.frequencies import Frequencies
 from sfumato.errors import ParameterError
-from sfumato.frequencies import Frequencies
 from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.geometric import Geometric
+from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.events import Composed, GaussianNoise, LaplaceNoise
 from sfumato.privacy.price import price
-from sfumato.privacy.units import Entity, Relation, Rows, Unit
+from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
 from sfumato.publish.kinds import prepare as publication
 from sfumato.publish.marginals import prepare
 from sfumato.publish.request import Request
@@ -34,10 +34,10 @@ from sfumato.testing.entropy import SeededEntropy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.publish.marginals.strategy import Strategy
+    from sfumato.publish.marginals.strategy import MarginalStrategy
 
 BOTH: list[dict[str, Any]] = [{"epsilon": 1}, {"rho": 1}]
-REPLACED = Rows(relation=Relation.REPLACE_ONE)
+REPLACED = Rows(relation=Neighbours.REPLACE_ONE)
 
 
 def columns(*sizes: int) -> tuple[Axis, ...]:
@@ -123,7 +123,7 @@ def adding(sizes: list[int], places: tuple[int, ...]) -> NDArray[np.float64]:
     return matrix
 
 
-def measuring(strategy: Strategy, sizes: list[int]) -> NDArray[np.float64]:
+def measuring(strategy: MarginalStrategy, sizes: list[int]) -> NDArray[np.float64]:
     """The matrix of all measurements, each divided by its noise's standard deviation."""
     rows = []
     for places, noise in zip(strategy.measured, strategy.noises, strict=True):

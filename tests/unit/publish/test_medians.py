@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.geometric import Geometric
-from sfumato.publish.medians import median_stddev
+from sfumato.mechanisms.laplace import Geometric
+from sfumato.publish.sketch import median_stddev
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
-    from sfumato.publish.purse import Noise
+    from sfumato.publish.measurement import Noise
 
 NOISES: list[Noise] = [
     Geometric(epsilon=Fraction(1)),

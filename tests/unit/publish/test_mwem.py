@@ -15,22 +15,22 @@ import pytest
 
 from sfumato.errors import ParameterError
 from sfumato.privacy.events import Composed, ExponentialChoice, LaplaceNoise, PureEvent, Repeated
-from sfumato.privacy.units import Entity, Relation, Rows
+from sfumato.privacy.units import Entity, Neighbours, Rows
 from sfumato.publish.mwem import MOST_JUDGED, prepare
-from sfumato.publish.mwem.learner import Learner
-from sfumato.publish.mwem.queries import Marginals, Parities, Queries, Ranges
-from sfumato.publish.request import Foreseen, Ranged
+from sfumato.publish.mwem.method import Learner
+from sfumato.publish.mwem.queries import MarginalQueries, ParityQueries, Queries, RangeQueries
+from sfumato.publish.request import AnswersRanges, PredictsVariance
 from sfumato.testing.counts import frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
 
 CLASSES: list[Queries] = [
-    Ranges.dyadic((7,)),
-    Ranges.dyadic((4, 3)),
-    Ranges((4, 3), np.array([[[0, 2], [1, 1]], [[3, 2], [0, 0]], [[0, 3], [0, 2]]])),
-    Marginals((3, 2, 4), 2),
-    Marginals((5,), 1),
-    Parities((2, 2, 2), 2),
-    Parities((3, 4), 3),
+    RangeQueries.dyadic((7,)),
+    RangeQueries.dyadic((4, 3)),
+    RangeQueries((4, 3), np.array([[[0, 2], [1, 1]], [[3, 2], [0, 0]], [[0, 3], [0, 2]]])),
+    MarginalQueries((3, 2, 4), 2),
+    MarginalQueries((5,), 1),
+    ParityQueries((2, 2, 2), 2),
+    ParityQueries((3, 4), 3),
 ]
 IDS = ["line", "grid", "workload", "marginals", "points", "bits", "digits"]
 
@@ -49,7 +49,7 @@ def test_answers_are_the_weights_times_the_cells(queries: Any) -> None:
 
 
 def test_dyadic_ranges_are_all_blocks_the_largest_first() -> None:
-    boxes = Ranges.dyadic((5,)).boxes[:, 0].tolist()
+    boxes = RangeQueries.dyadic((5,)).boxes[:, 0].tolist()
     assert boxes[0] == [0, 4]
     assert sorted(map(tuple, boxes)) == [
         (0, 0), (0, 1), (0, 3), (0, 4), (1, 1), (2, 2), (2, 3), (3, 3), (4, 4),
@@ -57,12 +57,12 @@ def test_dyadic_ranges_are_all_blocks_the_largest_first() -> None:
 
 
 def test_ranges_of_a_large_table_leave_the_smallest_out() -> None:
-    queries = Ranges.dyadic((1024, 1024))
+    queries = RangeQueries.dyadic((1024, 1024))
     assert 2**17 < len(queries) <= 2**20
 
 
 def test_parities_are_those_of_the_digits() -> None:
-    queries = Parities((3, 2), 2)
+    queries = ParityQueries((3, 2), 2)
     assert queries.digits == 3
     assert len(queries) == 3 + 3
     cells = np.arange(6).reshape(1, 3, 2)
@@ -77,7 +77,7 @@ def test_parities_are_those_of_the_digits() -> None:
 
 def test_update_is_the_corrected_one() -> None:
     """A(x) *= exp(q(x) (m - q(A)) / (2 n)), then normalised: by hand on four cells."""
-    learner = Learner.even(Ranges((4,), np.array([[[0, 1]]])), (1, 4), np.array([80]), 1)
+    learner = Learner.even(RangeQueries((4,), np.array([[[0, 1]]])), (1, 4), np.array([80]), 1)
     learner.hear(np.array([0]), np.array([0]), np.array([60]))
     grown = 20 * np.exp((60 - 40) / 160)
     expected = np.array([grown, grown, 20, 20]) * 80 / (2 * grown + 40)
@@ -86,7 +86,7 @@ def test_update_is_the_corrected_one() -> None:
 
 
 def test_answers_beyond_the_possible_are_cut_so_that_nothing_overflows() -> None:
-    for queries in (Ranges((4,), np.array([[[0, 1]]])), Parities((4,), 1)):
+    for queries in (RangeQueries((4,), np.array([[[0, 1]]])), ParityQueries((4,), 1)):
         learner = Learner.even(queries, (2, 4), np.array([-5, 3]), 1)
         learner.hear(np.arange(2), np.array([0, 0]), np.array([10**15, -(10**15)]))
         assert np.isfinite(learner.tables).all()
@@ -106,7 +106,7 @@ def test_a_run_does_not_depend_on_the_others(selection: str) -> None:
 
 
 def test_last_table_goes_through_all_answers_again() -> None:
-    queries = Marginals((4,), 1)
+    queries = MarginalQueries((4,), 1)
     once, often = (Learner.even(queries, (1, 4), np.array([100]), 4) for _ in range(2))
     often.replays = 10
     for place, answer in enumerate([70, 20, 10, 0]):
@@ -119,14 +119,14 @@ def test_last_table_goes_through_all_answers_again() -> None:
 @pytest.mark.parametrize(
     ("relation", "queries", "sensitivity"),
     [
-        (Relation.ADD_REMOVE, "ranges", 1),
-        (Relation.REPLACE_ONE, "ranges", 1),
-        (Relation.ADD_REMOVE, "parities", 1),
-        (Relation.REPLACE_ONE, "parities", 2),
+        (Neighbours.ADD_REMOVE, "ranges", 1),
+        (Neighbours.REPLACE_ONE, "ranges", 1),
+        (Neighbours.ADD_REMOVE, "parities", 1),
+        (Neighbours.REPLACE_ONE, "parities", 2),
     ],
 )
 def test_signed_queries_move_twice_as_far_where_people_are_replaced(
-    relation: Relation, queries: str, sensitivity: int
+    relation: Neighbours, queries: str, sensitivity: int
 ) -> None:
     for unit, rows in ((Rows(relation=relation), 1), (Entity("w", 3, relation=relation), 3)):
         made = prepare(request_for(whole_numbers(2, 2), unit=unit), queries=queries)
@@ -200,8 +200,8 @@ def test_release_has_every_cell_adds_up_and_answers_ranges() -> None:
     found = made.ranges(tables, boxes)
     assert found[0] == pytest.approx(figures[:18].sum())
     assert found[2] == 0
-    assert isinstance(made, Ranged)
-    assert not isinstance(made, Foreseen)
+    assert isinstance(made, AnswersRanges)
+    assert not isinstance(made, PredictsVariance)
 
 
 def test_an_empty_table_is_learnt_like_any_other() -> None:

@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.axes import Axis, Grid, Listed
+from sfumato.counting.axes import Axis, Grid, Listed
+from sfumato.counting.frequencies import Frequencies
 from sfumato.errors import ParameterError
-from sfumato.frequencies import Frequencies
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.privacy.events import GaussianNoise, LaplaceNoise
 from sfumato.privacy.price import price
-from sfumato.privacy.units import Entity, Relation, Rows, Unit
+from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
 from sfumato.publish.fourier import prepare as fourier
 from sfumato.publish.fourier.parities import prepare
 from sfumato.publish.fourier.series import Series
@@ -81,9 +81,9 @@ def test_parities_are_orthogonal_and_tell_their_marginals() -> None:
     ("unit", "l1", "l2_squared"),
     [
         (Rows(), 11, 11),
-        (Rows(relation=Relation.REPLACE_ONE), 22, 44),
+        (Rows(relation=Neighbours.REPLACE_ONE), 22, 44),
         (Entity("p", max_rows=3), 33, 99),
-        (Entity("p", max_rows=3, relation=Relation.REPLACE_ONE), 66, 396),
+        (Entity("p", max_rows=3, relation=Neighbours.REPLACE_ONE), 66, 396),
     ],
 )
 def test_a_row_moves_every_coefficient_by_one_and_a_replaced_one_by_two(

@@ -13,14 +13,14 @@ from sfumato.errors import ParameterError
 from sfumato.publish import kinds
 from sfumato.publish.histogram import box_sums
 from sfumato.publish.postprocess import unstated
-from sfumato.publish.request import Foreseen, Ranged
+from sfumato.publish.request import AnswersRanges, PredictsVariance
 from sfumato.testing.counts import agrees, frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.publish.publication import Publication
+    from sfumato.publish.kinds import Publication
 
 LINE, PLANE = (300,), (24, 20)
 OF_A_LINE = ("auto", "histogram", "tree", "wavelet", "dawa", "fourier", "kdtree", "hybrid",
@@ -63,7 +63,7 @@ def publication(kind: str, shape: tuple[int, ...], steps: tuple[str, ...]) -> Pu
 def error(kind: str, shape: tuple[int, ...], data: str, steps: tuple[str, ...]) -> float:
     """The root of the mean squared error of random ranges, over a few releases."""
     made, asked = publication(kind, shape, steps), boxes(shape)
-    assert isinstance(made.method, Ranged)
+    assert isinstance(made.method, AnswersRanges)
     counts = frequencies(made.request.axes, rows(data, shape))
     truth = box_sums(rows(data, shape).astype(np.float64), asked)
     released = (made.method.release(counts, SeededEntropy(seed)) for seed in range(4))
@@ -80,7 +80,7 @@ def test_a_peak_of_a_histogram_stays() -> None:
     shape = (20_000,)
     request = request_for(whole_numbers(*shape), epsilon="1/100", postprocess=("nonnegative",))
     made = kinds.prepare("histogram", request, {}).method
-    assert isinstance(made, Ranged)
+    assert isinstance(made, AnswersRanges)
     peak: NDArray[np.int64] = np.zeros(shape, dtype=np.int64)
     peak[7_000] = 5_000
     tables = made.release(frequencies(request.axes, peak), SeededEntropy(3))
@@ -108,8 +108,8 @@ def test_a_cluster_in_a_tree_keeps_its_rows(total: int | None) -> None:
     request = request_for(whole_numbers(*shape), epsilon=1, postprocess=steps)
     options = {} if total is None else {"total": total}
     made = kinds.prepare("tree", request, options).method
-    assert isinstance(made, Ranged)
-    assert isinstance(made, Foreseen)
+    assert isinstance(made, AnswersRanges)
+    assert isinstance(made, PredictsVariance)
     tables = made.release(frequencies(request.axes, cells), SeededEntropy(1))
     errors = made.ranges(tables, asked) - box_sums(cells.astype(np.float64), asked)
     assert np.sqrt((errors**2).mean()) < 1.2 * np.sqrt(made.ranges_variance(asked).mean())
@@ -136,8 +136,8 @@ def test_no_error_is_stated_after_it(kind: str, shape: tuple[int, ...]) -> None:
 def test_without_it_what_is_stated_is_what_many_releases_show(kind: str) -> None:
     request = request_for(whole_numbers(8, 7), epsilon="1/5")
     made, cells = kinds.prepare(kind, request, {}).method, rows("uniform", (8, 7))
-    assert isinstance(made, Ranged)
-    assert isinstance(made, Foreseen)
+    assert isinstance(made, AnswersRanges)
+    assert isinstance(made, PredictsVariance)
     asked, counts = boxes((8, 7))[:20], frequencies(request.axes, cells)
     entropy = SeededEntropy(7)
     released = (made.release(counts, entropy) for _ in range(300))

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from sfumato.privacy.accountants import basic, zcdp
+from sfumato.privacy import composition as basic
+from sfumato.privacy import zcdp
 from sfumato.privacy.losses import Pure
-from sfumato.privacy.units import Entity, Relation, Rows
+from sfumato.privacy.units import Entity, Neighbours, Rows
 from sfumato.publish.kinds import prepare
 from sfumato.testing.counts import request_for, whole_numbers
 
-UNITS = [Rows(), Entity("who", max_rows=3, relation=Relation.REPLACE_ONE)]
+UNITS = [Rows(), Entity("who", max_rows=3, relation=Neighbours.REPLACE_ONE)]
 ASKED: list[tuple[str, dict[str, object]]] = [
     ("quantiles", {}),
     ("quantiles", {"ranks": "0.1,0.2,0.3,0.4"}),
@@ -32,7 +33,7 @@ NAMES = [" ".join([kind, *map(str, options.values())]) for kind, options in ASKE
 @pytest.mark.parametrize(("kind", "options"), ASKED, ids=NAMES)
 def test_epsilon_is_spent_exactly(kind: str, options: Any, unit: Any) -> None:
     request = request_for(whole_numbers(20, nullable=True), unit=unit, epsilon="0.7")
-    spent = basic.guarantee(prepare(kind, request, options).event)
+    spent = basic.basic_guarantee(prepare(kind, request, options).event)
     assert spent == Pure(epsilon=Fraction(7, 10))
 
 
@@ -50,5 +51,5 @@ def test_epsilon_and_delta_are_not_passed(kind: str, options: Any) -> None:
     request = request_for(whole_numbers(20), epsilon="0.7", delta="1e-6")
     event = prepare(kind, request, options).event
     assert zcdp.epsilon(event, delta=Fraction(1, 10**6)) <= Fraction(7, 10) or (
-        basic.guarantee(event).epsilon <= Fraction(7, 10)
+        basic.basic_guarantee(event).epsilon <= Fraction(7, 10)
     )

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.axes import Listed
+from sfumato.counting.axes import Listed
 from sfumato.errors import ParameterError
 from sfumato.privacy.events import ExponentialChoice, Repeated
-from sfumato.privacy.units import Entity, Relation, Rows
+from sfumato.privacy.units import Entity, Neighbours, Rows
 from sfumato.publish.quantiles import TIES, Quantiles, _Part, _spread, prepare
 from sfumato.testing.counts import frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
@@ -129,8 +129,8 @@ def test_every_depth_is_paid_for() -> None:
 
 
 def test_a_replaced_row_is_two_changes_below_the_first_depth() -> None:
-    replaced = Rows(relation=Relation.REPLACE_ONE)
-    person = Entity("who", max_rows=3, relation=Relation.REPLACE_ONE)
+    replaced = Rows(relation=Neighbours.REPLACE_ONE)
+    person = Entity("who", max_rows=3, relation=Neighbours.REPLACE_ONE)
     for unit, rows in ((replaced, 1), (person, 3)):
         made = prepare(request_for(whole_numbers(10), unit=unit, epsilon=1), ranks="0.2,0.5,0.9")
         top, low, high = (made._mechanism(part, 10) for part in _Part(0, 3, 0).walk())

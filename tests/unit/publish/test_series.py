@@ -12,9 +12,9 @@ import pytest
 
 from sfumato.errors import ParameterError
 from sfumato.privacy.events import GaussianNoise, LaplaceNoise
-from sfumato.privacy.units import Relation, Rows
+from sfumato.privacy.units import Neighbours, Rows
 from sfumato.publish.fourier.series import DEFAULT, SCALE, Series, Waves, prepare
-from sfumato.publish.request import Foreseen
+from sfumato.publish.request import PredictsVariance
 from sfumato.testing.counts import Silence, agrees, frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
 
@@ -63,7 +63,7 @@ def test_noise_of_cells_and_ranges_is_as_stated(points: int, coefficients: int, 
 
 def test_opposite_columns_double_what_a_replaced_row_can_do() -> None:
     """With two points the coefficients of a row are (1, 1) or (1, -1): columns may be opposite."""
-    replaced = Rows(relation=Relation.REPLACE_ONE)
+    replaced = Rows(relation=Neighbours.REPLACE_ONE)
     gaussian = prepare(request_for(whole_numbers(2), unit=replaced, rho=1)).event
     assert isinstance(gaussian, GaussianNoise)
     assert gaussian.l2_sensitivity_squared == 4 * 2 * SCALE**2
@@ -75,7 +75,7 @@ def test_opposite_columns_double_what_a_replaced_row_can_do() -> None:
 def test_release_has_every_cell_and_missing_values_apart() -> None:
     axes = whole_numbers(50, nullable=True)
     made = prepare(request_for(axes, rho=50), coefficients=26)
-    assert isinstance(made, Foreseen)
+    assert isinstance(made, PredictsVariance)
     truth = np.append(np.arange(50) % 3 * 1_000, 5)
     tables = made.release(frequencies(axes, truth), SeededEntropy(2))
     table = tables["fourier"]

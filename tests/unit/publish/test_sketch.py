@@ -13,8 +13,8 @@ import pytest
 
 from sfumato.errors import ParameterError
 from sfumato.privacy.events import GaussianNoise, LaplaceNoise
-from sfumato.privacy.units import Entity, Relation, Rows
-from sfumato.publish.request import Ranged
+from sfumato.privacy.units import Entity, Neighbours, Rows
+from sfumato.publish.request import AnswersRanges
 from sfumato.publish.sketch import Hashing, _mixed, prepare
 from sfumato.testing.counts import agrees, frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
@@ -50,7 +50,7 @@ def test_every_row_is_in_one_bucket_of_each_line() -> None:
 
 def test_depth_and_signs_are_paid_for() -> None:
     axes = whole_numbers(1000)
-    person = Entity("who", max_rows=2, relation=Relation.REPLACE_ONE)
+    person = Entity("who", max_rows=2, relation=Neighbours.REPLACE_ONE)
     laplace = prepare(request_for(axes, unit=person, epsilon=1), depth=4).event
     assert isinstance(laplace, LaplaceNoise)
     assert laplace.l1_sensitivity == 2 * 2 * 4
@@ -102,7 +102,7 @@ def test_ranges_add_cells_up_and_are_refused_when_wide() -> None:
     boxes = np.array([[[3, 3], [4, 4]], [[3, 3], [0, 9]], [[3, 4], [4, 5]], [[2, 1], [0, 0]]])
     # Ten cells of scale 1/2 noise: 6 standard deviations are below 15.
     assert made.ranges(tables, boxes) == pytest.approx([900, 1_200, 6_200, 0], abs=15)
-    assert isinstance(made, Ranged)
+    assert isinstance(made, AnswersRanges)
     wide = prepare(request_for(whole_numbers(10**9)))
     with pytest.raises(ParameterError, match="at most 4,194,304 at a time"):
         wide.ranges({}, np.array([[[0, 10**9 - 1]]]))

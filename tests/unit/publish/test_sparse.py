@@ -16,23 +16,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.axes import Axis, Grid, Listed
+from sfumato.counting.axes import Axis, Grid, Listed
+from sfumato.counting.frequencies import Frequencies
 from sfumato.errors import ParameterError
-from sfumato.frequencies import Frequencies
 from sfumato.privacy.events import LaplaceNoise
 from sfumato.privacy.price import price
-from sfumato.privacy.units import Entity, Relation, Rows, Unit
+from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
 from sfumato.publish.kinds import prepare as publication
-from sfumato.publish.request import Ranged, Request
+from sfumato.publish.request import AnswersRanges, Request
 from sfumato.publish.sparse import METHODS, prepare
-from sfumato.publish.sparse.filtered import Filtered
-from sfumato.publish.sparse.sampled import Sampled
+from sfumato.publish.sparse.methods import PrioritySample, ThresholdFilter
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
 from sfumato.testing.audit import fit
-from sfumato.testing.copies import ABSENT, line, release_copies
 from sfumato.testing.counts import frequencies
 from sfumato.testing.entropy import SeededEntropy
+from sfumato.testing.publications import ABSENT, line, release_copies
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,7 +48,7 @@ def repeated(
 ) -> NDArray[np.int64]:
     """The releases of many copies of a table, one a row; ABSENT for a cell that is not there."""
 
-    def make(axes: tuple[Axis, ...]) -> Filtered | Sampled:
+    def make(axes: tuple[Axis, ...]) -> ThresholdFilter | PrioritySample:
         return prepare(request(axes, epsilon=epsilon), method=method, threshold=threshold)
 
     return release_copies(make, truth.tolist(), copies, SeededEntropy(3))
@@ -105,7 +104,7 @@ def test_a_priority_sample_has_the_law_of_one_from_noise_on_every_cell() -> None
     truth[[7, 40]] = [15, 60]
     axes = (line("x", len(truth)),)
     made = prepare(request(axes, epsilon=epsilon), method="priority", size=size)
-    assert isinstance(made, Sampled)
+    assert isinstance(made, PrioritySample)
     assert made.level > 3
     counts, entropy = frequencies(axes, truth), SeededEntropy(5)
     ours = np.zeros((1_000, len(truth)))
@@ -157,7 +156,7 @@ def test_priority_estimates_are_unbiased_and_vary_as_stated() -> None:
     axes = (line("x", 3000),)
     dense = np.zeros(3000, dtype=np.int64)
     made = prepare(request(axes), method="priority", size=60)
-    assert isinstance(made, Ranged)
+    assert isinstance(made, AnswersRanges)
     boxes = np.array([[[0, 2999]], [[0, 99]]])
     sums = []
     for seed in range(800):
@@ -303,7 +302,7 @@ def test_an_empty_table_is_nothing_special() -> None:
     [
         (Rows(), 1),
         (Entity("person", max_rows=4, max_groups=2), 4),
-        (Entity("person", max_rows=4, relation=Relation.REPLACE_ONE), 8),
+        (Entity("person", max_rows=4, relation=Neighbours.REPLACE_ONE), 8),
     ],
 )
 def test_the_noise_follows_the_privacy_unit(unit: Unit, sensitivity: int) -> None:
@@ -324,7 +323,7 @@ def test_the_threshold_follows_from_public_facts() -> None:
     axes = (line("x", 2**20), line("y", 2**20))
     for method, sides in (("threshold", 1), ("filter", 2)):
         made = prepare(request(axes), method=method, size=100)
-        assert isinstance(made, Filtered)
+        assert isinstance(made, ThresholdFilter)
 
         def expected(threshold: int, sides: int = sides) -> float:
             return sides * 2**40 * math.exp(-threshold) / (1 + math.exp(-1))

@@ -14,11 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.publish.sparse import passing
-from sfumato.publish.sparse.cells import empty_cells
-from sfumato.publish.sparse.filtered import tail
-from sfumato.publish.sparse.passing import Bounds, Passing, below, power
-from sfumato.publish.sparse.sampled import above
+from sfumato.publish.sparse import cells as passing
+from sfumato.publish.sparse.cells import Bounds, Passing, below, empty_cells, power
+from sfumato.publish.sparse.methods import above, tail
 from sfumato.testing.audit import fit
 from sfumato.testing.entropy import SeededEntropy
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sfumato.axes import Axis, Grid
-from sfumato.frequencies import Frequencies
-from sfumato.grouping import group
+from sfumato.counting.axes import Axis, Grid
+from sfumato.counting.frequencies import Frequencies
+from sfumato.counting.grouping import group
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Rows, Unit
 from sfumato.publish.request import Request

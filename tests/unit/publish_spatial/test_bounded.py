@@ -16,7 +16,7 @@ from sfumato.publish.spatial import growth
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.frequencies import Frequencies
+    from sfumato.counting.frequencies import Frequencies
     from sfumato.publish.request import Request
 
 HUGE = 10_000

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.publish.spatial.consistency import LeastSquares
-from sfumato.publish.spatial.tree import Tree
+from sfumato.estimation.trees import BoxTree, LeastSquares
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def tree_of(fans: list[int]) -> Tree:
+def tree_of(fans: list[int]) -> BoxTree:
     """A tree, breadth first, whose nodes have these numbers of children until the list ends."""
     parents = [-1]
     for node, fan in enumerate(fans):
@@ -24,10 +23,10 @@ def tree_of(fans: list[int]) -> Tree:
             break
         parents += [node] * fan
     ends = np.zeros((len(parents), 1), dtype=np.int64)
-    return Tree(ends, ends, np.array(parents))
+    return BoxTree(ends, ends, np.array(parents))
 
 
-def below(tree: Tree) -> NDArray[np.float64]:
+def below(tree: BoxTree) -> NDArray[np.float64]:
     """Which leaves (columns) lie below each node (rows)."""
     leaves = np.flatnonzero(tree.leaves)
     matrix = np.zeros((len(tree), len(leaves)))
@@ -40,7 +39,7 @@ def below(tree: Tree) -> NDArray[np.float64]:
 
 
 def dense(
-    tree: Tree, precisions: NDArray[np.float64], values: NDArray[np.float64]
+    tree: BoxTree, precisions: NDArray[np.float64], values: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The estimates and their covariance."""
     matrix = below(tree)
@@ -54,7 +53,7 @@ TREES = st.lists(st.integers(0, 4), min_size=0, max_size=12).map(tree_of)
 
 @settings(max_examples=60, deadline=None)
 @given(TREES, st.integers(0, 2**32 - 1))
-def test_any_tree_gives_the_estimates_of_dense_least_squares(tree: Tree, seed: int) -> None:
+def test_any_tree_gives_the_estimates_of_dense_least_squares(tree: BoxTree, seed: int) -> None:
     generator = np.random.default_rng(seed)
     precisions = generator.uniform(0.1, 3.0, len(tree))
     precisions[~tree.leaves & (generator.random(len(tree)) < 0.4)] = 0  # not measured

@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.axes import Grid, Listed
+from sfumato.counting.axes import Grid, Listed
+from sfumato.counting.frequencies import Frequencies
 from sfumato.errors import ParameterError
-from sfumato.frequencies import Frequencies
-from sfumato.mechanisms.geometric import Geometric
-from sfumato.publish.spatial.growth import Growth
-from sfumato.publish.spatial.space import FINEST, Space
+from sfumato.mechanisms.laplace import Geometric
+from sfumato.publish.spatial.growth import FINEST, Growth, Space
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
 from sfumato.testing.entropy import SeededEntropy

@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 
 from sfumato.errors import ParameterError
+from sfumato.estimation.trees import LeastSquares
 from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.geometric import Geometric
-from sfumato.privacy.accountants import basic, zcdp
-from sfumato.privacy.units import Entity, Relation, Rows
+from sfumato.mechanisms.laplace import Geometric
+from sfumato.privacy import composition as basic
+from sfumato.privacy import zcdp
+from sfumato.privacy.units import Entity, Neighbours, Rows
 from sfumato.publish import kinds
-from sfumato.publish.request import Foreseen, Ranged
+from sfumato.publish.request import AnswersRanges, PredictsVariance
 from sfumato.publish.spatial import hybrid, kdtree
-from sfumato.publish.spatial.consistency import LeastSquares
 from sfumato.publish.spatial.decomposition import Decomposition
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.testing.spatial import grow_copies
+from sfumato.testing.publications import grow_copies
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,7 @@ BOXES = np.array(
 def method(name: str, request: Request, **options: object) -> Decomposition:
     made = kinds.prepare(name, request, options).method
     assert isinstance(made, Decomposition)
-    assert isinstance(made, Ranged)
+    assert isinstance(made, AnswersRanges)
     return made
 
 
@@ -56,13 +57,13 @@ def truth(points: NDArray[np.int64], boxes: NDArray[np.int64]) -> NDArray[np.flo
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("relation", list(Neighbours))
 def test_the_price_is_spent_whole_and_no_more(
-    name: str, relation: Relation, request_for: Callable[..., Request]
+    name: str, relation: Neighbours, request_for: Callable[..., Request]
 ) -> None:
     unit = Entity("person", max_rows=3, relation=relation)
     pure = method(name, request_for(SIZES, unit=unit, epsilon="0.7"))
-    assert basic.guarantee(pure.event).epsilon == Fraction(7, 10)
+    assert basic.basic_guarantee(pure.event).epsilon == Fraction(7, 10)
     concentrated = method(name, request_for(SIZES, unit=unit, rho="0.01"))
     spent, delta = zcdp.guarantee(concentrated.event)
     assert delta == 0
@@ -75,7 +76,7 @@ def test_noise_grows_with_what_a_person_can_change(
 ) -> None:
     one = method(name, request_for(SIZES))
     many = method(name, request_for(SIZES, unit=Entity("person", max_rows=5)))
-    replaced = method(name, request_for(SIZES, unit=Rows(relation=Relation.REPLACE_ONE)))
+    replaced = method(name, request_for(SIZES, unit=Rows(relation=Neighbours.REPLACE_ONE)))
     scales = [_scale(each) for each in (one, replaced, many)]
     assert scales[1] == 2 * scales[0]
     assert scales[2] == 5 * scales[0]
@@ -177,7 +178,7 @@ def test_only_a_tree_of_known_height_bounds_ranges_beforehand(
     name: str, request_for: Callable[..., Request]
 ) -> None:
     made = method(name, request_for(SIZES))
-    assert isinstance(made, Foreseen) == (name in {"kdtree", "hybrid"})
+    assert isinstance(made, PredictsVariance) == (name in {"kdtree", "hybrid"})
 
 
 def test_the_deviations_in_the_table_are_those_of_its_boxes(

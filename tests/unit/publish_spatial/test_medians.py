@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sfumato.publish.spatial.growth import Division
-from sfumato.publish.spatial.medians import Medians
+from sfumato.publish.spatial.kdtree import Medians
 from sfumato.testing.audit import fit
 from sfumato.testing.entropy import SeededEntropy
 

@@ -11,13 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.axes import Grid, Listed
+from sfumato.counting.axes import Grid, Listed
 from sfumato.errors import ParameterError
-from sfumato.publish.spatial.geojson import to_geojson
-from sfumato.publish.spatial.nearest import nearest
-from sfumato.publish.spatial.smallest import smallest
-from sfumato.publish.spatial.space import Space
-from sfumato.publish.spatial.tree import Tree
+from sfumato.estimation.trees import BoxTree
+from sfumato.publish.spatial.growth import Space
+from sfumato.publish.spatial.maps import nearest, smallest, to_geojson
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
 
@@ -28,12 +26,12 @@ WHOLE = Grid("age", Kind.INTEGER, Bounds(-5, 95, 5), False)
 COLOURS = Listed("colour", pa.array(["red", "green", "blue", None]), declared=True)
 
 
-def three(first: int, second: int) -> Tree:
+def three(first: int, second: int) -> BoxTree:
     """A root and its two halves along the first column."""
     half = first // 2
     lows = np.array([[0, 0], [0, 0], [half, 0]])
     highs = np.array([[first, second], [half - 1, second], [first, second]])
-    return Tree(lows, highs, np.array([-1, 0, 0]))
+    return BoxTree(lows, highs, np.array([-1, 0, 0]))
 
 
 def table(*axes: Grid) -> pa.Table:
@@ -110,7 +108,7 @@ def test_the_outer_edge_of_a_map_is_what_is_declared_however_it_is_cut(
     axis: Grid | Listed, ends: tuple[float, float], cut: float
 ) -> None:
     space = Space((axis, LATITUDE))
-    whole = Tree(np.zeros((1, 2), int), np.array([space.shape]) - 1, np.array([-1]))
+    whole = BoxTree(np.zeros((1, 2), int), np.array([space.shape]) - 1, np.array([-1]))
     parts = three(*(size - 1 for size in space.shape))
     for tree, edges in ((whole, {*ends}), (parts, {*ends, cut})):
         size = len(tree)
@@ -126,7 +124,7 @@ def test_the_outer_edge_of_a_map_is_what_is_declared_however_it_is_cut(
 
 def test_geojson_needs_two_columns() -> None:
     space = Space((WHOLE,))
-    root = Tree(np.array([[0]]), np.array([[20]]), np.array([-1]))
+    root = BoxTree(np.array([[0]]), np.array([[20]]), np.array([-1]))
     with pytest.raises(ParameterError) as caught:
         to_geojson(space.table(root, np.zeros(1), np.ones(1)), [WHOLE])
     assert caught.value.code == "geojson_columns"

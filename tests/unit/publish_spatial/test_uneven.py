@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from sfumato.errors import ParameterError
+from sfumato.estimation.trees import LeastSquares
 from sfumato.publish import auto, kinds, quadtree
 from sfumato.publish.histogram import box_sums
-from sfumato.publish.request import Judged, Ranged, Uneven
+from sfumato.publish.request import AnswersRanges, BoundsUnevenness, EstimatesVariance
 from sfumato.publish.spatial import kdtree
-from sfumato.publish.spatial.consistency import LeastSquares
 from sfumato.testing.counts import frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.testing.spatial import grow_copies
+from sfumato.testing.publications import grow_copies
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,8 +49,8 @@ def test_what_is_off_where_rows_lie_on_single_points_is_noise(
     """A tree of eight levels was off by thousands of rows at any epsilon."""
     request = request_for(whole_numbers(*shape), epsilon=1)
     made, cells = kinds.prepare(name, request, {}).method, spikes(shape)
-    assert isinstance(made, Ranged)
-    assert isinstance(made, Judged)
+    assert isinstance(made, AnswersRanges)
+    assert isinstance(made, EstimatesVariance)
     boxes = beside(cells)
     tables = made.release(frequencies(request.axes, cells), SeededEntropy(4))
     errors = made.ranges(tables, boxes) - box_sums(cells.astype(np.float64), boxes)
@@ -81,9 +81,9 @@ def test_noise_and_unevenness_together_bound_every_error(name: str, epsilon: obj
     request = request_for(whole_numbers(*shape), epsilon=epsilon)
     made, cells = kinds.prepare(name, request, {}).method, spikes(shape, 300)
     cells[40:60, 30:50] += 2
-    assert isinstance(made, Ranged)
-    assert isinstance(made, Judged)
-    assert isinstance(made, Uneven)
+    assert isinstance(made, AnswersRanges)
+    assert isinstance(made, EstimatesVariance)
+    assert isinstance(made, BoundsUnevenness)
     generator = np.random.default_rng(5)
     sides = [generator.integers(0, size, (200, 2)) for size in shape]
     boxes = np.sort(np.stack(sides, axis=1), axis=2)

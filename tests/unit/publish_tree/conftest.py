@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from sfumato.estimation.blocks import Nesting
     from sfumato.noise.entropy import Entropy
-    from sfumato.publish.tree.ladder import Ladder
 
 Floats = NDArray[np.float64]
 
@@ -36,13 +36,13 @@ def product(matrices: Sequence[Floats]) -> Floats:
     return found
 
 
-def block_matrix(ladder: Ladder, level: int) -> Floats:
+def block_matrix(ladder: Nesting, level: int) -> Floats:
     """Which cells, those behind the last included, are in which block."""
     width = ladder.widths[level]
     return product([np.eye(ladder.size // width), np.ones((1, width))])
 
 
-def box_rows(ladders: Sequence[Ladder], boxes: NDArray[np.int64]) -> Floats:
+def box_rows(ladders: Sequence[Nesting], boxes: NDArray[np.int64]) -> Floats:
     """Each box as a row over all cells."""
     found = []
     for box in boxes:
@@ -64,7 +64,7 @@ def dense() -> Callable[..., tuple[Floats, Floats]]:
     """Give the estimate of all cells and its covariance, from counts of levels with variances."""
 
     def solve(
-        ladders: Sequence[Ladder],
+        ladders: Sequence[Nesting],
         levels: Sequence[tuple[int, ...]],
         variances: Sequence[float],
         counts: Sequence[Floats],

@@ -11,10 +11,10 @@ import pytest
 
 from sfumato.errors import ParameterError
 from sfumato.publish import auto, quadtree, wavelet
-from sfumato.publish.answers import Answers
+from sfumato.publish import tree as kind
+from sfumato.publish.answers import WorkloadAnswers
 from sfumato.publish.histogram import box_sums
-from sfumato.publish.tree import kind
-from sfumato.publish.tree.aligned import aligned_ladders
+from sfumato.publish.tree.search import aligned_nestings
 from sfumato.testing.counts import agrees, frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
 
@@ -206,7 +206,7 @@ def test_queries_are_answered_one_by_one_where_that_is_best() -> None:
     boxes = np.stack([lows, lows + 3], axis=2)
     boxes[0, 0] = [5, 4]
     made = auto.prepare(request_for(axes, boxes=boxes, rho="1/8"))
-    assert isinstance(made, Answers)
+    assert isinstance(made, WorkloadAnswers)
     assert made.parameters["chosen"] == "noise on the queries"
     dense = generator.poisson(3, (65, 65))
     truth = box_sums(dense[:64, :64].astype(np.float64), boxes)
@@ -274,12 +274,12 @@ def test_single_values_are_kept_where_blocks_gain_little() -> None:
 
 def test_ladders_run_along_the_blocks_of_a_workload() -> None:
     days, weeks, years = points(3640), tiles(3640, 7), tiles(3640, 364)
-    found = aligned_ladders(
+    found = aligned_nestings(
         3640, np.concatenate([np.repeat(weeks, 7, axis=0), years.repeat(364, axis=0), days])
     )
     assert {7, 364} <= set(found[0].widths)
-    assert aligned_ladders(64, some(64, 200)) == []
-    assert aligned_ladders(2, whole(2)) == []
+    assert aligned_nestings(64, some(64, 200)) == []
+    assert aligned_nestings(2, whole(2)) == []
 
 
 def test_nothing_but_the_request_is_looked_at() -> None:

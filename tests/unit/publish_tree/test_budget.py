@@ -7,20 +7,25 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from sfumato.estimation.blocks import Nesting, spectrum
 from sfumato.privacy.sensitivity import Sensitivity
-from sfumato.publish.purse import Purse
-from sfumato.publish.tree.budget import LEAST_LEAF_SHARE, Budget, exact
-from sfumato.publish.tree.ladder import Ladder, spectrum
-from sfumato.publish.tree.search import Search, ladders_of
-from sfumato.publish.tree.starts import block_sizes, starts
+from sfumato.publish.measurement import Spending
+from sfumato.publish.tree.search import TreeSearch, nestings_of
+from sfumato.publish.tree.shares import (
+    LEAST_LEAF_SHARE,
+    ShareProblem,
+    block_sizes,
+    exact,
+    starting_shares,
+)
 
 ONE = Sensitivity(l1=Fraction(1), l2_squared=Fraction(1))
-TENTH = Purse(epsilon=Fraction(1, 10))
+TENTH = Spending(epsilon=Fraction(1, 10))
 POINTS = np.repeat(np.arange(64), 2).reshape(-1, 1, 2)
 
 
-def budget(ladders: tuple[Ladder, ...], purse: Purse) -> Budget:
-    return Budget(spectrum(ladders, None), block_sizes(ladders), purse, ONE)
+def budget(ladders: tuple[Nesting, ...], purse: Spending) -> ShareProblem:
+    return ShareProblem(spectrum(ladders, None), block_sizes(ladders), purse, ONE)
 
 
 @pytest.mark.parametrize("shape", [(64,), (60,), (16, 16), (8, 4, 6)])
@@ -29,30 +34,32 @@ def test_gaussian_shares_reach_the_optimum_of_all_strategies_in_the_basis(
 ) -> None:
     """With precisions at will, the sum of s / precision under a bound on the diagonal is least at
     precision ~ sqrt(s / p), p the diagonal of the projection: (sum of sqrt(s p))^2 / (2 rho)."""
-    ladders = tuple(ladders_of(points)[-1] for points in shape)
-    task = budget(ladders, Purse(rho=Fraction(1, 2)))
+    ladders = tuple(nestings_of(points)[-1] for points in shape)
+    task = budget(ladders, Spending(rho=Fraction(1, 2)))
     diagonal = np.ones(1)
     for ladder in ladders:
         steps = np.diff([0.0, *(1 / width for width in ladder.widths)])
         diagonal = np.multiply.outer(diagonal, steps)
     least = np.sqrt(task.spectrum * diagonal[0]).sum() ** 2
-    begun = task.improved(starts(ladders))
+    begun = task.improved(starting_shares(ladders))
     found = task.settled(begun[np.argmin(task.error(begun))])
     assert least * (1 - 1e-12) <= task.error(found[None])[0] < least * 1.0005
 
 
-@pytest.mark.parametrize("purse", [TENTH, Purse(epsilon=Fraction(6)), Purse(rho=Fraction(1, 8))])
-def test_no_step_makes_an_error_larger(purse: Purse) -> None:
-    ladders = (Ladder(81, (3, 3, 3, 3)), Ladder(16, (4, 4)))
+@pytest.mark.parametrize(
+    "purse", [TENTH, Spending(epsilon=Fraction(6)), Spending(rho=Fraction(1, 8))]
+)
+def test_no_step_makes_an_error_larger(purse: Spending) -> None:
+    ladders = (Nesting(81, (3, 3, 3, 3)), Nesting(16, (4, 4)))
     task = budget(ladders, purse)
-    shares = starts(ladders)
+    shares = starting_shares(ladders)
     errors = [task.error(task.improved(shares, rounds)) for rounds in range(0, 30, 3)]
     assert (np.diff(errors, axis=0) <= 1e-9 * errors[0]).all()
 
 
 def test_no_small_change_of_shares_is_better() -> None:
     """At a local optimum gains per share are equal where there is a share, less elsewhere."""
-    found = Search(None, [TENTH], ONE).best([ladders_of(256)])
+    found = TreeSearch(None, [TENTH], ONE).best([nestings_of(256)])
     size = found.shares.size
     for one in range(size):
         for other in np.flatnonzero(found.shares > 1e-3):
@@ -63,13 +70,13 @@ def test_no_small_change_of_shares_is_better() -> None:
 
 
 def test_points_are_best_counted_one_by_one() -> None:
-    found = Search(POINTS, [TENTH], ONE).best([ladders_of(64)])
+    found = TreeSearch(POINTS, [TENTH], ONE).best([nestings_of(64)])
     assert exact(found.shares) == {(found.ladders[0].depth,): 1}
 
 
 def test_cells_are_measured_even_where_no_query_needs_them() -> None:
     rows = np.stack([np.repeat(np.arange(8), 2).reshape(8, 2), np.tile([0, 7], (8, 1))], axis=1)
-    found = Search(rows, [TENTH], ONE).best([ladders_of(8), ladders_of(8)])
+    found = TreeSearch(rows, [TENTH], ONE).best([nestings_of(8), nestings_of(8)])
     assert found.shares.ravel()[-1] == pytest.approx(LEAST_LEAF_SHARE, rel=0.02)
     first, second = found.ladders
     assert found.shares[first.depth, 0] > 0.98
@@ -77,9 +84,9 @@ def test_cells_are_measured_even_where_no_query_needs_them() -> None:
 
 
 def test_a_delta_is_used_where_gaussian_noise_is_better() -> None:
-    ways = [Purse(epsilon=Fraction(1)), Purse(rho=Fraction(1, 30))]
-    found = Search(None, ways, ONE).best([ladders_of(4096)])
-    each = [Search(None, [one], ONE).best([ladders_of(4096)]).error for one in ways]
+    ways = [Spending(epsilon=Fraction(1)), Spending(rho=Fraction(1, 30))]
+    found = TreeSearch(None, ways, ONE).best([nestings_of(4096)])
+    each = [TreeSearch(None, [one], ONE).best([nestings_of(4096)]).error for one in ways]
     assert found.error == min(each)
     assert found.budget.purse is ways[int(np.argmin(each))]
 
@@ -95,8 +102,8 @@ def test_shares_become_fractions_that_sum_to_one() -> None:
 
 @pytest.mark.parametrize("epsilon", ["1/1000000", "1000", "100000"])
 def test_extreme_prices_have_finite_shares(epsilon: str) -> None:
-    purse = Purse(epsilon=Fraction(epsilon))
-    found = Search(None, [purse], ONE).best([ladders_of(100), ladders_of(7)])
+    purse = Spending(epsilon=Fraction(epsilon))
+    found = TreeSearch(None, [purse], ONE).best([nestings_of(100), nestings_of(7)])
     assert np.isfinite(found.shares).all()
     assert np.isfinite(found.error)
     assert sum(exact(found.shares).values()) == 1

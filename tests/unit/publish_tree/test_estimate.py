@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.publish.tree.blocks import Blocks
-from sfumato.publish.tree.diagonal import Measured
-from sfumato.publish.tree.estimate import assembled, gathered, projected, totals
-from sfumato.publish.tree.ladder import Ladder, variances
+from sfumato.estimation.blocks import Nesting, assembled, gathered, projected, totals, variances
+from sfumato.publish.tree.blocks import BlockCounts, MeasuredLevel
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
@@ -19,19 +17,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-CASES: dict[str, tuple[tuple[Ladder, ...], dict[tuple[int, ...], float]]] = {
-    "halves, all levels": ((Ladder(8, (2, 2, 2)),), {(0,): 1.0, (1,): 2.0, (2,): 0.5, (3,): 3.0}),
-    "no root, one level left out": ((Ladder(11, (2, 3, 2)),), {(1,): 0.3, (3,): 4.0}),
-    "cells alone": ((Ladder(5, (5,)),), {(1,): 2.0}),
-    "a level that stays whole": ((Ladder(9, (1, 3, 3)),), {(1,): 0.7, (2,): 1.1, (3,): 1.0}),
-    "quadtree": ((Ladder(4, (2, 2)), Ladder(3, (2, 2))), {(0, 0): 3, (1, 1): 1, (2, 2): 2}),
-    "marginals": ((Ladder(4, (4,)), Ladder(3, (3,))), {(1, 0): 0.5, (0, 1): 0.6, (1, 1): 2}),
+CASES: dict[str, tuple[tuple[Nesting, ...], dict[tuple[int, ...], float]]] = {
+    "halves, all levels": ((Nesting(8, (2, 2, 2)),), {(0,): 1.0, (1,): 2.0, (2,): 0.5, (3,): 3.0}),
+    "no root, one level left out": ((Nesting(11, (2, 3, 2)),), {(1,): 0.3, (3,): 4.0}),
+    "cells alone": ((Nesting(5, (5,)),), {(1,): 2.0}),
+    "a level that stays whole": ((Nesting(9, (1, 3, 3)),), {(1,): 0.7, (2,): 1.1, (3,): 1.0}),
+    "quadtree": ((Nesting(4, (2, 2)), Nesting(3, (2, 2))), {(0, 0): 3, (1, 1): 1, (2, 2): 2}),
+    "marginals": ((Nesting(4, (4,)), Nesting(3, (3,))), {(1, 0): 0.5, (0, 1): 0.6, (1, 1): 2}),
     "each at its own scale": (
-        (Ladder(6, (2, 3)), Ladder(7, (2, 2, 2))),
+        (Nesting(6, (2, 3)), Nesting(7, (2, 2, 2))),
         {(0, 2): 0.9, (1, 1): 1.7, (2, 0): 0.2, (2, 3): 5.0, (1, 3): 1.0},
     ),
     "three axes": (
-        (Ladder(2, (2,)), Ladder(3, (3,)), Ladder(4, (2, 2))),
+        (Nesting(2, (2,)), Nesting(3, (3,)), Nesting(4, (2, 2))),
         {(1, 0, 2): 0.4, (0, 1, 1): 0.8, (1, 1, 2): 1.6},
     ),
 }
@@ -46,9 +44,9 @@ def test_estimate_and_variances_are_those_of_least_squares(
     cells = generator.integers(0, 50, [one.size for one in ladders])
     rim = np.array([3, 5])
     noises = {level: generator.normal(0, one**0.5, cells.size + 2) for level, one in levels.items()}
-    strategy = Blocks(
+    strategy = BlockCounts(
         ladders,
-        tuple(Measured(at, Fraction(1), told(one, noises[at])) for at, one in levels.items()),
+        tuple(MeasuredLevel(at, Fraction(1), told(one, noises[at])) for at, one in levels.items()),
     )
     inner, outer = strategy.estimate(cells, rim, SeededEntropy(1))
 
@@ -78,7 +76,7 @@ def test_gathered_adds_neighbours(fanout: int, axis: int) -> None:
 
 
 def test_counts_of_levels_come_from_finer_ones() -> None:
-    ladders = (Ladder(8, (2, 2, 2)), Ladder(9, (3, 3)))
+    ladders = (Nesting(8, (2, 2, 2)), Nesting(9, (3, 3)))
     cells = np.arange(72).reshape(8, 9)
     found = totals(cells, ladders, [(0, 0), (1, 2), (3, 0), (2, 1), (3, 2)])
     assert found[0, 0].tolist() == [[cells.sum()]]
@@ -89,7 +87,7 @@ def test_counts_of_levels_come_from_finer_ones() -> None:
 
 
 def test_projections_put_together_are_the_whole() -> None:
-    ladders = (Ladder(6, (2, 3)), Ladder(8, (2, 2, 2)))
+    ladders = (Nesting(6, (2, 3)), Nesting(8, (2, 2, 2)))
     array = np.random.default_rng(4).normal(size=(6, 8))
     parts: dict[tuple[int, ...], NDArray[np.float64]] = dict(projected({(2, 3): array}, ladders))
     assert np.allclose(assembled(parts, ladders), array)

@@ -10,36 +10,36 @@ import pytest
 
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.geometric import Geometric
+from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.events import Composed, GaussianNoise, LaplaceNoise
-from sfumato.privacy.units import Entity, Relation, Rows
+from sfumato.privacy.units import Entity, Neighbours, Rows
 from sfumato.publish import quadtree
+from sfumato.publish import tree as kind
 from sfumato.publish.kinds import prepare as prepare_kind
-from sfumato.publish.tree import kind
-from sfumato.publish.tree.blocks import Blocks
+from sfumato.publish.tree.blocks import BlockCounts
 from sfumato.testing.counts import agrees, frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
-    from sfumato.publish.tree.method import Planned
+    from sfumato.publish.tree.method import StrategyMethod
 
 RANGES = np.array([[[0, 3]], [[2, 9]], [[5, 5]]])
 BOXES = np.array([[[0, 3], [1, 5]], [[2, 9], [0, 0]], [[5, 5], [3, 3]], [[0, 9], [0, 6]]])
 SOME = np.arange(11) % 4
 
 
-def blocks(plan: Planned) -> Blocks:
-    assert isinstance(plan.strategy, Blocks)
+def blocks(plan: StrategyMethod) -> BlockCounts:
+    assert isinstance(plan.strategy, BlockCounts)
     return plan.strategy
 
 
-def epsilon_of(plan: Planned) -> Fraction:
+def epsilon_of(plan: StrategyMethod) -> Fraction:
     event = plan.event
     assert isinstance(event, Composed)
     return sum((one.epsilon for one in event.events if isinstance(one, LaplaceNoise)), Fraction())
 
 
-def runs(plan: Planned, dense: Any, boxes: Any, count: int) -> Any:
+def runs(plan: StrategyMethod, dense: Any, boxes: Any, count: int) -> Any:
     """Errors of the ranges over many releases."""
     counts = frequencies(plan.request.axes, dense)
     inside = np.asarray(dense)[tuple(slice(size) for size in plan.domain.shape)]
@@ -125,7 +125,7 @@ def test_the_error_of_a_workload_is_that_of_its_ranges() -> None:
 
 
 def test_people_of_many_rows_get_noise_for_all_of_them() -> None:
-    unit = Entity("person", max_rows=4, relation=Relation.REPLACE_ONE)
+    unit = Entity("person", max_rows=4, relation=Neighbours.REPLACE_ONE)
     for plan in (
         kind.prepare(request_for(whole_numbers(20), unit=unit)),
         quadtree.of_cells(request_for(whole_numbers(8, 8), unit=unit)),
@@ -218,6 +218,6 @@ def test_a_workload_without_a_value_is_refused(name: str) -> None:
 
 
 def test_rows_replaced_and_rows_added_differ_by_two() -> None:
-    replaced = request_for(whole_numbers(16), unit=Rows(relation=Relation.REPLACE_ONE))
+    replaced = request_for(whole_numbers(16), unit=Rows(relation=Neighbours.REPLACE_ONE))
     twice = request_for(whole_numbers(16), epsilon="1/2")
     assert kind.prepare(replaced).workload_mse == pytest.approx(kind.prepare(twice).workload_mse)

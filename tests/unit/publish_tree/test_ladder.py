@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from sfumato.publish.tree.ladder import Ladder, balanced, box_energies, spectrum, variances
+from sfumato.estimation.blocks import Nesting, balanced, box_energies, spectrum, variances
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LADDERS = [(7, (3, 3)), (12, (2, 2, 3)), (30, (2, 1, 4, 4)), (5, (5,)), (1, (1,)), (9, (2, 5))]
 
 
-def projections(ladder: Ladder) -> list[NDArray[np.float64]]:
+def projections(ladder: Nesting) -> list[NDArray[np.float64]]:
     means = [
         np.kron(np.eye(ladder.size // width), np.full((width, width), 1 / width))
         for width in ladder.widths
@@ -31,7 +31,7 @@ def all_ranges(points: int) -> NDArray[np.int64]:
 
 @pytest.mark.parametrize(("points", "fanouts"), LADDERS)
 def test_energies_are_squared_lengths_of_projections(points: int, fanouts: tuple[int, ...]) -> None:
-    ladder = Ladder(points, fanouts)
+    ladder = Nesting(points, fanouts)
     ranges = all_ranges(points)
     cells = np.arange(ladder.size)
     rows = ((ranges[:, :1] <= cells) & (cells <= ranges[:, 1:])).astype(np.float64)
@@ -42,24 +42,24 @@ def test_energies_are_squared_lengths_of_projections(points: int, fanouts: tuple
 
 
 def test_energies_of_a_range_sum_to_its_length() -> None:
-    ladder = Ladder(1 << 20, (2,) * 20)
+    ladder = Nesting(1 << 20, (2,) * 20)
     low, high = np.array([0, 5, 77]), np.array([(1 << 20) - 1, 5, 123_456])
     assert np.allclose(ladder.energies(low, high).sum(axis=1), high - low + 1, rtol=1e-12)
     assert math.isclose(ladder.usual_energies().sum(), ((1 << 20) + 2) / 3, rel_tol=1e-12)
 
 
 def test_a_range_that_ends_before_it_begins_has_no_energy() -> None:
-    ladder = Ladder(9, (3, 3))
+    ladder = Nesting(9, (3, 3))
     assert not ladder.energies(np.array([4]), np.array([3])).any()
     boxes = np.array([[[4, 3], [0, 8]], [[0, 8], [5, 2]]])
     assert not variances((ladder, ladder), boxes, np.ones((3, 3))).any()
 
 
 def test_cells_of_several_codes_count_in_part() -> None:
-    ladder = Ladder(10, (2, 2), np.array([0, 4, 6, 7, 10]))
+    ladder = Nesting(10, (2, 2), np.array([0, 4, 6, 7, 10]))
     whole, part = ladder.energies(np.array([4, 0]), np.array([6, 0]))
-    assert np.allclose(whole, Ladder(4, (2, 2)).energies(np.array([1]), np.array([2])))
-    assert np.allclose(part, Ladder(4, (2, 2)).energies(np.array([0]), np.array([0])) / 16)
+    assert np.allclose(whole, Nesting(4, (2, 2)).energies(np.array([1]), np.array([2])))
+    assert np.allclose(part, Nesting(4, (2, 2)).energies(np.array([0]), np.array([0])) / 16)
     counts = np.arange(10)
     assert ladder.merged(counts, 0).tolist() == [6, 9, 6, 24]
     assert np.allclose(
@@ -68,7 +68,7 @@ def test_cells_of_several_codes_count_in_part() -> None:
 
 
 def test_padding_is_put_behind_and_taken_off() -> None:
-    ladder = Ladder(5, (2, 3))
+    ladder = Nesting(5, (2, 3))
     padded = ladder.merged(np.arange(10).reshape(2, 5), 1)
     assert padded.tolist() == [[0, 1, 2, 3, 4, 0], [5, 6, 7, 8, 9, 0]]
     assert ladder.taken(padded.astype(np.float64), 1).shape == (2, 5)
@@ -85,7 +85,7 @@ def test_balanced_fan_outs_hold_all_cells_with_few_more(cells: int) -> None:
 
 
 def test_a_spectrum_is_the_mean_of_products() -> None:
-    ladders = (Ladder(6, (2, 3)), Ladder(4, (4,)), Ladder(5, (5,)))
+    ladders = (Nesting(6, (2, 3)), Nesting(4, (4,)), Nesting(5, (5,)))
     low = np.random.default_rng(1).integers(0, 4, (50, 3))
     boxes = np.stack([low, np.minimum(low + 2, [5, 3, 4])], axis=2)
     parts = box_energies(ladders, boxes)

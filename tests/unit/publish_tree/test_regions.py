@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.geometric import Geometric
-from sfumato.privacy.units import Entity, Relation
-from sfumato.publish.tree.dense import best_strategy
-from sfumato.publish.tree.method import Planned
-from sfumato.publish.tree.regions import Regions, regions
+from sfumato.mechanisms.laplace import Geometric
+from sfumato.privacy.units import Entity, Neighbours
+from sfumato.publish.tree.method import StrategyMethod
+from sfumato.publish.tree.regions import Regions, best_strategy, regions
 from sfumato.testing.counts import agrees, frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
 
@@ -60,7 +59,7 @@ def test_queries_apart_are_each_measured_with_all_of_the_price() -> None:
 @pytest.mark.parametrize("cost", [{"epsilon": 1}, {"rho": "1/2"}])
 def test_queries_and_blocks_are_off_as_stated(cost: dict[str, Any]) -> None:
     (strategy,) = made(BOXES, **cost)
-    plan = Planned(request_for(AXES, boxes=BOXES, **cost), strategy, {})
+    plan = StrategyMethod(request_for(AXES, boxes=BOXES, **cost), strategy, {})
     dense = np.random.default_rng(5).integers(0, 9, (11, 8))
     truth = [dense[a : b + 1, c : d + 1].sum() for (a, b), (c, d) in BOXES]
     counts = frequencies(AXES, dense)
@@ -82,7 +81,7 @@ def test_a_range_within_a_region_has_its_part_of_the_noise() -> None:
 
 
 def test_sensitivity_is_that_of_the_rounded_matrix() -> None:
-    unit = Entity("person", max_rows=3, relation=Relation.REPLACE_ONE)
+    unit = Entity("person", max_rows=3, relation=Neighbours.REPLACE_ONE)
     (found,) = made(BOXES, unit=unit)
     assert isinstance(found.noise, Geometric)
     assert found.noise.l1_sensitivity == 6 * int(np.abs(found.matrix).sum(axis=0).max())

@@ -9,20 +9,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.axes import Listed
+from sfumato.counting.axes import Listed
 from sfumato.errors import ParameterError
+from sfumato.estimation.blocks import Nesting
 from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.geometric import Geometric
+from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.events import Composed, LaplaceNoise
-from sfumato.privacy.units import Entity, Relation, Rows
-from sfumato.publish.purse import Purse
-from sfumato.publish.tree.ladder import Ladder
+from sfumato.privacy.units import Entity, Neighbours, Rows
+from sfumato.publish.measurement import Spending
 from sfumato.publish.wavelet import Contrasts, prepare, uniform
 from sfumato.testing.counts import Silence, agrees, frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
-    from sfumato.publish.tree.method import Planned
+    from sfumato.publish.tree.method import StrategyMethod
 
 ILLS = ["flu", "cold", "angina", "stroke", "gout"]
 GROUPS = {
@@ -49,15 +49,15 @@ class Heard(Silence):
         return values
 
 
-def strategy(plan: Planned) -> Contrasts:
+def strategy(plan: StrategyMethod) -> Contrasts:
     assert isinstance(plan.strategy, Contrasts)
     return plan.strategy
 
 
-def measured(ladders: tuple[Ladder, ...], cells: Any) -> dict[Any, list[int]]:
+def measured(ladders: tuple[Nesting, ...], cells: Any) -> dict[Any, list[int]]:
     """The coefficients of each scale; the estimate from them must be the cells themselves."""
     request = request_for(whole_numbers(*(one.size for one in ladders)))
-    whole = Contrasts.shared(ladders, uniform(ladders), Purse(epsilon=Fraction(1)), request)
+    whole = Contrasts.shared(ladders, uniform(ladders), Spending(epsilon=Fraction(1)), request)
     heard = [(one, Heard()) for one in whole.measured]
     silent = tuple(one._replace(noise=noise) for one, noise in heard)  # type: ignore[arg-type]
     found, _ = Contrasts(ladders, silent).estimate(
@@ -68,18 +68,18 @@ def measured(ladders: tuple[Ladder, ...], cells: Any) -> dict[Any, list[int]]:
 
 
 def test_coefficients_are_left_less_right_and_the_total() -> None:
-    found = measured((Ladder(8, (2, 2, 2)),), [9, 1, 2, 3, 10, 20, 30, 40])
+    found = measured((Nesting(8, (2, 2, 2)),), [9, 1, 2, 3, 10, 20, 30, 40])
     assert found == {(0,): [115], (1,): [-85], (2,): [5, -40], (3,): [8, -1, -10, -10]}
 
 
 def test_coefficients_of_more_children_are_each_times_their_number_less_all() -> None:
-    found = measured((Ladder(6, (2, 3)),), [1, 2, 6, 4, 4, 4])
+    found = measured((Nesting(6, (2, 3)),), [1, 2, 6, 4, 4, 4])
     assert found == {(0,): [21], (1,): [-3], (2,): [-6, -3, 9, 0, 0, 0]}
 
 
 def test_coefficients_of_two_columns_are_those_of_one_within_the_other() -> None:
     cells = np.array([[1, 2, 3, 4], [50, 60, 70, 90]])
-    found = measured((Ladder(2, (2,)), Ladder(4, (2, 2))), cells)
+    found = measured((Nesting(2, (2,)), Nesting(4, (2, 2))), cells)
     assert found[0, 0] == [280]
     assert found[1, 0] == [10 - 270]
     assert found[0, 1] == [3 + 110 - 7 - 160]
@@ -132,7 +132,7 @@ def test_optimised_shares_are_never_worse() -> None:
 
 def test_a_replaced_person_may_turn_signs() -> None:
     """Two rows of a person leave the left half for the right: the difference moves by 4."""
-    unit = Entity("person", max_rows=2, relation=Relation.REPLACE_ONE)
+    unit = Entity("person", max_rows=2, relation=Neighbours.REPLACE_ONE)
     for one in strategy(prepare(request_for(whole_numbers(4), unit=unit, rho=1))).measured:
         assert isinstance(one.noise, Gaussian)
         assert one.noise.l2_sensitivity_squared == (8 if one.level == (0,) else 16)

@@ -14,19 +14,20 @@ from sqlglot import exp, parse_one
 from sfumato.engines.sources import open_duckdb
 from sfumato.errors import ParameterError, QueryError
 from sfumato.noise.entropy import SystemEntropy
-from sfumato.privacy.accountants import basic, zcdp
+from sfumato.privacy import composition as basic
+from sfumato.privacy import zcdp
 from sfumato.privacy.events import from_record, to_record
 from sfumato.privacy.losses import Approx, Pure
-from sfumato.privacy.units import Entity, Relation, Rows
-from sfumato.query.answer import Question, prepare
+from sfumato.privacy.units import Entity, Neighbours, Rows
+from sfumato.query.answer.question import Question, prepare
 from sfumato.query.plan import Function, Measure
 from sfumato.schema.column import Kind
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.testing.plans import argument, declared, observed, plan, released
+from sfumato.testing.questions import argument, declared, observed, plan, released
 
 if TYPE_CHECKING:
     from sfumato.query.plan import Plan
-    from sfumato.release import Release
+    from sfumato.release.release import Release
 
 AGE = argument("age", 18, 90, nullable=False)
 SPEND = argument("spend", 0, 100_00, step=Fraction(1, 100), kind=Kind.REAL)
@@ -188,10 +189,10 @@ def test_finish_sees_noisy_figures_only() -> None:
     assert "c" not in found.error
 
 
-@pytest.mark.parametrize("unit", [Rows(), Entity("who", 7, 3, Relation.REPLACE_ONE)])
+@pytest.mark.parametrize("unit", [Rows(), Entity("who", 7, 3, Neighbours.REPLACE_ONE)])
 def test_costs_add_up_to_what_was_offered(unit: Any) -> None:
     asked = plan([declared("city", CITIES)], ALL, unit=unit, levels=[(0,), ()])
-    assert basic.guarantee(ask(asked, epsilon="0.7").event) == Pure(epsilon=Fraction(7, 10))
+    assert basic.basic_guarantee(ask(asked, epsilon="0.7").event) == Pure(epsilon=Fraction(7, 10))
     spent, delta = zcdp.guarantee(ask(asked, rho="0.3").event)
     assert Fraction(3, 10) - Fraction(1, 10**15) <= spent.rho <= Fraction(3, 10)
     assert delta == 0
@@ -202,7 +203,7 @@ def test_costs_add_up_to_what_was_offered(unit: Any) -> None:
 def test_keys_pay_their_delta() -> None:
     asked = plan([observed("city")], ALL, unit=Entity("who", 3))
     delta = Fraction(1, 10**6)
-    assert basic.guarantee(ask(asked, epsilon=1, delta=delta).event) == Approx(
+    assert basic.basic_guarantee(ask(asked, epsilon=1, delta=delta).event) == Approx(
         epsilon=Fraction(1), delta=delta
     )
     _, spent = zcdp.guarantee(ask(asked, rho=1, delta=delta).event)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sfumato.engines.sources import open_duckdb
-from sfumato.query.finish import finished
+from sfumato.query.answer.postprocessing import finished
 from sfumato.query.plan import Function, Measure
-from sfumato.testing.plans import declared, plan
+from sfumato.testing.questions import declared, plan
 
 if TYPE_CHECKING:
     from sfumato.engines.base import Engine

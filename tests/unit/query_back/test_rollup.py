@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sfumato.query.rollup import consistent, variances_after
+from sfumato.query.answer.rollup import consistent, variances_after
 
 SIZES = {0: 3, 1: 2, 2: 4}
 LEVELS = [

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from sfumato.privacy.units import Entity, Rows
-from sfumato.query.catalogue import Catalogue, Private, Public
+from sfumato.query.sql.tables import Catalogue, PrivateRows, PublicRows
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.domain import Bounds, Values
 from sfumato.schema.schema import Schema
@@ -43,11 +43,11 @@ PERSON, PATIENT = Entity("id", 10, 3), Entity("patient", 5)
 def catalogue() -> Catalogue:
     """People and visits about the same persons, rows of their own, others, and public places."""
     return {
-        "people": Private(Schema("people", PEOPLE, PERSON), PERSON, "persons"),
-        "visits": Private(Schema("visits", VISITS, PATIENT), PATIENT, "persons"),
-        "others": Private(Schema("others", VISITS, PATIENT), PATIENT, "others"),
-        "solo": Private(Schema("solo", PEOPLE), Rows(), "solo"),
-        "places": Public(Schema("places", PLACES), {("city",): 1}),
-        "pairs": Public(Schema("pairs", PLACES), {("city",): 2, ("city", "region"): 1}),
-        "heaps": Public(Schema("heaps", PLACES)),
+        "people": PrivateRows(Schema("people", PEOPLE, PERSON), PERSON, "persons"),
+        "visits": PrivateRows(Schema("visits", VISITS, PATIENT), PATIENT, "persons"),
+        "others": PrivateRows(Schema("others", VISITS, PATIENT), PATIENT, "others"),
+        "solo": PrivateRows(Schema("solo", PEOPLE), Rows(), "solo"),
+        "places": PublicRows(Schema("places", PLACES), {("city",): 1}),
+        "pairs": PublicRows(Schema("pairs", PLACES), {("city",): 2, ("city", "region"): 1}),
+        "heaps": PublicRows(Schema("heaps", PLACES)),
     }

@@ -10,15 +10,15 @@ import pytest
 import sfumato as sf
 from sfumato.errors import QueryError
 from sfumato.query.builder import asked_for, table
-from sfumato.query.canonical import canonical
-from sfumato.query.planner import question
+from sfumato.query.plan import canonical
+from sfumato.query.plan.planner import question
 
 if TYPE_CHECKING:
-    from sfumato.query.builder import Answer
-    from sfumato.query.catalogue import Catalogue
+    from sfumato.query.builder import BuiltQuestion
+    from sfumato.query.sql.tables import Catalogue
 
 
-def same(built: Answer, sql: str, catalogue: Catalogue) -> bool:
+def same(built: BuiltQuestion, sql: str, catalogue: Catalogue) -> bool:
     found = canonical(built.question(catalogue).plan)
     return found == canonical(question(sql, catalogue).plan)
 

@@ -15,23 +15,23 @@ import pyarrow.compute as pc
 import pytest
 from sqlglot import exp
 
-from sfumato.axes import Grid
-from sfumato.contribution import PERSON
+from sfumato.counting.axes import Grid
+from sfumato.counting.contribution import PERSON
+from sfumato.counting.hashing import Keyed
+from sfumato.engines.base import named
 from sfumato.engines.postgres import Postgres
 from sfumato.engines.sources import open_duckdb
 from sfumato.engines.spark import Spark
-from sfumato.engines.statement import named
-from sfumato.hashing import Keyed
-from sfumato.query.capping import salted
 from sfumato.query.plan import NOISY, Function
-from sfumato.query.planner import question
+from sfumato.query.plan.planner import question
+from sfumato.query.sql.caps import salted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sfumato.engines.base import Engine
-    from sfumato.query.catalogue import Catalogue
     from sfumato.query.plan import Measure, Plan
+    from sfumato.query.sql.tables import Catalogue
 
 FIRST = date(2020, 1, 1)
 QUESTIONS = (Path(__file__).parent / "fixtures" / "answers.sql").read_text().split(";\n")[:-1]

@@ -10,21 +10,20 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlglot import exp
 
-from sfumato.axes import Grid, Listed
-from sfumato.contribution import PERSON
+from sfumato.counting.axes import Grid, Listed
+from sfumato.counting.contribution import PERSON
 from sfumato.errors import QueryError
 from sfumato.privacy.units import Entity, Rows
-from sfumato.query.canonical import canonical
-from sfumato.query.catalogue import Private
-from sfumato.query.plan import NOISY, Function
-from sfumato.query.planner import question
+from sfumato.query.plan import NOISY, Function, canonical
+from sfumato.query.plan.planner import question
+from sfumato.query.sql.tables import PrivateRows
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
 from sfumato.schema.schema import Schema
 
 if TYPE_CHECKING:
-    from sfumato.query.catalogue import Catalogue
     from sfumato.query.plan import Argument, Plan
+    from sfumato.query.sql.tables import Catalogue
 
 
 def plan(sql: str, catalogue: Catalogue) -> Plan:
@@ -192,7 +191,7 @@ def test_a_semi_join_adds_no_rows(catalogue: Catalogue) -> None:
 
 def test_f9_every_missing_declaration_is_refused(catalogue: Catalogue) -> None:
     entry = catalogue["people"]
-    assert isinstance(entry, Private)
+    assert isinstance(entry, PrivateRows)
     for name in ("age", "spend", "grade"):
         bare = tuple(
             replace(column, domain=None) if column.name == name else column

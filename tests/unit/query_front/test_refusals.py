@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sfumato.errors import QueryError
-from sfumato.query.planner import question
+from sfumato.query.plan.planner import question
 
 if TYPE_CHECKING:
-    from sfumato.query.catalogue import Catalogue
+    from sfumato.query.sql.tables import Catalogue
 
 DOUBLING = "WITH c0 AS (SELECT id FROM people)" + "".join(
     f", c{n} AS (SELECT a.id FROM c{n - 1} a JOIN c{n - 1} b ON a.id = b.id)" for n in range(1, 21)

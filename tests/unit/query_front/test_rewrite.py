@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlglot import exp, parse_one
 
-from sfumato.query.rewrite import rewrite
+from sfumato.query.sql.rewrite import rewrite
 
 CASES = (Path(__file__).parent / "fixtures" / "rewrite.sql").read_text().split("\n\n")
 

@@ -8,8 +8,7 @@ import pytest
 
 from sfumato.errors import ParameterError
 from sfumato.report import charts
-from sfumato.report.charts import Point
-from sfumato.report.drawing import draw
+from sfumato.report.charts import Point, draw
 
 if TYPE_CHECKING:
     from sfumato.report.blocks import Chart

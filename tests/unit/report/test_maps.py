@@ -7,8 +7,7 @@ import math
 import pytest
 
 from sfumato.errors import ParameterError
-from sfumato.report.charts import SHADES
-from sfumato.report.drawing import draw
+from sfumato.report.charts import SHADES, draw
 from sfumato.report.maps import DECADES, Rectangle, boxes_map
 
 BOXES = [Rectangle(0, 1, 0, 1, 100.0), Rectangle(1, 3, 0, 1, 2.0), Rectangle(0, 3, 1, 2, -4.0)]

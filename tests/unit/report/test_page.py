@@ -10,13 +10,13 @@ import pytest
 from sfumato.report import charts
 from sfumato.report.blocks import (
     Block,
-    Figures,
+    FileLinks,
     Heading,
     Headline,
-    Links,
+    KeyFigures,
     Note,
+    PageTable,
     Paragraph,
-    Table,
 )
 from sfumato.report.page import render
 
@@ -28,13 +28,13 @@ BLOCKS: list[Block] = [
     Heading(EVIL, level=3),
     Note(EVIL),
     Note(EVIL, warning=True),
-    Table(EVIL, (EVIL, "b"), [(EVIL, 1)]),
-    Table(EVIL, (EVIL, "b"), [(EVIL, 1)], folded=True),
+    PageTable(EVIL, (EVIL, "b"), [(EVIL, 1)]),
+    PageTable(EVIL, (EVIL, "b"), [(EVIL, 1)], folded=True),
     charts.bar([(EVIL, 1)], label=EVIL, what=EVIL, value=EVIL),
-    Figures([(EVIL, EVIL)]),
+    KeyFigures([(EVIL, EVIL)]),
     Headline(EVIL, EVIL, _CROWD),
     Heading("Second"),
-    Links([(EVIL, EVIL)]),
+    FileLinks([(EVIL, EVIL)]),
 ]
 VOID = {"meta"}
 ATTRIBUTES = {"lang", "charset", "http-equiv", "content", "name", "class", "id", "aria-label"} | {
@@ -124,7 +124,7 @@ def test_charts_are_said_in_words_and_hidden_as_pictures(page: str) -> None:
 
 
 def test_numbers_stand_to_the_right_and_codes_do_not() -> None:
-    table = Table("t", ("a", "b", "c"), [(1234, "53715", "< 0.1 %"), (-1, "00001", "1.5e-07")])
+    table = PageTable("t", ("a", "b", "c"), [(1234, "53715", "< 0.1 %"), (-1, "00001", "1.5e-07")])
     html = render("t", [table], lead="l", footer="f")
     right = re.findall(r'<th scope="col" class="number">(.)</th>', html)
     assert right == ["a", "c"]
@@ -133,7 +133,7 @@ def test_numbers_stand_to_the_right_and_codes_do_not() -> None:
 
 def test_a_row_of_the_wrong_length_is_our_mistake() -> None:
     with pytest.raises((ValueError, IndexError)):
-        render("t", [Table("t", ("a", "b"), [("only one",)])], lead="l", footer="f")
+        render("t", [PageTable("t", ("a", "b"), [("only one",)])], lead="l", footer="f")
 
 
 def test_two_charts_in_one_page_share_no_names() -> None:
@@ -147,7 +147,7 @@ def test_two_charts_in_one_page_share_no_names() -> None:
 def test_a_long_word_in_a_table_can_be_broken_and_others_are_left_whole() -> None:
     digest = "0123456789abcdef" * 4
     rows = [("domain", f"<{digest}"), ("columns", "an_unusually_long_name")]
-    page = render("t", [Table("facts", ("What", "Value"), rows)], lead="", footer="")
+    page = render("t", [PageTable("facts", ("What", "Value"), rows)], lead="", footer="")
     assert "&lt;0123456789abcde<wbr>f0123456789abcde<wbr>" in page
     assert "<td>an_unusually_long_name</td>" in page
     assert page.count("<wbr>") == 3

@@ -4,7 +4,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from sfumato.report.text import bars, in_words
+from sfumato.report.terminal import bars, in_words
 
 
 def printed(values: list[tuple[str, float]], *, percent: bool = False) -> list[str]:

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.counting.frequencies import Frequencies, count
 from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.sources import open_duckdb
-from sfumato.frequencies import Frequencies, count
-from sfumato.risk import uniqueness as module
-from sfumato.risk.inspection import MOST_SETS, Inspection, largest_within
-from sfumato.risk.reidentification import reidentification
-from sfumato.risk.uniqueness import uniqueness
+from sfumato.inspection import uniqueness as module
+from sfumato.inspection.reidentification import reidentification
+from sfumato.inspection.table import MOST_SETS, Inspection, largest_within
+from sfumato.inspection.uniqueness import uniqueness
 
 if TYPE_CHECKING:
     from sqlglot import exp

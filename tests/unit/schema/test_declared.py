@@ -13,10 +13,8 @@ from sfumato.privacy.units import Entity
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.domain import Bounds, Domain, Scalar, Values
 from sfumato.schema.hierarchy.base import ROOT, Hierarchy
-from sfumato.schema.hierarchy.calendar import Calendar
-from sfumato.schema.hierarchy.mask import Mask
+from sfumato.schema.hierarchy.rules import Calendar, Mask, Widths
 from sfumato.schema.hierarchy.tree import Tree
-from sfumato.schema.hierarchy.widths import Widths
 from sfumato.schema.schema import Schema
 
 

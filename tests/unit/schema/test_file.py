@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sfumato.errors import OutputError, SchemaError
-from sfumato.privacy.units import Entity, Relation, Rows
+from sfumato.privacy.units import Entity, Neighbours, Rows
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.domain import Bounds, Values
 from sfumato.schema.file import dump, load, save
-from sfumato.schema.hierarchy.calendar import Calendar, Step
-from sfumato.schema.hierarchy.mask import Mask
+from sfumato.schema.hierarchy.rules import Calendar, Mask, Step, Widths
 from sfumato.schema.hierarchy.tree import Tree
-from sfumato.schema.hierarchy.widths import Widths
 from sfumato.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -218,11 +216,11 @@ def test_calendar_and_left_mask(people: Path) -> None:
     ("text", "unit"),
     [
         ('"row"', Rows()),
-        ('{ relation = "replace-one" }', Rows(relation=Relation.REPLACE_ONE)),
+        ('{ relation = "replace-one" }', Rows(relation=Neighbours.REPLACE_ONE)),
         ('{ column = "p", max_rows = 10, max_groups = 3 }', Entity("p", 10, 3)),
         (
             '{ column = "p", max_rows = 2, relation = "replace-one" }',
-            Entity("p", 2, None, Relation.REPLACE_ONE),
+            Entity("p", 2, None, Neighbours.REPLACE_ONE),
         ),
     ],
 )
@@ -309,7 +307,7 @@ def test_comments_are_kept(people: Path) -> None:
     zip_code, age, disease = schema.columns
     changed = replace(
         schema,
-        unit=Rows(relation=Relation.REPLACE_ONE),
+        unit=Rows(relation=Neighbours.REPLACE_ONE),
         columns=(
             replace(zip_code, role=Role.OTHER, nullable=False),
             replace(age, domain=Bounds(0, 120), hierarchy=None),

@@ -6,15 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sfumato.inspection.profile import ColumnProfile
+from sfumato.inspection.roles import guess, hint, kind_of
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.file import load, save
-from sfumato.schema.hierarchy.calendar import Calendar
-from sfumato.schema.hierarchy.mask import Mask
+from sfumato.schema.hierarchy.rules import Calendar, Mask, Widths
 from sfumato.schema.hierarchy.tree import Tree
-from sfumato.schema.hierarchy.widths import Widths
-from sfumato.schema.hints import hint
-from sfumato.schema.inference import guess, kind_of
-from sfumato.schema.profile import ColumnProfile
 from sfumato.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -168,9 +165,9 @@ def test_guesses_make_a_schema_that_loads(tmp_path: Path) -> None:
 
 
 def test_rare_values_are_joined_before_everything_is() -> None:
+    from sfumato.inspection.hierarchies import propose
     from sfumato.schema.hierarchy.base import ROOT
     from sfumato.schema.hierarchy.tree import Tree
-    from sfumato.schema.proposal import propose
 
     top = (("US", 900), ("Mexico", 85), ("Peru", 8), ("Laos", 7))
     profile = ColumnProfile(

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from sfumato.errors import SchemaError
-from sfumato.schema.lines import Lines, Place
+from sfumato.schema.document import Lines, Place
 
 TEXT = '''\
 # [columns.fake]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sfumato.privacy.losses import Approx, Pure
-from sfumato.privacy.units import Relation
+from sfumato.privacy.units import Neighbours
 from sfumato.testing.audit import (
     Curve,
     audit,
@@ -180,17 +180,17 @@ def test_patterns_are_neighbouring_answers() -> None:
 
 
 def test_small_tables_are_neighbours_and_complete() -> None:
-    added = list(small_tables((0, 1), relation=Relation.ADD_REMOVE, most=2))
+    added = list(small_tables((0, 1), relation=Neighbours.ADD_REMOVE, most=2))
     assert ((0,), ()) in added
     assert all(len(first) == len(second) + 1 for first, second in added)
-    replaced = list(small_tables((0, 1), relation=Relation.REPLACE_ONE, most=2))
+    replaced = list(small_tables((0, 1), relation=Neighbours.REPLACE_ONE, most=2))
     assert ((0, 1), (1, 1)) in replaced
     assert all(len(first) == len(second) for first, second in replaced)
 
 
 def test_neighbours_by_relation() -> None:
-    assert neighbours((5, 6), (7,), relation=Relation.ADD_REMOVE) == [(6,), (5,), (5, 6, 7)]
-    assert neighbours((5, 6), (7,), relation=Relation.REPLACE_ONE) == [(6, 7), (5, 7)]
+    assert neighbours((5, 6), (7,), relation=Neighbours.ADD_REMOVE) == [(6,), (5,), (5, 6, 7)]
+    assert neighbours((5, 6), (7,), relation=Neighbours.REPLACE_ONE) == [(6, 7), (5, 7)]
 
 
 def median_of_local_sensitivity(
@@ -211,7 +211,7 @@ def test_climbing_finds_the_pair_that_betrays_the_local_sensitivity() -> None:
         poor,
         (0, 1, 2, 3, 4),
         ONE,
-        relation=Relation.REPLACE_ONE,
+        relation=Neighbours.REPLACE_ONE,
         entropy=entropy,
         steps=60,
         draws=1_000,
@@ -227,7 +227,7 @@ def test_worst_chooses_the_most_telling_pair_of_small_tables() -> None:
         return (sum(table) + noise) / max(len(table), 1)
 
     entropy = SeededEntropy(18)
-    pairs = small_tables((0, 1), relation=Relation.ADD_REMOVE)
+    pairs = small_tables((0, 1), relation=Neighbours.ADD_REMOVE)
     pair = worst(noisy_over_size, pairs, ONE, entropy=entropy, draws=1_000)
     assert audit(noisy_over_size, pair, ONE, entropy=entropy, draws=10_000).violated
 
@@ -242,7 +242,7 @@ def test_climbing_under_add_remove_walks_until_a_size_tells() -> None:
         ((0,), (0, 0)),
         (0,),
         ONE,
-        relation=Relation.ADD_REMOVE,
+        relation=Neighbours.ADD_REMOVE,
         entropy=SeededEntropy(19),
         draws=100,
     )

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from sfumato.ledger.memory import memory_ledger
-from sfumato.mechanisms.geometric import Geometric
+from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.filters import Budget
-from sfumato.release import Guarantee, Provenance, Release
-from sfumato.vault.answered import Answered
+from sfumato.release.release import Guarantee, Provenance, Release
+from sfumato.vault.folder import AnswerIndex
 from sfumato.vault.gatekeeper import Gatekeeper
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def ledger() -> Ledger:
 
 @pytest.fixture
 def gatekeeper(ledger: Ledger) -> Gatekeeper:
-    return Gatekeeper(ledger, Answered())
+    return Gatekeeper(ledger, AnswerIndex())
 
 
 @pytest.fixture

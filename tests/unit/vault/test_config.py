@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.errors import CallerError, ParameterError
 from sfumato.privacy.losses import Approx, Pure
-from sfumato.privacy.units import Entity, Relation, Rows
+from sfumato.privacy.units import Entity, Neighbours, Rows
 from sfumato.vault.config import PrivateSet, PublicSet, load
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def test_everything_is_read_exactly(tmp_path: Path) -> None:
         "visits": PrivateSet(
             "../visits.csv",
             "visits.toml",
-            Entity("patient", 3, relation=Relation.REPLACE_ONE),
+            Entity("patient", 3, relation=Neighbours.REPLACE_ONE),
             "patients",
         ),
         "town": PrivateSet("postgresql://host/db#town", "town.toml", Rows(), "staff"),

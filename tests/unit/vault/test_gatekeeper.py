@@ -23,9 +23,9 @@ from sfumato.ledger.base import Ledger
 from sfumato.ledger.memory import MemoryStore
 from sfumato.ledger.receipt import Receipt
 from sfumato.privacy.filters import Budget
-from sfumato.vault.answered import Answered
+from sfumato.release.codec import from_bytes, to_bytes
+from sfumato.vault.folder import AnswerIndex
 from sfumato.vault.gatekeeper import Answer, Asker, Gatekeeper
-from sfumato.vault.stored import from_bytes, to_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -304,7 +304,7 @@ def test_an_answer_takes_two_transactions(counting: Any) -> None:
     ledger = Ledger(MemoryStore(), head=None, at_step=steps.append)
     ledger.open_account("visits", budget=Budget.for_epsilon_delta(epsilon=1))
     steps.clear()
-    Gatekeeper(ledger, Answered()).answer(counting(), OWNER, nothing)
+    Gatekeeper(ledger, AnswerIndex()).answer(counting(), OWNER, nothing)
     assert steps.count("committed") == 2
 
 
@@ -382,10 +382,10 @@ def test_answers_and_failures_leave_on_the_tick(
 def test_stored_answers_are_found_again_by_another_process(
     ledger: Ledger, counting: Any, tmp_path: Path
 ) -> None:
-    first = Gatekeeper(ledger, Answered(tmp_path)).answer(
+    first = Gatekeeper(ledger, AnswerIndex(tmp_path)).answer(
         counting(), ALICE, nothing, request_id="r1"
     )
-    elsewhere = Gatekeeper(ledger, Answered(tmp_path))
+    elsewhere = Gatekeeper(ledger, AnswerIndex(tmp_path))
     again = elsewhere.answer(counting(), ALICE, nothing)
     assert to_bytes(again) == to_bytes(first)
     assert not again.charged
@@ -400,7 +400,7 @@ def test_a_lost_hint_costs_budget_and_nothing_else(
     def effect() -> None:
         raise MemoryError
 
-    gatekeeper = Gatekeeper(ledger, Answered(tmp_path))
+    gatekeeper = Gatekeeper(ledger, AnswerIndex(tmp_path))
     small = counting(epsilon=Fraction(1, 10**6), effect=effect)
     with pytest.raises(EngineError):
         gatekeeper.answer(small, ALICE, nothing, request_id="lost")

@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 import sfumato as sf
 from sfumato.cli.main import build
-from sfumato.engines.statement import everything
+from sfumato.engines.base import everything
 from sfumato.errors import OutputError
 from sfumato.files import check_apart
-from sfumato.testing.vaults import VAULT, add, make, rows
-from sfumato.vault.table import save_schema
+from sfumato.steward.table import save_schema
+from sfumato.testing.ledgers import VAULT, add, make, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable

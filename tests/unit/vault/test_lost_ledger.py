@@ -13,8 +13,8 @@ import sfumato as sf
 from sfumato.errors import BudgetError, LedgerError, SfumatoError
 from sfumato.ledger.sql.sqlite import create_sqlite
 from sfumato.privacy.filters import Budget
-from sfumato.testing.ledger import code_of
-from sfumato.vault import book
+from sfumato.testing.ledgers import code_of
+from sfumato.vault import accounts as book
 from sfumato.vault.registration import Registration, create
 
 VAULT = Path("vault")

@@ -20,7 +20,7 @@ from sfumato.vault.publishing import check_targets
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.publish.publication import Publication
+    from sfumato.publish.kinds import Publication
 
 NEW_YEAR = date(2026, 1, 1)
 COLUMNS: dict[str, tuple[sf.Kind, sf.Bounds | sf.Values | None, list[object]]] = {

@@ -24,8 +24,8 @@ from sfumato.errors import (
     SourceError,
 )
 from sfumato.schema.hierarchy.tree import Tree
+from sfumato.steward.table import read_workload
 from sfumato.vault.registration import Registration, create
-from sfumato.vault.workloads import read_workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,8 @@ import pytest
 
 from sfumato.errors import CallerError, LedgerError, OutputError, SfumatoError
 from sfumato.privacy.units import Entity, Rows
-from sfumato.vault import book, registration
+from sfumato.vault import accounts as book
+from sfumato.vault import registration
 from sfumato.vault.config import PrivateSet, PublicSet, load, save
 from sfumato.vault.registration import Registration, add_public, create
 from sfumato.vault.vault import open_vault

@@ -10,8 +10,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
-from sfumato.vault.curator import as_json
 from sfumato.vault.registration import Registration, add_public, create
+from sfumato.vault.session import answer_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,14 +66,14 @@ def test_an_answer_is_near_the_truth_and_says_how_near(vault: sf.Vault) -> None:
 
 
 def test_the_json_of_an_answer_is_as_promised(vault: sf.Vault) -> None:
-    found = as_json(vault.query(COUNT, epsilon=1))
+    found = answer_to_json(vault.query(COUNT, epsilon=1))
     assert list(found) == ["columns", "rows", "error", "cost", "remaining", "receipt"]
     assert found["columns"] == ["city", "n"]
     assert [row[0] for row in found["rows"]] == ["north", "south"]
     assert set(found["error"]["n"]) >= {"sd", "bound95"}
     assert found["cost"] == {"epsilon": 1.0, "charged": True}
     assert found["remaining"] == {"epsilon": 7.0, "delta": 0.0}
-    again = as_json(vault.query(COUNT, epsilon=1))
+    again = answer_to_json(vault.query(COUNT, epsilon=1))
     assert again == {**found, "cost": {"epsilon": 1.0, "charged": False}}
 
 
@@ -134,7 +134,9 @@ def test_budgets_and_answers_outlive_the_process(vault: sf.Vault) -> None:
     first = vault.query(COUNT, epsilon=1)
     vault.close()
     with sf.open(CLINIC) as again:
-        assert as_json(again.query(COUNT, epsilon=1))["rows"] == as_json(first)["rows"]
+        assert (
+            answer_to_json(again.query(COUNT, epsilon=1))["rows"] == answer_to_json(first)["rows"]
+        )
         assert code_of(again.query, "SELECT COUNT(*) FROM visits", epsilon=8) == "budget_exhausted"
 
 

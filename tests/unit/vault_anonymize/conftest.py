@@ -8,14 +8,14 @@ import pyarrow as pa
 import pytest
 
 from sfumato.schema.file import load
-from sfumato.vault.table import read
+from sfumato.steward.table import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from sfumato.schema.schema import Schema
-    from sfumato.vault.table import Table
+    from sfumato.steward.table import Table
 
 SCHEMA = """\
 table = "people"

@@ -14,16 +14,16 @@ from sqlglot import exp
 import sfumato as sf
 from sfumato.anonymize.search import SEARCHES as MEMBERS
 from sfumato.errors import CriterionError, OutputError, ParameterError, SchemaError
-from sfumato.release import holder_file, sidecar
+from sfumato.release.release import holder_file, sidecar
 from sfumato.schema.schema import Schema
-from sfumato.vault.anonymizing import anonymize
-from sfumato.vault.table import read
+from sfumato.steward.anonymize import anonymize
+from sfumato.steward.table import read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from sfumato.vault.table import Table
+    from sfumato.steward.table import Table
 
 SEARCHES = [
     "optimal", "incognito", "samarati", "sweeney", "datafly", "mondrian", "mondrian-relaxed",
@@ -125,7 +125,7 @@ def test_a_failure_while_writing_leaves_nothing(
     def interrupted(*_: object) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sfumato.vault.anonymized.describe", interrupted)
+    monkeypatch.setattr("sfumato.steward.anonymized.describe", interrupted)
     with pytest.raises(KeyboardInterrupt):
         decided.write(tmp_path / "out.csv", report=tmp_path / "page.html")
     assert [path.name for path in tmp_path.iterdir()] == ["people.toml"]

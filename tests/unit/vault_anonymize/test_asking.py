@@ -10,7 +10,7 @@ import sfumato as sf
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.schema.column import Role
 from sfumato.schema.schema import Schema
-from sfumato.vault.asking import Asked
+from sfumato.steward.problem import CriteriaRequest
 
 if TYPE_CHECKING:
     from sfumato.anonymize.criteria import Criterion
@@ -19,39 +19,39 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
-        (Asked(), []),
-        (Asked(k=5), [sf.KAnonymity(5)]),
-        (Asked(k=5, population=True), [sf.KMap(5)]),
+        (CriteriaRequest(), []),
+        (CriteriaRequest(k=5), [sf.KAnonymity(5)]),
+        (CriteriaRequest(k=5, population=True), [sf.KMap(5)]),
         (
-            Asked(k=5, presence="0,1/2", population=True),
+            CriteriaRequest(k=5, presence="0,1/2", population=True),
             [sf.KAnonymity(5), sf.DeltaPresence("0", "1/2")],
         ),
-        (Asked(l=2), [sf.DistinctDiversity(2, "disease")]),
-        (Asked(l=2, diversity="entropy"), [sf.EntropyDiversity(2, "disease")]),
-        (Asked(l=2, diversity="folk"), [sf.FolkDiversity(2, "disease")]),
+        (CriteriaRequest(l=2), [sf.DistinctDiversity(2, "disease")]),
+        (CriteriaRequest(l=2, diversity="entropy"), [sf.EntropyDiversity(2, "disease")]),
+        (CriteriaRequest(l=2, diversity="folk"), [sf.FolkDiversity(2, "disease")]),
         (
-            Asked(l=2, diversity="recursive", c="3"),
+            CriteriaRequest(l=2, diversity="recursive", c="3"),
             [sf.RecursiveDiversity(2, "disease", c="3")],
         ),
-        (Asked(t="0.2"), [sf.TCloseness("0.2", "disease")]),
+        (CriteriaRequest(t="0.2"), [sf.TCloseness("0.2", "disease")]),
         (
-            Asked(t="0.2", distance="ordered"),
+            CriteriaRequest(t="0.2", distance="ordered"),
             [sf.TCloseness("0.2", "disease", distance="ordered")],
         ),
         (
-            Asked(delta_disclosure="1", beta="2"),
+            CriteriaRequest(delta_disclosure="1", beta="2"),
             [sf.DeltaDisclosure("1", "disease"), sf.BetaLikeness("2", "disease")],
         ),
     ],
 )
 def test_criteria_of_a_named_column(
-    schema: Schema, asked: Asked, expected: list[Criterion]
+    schema: Schema, asked: CriteriaRequest, expected: list[Criterion]
 ) -> None:
     assert asked.criteria(schema, ["disease"]) == expected
 
 
 def test_by_default_every_sensitive_column_is_looked_at(schema: Schema) -> None:
-    found = Asked(l=2).criteria(schema)
+    found = CriteriaRequest(l=2).criteria(schema)
     assert found == [sf.DistinctDiversity(2, "disease"), sf.DistinctDiversity(2, "salary")]
 
 
@@ -70,15 +70,15 @@ def test_by_default_every_sensitive_column_is_looked_at(schema: Schema) -> None:
 )
 def test_what_makes_no_sense_is_refused(schema: Schema, given: dict[str, Any], code: str) -> None:
     with pytest.raises(ParameterError) as refusal:
-        Asked(**given).criteria(schema)
+        CriteriaRequest(**given).criteria(schema)
     assert refusal.value.code == code
 
 
 def test_columns_must_be_there(schema: Schema) -> None:
     with pytest.raises(SchemaError) as unknown:
-        Asked(l=2).criteria(schema, ["diseases"])
+        CriteriaRequest(l=2).criteria(schema, ["diseases"])
     assert unknown.value.code == "column_unknown"
     plain = Schema("people", schema.by_role(Role.QUASI))
     with pytest.raises(ParameterError) as none:
-        Asked(l=2).criteria(plain)
+        CriteriaRequest(l=2).criteria(plain)
     assert none.value.code == "sensitive_none"

@@ -15,16 +15,16 @@ from sqlglot import exp
 import sfumato as sf
 from sfumato.errors import OutputError, SourceError
 from sfumato.schema.file import load
-from sfumato.vault.anonymizing import anonymize
-from sfumato.vault.measuring import measure
-from sfumato.vault.table import read
+from sfumato.steward.anonymize import anonymize
+from sfumato.steward.measure import measure
+from sfumato.steward.table import read
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.engines.sources import Source
     from sfumato.schema.schema import Schema
-    from sfumato.vault.table import Table
+    from sfumato.steward.table import Table
 
 DATED = """\
 table = "people"

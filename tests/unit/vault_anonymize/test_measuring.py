@@ -10,14 +10,14 @@ from sqlglot import exp
 import sfumato as sf
 from sfumato.anonymize.search import SEARCHES
 from sfumato.errors import SchemaError, SourceError
-from sfumato.vault.anonymizing import anonymize
-from sfumato.vault.measuring import ask, measure
+from sfumato.steward.anonymize import anonymize
+from sfumato.steward.measure import bound, measure
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.schema.schema import Schema
-    from sfumato.vault.table import Table
+    from sfumato.steward.table import Table
 
 
 @pytest.mark.parametrize("algorithm", ["optimal", "mondrian", "aggarwal-generalize"])
@@ -69,24 +69,24 @@ def test_values_without_a_place_are_only_in_the_detail(people: Table, schema: Sc
 def test_questions_on_a_generalized_table(people: Table, schema: Schema, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     anonymize(people, [sf.KAnonymity(3)], suppress="0.1").write(out)
-    everyone = ask(out, "SELECT COUNT(*) FROM people", schema)
+    everyone = bound(out, "SELECT COUNT(*) FROM people", schema)
     assert (everyone.lower, everyone.upper) == (23, 23)
-    found = ask(out, "SELECT COUNT(*) FROM people WHERE age = 25", schema)
+    found = bound(out, "SELECT COUNT(*) FROM people WHERE age = 25", schema)
     assert found.lower == 0
     assert found.upper is not None
     assert found.upper >= 2
-    assert ask(out, "SELECT MAX(visits) FROM people", schema).upper == 4
+    assert bound(out, "SELECT MAX(visits) FROM people", schema).upper == 4
 
 
 def test_questions_on_an_anatomy(people: Table, schema: Schema, tmp_path: Path) -> None:
     out = tmp_path / "buckets"
     decided = anonymize(people, [sf.FolkDiversity(4, "disease")], algorithm="anatomy")
     decided.write(out)
-    every = ask(out, "SELECT COUNT(*) FROM people WHERE disease = 'flu'", schema)
+    every = bound(out, "SELECT COUNT(*) FROM people WHERE disease = 'flu'", schema)
     assert (every.lower, every.upper) == (6, 6)
-    some = ask(out, "SELECT COUNT(*) FROM people WHERE disease = 'flu' AND age = 91", schema)
+    some = bound(out, "SELECT COUNT(*) FROM people WHERE disease = 'flu' AND age = 91", schema)
     assert (some.lower, some.upper, some.estimate) == (0, 1, 0.25)
     (out / "sensitive.csv").unlink()
     with pytest.raises(SourceError) as refusal:
-        ask(out, "SELECT COUNT(*) FROM people", schema)
+        bound(out, "SELECT COUNT(*) FROM people", schema)
     assert refusal.value.code == "release_incomplete"

@@ -13,13 +13,13 @@ import pytest
 import sfumato as sf
 from sfumato.anonymize.search import SEARCHES
 from sfumato.errors import CriterionError, ParameterError
-from sfumato.vault.anonymizing import anonymize
-from sfumato.vault.rearranging import REARRANGEMENTS
-from sfumato.vault.table import read
+from sfumato.steward.anonymize import anonymize
+from sfumato.steward.perturbative import PERTURBATIVE
+from sfumato.steward.table import read
 
 if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
-    from sfumato.vault.table import Table
+    from sfumato.steward.table import Table
 
 PEOPLE = pa.table(
     {
@@ -41,7 +41,7 @@ GIVEN: dict[str, Any] = {
     "limit_seconds": 10,
 }
 TAKES = {name: one.takes for name, one in SEARCHES.items()}
-TAKES |= {name: one.takes for name, one in REARRANGEMENTS.items()}
+TAKES |= {name: one.takes for name, one in PERTURBATIVE.items()}
 IGNORED = [(name, option) for name in TAKES for option in GIVEN if option not in TAKES[name]]
 
 

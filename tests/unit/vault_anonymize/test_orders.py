@@ -9,15 +9,15 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.anonymize.order import order_of
+from sfumato.anonymize.original import order_of
 from sfumato.errors import CriterionError
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.domain import Bounds, Values
+from sfumato.schema.hierarchy.rules import Widths
 from sfumato.schema.hierarchy.tree import Tree
-from sfumato.schema.hierarchy.widths import Widths
 from sfumato.schema.schema import Schema
-from sfumato.vault.measuring import measure
-from sfumato.vault.table import read
+from sfumato.steward.measure import measure
+from sfumato.steward.table import read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

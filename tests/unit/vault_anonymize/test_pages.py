@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sfumato.demo import town
-from sfumato.demo.context import Town
 from sfumato.demo.sections.anonymize import section
-from sfumato.release import Guarantee, Provenance, Release
-from sfumato.report.blocks import Chart, Table
+from sfumato.demo.town import Town
+from sfumato.release.release import Guarantee, Provenance, Release
+from sfumato.report.blocks import Chart, PageTable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,7 @@ def test_the_demo_shows_the_table_before_and_after_and_what_a_crowd_costs() -> N
     nothing = pa.table({})
     shown = Town(people, nothing, nothing, (), None)  # type: ignore[arg-type]
     blocks = section(shown)
-    before, after, costs = (block for block in blocks if isinstance(block, Table))
+    before, after, costs = (block for block in blocks if isinstance(block, PageTable))
     assert before.headers == after.headers
     assert len(before.rows) == len(after.rows) == 6
     assert {row[0] for row in before.rows} <= set(map(str, people["birth_date"].to_pylist()))

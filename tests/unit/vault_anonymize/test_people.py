@@ -15,18 +15,18 @@ from sfumato.anonymize.search import run
 from sfumato.errors import CriterionError, ParameterError, SourceError
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.domain import Bounds, Values
+from sfumato.schema.hierarchy.rules import Widths
 from sfumato.schema.hierarchy.tree import Tree
-from sfumato.schema.hierarchy.widths import Widths
 from sfumato.schema.schema import Schema
-from sfumato.vault.anonymizing import anonymize
-from sfumato.vault.measuring import measure
-from sfumato.vault.posing import pose
-from sfumato.vault.table import read
+from sfumato.steward.anonymize import anonymize
+from sfumato.steward.measure import measure
+from sfumato.steward.problem import pose
+from sfumato.steward.table import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sfumato.vault.table import Table
+    from sfumato.steward.table import Table
 
     Open = Callable[[list[tuple[str, int, str]]], Table]
 

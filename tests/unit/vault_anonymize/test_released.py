@@ -10,11 +10,11 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import QueryError, SchemaError
-from sfumato.release import sidecar
+from sfumato.release.release import sidecar
 from sfumato.schema.file import load
-from sfumato.vault.anonymizing import anonymize
-from sfumato.vault.measuring import ask
-from sfumato.vault.table import Table, read
+from sfumato.steward.anonymize import anonymize
+from sfumato.steward.measure import bound
+from sfumato.steward.table import Table, read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,7 @@ def test_what_was_moved_is_not_bounded(
 ) -> None:
     out = _made(people, tmp_path, algorithm)
     with pytest.raises(QueryError) as refusal:
-        ask(out, sql, schema, labels="tight" if labels == "tight" else "public")
+        bound(out, sql, schema, labels="tight" if labels == "tight" else "public")
     assert refusal.value.code == "worlds_unbounded"
 
 
@@ -59,7 +59,7 @@ def test_what_was_moved_is_not_bounded(
 def test_what_was_not_moved_is_answered(
     people: Table, schema: sf.Schema, tmp_path: Path, algorithm: str, sql: str, truth: int
 ) -> None:
-    found = ask(_made(people, tmp_path, algorithm), sql, schema)
+    found = bound(_made(people, tmp_path, algorithm), sql, schema)
     assert found.json() == {"lower": truth, "upper": truth, "estimate": truth}
 
 
@@ -71,7 +71,7 @@ def test_a_release_with_noise_is_not_bounded(
     told["guarantee"]["kind"] = "differential privacy"
     sidecar(out).write_text(json.dumps(told))
     with pytest.raises(QueryError) as refusal:
-        ask(out, "SELECT COUNT(*) FROM people", schema)
+        bound(out, "SELECT COUNT(*) FROM people", schema)
     assert refusal.value.code == "worlds_unbounded"
 
 

@@ -14,16 +14,16 @@ import sfumato as sf
 from sfumato.anonymize.labels import members_of, set_of
 from sfumato.errors import CriterionError, SchemaError, SourceError
 from sfumato.schema.file import load
-from sfumato.vault.anonymizing import anonymize
-from sfumato.vault.measuring import ask, measure
-from sfumato.vault.table import read
+from sfumato.steward.anonymize import anonymize
+from sfumato.steward.measure import bound, measure
+from sfumato.steward.table import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from sfumato.schema.schema import Schema
-    from sfumato.vault.table import Table
+    from sfumato.steward.table import Table
 
 WORDS = ["a, b", "{x}", "{a, b}", '"q"', "*", "[1, 2]", "", "=1+1", "'=1", "plain", "signs"]
 ILLS = ["flu", "*", "{cold, flu}", "", "-", "'-", None]
@@ -270,7 +270,7 @@ def test_missing_rows_are_told_from_suppressed_ones(tmp_path: Path) -> None:
         assert found.sensitive["ill"]["distinct"] == 2
         assert _inspected(out, load(tmp_path / "s.toml")).rows == 5
         sql = "SELECT COUNT(*) FROM t WHERE ill = 'flu'"
-        assert ask(out, sql, tmp_path / "s.toml").upper == 2
+        assert bound(out, sql, tmp_path / "s.toml").upper == 2
         starred = anonymize(
             people, [sf.KAnonymity(2)], suppress="0.2", suppressed="star", cost="loss"
         )

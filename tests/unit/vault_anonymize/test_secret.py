@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sfumato.errors import OutputError, SourceError
-from sfumato.vault.secret import holder_secret
+from sfumato.steward.secret import holder_secret
 
 if TYPE_CHECKING:
     from pathlib import Path

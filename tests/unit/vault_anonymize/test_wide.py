@@ -8,14 +8,13 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.engines.base import render, translating_errors
 from sfumato.engines.duckdb import translate
-from sfumato.engines.failure import sheltered
 from sfumato.engines.sources import open_source
-from sfumato.engines.statement import render
 from sfumato.errors import InternalError
-from sfumato.recoding import ByColumn, ColumnMap
+from sfumato.release.recoding import ByColumn, ColumnMap
 from sfumato.schema.file import load
-from sfumato.vault.table import read
+from sfumato.steward.table import read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +46,7 @@ def _depth(words: str) -> int:
     return deepest
 
 
-@sheltered(translate)
+@translating_errors(translate)
 def _endless() -> None:
     _more()
 

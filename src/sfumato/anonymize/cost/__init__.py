@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.anonymize.cost.base import Cost, Release, Separable
-from sfumato.anonymize.cost.class_size import AverageClassSize, CAvg
-from sfumato.anonymize.cost.discernability import Discernability
-from sfumato.anonymize.cost.entropy import Entropy
-from sfumato.anonymize.cost.loss import Loss, LossGeometric, ncp
-from sfumato.anonymize.cost.precision import Precision
-from sfumato.anonymize.cost.suppressed import Suppressed
+from sfumato.anonymize.cost.base import Cost, PricedRelease, Separable
+from sfumato.anonymize.cost.classes import AverageClassSize, CAvg, Discernability, Suppressed
+from sfumato.anonymize.cost.columns import EntropyLoss, Loss, LossGeometric, Precision, ncp
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -25,7 +21,7 @@ COSTS: dict[str, type[Cost]] = {
         AverageClassSize,
         CAvg,
         Precision,
-        Entropy,
+        EntropyLoss,
         Suppressed,
     )
 }
@@ -58,9 +54,9 @@ class Costs:
     def __init__(self, weights: Mapping[str, float] | None = None) -> None:
         self._costs = {name.replace("-", "_"): cost(weights) for name, cost in COSTS.items()}
 
-    def measure(self, release: Release) -> dict[str, float]:
+    def measure(self, release: PricedRelease) -> dict[str, float]:
         """Every cost of a release, under its name with underscores."""
         return {name: cost.value(release) for name, cost in self._costs.items()}
 
 
-__all__ = ["COSTS", "Cost", "Costs", "Release", "Separable", "named", "ncp"]
+__all__ = ["COSTS", "Cost", "Costs", "PricedRelease", "Separable", "named", "ncp"]

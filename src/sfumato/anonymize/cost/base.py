@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.anonymize.classes import Counts
-    from sfumato.anonymize.node import Node
+    from sfumato.anonymize.lattice.nodes import Node
+    from sfumato.anonymize.original import Labels, Quasi
     from sfumato.anonymize.problem import Problem
-    from sfumato.anonymize.quasi import Labels, Quasi
 
     Bounds = NDArray[np.float64]
     Numbers = NDArray[np.float64] | NDArray[np.int64]
     Total = NDArray[Any] | float
 
 
-class Release(Protocol):
+class PricedRelease(Protocol):
     """What a cost measures: classes that are released, rows that are not, prices of labels."""
 
     @property
@@ -55,7 +55,7 @@ class Cost(ABC):
         self.weights = dict(weights or {})
 
     @abstractmethod
-    def value(self, release: Release) -> float:
+    def value(self, release: PricedRelease) -> float:
         """The cost of a release."""
 
     def floor(
@@ -81,7 +81,7 @@ class Cost(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Profile:
+class PriceProfile:
     """A column as one cost sees it: prices of the labels of each level, and of suppression.
 
     `prices` has a single number for a level whose labels all cost the same.
@@ -111,7 +111,7 @@ class Separable(Cost):
 
     def __init__(self, weights: Mapping[str, float] | None = None) -> None:
         super().__init__(weights)
-        self._profiles: dict[Quasi, Profile] = {}
+        self._profiles: dict[Quasi, PriceProfile] = {}
 
     @abstractmethod
     def price(self, column: Quasi, labels: Labels) -> Numbers:
@@ -125,17 +125,17 @@ class Separable(Cost):
     def score(self, problem: Problem, totals: Sequence[Total]) -> Total:
         """The cost from the totals of the columns, of one release or of many nodes at once."""
 
-    def value(self, release: Release) -> float:
+    def value(self, release: PricedRelease) -> float:
         """The cost of a release."""
         return float(self.score(release.problem, release.totals(self)))
 
-    def profile(self, column: Quasi) -> Profile:
+    def profile(self, column: Quasi) -> PriceProfile:
         """The prices of a column, level by level, worked out once."""
         if column not in self._profiles:
             prices = [self.price(column, labels) for labels in column.levels]
             pairs = list(zip(prices, column.levels, strict=True))
             full = self.full(column)
-            self._profiles[column] = Profile(
+            self._profiles[column] = PriceProfile(
                 tuple(price[:1] if price.min() == price.max() else price for price in prices),
                 full,
                 np.array([(price * labels.rows).sum() for price, labels in pairs]),

@@ -1,10 +1,23 @@
-"""What all kinds of l-diversity share: l, the column, and at least l different values."""
+"""l-diversity in its four kinds: no class gives a sensitive value away."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from sfumato.anonymize.criteria.base import Criterion, whole
+import numpy as np
+
+from sfumato.anonymize.classes import exact
+from sfumato.anonymize.criteria.base import Criterion, sign, whole
+from sfumato.privacy.numbers import positive
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from sfumato.anonymize.classes import Classes, SensitiveCounts
+    from sfumato.privacy.numbers import Number
 
 
 @dataclass(frozen=True)
@@ -26,3 +39,153 @@ class Diversity(Criterion):
     def smallest(self) -> int:
         """Different values need as many rows."""
         return self.l
+
+
+@dataclass(frozen=True)
+class DistinctDiversity(Diversity):
+    """Every class has at least l different values of the sensitive column.
+
+    *Guarantee*: a class leaves at least l values possible; it says nothing of their odds.
+    *Sensitivity*: none; a syntactic condition, not differentially private.
+    *Error*: none; values are counted exactly.
+    *Edges*: NULL counts as a value of its own.
+    *Reference*: Machanavajjhala et al. 2006, section 4.
+    """
+
+    absorbing = True
+
+    def holds(self, classes: Classes) -> NDArray[np.bool_]:
+        """Say of each class whether it has l different values."""
+        passes: NDArray[np.bool_] = classes.of(self.of).lengths >= self.l
+        return passes
+
+    def __str__(self) -> str:
+        return f"distinct {self.l}-diversity of {self.of}"
+
+
+_UNDECIDED = 1e-9  # per row; float64 errs by less than 1e-13 per row
+
+
+@dataclass(frozen=True)
+class EntropyDiversity(Diversity):
+    """The entropy of the sensitive values of every class is at least ln l.
+
+    *Guarantee*: n ln n - sum f ln f >= n ln l over the counts f of a class of n rows.
+    *Sensitivity*: none; a syntactic condition, not differentially private.
+    *Error*: none; what float64 cannot decide is decided by prime exponents and more digits, so that
+    counts (2, 2, 2) are 3-diverse.
+    *Edges*: NULL counts as a value; l = 1 always holds.
+    *Reference*: Machanavajjhala et al. 2006, definition 4.1.
+    """
+
+    @property
+    def consequence(self) -> DistinctDiversity:
+        """Fewer than l values have less entropy than ln l."""
+        return DistinctDiversity(self.l, self.of)
+
+    def holds(self, classes: Classes) -> NDArray[np.bool_]:
+        """Say of each class whether its entropy suffices."""
+        cells = classes.of(self.of)
+        sizes, counts = cells.sizes.astype(np.float64), cells.counts.astype(np.float64)
+        spent = np.add.reduceat(counts * np.log(counts), cells.starts)
+        surplus = sizes * (np.log(sizes) - np.log(self.l)) - spent
+        passes: NDArray[np.bool_] = surplus >= 0
+        for place in np.flatnonzero(np.abs(surplus) <= _UNDECIDED * sizes):
+            passes[place] = self._decide(cells, int(place))
+        return passes
+
+    def _decide(self, cells: SensitiveCounts, place: int) -> bool:
+        """Decide one class exactly; equal counts, by far the commonest case, at sight."""
+        start, length = int(cells.starts[place]), int(cells.lengths[place])
+        counts = cells.counts[start : start + length].tolist()
+        if min(counts) == max(counts):
+            return length >= self.l
+        size = sum(counts)
+        terms = [(size, size), (-size, self.l), *((-count, count) for count in counts)]
+        return sign(terms) >= 0
+
+    def __str__(self) -> str:
+        return f"entropy {self.l}-diversity of {self.of}"
+
+
+@dataclass(frozen=True)
+class FolkDiversity(Diversity):
+    """The most frequent value of a class has at most 1/l of its rows, or people: l r_1 <= n.
+
+    *Guarantee*: whoever knows a person's class guesses the value right with odds of at most 1/l.
+    *Sensitivity*: none; a syntactic condition, not differentially private.
+    *Error*: none; compared in integers, and equality passes.
+    *Edges*: NULL counts as a value; a strict recursive (1/l, 1) condition is not the same.
+    *Reference*: Machanavajjhala et al. 2006; Xiao and Tao 2006, definition 2.
+    """
+
+    @property
+    def crowd(self) -> int:
+        """Whoever has a value is at most one of l."""
+        return self.l
+
+    @property
+    def consequence(self) -> DistinctDiversity:
+        """A share of at most 1/l each needs l values."""
+        return DistinctDiversity(self.l, self.of)
+
+    def holds(self, classes: Classes) -> NDArray[np.bool_]:
+        """Say of each class whether its commonest value is rare enough."""
+        cells = classes.of(self.of)
+        commonest = np.maximum.reduceat(cells.counts, cells.starts)
+        scaled = exact(commonest, self.l * cells.original.rows) * self.l
+        return np.asarray(scaled <= classes.counted, dtype=bool)
+
+    def __str__(self) -> str:
+        return f"folk {self.l}-diversity of {self.of}"
+
+
+@dataclass(frozen=True)
+class RecursiveDiversity(Diversity):
+    """r_1 < c (r_l + ... + r_m), where r_i is the count of the i-th commonest value of the class.
+
+    *Guarantee*: ruling out l - 2 values still leaves none of the others nearly certain.
+    *Sensitivity*: none; a syntactic condition, not differentially private.
+    *Error*: none; c is an exact rational and the inequality strict.
+    *Edges*: fewer than l values fail, as the sum is empty; NULL counts as a value.
+    *Reference*: Machanavajjhala et al. 2006, definition 4.2.
+    """
+
+    c: Number = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self.c, "c")
+
+    @property
+    def consequence(self) -> DistinctDiversity:
+        """The sum is empty with fewer than l values."""
+        return DistinctDiversity(self.l, self.of)
+
+    @property
+    def _ratio(self) -> Fraction:
+        return positive(self.c, "c")
+
+    def holds(self, classes: Classes) -> NDArray[np.bool_]:
+        """Say of each class whether its commonest value is outweighed."""
+        cells = classes.of(self.of)
+        ranked = descending(cells)
+        rank = np.arange(len(ranked)) - cells.starts[cells.owners]
+        tail = np.add.reduceat(np.where(rank >= self.l - 1, ranked, 0), cells.starts)
+        top, ratio = ranked[cells.starts], self._ratio
+        largest = max(ratio.numerator, ratio.denominator) * cells.original.rows
+        return np.asarray(
+            exact(top, largest) * ratio.denominator < exact(tail, largest) * ratio.numerator,
+            dtype=bool,
+        )
+
+    def __str__(self) -> str:
+        return f"recursive ({self.c}, {self.l})-diversity of {self.of}"
+
+
+def descending(cells: SensitiveCounts) -> NDArray[np.int64]:
+    """The counts of each class, commonest first, sorted as one integer per cell."""
+    ceiling = int(cells.counts.max()) + 1
+    packed = np.sort((cells.owners + 1) * ceiling - cells.counts)
+    ranked: NDArray[np.int64] = (cells.owners + 1) * ceiling - packed
+    return ranked

@@ -7,19 +7,31 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from sfumato.anonymize.cost import named
 from sfumato.anonymize.search import (
-    aggarwal_generalize,
-    aggarwal_suppress,
-    datafly,
+    aggarwal as aggarwal_generalize,
+)
+from sfumato.anonymize.search import (
+    aggarwal as aggarwal_suppress,
+)
+from sfumato.anonymize.search import (
+    full_domain as datafly,
+)
+from sfumato.anonymize.search import (
+    full_domain as samarati,
+)
+from sfumato.anonymize.search import (
+    full_domain as sweeney,
+)
+from sfumato.anonymize.search import (
     incognito,
     k_optimize,
     meyerson_williams,
     mondrian,
-    mondrian_relaxed,
     optimal,
-    samarati,
-    sweeney,
 )
-from sfumato.anonymize.search.base import Search, Watch
+from sfumato.anonymize.search import (
+    mondrian as mondrian_relaxed,
+)
+from sfumato.anonymize.search.base import Search, SearchProgress
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -53,15 +65,15 @@ _LEVELS = _SUPPRESSES | {"population", "refine"}
 SEARCHES: dict[str, Member] = {
     optimal.NAME: Member(optimal.search, _LEVELS | {"cost"}),
     incognito.NAME: Member(incognito.search, _LEVELS | {"cost"}),
-    samarati.NAME: Member(samarati.search, _LEVELS | {"cost"}),
-    sweeney.NAME: Member(sweeney.search, _LEVELS | {"cost"}, cost="precision"),
-    datafly.NAME: Member(datafly.search, _LEVELS),
+    samarati.SAMARATI: Member(samarati.samarati, _LEVELS | {"cost"}),
+    sweeney.SWEENEY: Member(sweeney.sweeney, _LEVELS | {"cost"}, cost="precision"),
+    datafly.DATAFLY: Member(datafly.datafly, _LEVELS),
     mondrian.NAME: Member(mondrian.search, _ANY),
-    mondrian_relaxed.NAME: Member(mondrian_relaxed.search, _ANY, people="absorbing"),
+    mondrian_relaxed.RELAXED: Member(mondrian_relaxed.search_relaxed, _ANY, people="absorbing"),
     k_optimize.NAME: Member(k_optimize.search, _SUPPRESSES | {"cost"}, cost="discernability"),
     meyerson_williams.NAME: Member(meyerson_williams.search, _ANY, people="none"),
-    aggarwal_suppress.NAME: Member(aggarwal_suppress.search, _ANY, people="none"),
-    aggarwal_generalize.NAME: Member(aggarwal_generalize.search, _ANY, people="none"),
+    aggarwal_suppress.SUPPRESS: Member(aggarwal_suppress.suppress_cells, _ANY, people="none"),
+    aggarwal_generalize.GENERALIZE: Member(aggarwal_generalize.generalize, _ANY, people="none"),
 }
 
 
@@ -90,7 +102,7 @@ def run(
     member = SEARCHES[algorithm]
     chosen = named(cost or member.cost, weights)
     _require_people(problem, algorithm, member)
-    watch = Watch(progress, limit_seconds)
+    watch = SearchProgress(progress, limit_seconds)
     with watch.listening():
         found = member.search(problem, chosen, watch)
     # Where the root is all that is left to look at, a search out of time has still proved it.
@@ -117,4 +129,4 @@ def people_unknown(what: str, asked: str, person: str) -> ParameterError:
     )
 
 
-__all__ = ["SEARCHES", "Member", "Search", "Watch", "people_unknown", "run"]
+__all__ = ["SEARCHES", "Member", "Search", "SearchProgress", "people_unknown", "run"]

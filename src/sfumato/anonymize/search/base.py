@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from sfumato.anonymize.node import Node
+from sfumato.anonymize.lattice.nodes import Node
 from sfumato.errors import CriterionError, ParameterError
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from sfumato.anonymize.cost import Cost
+    from sfumato.anonymize.lattice.views import GroupedView, Levels
     from sfumato.anonymize.outcome import Ended, Outcome
     from sfumato.anonymize.problem import Problem
-    from sfumato.anonymize.views import Levels, Table
 
 _BUDGET = 1 << 28
 """Bytes of grouped tables that are kept to start from."""
@@ -33,13 +33,13 @@ _DROPPED = np.iinfo(np.int64).max
 class Search(Protocol):
     """A search: it finds an admissible release of a problem, cheap by its own lights."""
 
-    def __call__(self, problem: Problem, cost: Cost, watch: Watch) -> Outcome:
+    def __call__(self, problem: Problem, cost: Cost, watch: SearchProgress) -> Outcome:
         """Search until done or out of time."""
         ...
 
 
 @dataclass
-class Watch:
+class SearchProgress:
     """Tells how far a search is, and ends it in time or when its user has had enough.
 
     A search looks here between two steps, so that nothing is left half done, and ends with the best
@@ -149,7 +149,7 @@ class Examiner:
         self.problem = problem
         self.checked = 0
         self._base = tuple(view.base for view in problem.views)
-        self._kept: OrderedDict[Levels, tuple[Table, ...]] = OrderedDict()
+        self._kept: OrderedDict[Levels, tuple[GroupedView, ...]] = OrderedDict()
         self._bytes = 0
         # What was ever kept, a column each: its levels, and how many groups; too many once dropped.
         self._names: list[Levels] = []
@@ -168,7 +168,7 @@ class Examiner:
         self._kept.move_to_end(levels)
         return Node(self.problem, levels, self._kept[levels])
 
-    def _finer(self, levels: Levels) -> tuple[Table, ...]:
+    def _finer(self, levels: Levels) -> tuple[GroupedView, ...]:
         """The smallest tables kept of a node that is nowhere coarser."""
         usable = (self._levels <= np.array(levels, dtype=np.int16)[:, None]).all(axis=0)
         sizes = np.where(usable, self._sizes, _DROPPED)
@@ -178,7 +178,7 @@ class Examiner:
         self._kept.move_to_end(self._names[place])
         return self._kept[self._names[place]]
 
-    def _keep(self, levels: Levels, tables: tuple[Table, ...]) -> None:
+    def _keep(self, levels: Levels, tables: tuple[GroupedView, ...]) -> None:
         """Keep tables within the budget; the least recently used go first."""
         self._kept[levels] = tables
         self._bytes += sum(table.bytes for table in tables)

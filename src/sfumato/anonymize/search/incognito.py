@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.anonymize.lattice import above, check_size, heights, nodes_where
+from sfumato.anonymize.lattice.nodes import above, check_size, heights, nodes_where
 from sfumato.anonymize.outcome import Generalization
 from sfumato.anonymize.search.base import Examiner, Incumbent, unreachable
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.anonymize.cost import Cost
-    from sfumato.anonymize.node import Node
+    from sfumato.anonymize.lattice.nodes import Node
+    from sfumato.anonymize.lattice.views import Levels
     from sfumato.anonymize.problem import Problem
-    from sfumato.anonymize.search.base import Watch
-    from sfumato.anonymize.views import Levels
+    from sfumato.anonymize.search.base import SearchProgress
 
     Places = tuple[int, ...]
 
@@ -29,7 +29,7 @@ _LOWEST = 16
 """So many of the least general nodes are compared when time has run out."""
 
 
-def search(problem: Problem, cost: Cost, watch: Watch) -> Generalization:
+def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalization:
     """Find every admissible node below which none is admissible; release the cheapest of them.
 
     A node can be admissible only if it is on every subset of the quasi-identifiers. That, and that
@@ -81,7 +81,7 @@ def _hopeful(node: Node) -> bool:
 
 
 def _grow(
-    examiner: Examiner, passes: Callable[[Node], bool], watch: Watch
+    examiner: Examiner, passes: Callable[[Node], bool], watch: SearchProgress
 ) -> dict[Places, NDArray[np.bool_]]:
     """For the set of all columns, which nodes pass; from the sets with one column less."""
     shape = examiner.problem.shape
@@ -107,7 +107,7 @@ def _climb(
     candidates: NDArray[np.bool_],
     found: NDArray[np.bool_],
     passes: Callable[[Node], bool],
-    watch: Watch,
+    watch: SearchProgress,
 ) -> list[Levels]:
     """Breadth first from the bottom: mark all above each node that passes, return those nodes.
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.anonymize.intervals import Intervals
-from sfumato.anonymize.points import Points, failing, refuse_population
+from sfumato.anonymize.partition.groups import Intervals
+from sfumato.anonymize.partition.points import Points, failing, refuse_population
 from sfumato.anonymize.search.base import unreachable
+from sfumato.counting.grouping import keys
 from sfumato.errors import ParameterError
-from sfumato.grouping import keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sfumato.anonymize.classes import Classes
     from sfumato.anonymize.cost import Cost
     from sfumato.anonymize.problem import Problem
-    from sfumato.anonymize.search.base import Watch
+    from sfumato.anonymize.search.base import SearchProgress
 
     Ints = NDArray[np.int64]
     Splits = frozenset[int]
@@ -31,7 +31,7 @@ _MOST_GROUPINGS = 50_000
 """Without a time limit the search ends after so many groupings, with the best found so far."""
 
 
-def search(problem: Problem, cost: Cost, watch: Watch) -> Intervals:
+def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Intervals:
     """Cut columns at the set of values of least discernability; anytime, often not exact.
 
     *Guarantee*: the optimum where `optimal` says so; else `bound` is what it costs at least.
@@ -73,7 +73,7 @@ class _Node:
     bound: float
 
 
-def _enumerate(table: _Table, watch: Watch) -> tuple[Splits | None, float, float]:
+def _enumerate(table: _Table, watch: SearchProgress) -> tuple[Splits | None, float, float]:
     """The best set of splits, its cost, and the least bound of what was not looked into."""
     best: Splits | None = None
     least = float("inf")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.anonymize.partition import Partition, Shares
-from sfumato.anonymize.points import Points, only_crowds
+from sfumato.anonymize.partition.groups import Partition, Shares
+from sfumato.anonymize.partition.points import Points, only_crowds
 from sfumato.anonymize.search.base import unreachable
 from sfumato.errors import ParameterError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sfumato.anonymize.cost import Cost
     from sfumato.anonymize.problem import Problem
-    from sfumato.anonymize.search.base import Watch
+    from sfumato.anonymize.search.base import SearchProgress
 
     Ints = NDArray[np.int64]
 
@@ -26,7 +26,7 @@ NAME = "meyerson-williams"
 _MOST_SUBSETS = 2_000_000
 
 
-def search(problem: Problem, cost: Cost, watch: Watch) -> Partition:
+def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Partition:
     """Cover the rows by sets of k .. 2k - 1 of least diameter per new row, then part the sets.
 
     *Guarantee*: starred cells at most (2k - 1)(2k - 2) / k x H(2k - 1) times the fewest possible:
@@ -70,7 +70,7 @@ def factor(k: int) -> float:
     return max(1.0, (2 * k - 1) * (2 * k - 2) / k * harmonic)
 
 
-def _cover(distances: Ints, sizes: range, watch: Watch) -> list[set[int]]:
+def _cover(distances: Ints, sizes: range, watch: SearchProgress) -> list[set[int]]:
     """Take again and again the set of least diameter for each row that it newly covers.
 
     Out of time, the rows that are left make one set.

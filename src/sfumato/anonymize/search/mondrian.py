@@ -1,4 +1,4 @@
-"""Mondrian: cut the table into ever smaller boxes, all boxes of a depth together."""
+"""Mondrian, strict and relaxed: cut the table into ever smaller boxes."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.anonymize.criteria.k_anonymity import KAnonymity
+from sfumato.anonymize.criteria.identity import KAnonymity
 from sfumato.anonymize.labels import positions
-from sfumato.anonymize.partition import Partition, Shares
-from sfumato.anonymize.points import Points, failing, refuse_population
+from sfumato.anonymize.partition.cuts import Cuts, Runs, best_cuts
+from sfumato.anonymize.partition.groups import Partition, Shares
+from sfumato.anonymize.partition.points import Points, failing, refuse_population
 from sfumato.anonymize.search.base import unreachable
-from sfumato.anonymize.search.cuts import Cuts, Runs, best_cuts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.anonymize.cost import Cost
     from sfumato.anonymize.problem import Problem
-    from sfumato.anonymize.search.base import Watch
+    from sfumato.anonymize.search.base import SearchProgress
 
     Ints = NDArray[np.int64]
 
@@ -26,7 +26,7 @@ NAME = "mondrian"
 _MOST_CANDIDATES = 8
 
 
-def search(problem: Problem, cost: Cost, watch: Watch) -> Partition:
+def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Partition:
     """Cut each part where both sides pass, along the widest column; final is what has no such cut.
 
     *Guarantee*: with k-anonymity alone a class has at most 2 d (k - 1) + m rows, d the number of
@@ -40,7 +40,7 @@ def search(problem: Problem, cost: Cost, watch: Watch) -> Partition:
     return Partition.of(NAME, problem, shares, "natural", weights=cost.weights)
 
 
-def partition(problem: Problem, points: Points, watch: Watch) -> NDArray[np.int32]:
+def partition(problem: Problem, points: Points, watch: SearchProgress) -> NDArray[np.int32]:
     """The group of each point."""
     require_root(problem, points)
     state = _Parts(problem, points)
@@ -153,3 +153,132 @@ class _Parts:
             mine = np.flatnonzero(column == place)
             side[mine] = values[mine] > cuts[self.part[mine]]
         self.part = self.part * 2 + side
+
+
+RELAXED = "mondrian-relaxed"
+
+
+def search_relaxed(problem: Problem, cost: Cost, watch: SearchProgress) -> Partition:
+    """Cut each part into halves along the widest column, sharing the rows of the cut value.
+
+    *Guarantee*: with k-anonymity alone a group has at most 2 k - 1 rows; groups whose labels read
+    the same are one class of the release. With further criteria the rows of one combination stay
+    together, and no bound is claimed.
+    *Reference*: LeFevre, DeWitt and Ramakrishnan 2006.
+    """
+    refuse_population(problem, RELAXED)
+    points = Points.of(problem)
+    require_root(problem, points)
+    state = _Units(problem, points)
+    while len(state.part):
+        watch.tell(problem.rows - int(state.rows.sum()), problem.rows)
+        if watch.expired:
+            state.stop()
+        else:
+            state.cut()
+    return Partition.of(RELAXED, problem, state.shares(), "natural", weights=cost.weights)
+
+
+class _Units:
+    """Rows of points in parts that may still be cut, part after part."""
+
+    def __init__(self, problem: Problem, points: Points) -> None:
+        self.problem, self.points = problem, points
+        self.point, self.rows = np.arange(len(points)), points.counts
+        self.part = np.zeros(len(points), dtype=np.int64)
+        self._done: list[tuple[Ints, Ints, Ints]] = []
+        self._groups = 0
+        # The rows of a point that are dealt to two sides might be one person's.
+        self._plain = problem.people is None and all(
+            isinstance(one, KAnonymity) for one in problem.criteria
+        )
+        self._lines = []
+        for column, leaves in zip(problem.quasi, points.leaves, strict=True):
+            line = positions(column.taxonomy)
+            span = line[leaves.max()] - line[leaves.min()]
+            self._lines.append(line / (span or 1.0))
+
+    def cut(self) -> None:
+        """Cut every part once, or make it final."""
+        starts = np.flatnonzero(np.diff(self.part, prepend=-1))
+        left = np.zeros(len(self.rows), dtype=np.int64)
+        is_open = np.add.reduceat(self.rows, starts) >= 2 * self.problem.smallest
+        divided = np.zeros(len(starts), dtype=bool)
+        for columns in self._preferences(starts):
+            if not is_open.any():
+                break
+            tested = np.flatnonzero(is_open[self.part])
+            left[tested] = self._left(tested, columns)
+            passed = is_open & self._pass(tested, left, len(starts))
+            divided |= passed
+            is_open &= ~passed
+        self._divide(divided, left)
+
+    def stop(self) -> None:
+        """Make every part final as it is: it passes."""
+        parts = int(self.part[-1]) + 1
+        self._divide(np.zeros(parts, dtype=bool), np.zeros(len(self.rows), dtype=np.int64))
+
+    def _preferences(self, starts: Ints) -> Ints:
+        """For each part the columns from widest to narrowest, ties in their order."""
+        widths = []
+        for line, leaves in zip(self._lines, self.points.leaves, strict=True):
+            mine = leaves[self.point]
+            low, high = np.minimum.reduceat(mine, starts), np.maximum.reduceat(mine, starts)
+            widths.append(line[high] - line[low])
+        return np.argsort(-np.array(widths), axis=0, kind="stable")
+
+    def _left(self, tested: Ints, columns: Ints) -> Ints:
+        """How many rows of each tested unit go to the lower half of its part."""
+        part, point, rows = self.part[tested], self.point[tested], self.rows[tested]
+        values = np.zeros(len(tested), dtype=np.int64)
+        column = columns[part]
+        for place, leaves in enumerate(self.points.leaves):
+            mine = np.flatnonzero(column == place)
+            values[mine] = leaves[point[mine]]
+        order = np.lexsort((values, part))
+        part, rows = part[order], rows[order]
+        before = np.cumsum(rows) - rows
+        starts = np.flatnonzero(np.diff(part, prepend=-1))
+        lengths = np.diff(starts, append=len(part))
+        sizes = np.repeat(np.add.reduceat(rows, starts), lengths)
+        before -= np.repeat(before[starts], lengths)
+        found = np.empty(len(tested), dtype=np.int64)
+        if self._plain:
+            found[order] = np.clip(sizes // 2 - before, 0, rows)
+        else:
+            found[order] = np.where(2 * before + rows <= sizes, rows, 0)
+        return found
+
+    def _pass(self, tested: Ints, left: Ints, parts: int) -> NDArray[np.bool_]:
+        """Which parts have two halves that pass."""
+        if self._plain:
+            return np.ones(parts, dtype=bool)
+        side = left[tested] == 0
+        present, owner = np.unique(2 * self.part[tested] + side, return_inverse=True)
+        owners = np.full(len(self.points), -1, dtype=np.int64)
+        owners[self.point[tested]] = owner
+        passing = ~failing(self.problem.criteria, self.points.classes(owners, len(present)))
+        halves = np.bincount(present[passing] // 2, minlength=parts)
+        return np.asarray(halves == 2)
+
+    def _divide(self, divided: NDArray[np.bool_], left: Ints) -> None:
+        """Keep the units of final parts as groups, and split those of the others."""
+        final = ~divided[self.part]
+        numbers = np.cumsum(~divided) - 1 + self._groups
+        self._done.append((self.point[final], self.rows[final], numbers[self.part[final]]))
+        self._groups += int(np.count_nonzero(~divided))
+        point, rows, part = self.point[~final], self.rows[~final], self.part[~final]
+        part = 2 * (np.cumsum(divided) - 1)[part]
+        left = left[~final]
+        rows = np.concatenate([left, rows - left])
+        kept = np.flatnonzero(rows)
+        both = np.concatenate([part, part + 1])[kept]
+        order = np.argsort(both, kind="stable")
+        self.part, self.rows = both[order], rows[kept][order]
+        self.point = np.concatenate([point, point])[kept][order]
+
+    def shares(self) -> Shares:
+        """The groups found."""
+        point, rows, group = (np.concatenate(parts) for parts in zip(*self._done, strict=True))
+        return Shares(self.points, point, rows, group)

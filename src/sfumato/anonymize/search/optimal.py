@@ -7,26 +7,33 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.anonymize.cost import Separable
-from sfumato.anonymize.lattice import above, below, check_size, count_above, count_below, heights
+from sfumato.anonymize.lattice.nodes import (
+    above,
+    below,
+    check_size,
+    count_above,
+    count_below,
+    heights,
+)
+from sfumato.anonymize.lattice.projections import failing_rows
 from sfumato.anonymize.outcome import Generalization
 from sfumato.anonymize.search.base import Examiner, unreachable
-from sfumato.anonymize.search.projections import failing_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.anonymize.cost import Cost
-    from sfumato.anonymize.node import Node
+    from sfumato.anonymize.lattice.nodes import Node
+    from sfumato.anonymize.lattice.views import Levels
     from sfumato.anonymize.problem import Problem
-    from sfumato.anonymize.search.base import Watch
-    from sfumato.anonymize.views import Levels
+    from sfumato.anonymize.search.base import SearchProgress
 
 NAME = "optimal"
 _FEW = 40
 _LEAST, _SHARE = 8, 64  # candidates are ranked anew after 8 checks, or a 64th of them if more
 
 
-def search(problem: Problem, cost: Cost, watch: Watch) -> Generalization:
+def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalization:
     """Find the cheapest admissible node; ties by fewer suppressed, lower, lexicographic.
 
     Branch and bound over arrays of the whole lattice: every check of a node excludes what it can.

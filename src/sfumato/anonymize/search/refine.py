@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from sfumato.anonymize.labels import at_levels
-from sfumato.anonymize.outcome import Generalization, measured
-from sfumato.anonymize.partition import Partition, Release, Shares, released_classes
-from sfumato.anonymize.points import Points, refuse_population
-from sfumato.anonymize.search import Watch, run
-from sfumato.anonymize.views import Table
+from sfumato.anonymize.lattice.views import GroupedView
+from sfumato.anonymize.outcome import Generalization, outcome_facts
+from sfumato.anonymize.partition.groups import GroupedRelease, Partition, Shares, released_classes
+from sfumato.anonymize.partition.points import Points, refuse_population
+from sfumato.anonymize.search import SearchProgress, run
 from sfumato.errors import CriterionError
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sfumato.anonymize.lattice.views import View
     from sfumato.anonymize.problem import Problem
-    from sfumato.anonymize.views import View
 
 _MOST_ROUNDS = 20
 
@@ -55,7 +55,7 @@ def refine(
     found: list[Generalization] = []
     groups: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
     step: Generalization | None = outcome
-    watch, ended = Watch(limit_seconds=limit_seconds), outcome.ended
+    watch, ended = SearchProgress(limit_seconds=limit_seconds), outcome.ended
     while step is not None:
         numbers = released_classes(step.node, [leaves[rest] for leaves in points.leaves])
         groups.append((rest[numbers >= 0], numbers[numbers >= 0]))
@@ -64,7 +64,7 @@ def refine(
         ended = ended or step.ended or (watch.ended if watch.expired else None)
         step = None if ended or len(found) > _MOST_ROUNDS else _again(step, cost, weights, watch)
     release = _joined(problem, points, found, groups)
-    figures = measured(outcome.algorithm, release, weights)
+    figures = outcome_facts(outcome.algorithm, release, weights)
     refined = Partition(
         **figures,
         release=release,
@@ -77,7 +77,7 @@ def refine(
 
 
 def _again(
-    step: Generalization, cost: str, weights: Mapping[str, float] | None, watch: Watch
+    step: Generalization, cost: str, weights: Mapping[str, float] | None, watch: SearchProgress
 ) -> Generalization | None:
     """Search what a step suppressed; None where none of it can be released."""
     problem = step.node.problem
@@ -104,7 +104,7 @@ def _suppressed(view: View, step: Generalization) -> View:
     return replace(
         view,
         codes=tuple(tuple(level[rows] for level in column) for column in view.codes),
-        base=Table(np.arange(len(rows)), view.base.counts[rows]),
+        base=GroupedView(np.arange(len(rows)), view.base.counts[rows]),
         values=None if view.values is None else view.values[rows],
     )
 
@@ -114,7 +114,7 @@ def _joined(
     points: Points,
     found: Sequence[Generalization],
     groups: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
-) -> Release:
+) -> GroupedRelease:
     """The classes of all rounds, each with the labels of its round's levels."""
     counts = [step.classes for step in found]
     starts = np.cumsum([0, *counts[:-1]])
@@ -126,4 +126,6 @@ def _joined(
     for place, column in enumerate(problem.quasi):
         levels = np.repeat([step.node.levels[place] for step in found], counts)
         labels.append(at_levels(column, points.leaves[place][member].astype(np.int64), levels))
-    return Release(problem, Shares(points, point, points.counts[point], group), tuple(labels))
+    return GroupedRelease(
+        problem, Shares(points, point, points.counts[point], group), tuple(labels)
+    )

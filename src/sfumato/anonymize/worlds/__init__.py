@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, get_args
 
-from sfumato.anonymize.worlds.bounds import Answer
+from sfumato.anonymize.worlds.bounds import AnswerBounds, tighten
 from sfumato.anonymize.worlds.buckets import answer_buckets
-from sfumato.anonymize.worlds.released import Released
-from sfumato.anonymize.worlds.statement import Question, parse
-from sfumato.anonymize.worlds.tight import tighten
+from sfumato.anonymize.worlds.question import AggregateQuestion, parse
+from sfumato.anonymize.worlds.selection import ReleasedTable
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
-    from sfumato.frequencies import Frequencies
+    from sfumato.counting.frequencies import Frequencies
     from sfumato.schema.schema import Schema
 
 Trust = Literal["public", "tight"]
@@ -30,7 +29,7 @@ def answer(
     *,
     labels: Trust = "public",
     starred: bool = True,
-) -> Answer:
+) -> AnswerBounds:
     """Answer a question on a generalized or suppressed table.
 
     `released` is counted over the quasi-identifiers, the sensitive columns and any other that the
@@ -43,7 +42,7 @@ def answer(
             "labels_unknown", f"Labels are public or tight, not {labels!r}. Take one of them."
         )
     question = parse(sql, schema)
-    table = Released.of(released, schema, question.where.columns, question.measure, starred)
+    table = ReleasedTable.of(released, schema, question.where.columns, question.measure, starred)
     selection, selected = table.select(question.where)
     found = table.choice(selected).answer(question.aggregate)
     if labels == "tight":
@@ -51,4 +50,4 @@ def answer(
     return found
 
 
-__all__ = ["Answer", "Question", "answer", "answer_buckets", "parse"]
+__all__ = ["AggregateQuestion", "AnswerBounds", "answer", "answer_buckets", "parse"]

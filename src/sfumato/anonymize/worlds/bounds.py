@@ -1,4 +1,11 @@
-"""The least, the greatest and the expected value of an aggregate over all possible selections."""
+"""The least, the greatest and the expected value of an aggregate over all possible worlds.
+
+Where labels are tight, each end of every range label occurs in some released row. That narrows
+counts and sums. An end that no row can have without being selected forces a row in, one that no row
+can have while being selected keeps a row out; ends of one column need different rows. Each column
+is looked at by itself and the narrowest bounds win: exact where one column has ranges and rows
+enough are free for each end, and right in any case.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +17,21 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.anonymize.worlds.statement import Aggregate
+    from sfumato.anonymize.worlds.question import Aggregate
+    from sfumato.anonymize.worlds.selection import (
+        ReleasedColumn,
+        ReleasedTable,
+        RowSelection,
+        Selected,
+    )
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
+    Forced = dict[bytes, tuple[NDArray[np.bool_], int]]
 
 
 @dataclass(frozen=True)
-class Answer:
+class AnswerBounds:
     """Bounds over all possible worlds, and an estimate between them; None where none exists."""
 
     lower: float | None
@@ -30,7 +44,7 @@ class Answer:
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class SelectableRows:
     """Rows that may be selected: of each group at least `least` and at most `most`, any of them.
 
     An entry stands for `count` rows of a group, each with a value between `low` and `high` (NaN
@@ -46,21 +60,21 @@ class Choice:
     least: Ints
     most: Ints
 
-    def answer(self, aggregate: Aggregate) -> Answer:
+    def answer(self, aggregate: Aggregate) -> AnswerBounds:
         """The aggregate over every selection, the empty one only where it has a value."""
         if aggregate == "count":
             expected = float((self.chance * self.count).sum())
             return _clamped(float(self.least.sum()), float(self.most.sum()), expected)
         possible = self.most[self.group] > 0
         if np.isnan(self.low[possible]).any() or np.isnan(self.high[possible]).any():
-            return Answer(None, None, None)
+            return AnswerBounds(None, None, None)
         # Turned over, the greatest is the least: one side is enough.
         below = self._side(self.low)
         above = self._side(-self.high)
         if aggregate == "sum":
             return _clamped(below.least_sum(), -above.least_sum(), self._expected_sum())
         if not self.most.any():
-            return Answer(None, None, None)
+            return AnswerBounds(None, None, None)
         if aggregate == "avg":
             rows = float((self.chance * self.count).sum())
             return _clamped(below.least_mean(), -above.least_mean(), self._expected_sum() / rows)
@@ -68,7 +82,7 @@ class Choice:
             return _clamped(below.least(), -above.least_largest(), self._expected_least(1))
         return _clamped(below.least_largest(), -above.least(), self._expected_least(-1))
 
-    def _side(self, values: Floats) -> _Side:
+    def _side(self, values: Floats) -> _Extreme:
         """Sort the entries of each group by value, and say which rows must and may be taken."""
         order = np.lexsort((values, self.group))
         group, count = self.group[order], self.count[order]
@@ -77,7 +91,7 @@ class Choice:
         before -= before[starts]
         forced = np.clip(self.least[group] - before, 0, count)
         available = np.clip(self.most[group] - before, 0, count)
-        return _Side(values[order], forced, available - forced)
+        return _Extreme(values[order], forced, available - forced)
 
     def _expected_sum(self) -> float:
         taken = self.chance > 0
@@ -97,7 +111,7 @@ class Choice:
 
 
 @dataclass(frozen=True, eq=False)
-class _Side:
+class _Extreme:
     """Values with how many rows of each must be taken, and how many more may be."""
 
     values: Floats
@@ -133,5 +147,59 @@ def _product(values: Floats, rows: Ints) -> Floats:
     return np.where(rows > 0, values, 0.0) * rows
 
 
-def _clamped(lower: float, upper: float, estimate: float) -> Answer:
-    return Answer(lower, upper, min(max(estimate, lower), upper))
+def _clamped(lower: float, upper: float, estimate: float) -> AnswerBounds:
+    return AnswerBounds(lower, upper, min(max(estimate, lower), upper))
+
+
+def tighten(
+    answer: AnswerBounds,
+    aggregate: Aggregate,
+    selection: RowSelection,
+    table: ReleasedTable,
+    selected: Selected,
+) -> AnswerBounds:
+    """Narrow the bounds of a count or a sum; others stay as they are."""
+    columns, counts = table.columns, table.counts
+    if aggregate not in ("count", "sum") or answer.lower is None or answer.upper is None:
+        return answer
+    ones = np.ones(len(counts))
+    low = ones if aggregate == "count" else selected.low
+    high = ones if aggregate == "count" else selected.high
+    lower, upper = answer.lower, answer.upper
+    for name, known in columns.items():
+        least, most = answer.lower, answer.upper
+        drawn_in, kept_out = _ends(name, known, selection, selected)
+        for can, ends in drawn_in.values():
+            least += _cheapest(np.maximum(low, 0), counts, can, ends)
+            most -= _cheapest(-np.minimum(high, 0), counts, can, ends)
+        for can, ends in kept_out.values():
+            least += _cheapest(-np.minimum(low, 0), counts, can, ends)
+            most -= _cheapest(np.maximum(high, 0), counts, can, ends)
+        lower, upper = max(lower, least), min(upper, most)
+    estimate = answer.estimate
+    clamped = None if estimate is None else min(max(estimate, lower), upper)
+    return AnswerBounds(lower, upper, clamped)
+
+
+def _ends(
+    name: str, known: ReleasedColumn, selection: RowSelection, selected: Selected
+) -> tuple[Forced, Forced]:
+    """The ends that draw a row in and those that keep one out, by the rows that can have them."""
+    drawn_in: Forced = {}
+    kept_out: Forced = {}
+    doubtful = selected.possible & ~selected.certain
+    present = known.covers.ends[np.unique(known.labels)]
+    for end in np.unique(present[present >= 0]).tolist():
+        can = known.covers.contains(end)[known.labels]
+        given = selection.select((name, end))
+        for forced, decided in ((drawn_in, given.certain), (kept_out, ~given.possible)):
+            if (doubtful & decided)[can].all():
+                _, ends = forced.get(can.tobytes(), (can, 0))
+                forced[can.tobytes()] = (can, ends + 1)
+    return drawn_in, kept_out
+
+
+def _cheapest(costs: Floats, counts: Ints, can: NDArray[np.bool_], ends: int) -> float:
+    """What it costs at least to give so many different rows an end each."""
+    each = np.sort(np.repeat(costs[can], np.minimum(counts[can], ends)))
+    return float(each[:ends].sum())

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.anonymize.worlds.bounds import Choice
-from sfumato.anonymize.worlds.predicate import conjunction
-from sfumato.anonymize.worlds.released import Released
-from sfumato.anonymize.worlds.statement import parse
+from sfumato.anonymize.worlds.bounds import SelectableRows
+from sfumato.anonymize.worlds.question import conjunction, parse
+from sfumato.anonymize.worlds.selection import ReleasedTable
 from sfumato.errors import QueryError
 
 if TYPE_CHECKING:
@@ -17,10 +16,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.anonymize.worlds.bounds import Answer
-    from sfumato.anonymize.worlds.predicate import Formula
+    from sfumato.anonymize.worlds.bounds import AnswerBounds
+    from sfumato.anonymize.worlds.question import Formula
     from sfumato.anonymize.worlds.selection import Selected
-    from sfumato.frequencies import Frequencies
+    from sfumato.counting.frequencies import Frequencies
     from sfumato.schema.schema import Schema
 
     Ints = NDArray[np.int64]
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 def answer_buckets(
     sql: str, rows: Frequencies, values: Frequencies, schema: Schema, *, group: str = "group"
-) -> Answer:
+) -> AnswerBounds:
     """Answer a question on a bucketized release.
 
     `rows` is counted over the quasi-identifiers and the group, `values` over the group and the
@@ -73,7 +72,7 @@ class _Side:
     def __init__(
         self, table: Frequencies, schema: Schema, where: Formula, measure: str | None, group: str
     ) -> None:
-        released = Released.of(table, schema, where.columns, measure)
+        released = ReleasedTable.of(table, schema, where.columns, measure)
         self._counts = released.counts
         self._selected: Selected = released.select(where)[1]
         place = table.columns.index(group)
@@ -100,11 +99,11 @@ class _Side:
 
     def choice(
         self, names: Sequence[object], least: Ints, most: Ints, met: NDArray[np.float64]
-    ) -> Choice:
+    ) -> SelectableRows:
         """Of each group so many entries as meet, any of those asked for."""
         may = np.flatnonzero(self._selected.possible)
         groups, chosen = self._groups(names)[may], self._selected
-        return Choice(
+        return SelectableRows(
             groups,
             self._counts[may],
             chosen.low[may],

@@ -1,4 +1,4 @@
-"""Which released rows a predicate selects: certainly, possibly, or not at all.
+"""Which rows of a released table a predicate selects: certainly, possibly, or not at all.
 
 A row's label stands for any leaf it covers, each column on its own. The leaves of a column fall
 into kinds that no test tells apart; a row reaches the kinds that its label has leaves of, and the
@@ -8,6 +8,7 @@ predicate is decided for each combination of kinds. That is exact, however often
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -15,15 +16,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.errors import QueryError
+from sfumato.anonymize.taxonomy import read, universe
+from sfumato.anonymize.worlds.bounds import SelectableRows
+from sfumato.errors import QueryError, SchemaError
+from sfumato.schema.column import Column, Role
+from sfumato.schema.domain import Bounds
+from sfumato.schema.hierarchy.base import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from sfumato.anonymize.covers import Covers
-    from sfumato.anonymize.worlds.predicate import Atom, Formula, Truth
+    from sfumato.anonymize.taxonomy import Covers
+    from sfumato.anonymize.worlds.question import Atom, Formula, Truth
+    from sfumato.counting.frequencies import Frequencies
+    from sfumato.schema.domain import Scalar
+    from sfumato.schema.schema import Schema
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -32,7 +41,7 @@ _MOST_KINDS = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class ReleasedColumn:
     """One released column: what its labels cover, the label of each row, and numbers of leaves.
 
     `numbers` has the value of each leaf where the column is summed up; `vague` are the labels that
@@ -49,13 +58,13 @@ class Known:
 class Kinds:
     """The leaves of one column by the truth of the tests: the share of each kind in each label."""
 
-    known: Known
+    known: ReleasedColumn
     truths: tuple[tuple[Truth, ...], ...]
     kind: Ints
     leaves: Ints
 
     @classmethod
-    def of(cls, known: Known, tests: Sequence[Atom]) -> Kinds:
+    def of(cls, known: ReleasedColumn, tests: Sequence[Atom]) -> Kinds:
         """Test every leaf."""
         values = known.covers.taxonomy.leaves
         rows = [tuple(test(value) for _, test in tests) for value in values]
@@ -113,11 +122,15 @@ class Selected:
     middle: Floats
 
 
-class Selection:
+class RowSelection:
     """A predicate over released rows."""
 
     def __init__(
-        self, formula: Formula, columns: Mapping[str, Known], measure: str | None, rows: int
+        self,
+        formula: Formula,
+        columns: Mapping[str, ReleasedColumn],
+        measure: str | None,
+        rows: int,
     ) -> None:
         self.names = list(columns)
         self.measure, self.rows = measure, rows
@@ -182,3 +195,112 @@ class Selection:
             only[self.kinds[place].kind[leaf]] = True
             reached[place], shares[place] = only, only.astype(np.float64)
         return reached, shares
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedTable:
+    """The columns that a question names, row by row as far as they differ, and how many of each."""
+
+    columns: Mapping[str, ReleasedColumn]
+    measure: str | None
+    counts: Ints
+
+    @classmethod
+    def of(
+        cls,
+        table: Frequencies,
+        schema: Schema,
+        names: Sequence[str],
+        measure: str | None,
+        suppressed: bool = True,
+    ) -> ReleasedTable:
+        """Read the labels of the columns; rows that are blank everywhere may be anything.
+
+        That is, if there can be `suppressed` ones.
+        """
+        for name in names:
+            if name not in table.columns:
+                raise QueryError(
+                    "column_not_released",
+                    f"The question names column {name!r}, which the release has not; it has "
+                    f"{', '.join(map(repr, table.columns))}.",
+                )
+        starred = _starred(table) & suppressed
+        columns = {name: _known(schema.column(name), table, starred) for name in names}
+        for name, known in columns.items():
+            if name != measure and known.vague.any():
+                raise _endless(name)
+        return cls(columns, measure, table.counts)
+
+    def select(self, formula: Formula) -> tuple[RowSelection, Selected]:
+        """Which rows a predicate selects."""
+        selection = RowSelection(formula, self.columns, self.measure, len(self.counts))
+        return selection, selection.select()
+
+    def choice(self, selected: Selected) -> SelectableRows:
+        """Each row by itself may be taken or not, or must be."""
+        return SelectableRows(
+            np.arange(len(self.counts)),
+            self.counts,
+            selected.low,
+            selected.high,
+            selected.middle,
+            selected.chance,
+            np.where(selected.certain, self.counts, 0),
+            np.where(selected.possible, self.counts, 0),
+        )
+
+
+def _starred(table: Frequencies) -> NDArray[np.bool_]:
+    """Which combinations are blank in every column: suppressed rows."""
+    starred = np.ones(len(table), dtype=bool)
+    for axis, codes in zip(table.axes, table.codes, strict=True):
+        present, numbers = np.unique(codes, return_inverse=True)
+        blank = [value is None or value == ROOT for value in axis.decode(present).to_pylist()]
+        starred &= np.array(blank, dtype=bool)[numbers]
+    return starred
+
+
+def _known(column: Column, table: Frequencies, starred: NDArray[np.bool_]) -> ReleasedColumn:
+    """One column: its labels, the root standing for the cells of suppressed rows."""
+    place = table.columns.index(column.name)
+    present, numbers = np.unique(table.codes[place], return_inverse=True)
+    texts = table.axes[place].decode(present).to_pylist()
+    labels = np.where(starred, len(texts), numbers)
+    used = np.unique(labels)
+    texts = [[*texts, ROOT][label] for label in used.tolist()]
+    # Values that were never generalized are their own labels: nothing need be declared of them.
+    plain = column.role is not Role.QUASI and ROOT not in texts
+    declared = Column(column.name, column.kind) if plain else column
+    taxonomy = universe(declared, [*texts, *([] if plain else _outermost(column))])
+    vague = np.array([text == ROOT and not _bounded(column) for text in texts], dtype=bool)
+    if not taxonomy.leaves:
+        raise _endless(column.name)
+    covers, numbers = read(column, taxonomy, texts), _numbers(taxonomy.leaves)
+    return ReleasedColumn(covers, np.searchsorted(used, labels), numbers, vague)
+
+
+def _endless(name: str) -> SchemaError:
+    """A star of which nobody said what it can stand for bounds nothing."""
+    return SchemaError(
+        "domain_missing",
+        f"Column {name!r} has cells that say nothing, and its schema does not declare what they "
+        "can be, so no bound holds. Declare values = [...] or bounds = [low, high] for it.",
+    )
+
+
+def _outermost(column: Column) -> Sequence[Scalar]:
+    """The ends of bounds, which are leaves even where their grid is too fine to write out."""
+    return (column.domain.low, column.domain.high) if isinstance(column.domain, Bounds) else ()
+
+
+def _bounded(column: Column) -> bool:
+    """Whether the schema says which numbers there can be."""
+    return column.domain is not None or (
+        column.hierarchy is not None and column.hierarchy.declared is not None
+    )
+
+
+def _numbers(leaves: Sequence[Scalar | None]) -> Floats:
+    """The leaves as numbers; what is none is never summed."""
+    return np.array([float(leaf) if isinstance(leaf, int | Decimal) else 0.0 for leaf in leaves])

@@ -9,7 +9,7 @@ from sfumato.demo.sections import anonymize, publish, questions, risk
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.demo.context import Town
+    from sfumato.demo.town import Town
     from sfumato.report.blocks import Block
 
 SECTIONS: tuple[Callable[[Town], list[Block]], ...] = (

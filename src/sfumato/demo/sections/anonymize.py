@@ -7,20 +7,20 @@ from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
 from sfumato.report import charts
-from sfumato.report.blocks import Figures, Heading, Note, Paragraph, Table
+from sfumato.report.blocks import Heading, KeyFigures, Note, PageTable, Paragraph
 from sfumato.report.charts import Point
 from sfumato.schema.column import Role
-from sfumato.vault.anonymizing import anonymize
-from sfumato.vault.asking import Asked
-from sfumato.vault.table import read
+from sfumato.steward.anonymize import anonymize
+from sfumato.steward.problem import CriteriaRequest
+from sfumato.steward.table import read
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sfumato.demo.context import Town
+    from sfumato.demo.town import Town
     from sfumato.report.blocks import Block
-    from sfumato.vault.anonymized import Anonymized
-    from sfumato.vault.table import Table as People
+    from sfumato.steward.anonymized import Anonymized
+    from sfumato.steward.table import Table as People
 
 K, L = 5, 3
 _SUPPRESS = "0.05"
@@ -42,8 +42,8 @@ def section(town: Town) -> list[Block]:
         as_file(files("sfumato.demo").joinpath("town.toml")) as schema,
         closing(read(town.people, schema)) as people,
     ):
-        wide = _decide(people, Asked(k=K))
-        diverse = _decide(people, Asked(k=K, l=L, diversity="entropy"))
+        wide = _decide(people, CriteriaRequest(k=K))
+        diverse = _decide(people, CriteriaRequest(k=K, l=L, diversity="entropy"))
         curves = _curves(people)
         released = wide.release().table
         shown = [c.name for c in people.schema.columns if c.role is Role.QUASI]
@@ -84,7 +84,7 @@ def section(town: Town) -> list[Block]:
     ]
 
 
-def _decide(people: People, asked: Asked, algorithm: str = "optimal") -> Anonymized:
+def _decide(people: People, asked: CriteriaRequest, algorithm: str = "optimal") -> Anonymized:
     criteria = asked.criteria(people.schema, ["disease"])
     # Boxes of rows need no suppression: a box that is too small is not cut off.
     suppress = _SUPPRESS if algorithm == "optimal" else "0"
@@ -96,22 +96,22 @@ def _curves(people: People) -> list[Point]:
     points = []
     for algorithm, name in _ALGORITHMS.items():
         for k in _CROWDS:
-            loss = _decide(people, Asked(k=k), algorithm).figures["cost"]["loss"]
+            loss = _decide(people, CriteriaRequest(k=k), algorithm).figures["cost"]["loss"]
             points.append(Point(name, k, loss or 0.0))
     return points
 
 
-def _table(caption: str, table: pa.Table, columns: list[str]) -> Table:
+def _table(caption: str, table: pa.Table, columns: list[str]) -> PageTable:
     names = [*columns, "disease"]
     step = max(table.num_rows // _SHOWN, 1)
     rows = table.select(names).take(list(range(0, table.num_rows, step))[:_SHOWN]).to_pylist()
     headers = [name.replace("_", " ").capitalize() for name in names]
-    return Table(caption, headers, [[str(row[name]) for name in names] for row in rows])
+    return PageTable(caption, headers, [[str(row[name]) for name in names] for row in rows])
 
 
-def _figures(wide: Anonymized) -> Figures:
+def _figures(wide: Anonymized) -> KeyFigures:
     figures = wide.figures
-    return Figures(
+    return KeyFigures(
         [
             (f"{figures['released']:,}", f"of {figures['rows']:,} rows are released"),
             (f"{figures['classes']:,}", f"classes, where {wide.before['classes']:,} were before"),
@@ -120,9 +120,9 @@ def _figures(wide: Anonymized) -> Figures:
     )
 
 
-def _costs(wide: Anonymized) -> Table:
+def _costs(wide: Anonymized) -> PageTable:
     cost = wide.figures["cost"]
-    return Table(
+    return PageTable(
         "What it cost, by several measures; of each, less is better",
         ("Cost", "Before", "After"),
         [

@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.demo import homes
+from sfumato.demo import registers as homes
 from sfumato.demo.draws import below
 from sfumato.demo.town import MAX_VISITS
 from sfumato.publish.histogram import box_sums
 from sfumato.report import charts
-from sfumato.report.blocks import Heading, Mosaic, Note, Paragraph, Table
+from sfumato.report.blocks import Heading, Mosaic, Note, PageTable, Paragraph
+from sfumato.steward.table import read
 from sfumato.vault.private import protect
-from sfumato.vault.table import read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from sfumato.demo.context import Town
+    from sfumato.demo.town import Town
     from sfumato.report.blocks import Block, Chart
-    from sfumato.vault.table import Table as Opened
+    from sfumato.steward.table import Table as Opened
 
 EPSILONS = ("1", "0.1", "0.01", "0.001")
 _ON_THE_MAP = {
@@ -59,7 +59,7 @@ def section(town: Town) -> list[Block]:
         Heading("Publish statistics"),
         Paragraph(
             "A table of counts can be published once and for all, with noise in every cell that "
-            f"hides any one person. The map shows in which of {homes.SIDE * homes.SIDE:,} cells "
+            f"hides any one person. The map shows in which of {homes.MAP_SIDE**2:,} cells "
             "people live. The smaller epsilon, the better they are hidden and the more noise there "
             "is."
         ),
@@ -74,12 +74,12 @@ def section(town: Town) -> list[Block]:
 
 def _homes(people: int) -> list[Block]:
     """The map at four prices, and how well each method answers about rectangles of it."""
-    table = homes.table(people)
-    truth = np.zeros((homes.SIDE, homes.SIDE))
+    table = homes.homes_table(people)
+    truth = np.zeros((homes.MAP_SIDE, homes.MAP_SIDE))
     np.add.at(truth, (table["east"].to_numpy(), table["north"].to_numpy()), 1)
-    ends = below("rectangles", np.arange(4 * _QUERIES, dtype=np.uint64), homes.SIDE)
+    ends = below("rectangles", np.arange(4 * _QUERIES, dtype=np.uint64), homes.MAP_SIDE)
     queries = np.sort(ends.reshape(_QUERIES, 2, 2), axis=2)
-    with closing(read(table, homes.SCHEMA)) as opened:
+    with closing(read(table, homes.HOMES)) as opened:
         return [
             _map(opened, truth),
             Heading("One map, many ways", level=3),
@@ -133,7 +133,7 @@ def _map(opened: Opened, truth: NDArray[np.float64]) -> Mosaic:
         rows.append((epsilon, f"{off.mean():,.2f}", f"{off.max():,.0f}"))
     label = "Homes in each cell of the map: the truth, and what may be published"
     headers = ("Epsilon", "Average error of a cell", "Largest")
-    return Mosaic(label, tiles, Table(label, headers, rows))
+    return Mosaic(label, tiles, PageTable(label, headers, rows))
 
 
 def _errors(

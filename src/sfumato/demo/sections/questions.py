@@ -1,4 +1,9 @@
-"""Ask questions: noisy answers beside the truth, a budget that runs out, an attack that fails."""
+"""Ask questions: noisy answers beside the truth, a budget that runs out, an attack that fails.
+
+The attack is linear reconstruction (Dinur & Nissim 2003): who is ill, from how many are ill in
+random halves of the people. Enough counts that are too exact give away everybody. The bits that
+are nearest to all counts are found by least squares.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +11,104 @@ from contextlib import closing
 from dataclasses import replace
 from importlib.resources import as_file, files
 from math import exp
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import parquet
 
-from sfumato.demo.reconstruction import HALVES, recovered
+from sfumato.demo.draws import bits
 from sfumato.errors import BudgetError
 from sfumato.report import charts
-from sfumato.report.blocks import Heading, Note, Paragraph, Table
+from sfumato.report.blocks import Heading, Note, PageTable, Paragraph
+from sfumato.steward.table import read
 from sfumato.vault.private import protect
-from sfumato.vault.table import read
+from sfumato.vault.registration import Registration, add_public, create
+from sfumato.vault.vault import open_vault
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from collections.abc import Sequence
 
-    from sfumato.demo.context import Town
+    from numpy.typing import NDArray
+
+    from sfumato.demo.town import Town
     from sfumato.report.blocks import Block
     from sfumato.vault.private import Private
+
+HALVES = 600
+"""How many random halves of the people are counted."""
+
+_EACH = 150
+_BUDGET = 10
+_QUESTION = """
+SELECT half, COUNT(*) AS n FROM people JOIN halves USING (person) WHERE ill GROUP BY half
+"""
+_WHOLE = '[columns.{}]\nkind = "integer"\nbounds = [0, {}]\nnullable = false\n'
+
+
+def recovered(people: pa.Table, epsilons: Sequence[float]) -> tuple[float, list[float]]:
+    """The share of people whose illness is found: from exact counts, and from private ones."""
+    ill = _chosen(people)
+    places = np.arange(HALVES * len(ill), dtype=np.uint64)
+    inside = (bits("half", places) >> np.uint64(63)).reshape(HALVES, len(ill)) == 1
+    exact = inside @ ill.astype(np.int64)
+    with TemporaryDirectory(prefix="sfumato-") as home:
+        answers = _private_counts(Path(home), ill, inside, epsilons)
+    return _share_found(inside, exact, ill), [
+        _share_found(inside, counts, ill) for counts in answers
+    ]
+
+
+def _chosen(people: pa.Table) -> NDArray[np.bool_]:
+    """As many ill as healthy people, so that a blind guess is right half of the time."""
+    ill = pc.not_equal(people["disease"], "none").to_numpy()
+    each = min(_EACH, int(ill.sum()), int((~ill).sum()))
+    rows = np.concatenate([np.flatnonzero(ill)[:each], np.flatnonzero(~ill)[:each]])
+    return np.asarray(ill[np.sort(rows)])
+
+
+def _share_found(inside: NDArray[np.bool_], counts: NDArray[Any], ill: NDArray[np.bool_]) -> float:
+    found = np.linalg.lstsq(inside.astype(float), counts.astype(float), rcond=None)[0]
+    return float(((found >= 0.5) == ill).mean())
+
+
+def _private_counts(
+    home: Path, ill: NDArray[np.bool_], inside: NDArray[np.bool_], epsilons: Sequence[float]
+) -> list[NDArray[Any]]:
+    """The same counts from a vault that holds the people; who is in which half is public."""
+    person = _WHOLE.format("person", len(ill) - 1)
+    half, members = np.nonzero(inside)
+    held = {
+        "people": (
+            {"person": np.arange(len(ill)), "ill": ill},
+            '[columns.ill]\nkind = "boolean"\n',
+        ),
+        "halves": ({"person": members, "half": half}, _WHOLE.format("half", HALVES - 1)),
+    }
+    for name, (columns, declared) in held.items():
+        parquet.write_table(pa.table(columns), home / f"{name}.parquet")
+        (home / f"{name}.toml").write_text(f'table = "{name}"\n{person}{declared}')
+    vault = home / "vault"
+    create(vault)
+    Registration(
+        name="people",
+        source=str(home / "people.parquet"),
+        schema=home / "people.toml",
+        epsilon=_BUDGET,
+    ).add_to(vault)
+    add_public(
+        vault,
+        name="halves",
+        source=str(home / "halves.parquet"),
+        schema=home / "halves.toml",
+        keys={("person",): int(inside.sum(axis=0).max())},
+    )
+    with open_vault(vault) as opened:
+        return [opened.query(_QUESTION, epsilon=one).table["n"].to_numpy() for one in epsilons]
+
 
 BUDGET = 2
 """Epsilon for all answers together."""
@@ -112,7 +198,7 @@ def _until_spent(private: Private, visits: pa.Table) -> list[Block]:
         )
     return [
         Heading("Until the budget is spent", level=3),
-        Table(
+        PageTable(
             "Questions at epsilon 0.4 each, and what is left after each of them",
             ("Question", "Answer", "95 % within", "Truth", "Epsilon left"),
             rows,

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.inspection.uniqueness import LARGEST, SMALL
 from sfumato.report import charts
-from sfumato.report.blocks import Figures, Heading, Headline, Note, Paragraph, Table
-from sfumato.risk.uniqueness import LARGEST, SMALL
+from sfumato.report.blocks import Heading, Headline, KeyFigures, Note, PageTable, Paragraph
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.demo.context import Town
+    from sfumato.demo.town import Town
+    from sfumato.inspection.uniqueness import SetRisk
     from sfumato.report.blocks import Block
-    from sfumato.risk.uniqueness import SetRisk
 
 KNOWN = ("birth_date", "sex", "zip")
 """What the voter list, a birthday card or a neighbour tells about anyone."""
@@ -64,7 +64,7 @@ def _attackers(town: Town) -> list[Block]:
     )
     count = len(everything.columns)
     return [
-        Figures(
+        KeyFigures(
             [
                 (
                     charts.share(everything.unique_share),
@@ -76,7 +76,7 @@ def _attackers(town: Town) -> list[Block]:
                 ),
             ]
         ),
-        Table(
+        PageTable(
             f"How often an attacker who knows those {count} columns picks the right row",
             ("Attacker", "What they do", "On average", "At worst"),
             [
@@ -143,7 +143,7 @@ def _linking(town: Town) -> list[Block]:
             "address, date of birth, sex and ZIP code, and no illness. The clinic's table has the "
             "illness and no names. Laid side by side:"
         ),
-        Figures(
+        KeyFigures(
             [
                 (f"{linked.num_rows:,}", "rows of the clinic match exactly one voter"),
                 (charts.share(linked.num_rows / rows), "of all its rows now carry a name"),
@@ -170,10 +170,10 @@ def _voters_alone(voters: pa.Table) -> pa.Table:
     )
 
 
-def _examples(right: pa.Table) -> Table:
+def _examples(right: pa.Table) -> PageTable:
     telling = right.filter(pc.is_in(right["disease"], pa.array(_TELLING))).sort_by("person")
     columns = ["voter", "disease", *KNOWN, "address"]
-    return Table(
+    return PageTable(
         "Some of the people found, by linking three columns",
         ("Name", "Treated for", "Born", "Sex", "ZIP", "Address"),
         [
@@ -183,9 +183,9 @@ def _examples(right: pa.Table) -> Table:
     )
 
 
-def _roles(town: Town) -> Table:
+def _roles(town: Town) -> PageTable:
     """What the program makes of each column, beside what a person has declared."""
-    return Table(
+    return PageTable(
         "What each column says about a person: guessed from the data, then confirmed by a person",
         ("Column", "Guess", "Why", "Confirmed as"),
         [

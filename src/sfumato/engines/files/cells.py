@@ -1,7 +1,7 @@
-"""Cells into kinds: a cell that does not fit is never guessed at.
+"""Names and cells as they arrive: names are checked, a cell that does not fit is never guessed at.
 
 Its owner is told its place. Where others would learn of it, for reading would fail because of one
-person's cell, it is NULL instead: reading that is not strict fails by no cell. See decision 0162.
+person's cell, it is NULL instead: reading that is not strict fails by no cell. Decision 0162.
 
 What counts as a value, in text:
 
@@ -23,13 +23,34 @@ import pyarrow.types as types
 
 from sfumato.engines.kinds import STORED, fits, is_text
 from sfumato.errors import SourceError
+from sfumato.schema import names as declared
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-Cells: TypeAlias = "pa.Array[pa.Scalar[pa.DataType]]"
-Reading: TypeAlias = "Callable[[Cells, Kind], Cells | None]"
+MOST_COLUMNS = 10_000
+"""More columns than this are refused before anything is allocated for them."""
+
+
+def check_count(count: int) -> None:
+    """Refuse a table with too many columns."""
+    if count > MOST_COLUMNS:
+        raise SourceError(
+            "too_many_columns",
+            f"The table has {count:,} columns; at most {MOST_COLUMNS:,} are allowed. "
+            "Leave out columns first.",
+        )
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse too many names, and those that no schema could declare."""
+    check_count(len(names))
+    declared.check_names(list(names))
+
+
+CellArray: TypeAlias = "pa.Array[pa.Scalar[pa.DataType]]"
+Reading: TypeAlias = "Callable[[CellArray, Kind], CellArray | None]"
 """Reads cells as a kind, all of them or none."""
 
 _PATTERN = {
@@ -79,7 +100,7 @@ def fitting(batches: Iterable[pa.RecordBatch], names: Iterable[str]) -> dict[str
     return possible
 
 
-def _converted(cells: Cells, kind: Kind, name: str, rows_before: int | None) -> Cells:
+def _converted(cells: CellArray, kind: Kind, name: str, rows_before: int | None) -> CellArray:
     """Convert one column of a batch; without a place to name, what does not fit becomes NULL."""
     if cells.type == STORED[kind]:
         return cells
@@ -116,7 +137,7 @@ _CHECKED = {
 """Conversions of numbers and dates that are allowed where they lose nothing."""
 
 
-def _exact(cells: Cells, kind: Kind) -> Cells | None:
+def _exact(cells: CellArray, kind: Kind) -> CellArray | None:
     """Convert where nothing is lost: no fraction, no rounding, no time of day; else None."""
     try:
         values = pc.cast(cells, STORED[kind], safe=True)
@@ -127,7 +148,7 @@ def _exact(cells: Cells, kind: Kind) -> Cells | None:
     return values
 
 
-def _parsed(cells: Cells, kind: Kind) -> Cells | None:
+def _parsed(cells: CellArray, kind: Kind) -> CellArray | None:
     """Read text as a kind; None when some cell is no such value."""
     if kind is Kind.TEXT:
         return pc.cast(cells, pa.string())
@@ -145,12 +166,12 @@ def _parsed(cells: Cells, kind: Kind) -> Cells | None:
     return values
 
 
-def _all(checks: Cells) -> bool:
+def _all(checks: CellArray) -> bool:
     """Whether all checks hold; missing cells always do."""
     return pc.all(checks, min_count=0).as_py() is True
 
 
-def _candidates(cells: Cells, kind: Kind) -> Cells:
+def _candidates(cells: CellArray, kind: Kind) -> CellArray:
     """The cells that are written like the kind, the others NULL; only their size can be wrong."""
     if not is_text(cells.type) or kind is Kind.TEXT:
         return cells
@@ -158,7 +179,7 @@ def _candidates(cells: Cells, kind: Kind) -> Cells:
     return pc.if_else(written, cells, pa.scalar(None, cells.type))
 
 
-def _with_gaps(cells: Cells, kind: Kind, read: Reading) -> Cells:
+def _with_gaps(cells: CellArray, kind: Kind, read: Reading) -> CellArray:
     """Read what can be read, halving where that fails: a cell that fails alone is NULL."""
     converted = read(cells, kind)
     if converted is not None:
@@ -170,7 +191,9 @@ def _with_gaps(cells: Cells, kind: Kind, read: Reading) -> Cells:
     return pa.concat_arrays([_with_gaps(half, kind, read) for half in halves])
 
 
-def _refusal(cells: Cells, kind: Kind, name: str, rows_before: int, read: Reading) -> SourceError:
+def _refusal(
+    cells: CellArray, kind: Kind, name: str, rows_before: int, read: Reading
+) -> SourceError:
     """Find the first cell that fails by halving, and name its place."""
     low, high = 0, len(cells)
     while high - low > 1:

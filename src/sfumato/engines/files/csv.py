@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import pyarrow as pa
 
-from sfumato.engines.files.cells import conform
-from sfumato.engines.files.delimited import unguarded
-from sfumato.engines.files.names import check_count, check_names
+from sfumato.engines.files.cells import check_count, check_names, conform
+from sfumato.engines.files.output import unguarded
 from sfumato.engines.files.records import Records
 from sfumato.engines.files.regular import regular_file
 from sfumato.engines.kinds import STORED

@@ -8,9 +8,9 @@ from sqlalchemy import create_engine, event, make_url
 
 from sfumato.errors import LedgerError
 from sfumato.ledger.base import Ledger, closed_on_failure, pass_by
-from sfumato.ledger.head import OutsideHead
-from sfumato.ledger.sql.statements import LOCK_TURN
+from sfumato.ledger.commit import OutsideHead
 from sfumato.ledger.sql.store import SqlStore
+from sfumato.ledger.sql.tables import LOCK_TURN
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from sqlalchemy import URL, create_engine, event
 from sfumato.errors import LedgerError, ParameterError
 from sfumato.files import LEAST_ROOM
 from sfumato.ledger.base import Ledger, closed_on_failure, pass_by
-from sfumato.ledger.head import OutsideHead, sync_directory
+from sfumato.ledger.commit import OutsideHead, sync_directory
 from sfumato.ledger.rules import damaged
 from sfumato.ledger.sql.store import SqlStore, missing
 

@@ -12,7 +12,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sfumato.errors import ParameterError
-from sfumato.privacy.accountants import basic, renyi, zcdp
+from sfumato.privacy import composition as basic
+from sfumato.privacy import renyi, zcdp
 from sfumato.privacy.composition import total
 from sfumato.privacy.losses import Approx, Pure, Zcdp, renyi_epsilon, zcdp_to_approx
 from sfumato.privacy.numbers import (
@@ -53,7 +54,7 @@ class PureFilter:
 
     def price(self, leaf: Leaf) -> Amounts | None:
         """Price a leaf by its epsilon."""
-        amounts = basic.price(leaf)
+        amounts = basic.basic_price(leaf)
         return None if amounts is None or amounts[1] else amounts[:1]
 
     def loss(self) -> Pure:
@@ -83,7 +84,7 @@ class ApproxFilter:
 
     def price(self, leaf: Leaf) -> Amounts | None:
         """Price a leaf by its epsilon and delta."""
-        return basic.price(leaf)
+        return basic.basic_price(leaf)
 
     def loss(self) -> Approx:
         """State what the filter promises on its own."""

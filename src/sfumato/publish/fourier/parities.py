@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import InternalError, ParameterError
-from sfumato.publish import blank
-from sfumato.publish.marginals.method import cells_table
+from sfumato.publish import domain as blank
+from sfumato.publish.marginals import cells_table
 from sfumato.publish.marginals.wanted import table_name, wanted
-from sfumato.publish.purse import purses
-from sfumato.publish.strategy import Columns
+from sfumato.publish.measurement import ColumnNorms, spendings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,12 +27,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sfumato.axes import Axis
-    from sfumato.frequencies import Frequencies
+    from sfumato.counting.axes import Axis
+    from sfumato.counting.frequencies import Frequencies
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.publish.marginals.wanted import Set
-    from sfumato.publish.purse import Noise
+    from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
 
 _LARGEST = 1 << 20
@@ -50,10 +49,10 @@ def prepare(request: Request, *, way: object = None, of: object = None) -> Parit
         )
     sets = wanted(request.axes, way=way, of=of)
     coefficients = _coefficients(request.axes, sets)
-    sensitivity = Columns(
+    sensitivity = ColumnNorms(
         l1=len(coefficients), l2_squared=len(coefficients), signed=True
     ).sensitivity(request)
-    noises = [purse.noise(sensitivity) for purse in purses(request.price)]
+    noises = [purse.noise(sensitivity) for purse in spendings(request.price)]
     least = min(noises, key=lambda noise: noise.variance)
     return Parities(request.axes, sets, coefficients, least)
 

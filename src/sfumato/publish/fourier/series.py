@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.mechanisms.arrays import widened
-from sfumato.publish import blank, options
+from sfumato.mechanisms.base import widened
+from sfumato.publish import domain as blank
+from sfumato.publish import options
 from sfumato.publish.domain import Domain
 from sfumato.publish.histogram import box_sums
+from sfumato.publish.measurement import ColumnNorms, one_axis, spendings
 from sfumato.publish.postprocess import caveat, check, with_missing
-from sfumato.publish.purse import purses
-from sfumato.publish.strategy import Columns, one_axis
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sfumato.frequencies import Frequencies
+    from sfumato.counting.frequencies import Frequencies
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
-    from sfumato.publish.purse import Noise
+    from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
 
 SCALE = 1 << 24
@@ -52,7 +52,7 @@ def prepare(request: Request, *, coefficients: object = None) -> Series:
     options.whole(kept * domain.shape[0], "coefficients times points", least=1, most=MOST_ENTRIES)
     waves = Waves(domain.shape[0], kept)
     columns = waves.columns
-    noises = [purse.noise(columns.sensitivity(request)) for purse in purses(request.price)]
+    noises = [purse.noise(columns.sensitivity(request)) for purse in spendings(request.price)]
     least = min(noises, key=lambda noise: noise.variance)
     return Series(domain, waves, least, columns.rim_weight(least), request.postprocess)
 
@@ -95,7 +95,7 @@ class Waves:
         return np.asarray(np.rint(self.row(place) * SCALE), dtype=np.int64)
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> ColumnNorms:
         """The exact norms of the rounded matrix: cosines and sines both count."""
         l1 = np.zeros(self.points, dtype=np.int64)
         # Squares are below 2^48 each; beyond 2^14 rows their sum could pass 64 bits.
@@ -104,7 +104,7 @@ class Waves:
             entries = self.whole_row(place)
             l1 += np.abs(entries)
             l2_squared += entries**2
-        return Columns(l1=int(l1.max()), l2_squared=int(l2_squared.max()), signed=True)
+        return ColumnNorms(l1=int(l1.max()), l2_squared=int(l2_squared.max()), signed=True)
 
     def measured(self, counts: NDArray[np.int64]) -> NDArray[Any]:
         """The matrix's product with counts along the last axis; entries are at most SCALE."""

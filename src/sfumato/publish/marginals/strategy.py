@@ -1,49 +1,185 @@
-"""What is measured for some marginals, with which noise, and the residuals estimated from it."""
+"""What is measured for some marginals, with which noise, and the residuals estimated from it.
+
+*Shares*: measurement T gets a share s of the budget and has then the variance unit / s^power in
+each cell: power 1 for Gaussian noise, whose rho adds up, and 2 for Laplace noise, whose epsilon
+does.
+
+*Merging*: every table takes its share of the budget, and Laplace noise grows with the square of
+1 / share; so one table over more columns, from which several wanted ones are added up, often beats
+them all. If T is measured for wanted tables of total weight W, their cells have a total variance of
+W times the cells of T, and at the best shares the sum over all measured tables is, with p the power
+of 1/share, the (1 + p)-th power of the sum of (W x cells)^(1 / (1 + p)).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
+from math import inf, log
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.grouping import keys
+from sfumato.counting.grouping import keys
+from sfumato.estimation.residuals import MarginalLattice, PrecisionLinks, subsets
 from sfumato.privacy.sensitivity import Sensitivity
-from sfumato.publish.marginals.lattice import Lattice, Links, subsets
-from sfumato.publish.marginals.merging import families
-from sfumato.publish.marginals.shares import divide, exact
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from fractions import Fraction
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from sfumato.frequencies import Frequencies
+    from sfumato.counting.frequencies import Frequencies
     from sfumato.noise.entropy import Entropy
     from sfumato.publish.marginals.wanted import Set
-    from sfumato.publish.purse import Noise, Purse
+    from sfumato.publish.measurement import Noise, Spending
+
+_ROUNDS = 1000
+_SETTLED = 1e-12
+_UNITS = 1 << 30
+
+
+def divide(
+    links: PrecisionLinks,
+    importance: NDArray[np.float64],
+    units: NDArray[np.float64],
+    *,
+    power: int,
+    rounds: int = _ROUNDS,
+) -> tuple[NDArray[np.float64], float]:
+    """Give the shares, which sum to 1, and the sum of importance x variance over all residuals.
+
+    The variance of a weighted mean with fixed weights is a sum of one term for each measurement,
+    of which the best shares are known; and the best weights never make it larger. Taking turns
+    improves the sum in every round. For Gaussian noise the end is the optimum, as the problem is
+    convex; for Laplace noise it is a local one.
+    """
+    shares = np.full(len(units), 1 / len(units))
+    before = np.inf
+    for _ in range(rounds):
+        measured = shares**power / units
+        variances = 1 / links.precisions(measured, len(importance))
+        now = float(importance @ variances)
+        if now >= before * (1 - _SETTLED):
+            break
+        before = now
+        felt = links.factor * (importance * variances**2)[links.residual]
+        terms = np.bincount(links.measured, weights=felt, minlength=len(units))
+        shares = (terms * measured**2 * units) ** (1 / (1 + power))
+        shares /= shares.sum()
+    return shares, before
+
+
+def exact(shares: NDArray[np.float64]) -> list[Fraction]:
+    """Shares as fractions above 0 that sum to exactly 1."""
+    units = np.maximum((shares * _UNITS).astype(np.int64), 1)
+    units[np.argmax(units)] += _UNITS - units.sum()
+    return [Fraction(int(one), _UNITS) for one in units]
+
+
+_LARGEST = log(1 << 22)
+_SPACING = 0.95
+
+
+def families(lattice: MarginalLattice, *, power: int) -> Iterator[tuple[Set, ...]]:
+    """Families of tables to measure: the wanted ones, then ever fewer, merged pair by pair."""
+    merging = _Merging(lattice, power)
+    yield merging.family
+    yielded = len(merging.matter)
+    for left in merging.steps():
+        if left <= _SPACING * yielded:
+            yielded = left
+            yield merging.family
+
+
+class _Merging:
+    """Tables to measure, of which the two that gain most become one, again and again.
+
+    What a table gains with its best mate is an upper bound once the mate was merged itself; it is
+    found anew only where the bound comes out on top.
+    """
+
+    def __init__(self, lattice: MarginalLattice, power: int) -> None:
+        weights = dict.fromkeys(lattice.wanted, 0.0)
+        for one, weight in zip(lattice.wanted, lattice.weights, strict=True):
+            weights[one] += weight
+        self.logs = np.log(np.array(lattice.sizes))
+        self.members = lattice.membership(tuple(weights)).astype(np.float64)
+        self.matter = np.array(list(weights.values()))
+        self.cells = self.members @ self.logs
+        self.root = 1 / (1 + power)
+        self.alive = np.ones(len(weights), dtype=bool)
+
+    @property
+    def family(self) -> tuple[Set, ...]:
+        """The tables as they are now."""
+        rows = self.members[self.alive]
+        return tuple(dict.fromkeys(tuple(np.flatnonzero(row).tolist()) for row in rows))
+
+    def steps(self) -> Iterator[int]:
+        """Merge the best pair, and say how many tables are left."""
+        gains = np.empty(len(self.matter))
+        mates, merged, known = np.zeros((3, len(gains)), dtype=np.int64)
+        for place in range(len(gains)):
+            row = self._gains(place)
+            gains[place], mates[place] = row.max(), row.argmax()
+        while gains.max() > -inf:
+            first = int(gains.argmax())
+            second = mates[first]
+            if self.alive[second] and merged[second] == known[first]:
+                self._merge(first, second)
+                gains[second] = -inf
+                merged[first] += 1
+                better = (row := self._gains(first)) > gains
+                gains[better], mates[better], known[better] = row[better], first, merged[first]
+                yield int(self.alive.sum())
+            else:
+                row = self._gains(first)
+            gains[first], mates[first] = row.max(), row.argmax()
+            known[first] = merged[mates[first]]
+
+    def _merge(self, first: int, second: int) -> None:
+        self.members[first] = np.maximum(self.members[first], self.members[second])
+        self.cells[first] = self.members[first] @ self.logs
+        self.matter[first] += self.matter[second]
+        self.alive[second] = False
+
+    def _gains(self, place: int) -> NDArray[np.float64]:
+        """What merging with each other table takes from the sum of roots."""
+        union = self.cells[place] + self.cells - self.members @ (self.members[place] * self.logs)
+        apart = self._roots(self.cells[place], self.matter[place])
+        apart = apart + self._roots(self.cells, self.matter)
+        gain = apart - self._roots(union, self.matter[place] + self.matter)
+        possible = self.alive & (union <= _LARGEST)
+        possible[place] = False
+        return np.where(possible, gain, -inf)
+
+    def _roots(
+        self, cells: NDArray[np.float64], weights: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        return np.asarray(np.exp(self.root * (cells + np.log(weights))))
+
 
 _NEGLIGIBLE = 2.0**-20
 _RANKING_ROUNDS = 50
 
 
 @dataclass(frozen=True)
-class Strategy:
+class MarginalStrategy:
     """Tables measured with independent noise in each cell: as they are, or centred.
 
     A centred table is a residual times its number of cells, which makes it whole numbers.
     """
 
-    lattice: Lattice
+    lattice: MarginalLattice
     measured: tuple[Set, ...]
     shares: tuple[Fraction, ...]
     noises: tuple[Noise, ...]
     centred: bool
 
     @cached_property
-    def links(self) -> Links:
+    def links(self) -> PrecisionLinks:
         """Which residuals each measurement tells about."""
         return _own(len(self.measured)) if self.centred else self.lattice.links(self.measured)
 
@@ -98,7 +234,7 @@ class Strategy:
         return {part: _centre(table) for part, table in found.items()}
 
     def marginal(
-        self, residuals: dict[Set, NDArray[np.float64]], wanted: Set
+        self, measured_residuals: dict[Set, NDArray[np.float64]], wanted: Set
     ) -> NDArray[np.float64]:
         """A wanted table put together from the residuals of its subsets."""
         sizes = [self.lattice.sizes[column] for column in wanted]
@@ -108,7 +244,7 @@ class Strategy:
                 size if column in part else 1 for column, size in zip(wanted, sizes, strict=True)
             ]
             rest = self.lattice.cells(wanted) // self.lattice.cells(part)
-            table += residuals[part].reshape(shape) / rest
+            table += measured_residuals[part].reshape(shape) / rest
         return table
 
     @cached_property
@@ -116,7 +252,9 @@ class Strategy:
         return {one: place for place, one in enumerate(self.lattice.residuals)}
 
 
-def tables(lattice: Lattice, purse: Purse, sensitivity: Sensitivity) -> Strategy:
+def measured_tables(
+    lattice: MarginalLattice, purse: Spending, sensitivity: Sensitivity
+) -> MarginalStrategy:
     """Measure tables as they are: the family of them, and the shares, that give the least error."""
     power = 1 if purse.epsilon is None else 2
 
@@ -135,10 +273,12 @@ def tables(lattice: Lattice, purse: Purse, sensitivity: Sensitivity) -> Strategy
     )
     shares = exact(shared(kept, 1000)[0])
     noises = tuple(purse.noise(sensitivity, share) for share in shares)
-    return Strategy(lattice, kept, tuple(shares), noises, centred=False)
+    return MarginalStrategy(lattice, kept, tuple(shares), noises, centred=False)
 
 
-def residuals(lattice: Lattice, purse: Purse, sensitivity: Sensitivity) -> Strategy:
+def measured_residuals(
+    lattice: MarginalLattice, purse: Spending, sensitivity: Sensitivity
+) -> MarginalStrategy:
     """Measure every residual once: with Gaussian noise the best of all.
 
     Only where people are added or removed; then a histogram moves by as many rows as a person has,
@@ -156,13 +296,13 @@ def residuals(lattice: Lattice, purse: Purse, sensitivity: Sensitivity) -> Strat
     units = np.array([float(move.l2_squared) for move in moves]) / cells**2
     shares = exact(divide(_own(len(cells)), lattice.importance, units, power=1)[0])
     noises = [purse.noise(move, share) for move, share in zip(moves, shares, strict=True)]
-    return Strategy(lattice, lattice.residuals, tuple(shares), tuple(noises), centred=True)
+    return MarginalStrategy(lattice, lattice.residuals, tuple(shares), tuple(noises), centred=True)
 
 
-def _own(count: int) -> Links:
+def _own(count: int) -> PrecisionLinks:
     """Every measurement tells about one residual, its own."""
     places = np.arange(count)
-    return Links(places, places, np.ones(count))
+    return PrecisionLinks(places, places, np.ones(count))
 
 
 def _count(counts: Frequencies, places: Sequence[int]) -> NDArray[np.int64]:

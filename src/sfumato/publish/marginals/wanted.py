@@ -14,7 +14,7 @@ from sfumato.schema.names import quoted, suggestion
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.axes import Axis
+    from sfumato.counting.axes import Axis
 
     Set = tuple[int, ...]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from sfumato.errors import ParameterError
 from sfumato.publish import options
 from sfumato.publish.domain import Domain
+from sfumato.publish.measurement import spendings
 from sfumato.publish.mwem.method import Mwem
-from sfumato.publish.mwem.queries import Marginals, Parities, Ranges
+from sfumato.publish.mwem.queries import MarginalQueries, ParityQueries, RangeQueries
 from sfumato.publish.postprocess import check
-from sfumato.publish.purse import purses
 
 if TYPE_CHECKING:
     from sfumato.publish.mwem.queries import Queries
@@ -61,7 +61,7 @@ def prepare(
         )
     made = [
         Mwem(request, domain, asked, rounds, given, chosen, purse)
-        for purse in purses(request.price)
+        for purse in spendings(request.price)
     ]
     return min(made, key=lambda one: one.noise.variance)
 
@@ -71,10 +71,10 @@ def _queries(request: Request, sizes: tuple[int, ...], queries: object, way: obj
     name = options.choice(queries or "ranges", "queries", CLASSES)
     if name == "ranges":
         if request.boxes is None:
-            return Ranges.dyadic(sizes)
+            return RangeQueries.dyadic(sizes)
         if len(request.boxes):
-            return Ranges(sizes, request.boxes)
+            return RangeQueries(sizes, request.boxes)
         raise ParameterError("workload_empty", "The workload has no ranges. Give at least one.")
-    most = len(sizes) if name == "marginals" else Parities(sizes, 1).digits
+    most = len(sizes) if name == "marginals" else ParityQueries(sizes, 1).digits
     at_most = min(2, most) if way is None else options.whole(way, "way", least=1, most=most)
-    return Marginals(sizes, at_most) if name == "marginals" else Parities(sizes, at_most)
+    return MarginalQueries(sizes, at_most) if name == "marginals" else ParityQueries(sizes, at_most)

@@ -27,6 +27,11 @@ class Queries(Protocol):
     """Linear queries with weights 0 and 1, or 1 and -1 where `signed`."""
 
     @property
+    def name(self) -> str:
+        """What they are called among a release's parameters."""
+        ...
+
+    @property
     def signed(self) -> bool:
         """Whether weights are 1 and -1."""
         ...
@@ -43,15 +48,15 @@ class Queries(Protocol):
 
 
 @dataclass(frozen=True)
-class Ranges:
+class RangeQueries:
     """How many rows lie in boxes of inclusive codes."""
 
     sizes: tuple[int, ...]
     boxes: NDArray[np.int64]
-    signed = False
+    name, signed = "ranges", False
 
     @classmethod
-    def dyadic(cls, sizes: tuple[int, ...]) -> Ranges:
+    def dyadic(cls, sizes: tuple[int, ...]) -> RangeQueries:
         """Blocks of 1, 2, 4, ... codes of each column, in all combinations, large ones first.
 
         Where these are too many, the smallest blocks are left out.
@@ -83,12 +88,12 @@ class Ranges:
 
 
 @dataclass(frozen=True)
-class Marginals:
+class MarginalQueries:
     """How many rows have given codes in some columns, in all sets of at most `way` columns."""
 
     sizes: tuple[int, ...]
     way: int
-    signed = False
+    name, signed = "marginals", False
 
     def __post_init__(self) -> None:
         _check_number(len(self))
@@ -133,7 +138,7 @@ class Marginals:
 
 
 @dataclass(frozen=True)
-class Parities:
+class ParityQueries:
     """Rows with an even number of 1s less those with an odd number, among 1 to `way` digits.
 
     The digits are those of the codes in binary, of all columns together; a column of two codes has
@@ -142,7 +147,7 @@ class Parities:
 
     sizes: tuple[int, ...]
     way: int
-    signed = True
+    name, signed = "parities", True
 
     def __post_init__(self) -> None:
         _check_number(sum(comb(self.digits, size) for size in range(1, self.way + 1)))

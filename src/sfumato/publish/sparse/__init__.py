@@ -11,12 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.geometric import Geometric
+from sfumato.mechanisms.laplace import Geometric
 from sfumato.publish import options
-from sfumato.publish.purse import purses
-from sfumato.publish.sparse.cells import Cells
-from sfumato.publish.sparse.filtered import Filtered, least_threshold
-from sfumato.publish.sparse.sampled import Sampled
+from sfumato.publish.measurement import spendings
+from sfumato.publish.sparse.cells import NumberedCells
+from sfumato.publish.sparse.methods import PrioritySample, ThresholdFilter, least_threshold
 
 if TYPE_CHECKING:
     from sfumato.publish.request import Request
@@ -30,7 +29,7 @@ _LARGEST_SIZE = 1 << 22
 
 def prepare(
     request: Request, *, method: object = None, size: object = None, threshold: object = None
-) -> Filtered | Sampled:
+) -> ThresholdFilter | PrioritySample:
     """Read the method and how much is to be released; `size` is the cells of a sample.
 
     With a threshold, `size` is how many empty cells are released on average, at most, from which
@@ -48,19 +47,19 @@ def prepare(
             "A sparse release takes either a threshold or a size, and a priority sample only a "
             "size. Leave one out.",
         )
-    cells, noise = Cells(request.axes), _noise(request)
+    cells, noise = NumberedCells(request.axes), _noise(request)
     given = _SIZE if size is None else options.whole(size, "size", least=1, most=_LARGEST_SIZE)
     if chosen == "priority":
-        return Sampled(cells, noise, given)
+        return PrioritySample(cells, noise, given)
     sides = 2 if chosen == "filter" else 1
     if threshold is None:
-        return Filtered(cells, noise, least_threshold(cells, noise, sides, given), sides)
+        return ThresholdFilter(cells, noise, least_threshold(cells, noise, sides, given), sides)
     least = least_threshold(cells, noise, sides, _LARGEST_SIZE)
     level = options.whole(threshold, "threshold", least=least, most=1 << 53)
-    return Filtered(cells, noise, level, sides)
+    return ThresholdFilter(cells, noise, level, sides)
 
 
 def _noise(request: Request) -> Geometric:
     """Laplace noise, whatever the price: what it gives empty cells can be drawn exactly."""
-    epsilon = purses(request.price)[0].pure_epsilon()
+    epsilon = spendings(request.price)[0].pure_epsilon()
     return Geometric(epsilon=epsilon, l1_sensitivity=request.sensitivity.l1)

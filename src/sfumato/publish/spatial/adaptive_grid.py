@@ -12,11 +12,10 @@ import numpy as np
 from sfumato.errors import ParameterError
 from sfumato.privacy.events import Composed
 from sfumato.publish import options
+from sfumato.publish.measurement import spendings
 from sfumato.publish.postprocess import check
-from sfumato.publish.purse import purses
 from sfumato.publish.spatial.decomposition import Decomposition
-from sfumato.publish.spatial.growth import LARGEST
-from sfumato.publish.spatial.space import Space
+from sfumato.publish.spatial.growth import LARGEST, Space
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +45,7 @@ def prepare(request: Request, *, grid: object = None) -> AdaptiveGrid:
     check(request.postprocess)
     ways = [
         tuple(purse.noise(request.sensitivity, one) for one in _SHARES)
-        for purse in purses(request.price)
+        for purse in spendings(request.price)
     ]
     least = min(ways, key=lambda noises: noises[-1].variance)
     return AdaptiveGrid(

@@ -1,19 +1,21 @@
-"""What all spatial decompositions share: their release, and ranges over it."""
+"""What spatial decompositions share: shares of a price, their release, and ranges over it."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.publish import blank
+from sfumato.errors import ParameterError
+from sfumato.estimation import boxes as ranges
+from sfumato.estimation.trees import Generation, LeastSquares, descended, in_small_families
+from sfumato.privacy.numbers import exact
+from sfumato.publish import domain as blank
 from sfumato.publish.postprocess import caveat, postprocess
-from sfumato.publish.spatial import ranges
-from sfumato.publish.spatial.consistency import LeastSquares
-from sfumato.publish.topdown import Generation, descended, in_small_families
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,14 +23,50 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sfumato.frequencies import Frequencies
+    from sfumato.counting.frequencies import Frequencies
+    from sfumato.estimation.trees import BoxTree
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
-    from sfumato.publish.purse import Noise
+    from sfumato.publish.measurement import Noise, Spending
     from sfumato.publish.request import Request
-    from sfumato.publish.spatial.growth import Growth
-    from sfumato.publish.spatial.space import Space
-    from sfumato.publish.spatial.tree import Tree
+    from sfumato.publish.spatial.growth import Growth, Space
+
+_GRAIN = 1 << 20
+USUAL_HEIGHT = 8
+"""The height of a tree whose leaves most rows come to lie in."""
+
+
+def share(value: object, name: str, *, default: Fraction) -> Fraction:
+    """Read the share of the price that is spent on the shape of a tree."""
+    given = default if value is None else exact(value, name)
+    if not 0 < given < 1:
+        raise ParameterError(
+            "share_out_of_range",
+            f"{name} must be a share of the price between 0 and 1, both excluded, not {given}.",
+        )
+    return given
+
+
+def levels(height: int, dimensions: int, purse: Spending) -> list[Fraction]:
+    """Shares of the levels of a tree, the root's first, that err least on ranges.
+
+    They grow down to depth 8. Levels further down, n of them, have together as much as sqrt(n)
+    levels: a tree goes there where many rows are, in few boxes of a level.
+
+    A box crosses about 2^((k-1) i) nodes of depth i in k dimensions. The sum of crossings times
+    variances is least for shares that grow as their cube root under Laplace noise, of variance
+    1 / share^2, and as their square root under Gaussian noise, of variance 1 / share
+    (Cormode et al. 2012, Lemma 3).
+    """
+    growth = 2 ** ((dimensions - 1) / (2 if purse.epsilon is None else 3))
+    most = growth ** min(height, USUAL_HEIGHT)
+    further = max(height - USUAL_HEIGHT, 1) ** 0.5
+    wanted = [
+        Fraction(round((growth**depth if depth <= USUAL_HEIGHT else most / further) * _GRAIN))
+        for depth in range(height + 1)
+    ]
+    return [one / sum(wanted) for one in wanted]
+
 
 _SPREAD = (
     "The noise alone. Inside a smallest box rows are taken to lie evenly; a range that ends within "
@@ -59,7 +97,7 @@ class Decomposition(ABC):
     def grow(self, growth: Growth, entropy: Entropy) -> None:
         """Divide boxes and measure them, with each of the noises once."""
 
-    def precisions(self, tree: Tree) -> NDArray[np.float64]:
+    def precisions(self, tree: BoxTree) -> NDArray[np.float64]:
         """One over the variance of all measurements of each node of a released tree.
 
         The first noise is of the root alone and each further one of one level more, so an inner

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from sfumato.publish import options
 from sfumato.publish.spatial import kdtree
-from sfumato.publish.spatial.budget import USUAL_HEIGHT
-from sfumato.publish.spatial.space import Space
+from sfumato.publish.spatial.decomposition import USUAL_HEIGHT
+from sfumato.publish.spatial.growth import Space
 
 if TYPE_CHECKING:
     from sfumato.publish.request import Request

@@ -9,28 +9,113 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.privacy.events import Composed
+from sfumato.noise.selection import choose_within, uniform_below
+from sfumato.privacy.events import Composed, ExponentialChoice
 from sfumato.publish import options
+from sfumato.publish.measurement import spendings
 from sfumato.publish.postprocess import check
-from sfumato.publish.purse import purses
-from sfumato.publish.spatial import budget
-from sfumato.publish.spatial.budget import USUAL_HEIGHT
-from sfumato.publish.spatial.decomposition import Decomposition, middle
-from sfumato.publish.spatial.growth import LARGEST
-from sfumato.publish.spatial.medians import Medians
-from sfumato.publish.spatial.space import Space
+from sfumato.publish.spatial import decomposition as budget
+from sfumato.publish.spatial.decomposition import USUAL_HEIGHT, Decomposition, middle
+from sfumato.publish.spatial.growth import LARGEST, Space
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
+    from sfumato.estimation.trees import BoxTree
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
-    from sfumato.publish.purse import Noise, Purse
+    from sfumato.publish.measurement import Noise, Spending
     from sfumato.publish.request import Request
-    from sfumato.publish.spatial.growth import Growth
-    from sfumato.publish.spatial.tree import Tree
+    from sfumato.publish.spatial.growth import Division, Growth
+
+
+@dataclass(frozen=True, kw_only=True)
+class Medians:
+    """Cut each of some disjoint boxes in two where about half of its rows lie on either side.
+
+    The candidates are the cuts behind each code of the box but its last. A cut with L rows up to it
+    and R behind it has the score -|L - R|, which is constant between neighbouring values found: one
+    choice among these ranges, weighted by their lengths, and a uniform cut within is the same law.
+
+    *Guarantee*: epsilon-differential privacy of bounded range epsilon for the cuts of all boxes
+    together. A person who moves d rows of a box moves each of its scores by at most d, so the
+    logarithm of the chances of its cuts moves within a range of epsilon d / sensitivity; boxes are
+    disjoint and cut independently, so the ranges add up, and so do the rows: to the sensitivity.
+    *Sensitivity*: L1, of a histogram of rows: m for a person of m rows that comes or goes, 2 m for
+    one that is replaced; established by the privacy unit.
+    *Error*: |L - R| is above the best of its box by more than 2 sensitivity log(cuts / beta) /
+    epsilon with probability at most beta.
+    *Edges*: a box of one code has no cut and stays whole; an empty box is cut anywhere.
+    *Reference*: McSherry & Talwar 2007, Theorem 6; Cormode, Procopiuc, Srivastava, Shen & Yu 2012
+    (there with a score of -|rank - n/2|, half of ours, of half the sensitivity).
+    """
+
+    epsilon: Fraction
+    sensitivity: Fraction
+
+    @property
+    def event(self) -> ExponentialChoice:
+        """What the cuts of all boxes cost."""
+        return ExponentialChoice(epsilon=self.epsilon)
+
+    def sample(self, division: Division, axis: int, entropy: Entropy) -> NDArray[np.int64]:
+        """The code behind which to cut each box; its last code where there is only one."""
+        cuts = division.highs[:, axis].copy()
+        wide = np.flatnonzero(division.sizes(axis) > 1)
+        if not len(wide):
+            return cuts
+        begins, lengths, scores, boxes = _ranges(division, axis)
+        chosen = choose_within(
+            scores,
+            np.searchsorted(boxes, wide),
+            rate=self.epsilon / (2 * self.sensitivity),
+            weights=lengths,
+            entropy=entropy,
+        )
+        cuts[wide] = division.lows[wide, axis] + begins[chosen]
+        cuts[wide] += uniform_below(lengths[chosen], entropy)
+        return cuts
+
+
+def _ranges(
+    division: Division, axis: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Ranges of cuts of equal score: first cut, as offset in its box, length, score, and box."""
+    sizes = division.sizes(axis)
+    offsets, rows, places = _occupied(division, axis, int(sizes.max(initial=1)))
+    totals = np.concatenate([[0], np.cumsum(rows)])
+    bounds = np.searchsorted(places, np.arange(len(sizes) + 1))
+    # Each box has one range before its first value and one behind each value.
+    opening = bounds[:-1] + np.arange(len(sizes))
+    behind = np.arange(len(offsets)) + places + 1
+    begins, below, boxes = (np.zeros(len(offsets) + len(sizes), dtype=np.int64) for _ in range(3))
+    begins[behind] = offsets
+    below[behind] = totals[1:] - totals[bounds[places]]
+    boxes[behind], boxes[opening] = places, np.arange(len(sizes))
+    ends = sizes[boxes] - 1
+    ends[:-1] = np.where(boxes[1:] == boxes[:-1], begins[1:], ends[:-1])
+    scores = -np.abs(2 * below - (totals[bounds[1:]] - totals[bounds[:-1]])[boxes])
+    kept = ends > begins
+    return begins[kept], (ends - begins)[kept], scores[kept], boxes[kept]
+
+
+def _occupied(
+    division: Division, axis: int, span: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The offsets that occur in each box, in order, with how many rows have each."""
+    places = division.places
+    keys = places * span + (division.codes[:, axis] - division.lows[places, axis])
+    order = np.argsort(keys)
+    keys = keys[order]
+    firsts = np.flatnonzero(np.diff(keys, prepend=-1))
+    if not len(firsts):
+        return keys, keys, keys
+    rows = np.add.reduceat(division.rows[order], firsts)
+    found, offsets = np.divmod(keys[firsts], span)
+    return offsets, rows, found
+
 
 _MEDIANS = Fraction(3, 10)
 _ENOUGH = 4
@@ -76,7 +161,9 @@ def prepare(
         cut = min(cut, tall)
     part = budget.share(medians, "medians", default=_MEDIANS)
     check(request.postprocess)
-    ways = [_tree(request, space, purse, tall, cut, part, least) for purse in purses(request.price)]
+    ways = [
+        _tree(request, space, purse, tall, cut, part, least) for purse in spendings(request.price)
+    ]
     judged = middle(request, space)
     return min(ways, key=lambda way: float(way.ranges_variance(judged).mean()))
 
@@ -84,7 +171,7 @@ def prepare(
 def _tree(
     request: Request,
     space: Space,
-    purse: Purse,
+    purse: Spending,
     height: int,
     cut: int,
     medians: Fraction,
@@ -221,7 +308,7 @@ class KdTree(Decomposition):
             chosen[places[order[room:]]] = False
         return chosen
 
-    def precisions(self, tree: Tree) -> NDArray[np.float64]:
+    def precisions(self, tree: BoxTree) -> NDArray[np.float64]:
         """Every node is measured with its level, and a leaf with what is left for those below."""
         each = np.array([1 / noise.variance for noise in self.noises])
         left = np.array([*(1 / noise.variance for noise in self.rests), 0.0])

@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.noise.laplace import discrete_laplace
+from sfumato.noise.discrete import discrete_laplace
 from sfumato.privacy.elementary import log_up
 from sfumato.privacy.events import Composed, PureEvent
+from sfumato.publish.measurement import spendings
 from sfumato.publish.postprocess import check
-from sfumato.publish.purse import purses
-from sfumato.publish.spatial import budget
+from sfumato.publish.spatial import decomposition as budget
 from sfumato.publish.spatial.decomposition import Decomposition
-from sfumato.publish.spatial.space import Space
+from sfumato.publish.spatial.growth import Space
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
+    from sfumato.estimation.trees import BoxTree
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.publish.request import Request
     from sfumato.publish.spatial.growth import Growth
-    from sfumato.publish.spatial.tree import Tree
 
 
 def prepare(request: Request, *, shape: object = None) -> PrivTree:
@@ -43,7 +43,7 @@ def prepare(request: Request, *, shape: object = None) -> PrivTree:
             l1_sensitivity=request.sensitivity.l1,
             steps=request.postprocess,
         )
-        for purse in purses(request.price)
+        for purse in spendings(request.price)
     ]
     return min(ways, key=lambda way: way.noises[0].variance + 2 * float(way.scale) ** 2)
 
@@ -125,6 +125,6 @@ class PrivTree(Decomposition):
         # Where there is no room the tree ends: its shape down to here was paid for and says so.
         return asked if np.count_nonzero(asked) <= growth.room(self._fan) else asked & False
 
-    def precisions(self, tree: Tree) -> NDArray[np.float64]:
+    def precisions(self, tree: BoxTree) -> NDArray[np.float64]:
         """Leaves are measured, once, and nothing else."""
         return np.where(tree.leaves, 1 / self.noises[0].variance, 0.0)

@@ -1,16 +1,17 @@
-"""Counting the blocks of several levels with independent noise, and the least-squares estimate."""
+"""Strategies diagonal in the projections between levels: counts of blocks of several levels."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sfumato.publish.tree.budget import precisions
-from sfumato.publish.tree.diagonal import Diagonal, Measured
-from sfumato.publish.tree.estimate import assembled, projected, totals
+from sfumato.estimation.blocks import assembled, outer, projected, spectrum, totals, variances
+from sfumato.privacy.events import Composed
+from sfumato.publish.tree.shares import precisions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,15 +19,71 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sfumato.estimation.blocks import Level, Nesting
     from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.events import Event
     from sfumato.privacy.sensitivity import Sensitivity
-    from sfumato.publish.purse import Purse
-    from sfumato.publish.tree.estimate import Level
-    from sfumato.publish.tree.ladder import Ladder
+    from sfumato.publish.measurement import Noise, Spending
+
+
+class MeasuredLevel(NamedTuple):
+    """One level of blocks, or one projection, with the share of the price that its noise costs."""
+
+    level: Level
+    share: Fraction
+    noise: Noise
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks(Diagonal):
+class DiagonalStrategy(ABC):
+    """What follows from what is measured, and from the precision of each projection."""
+
+    ladders: tuple[Nesting, ...]
+    measured: tuple[MeasuredLevel, ...]
+
+    @property
+    def event(self) -> Event:
+        """What all measurements cost together."""
+        return Composed(tuple(one.noise.event for one in self.measured))
+
+    @property
+    @abstractmethod
+    def precisions(self) -> NDArray[np.float64]:
+        """1 / variance of the estimate in each projection."""
+
+    @property
+    def coarse(self) -> bool:
+        """Whether a cell has several values."""
+        return any(ladder.cuts is not None for ladder in self.ladders)
+
+    @property
+    def cell_variance(self) -> float:
+        """The variance of a cell: all have the same."""
+        ends = [0 if one.cuts is None else int(one.cuts[1]) - 1 for one in self.ladders]
+        return float(self.variances(np.array([[(0, end) for end in ends]]))[0])
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """Cells are estimated one by one."""
+        shape = [ladder.cells for ladder in self.ladders]
+        return np.arange(np.prod(shape, dtype=np.int64)).reshape(shape)
+
+    def held(self, box: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The part of each cell that a box holds."""
+        sides = (ladder.held(*ends) for ladder, ends in zip(self.ladders, box, strict=True))
+        return outer(list(sides)).ravel()
+
+    def variances(self, boxes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The variance of the estimate of each box."""
+        return variances(self.ladders, boxes, self.precisions)
+
+    def mean_variance(self, boxes: NDArray[np.int64] | None) -> float:
+        """The mean variance over boxes, or over all ranges of cells where none are given."""
+        return float((spectrum(self.ladders, boxes) / self.precisions).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class BlockCounts(DiagonalStrategy):
     """Counts of the blocks of some levels, and the weighted least-squares estimate of all cells.
 
     *Guarantee*: the price in full, epsilon or rho, for all levels together: the shares of the
@@ -45,15 +102,15 @@ class Blocks(Diagonal):
     @classmethod
     def shared(
         cls,
-        ladders: tuple[Ladder, ...],
+        ladders: tuple[Nesting, ...],
         shares: Mapping[Level, Fraction],
-        purse: Purse,
+        purse: Spending,
         sensitivity: Sensitivity,
-    ) -> Blocks:
+    ) -> BlockCounts:
         """Measure each level with the noise that its share of a purse buys."""
         assert sum(shares.values()) == 1
         noises = {level: purse.noise(sensitivity, share) for level, share in shares.items()}
-        found = (Measured(level, shares[level], noise) for level, noise in noises.items())
+        found = (MeasuredLevel(level, shares[level], noise) for level, noise in noises.items())
         return cls(ladders, tuple(found))
 
     @property

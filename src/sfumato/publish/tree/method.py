@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from sfumato.publish import blank
+from sfumato.publish import domain as blank
 from sfumato.publish.domain import Domain
 from sfumato.publish.histogram import box_sums
 from sfumato.publish.postprocess import caveat, with_missing
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.frequencies import Frequencies
+    from sfumato.counting.frequencies import Frequencies
+    from sfumato.estimation.blocks import Nesting
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.publish.request import Request
-    from sfumato.publish.tree.ladder import Ladder
 
 COARSE = (
     "counts are of blocks of values; a range that ends within a block takes its rows to be spread "
@@ -36,7 +36,7 @@ class Strategy(Protocol):
     """What is measured, with which noise, and the estimate of cells and rim from it."""
 
     @property
-    def ladders(self) -> tuple[Ladder, ...]:
+    def ladders(self) -> tuple[Nesting, ...]:
         """The blocks of every axis."""
         ...
 
@@ -90,7 +90,7 @@ class Strategy(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Planned:
+class StrategyMethod:
     """A strategy for a request. What it promises is what the strategy promises."""
 
     request: Request

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.errors import ParameterError
+from sfumato.estimation.blocks import Nesting
 from sfumato.publish.domain import LARGEST, points
-from sfumato.publish.tree.ladder import Ladder
 from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.axes import Axis
+    from sfumato.counting.axes import Axis
 
 
 @dataclass(frozen=True, eq=False)
-class NominalLadder(Ladder):
+class NominalNesting(Nesting):
     """A complete tree, every node with as many children as the largest of its level has."""
 
     leaves: NDArray[np.int64] | None = None
@@ -82,7 +82,7 @@ class NominalLadder(Ladder):
         return array.take(self._places, axis=axis)
 
 
-def nominal_ladders(axes: Sequence[Axis], hierarchy: object) -> dict[str, NominalLadder]:
+def nominal_nestings(axes: Sequence[Axis], hierarchy: object) -> dict[str, NominalNesting]:
     """The ladders of the columns for which a hierarchy is given."""
     if hierarchy is None:
         return {}
@@ -93,10 +93,10 @@ def nominal_ladders(axes: Sequence[Axis], hierarchy: object) -> dict[str, Nomina
             "hierarchy must be {column: {value: [group, ...]}} for columns that are published: "
             f"{', '.join(map(quoted, known))}.",
         )
-    return {column: _ladder(known[column], groups) for column, groups in hierarchy.items()}
+    return {column: _nesting(known[column], groups) for column, groups in hierarchy.items()}
 
 
-def _ladder(axis: Axis, groups: object) -> NominalLadder:
+def _nesting(axis: Axis, groups: object) -> NominalNesting:
     values = axis.decode(np.arange(points(axis))).to_pylist()
     whole = isinstance(groups, Mapping) and all(value in groups for value in values)
     paths = [list(groups[value]) for value in values] if whole else []  # type: ignore[index]
@@ -116,7 +116,7 @@ def _ladder(axis: Axis, groups: object) -> NominalLadder:
             f"{prod(fanouts):,} leaves; at most {LARGEST:,} are possible. Take fewer levels.",
         )
     leaves = np.ravel_multi_index(tuple(places.T), fanouts)
-    return NominalLadder(len(values), fanouts, None, np.asarray(leaves, dtype=np.int64))
+    return NominalNesting(len(values), fanouts, None, np.asarray(leaves, dtype=np.int64))
 
 
 def _child_numbers(chains: Sequence[tuple[object, ...]]) -> list[list[int]]:

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.publish.tree.aligned import aligned_ladders
-from sfumato.publish.tree.budget import Budget
-from sfumato.publish.tree.ladder import Ladder, balanced, spectrum
-from sfumato.publish.tree.starts import block_sizes, starts
+from sfumato.estimation.blocks import Nesting, balanced, spectrum
+from sfumato.publish.tree.shares import ShareProblem, block_sizes, starting_shares
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,9 +19,70 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.privacy.sensitivity import Sensitivity
-    from sfumato.publish.purse import Purse
+    from sfumato.publish.measurement import Spending
 
     Floats = NDArray[np.float64]
+
+_WIDEST = 2048
+_QUERIES = 1024
+"""Widths and queries that are looked at, at most."""
+_OFTEN = 0.1
+"""A width counts when more than chance, by this part, of the longer queries fit its blocks."""
+_CONTENDERS = 64
+
+
+def aligned_nestings(
+    points: int, ranges: NDArray[np.int64], cuts: NDArray[np.int64] | None = None
+) -> list[Nesting]:
+    """Ladders through the widths at whose multiples many ranges of codes begin and end."""
+    cells = points if cuts is None else len(cuts) - 1
+    edges = np.stack([ranges[:, 0], ranges[:, 1] + 1], axis=1)
+    if cuts is not None:
+        edges = np.searchsorted(cuts, edges)
+    lengths = edges[:, 1] - edges[:, 0]
+    longer = edges[(lengths > 1) & (lengths < cells)]
+    chain = _nested_widths(longer[:: len(longer) // _QUERIES + 1], cells)
+    if not chain:
+        return []
+    lower = [
+        prime
+        for wide, narrow in zip(chain, [*chain[1:], 1], strict=True)
+        for prime in _primes(wide // narrow)
+    ]
+    blocks = -(-cells // chain[0])
+    depths = {1, max((blocks - 1).bit_length(), 1)}
+    return [Nesting(points, (*balanced(blocks, depth), *lower), cuts) for depth in sorted(depths)]
+
+
+def _nested_widths(edges: NDArray[np.int64], cells: int) -> list[int]:
+    """Widths, each a multiple of the next, that serve the most and the longest queries."""
+    widths = np.arange(2, min(cells // 2, _WIDEST) + 1)
+    if not len(edges) or not len(widths):
+        return []
+    first, last = edges[:, :1], edges[:, 1:]
+    fits = (first % widths == 0) & ((last % widths == 0) | (last == cells))
+    often = (fits & (last - first >= widths)).mean(axis=0)
+    enough = often >= _OFTEN + widths**-2.0
+    chain: list[int] = []
+    for place in np.argsort(-often * widths, kind="stable")[:_CONTENDERS]:
+        width = int(widths[place])
+        nests = all(width % one == 0 or one % width == 0 for one in chain)
+        if enough[place] and nests:
+            chain.append(width)
+    return sorted(chain, reverse=True)
+
+
+def _primes(number: int) -> list[int]:
+    """The prime factors of a number, in order."""
+    found = []
+    factor = 2
+    while factor * factor <= number:
+        while number % factor == 0:
+            found.append(factor)
+            number //= factor
+        factor += 1
+    return [*found, number] if number > 1 else found
+
 
 _KEPT = 3
 """Ladders of an axis that are tried with those of the other axes; also, the last contenders."""
@@ -32,11 +91,11 @@ _MOST_LEVELS = 256
 
 
 @dataclass(frozen=True, eq=False)
-class Shared:
+class SharedTree:
     """Ladders with the shares of their levels, and the mean squared error of the workload."""
 
-    ladders: tuple[Ladder, ...]
-    budget: Budget
+    ladders: tuple[Nesting, ...]
+    budget: ShareProblem
     shares: Floats
 
     @cached_property
@@ -44,32 +103,32 @@ class Shared:
         """The mean squared error of the workload."""
         return float(self.budget.error(self.shares[None])[0])
 
-    def settled(self) -> Shared:
+    def settled(self) -> SharedTree:
         """The same with shares that are searched to the end."""
-        return Shared(self.ladders, self.budget, self.budget.settled(self.shares))
+        return SharedTree(self.ladders, self.budget, self.budget.settled(self.shares))
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
+class TreeSearch:
     """A workload (None: all ranges), the ways to pay for it, and whom it hides how far."""
 
     boxes: NDArray[np.int64] | None
-    purses: Sequence[Purse]
+    purses: Sequence[Spending]
     sensitivity: Sensitivity
 
     def of_cells(
         self, shape: Sequence[int], cuts: Sequence[NDArray[np.int64] | None] | None = None
-    ) -> Shared:
+    ) -> SharedTree:
         """The least error over columns of so many codes each, or over cells between cuts."""
         axes = enumerate(zip(shape, cuts or [None] * len(shape), strict=True))
         return self.best(
             [
-                ladders_of(points, None if self.boxes is None else self.boxes[:, axis], cut)
+                nestings_of(points, None if self.boxes is None else self.boxes[:, axis], cut)
                 for axis, (points, cut) in axes
             ]
         )
 
-    def best(self, choices: Sequence[Sequence[Ladder]]) -> Shared:
+    def best(self, choices: Sequence[Sequence[Nesting]]) -> SharedTree:
         """The least error with any of the ladders that are offered for each axis."""
         found = []
         for purse in self.purses:
@@ -89,37 +148,41 @@ class Search:
             found += [one.settled() for one in contenders]
         return min(found, key=lambda one: one.error)
 
-    def _ranked(self, axis: int, ladders: Sequence[Ladder], purse: Purse) -> dict[Ladder, Shared]:
+    def _ranked(
+        self, axis: int, ladders: Sequence[Nesting], purse: Spending
+    ) -> dict[Nesting, SharedTree]:
         """The ladders of one axis, the best first for the workload's ranges along it."""
         boxes = None if self.boxes is None else self.boxes[:, [axis]]
-        alone = Search(boxes, self.purses, self.sensitivity)
+        alone = TreeSearch(boxes, self.purses, self.sensitivity)
         tried = {ladder: alone._quick((ladder,), purse, ()) for ladder in ladders}
         return dict(sorted(tried.items(), key=lambda one: one[1].error))
 
-    def _quick(self, ladders: tuple[Ladder, ...], purse: Purse, lines: Sequence[Floats]) -> Shared:
-        budget = Budget(
+    def _quick(
+        self, ladders: tuple[Nesting, ...], purse: Spending, lines: Sequence[Floats]
+    ) -> SharedTree:
+        budget = ShareProblem(
             spectrum(ladders, self.boxes), block_sizes(ladders), purse, self.sensitivity
         )
-        found = budget.improved(starts(ladders, lines))
-        return Shared(ladders, budget, found[np.argmin(budget.error(found))])
+        found = budget.improved(starting_shares(ladders, lines))
+        return SharedTree(ladders, budget, found[np.argmin(budget.error(found))])
 
 
-def ladders_of(
+def nestings_of(
     points: int,
     ranges: NDArray[np.int64] | None = None,
     cuts: NDArray[np.int64] | None = None,
-) -> list[Ladder]:
+) -> list[Nesting]:
     """Ladders of every depth over an axis, from all cells at once to halves of halves.
 
     Where ranges of codes are given, ladders along their blocks come after these.
     """
     cells = points if cuts is None else len(cuts) - 1
     deepest = max((cells - 1).bit_length(), 1)
-    found = [Ladder(points, balanced(cells, depth), cuts) for depth in range(1, deepest + 1)]
-    return found if ranges is None else found + aligned_ladders(points, ranges, cuts)
+    found = [Nesting(points, balanced(cells, depth), cuts) for depth in range(1, deepest + 1)]
+    return found if ranges is None else found + aligned_nestings(points, ranges, cuts)
 
 
-def _combinations(ranked: Sequence[dict[Ladder, Shared]]) -> list[tuple[Ladder, ...]]:
+def _combinations(ranked: Sequence[dict[Nesting, SharedTree]]) -> list[tuple[Nesting, ...]]:
     """The best ladders of every axis with each other, and those of like depth in step."""
     kept = _KEPT if len(ranked) == 2 else 1
     found = list(product(*(list(one)[:kept] for one in ranked)))

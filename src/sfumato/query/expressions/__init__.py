@@ -12,20 +12,30 @@ from sqlglot import exp
 from sfumato.errors import QueryError
 from sfumato.query.expressions import (
     arithmetic,
-    casts,
-    comparison,
-    conditional,
     dates,
-    literals,
-    logic,
     numeric,
     texts,
 )
-from sfumato.query.refusal import check_modifiers, part
+from sfumato.query.expressions import (
+    conditions as comparison,
+)
+from sfumato.query.expressions import (
+    conditions as conditional,
+)
+from sfumato.query.expressions import (
+    conditions as logic,
+)
+from sfumato.query.expressions import (
+    texts as casts,
+)
+from sfumato.query.expressions import (
+    texts as literals,
+)
+from sfumato.query.sql.parse import check_modifiers, part
 
 if TYPE_CHECKING:
     from sfumato.query.expressions.operands import Rules
-    from sfumato.query.typed import Typed
+    from sfumato.query.expressions.typed import Typed
 
 
 class Scope(Protocol):
@@ -37,14 +47,14 @@ class Scope(Protocol):
 
 
 RULES: Rules = {
-    **literals.RULES,
-    **logic.RULES,
-    **comparison.RULES,
+    **literals.LITERAL_RULES,
+    **logic.LOGIC_RULES,
+    **comparison.COMPARISON_RULES,
     **arithmetic.RULES,
     **numeric.RULES,
-    **conditional.RULES,
-    **casts.RULES,
-    **texts.RULES,
+    **conditional.CHOICE_RULES,
+    **casts.CAST_RULES,
+    **texts.TEXT_RULES,
     **dates.RULES,
 }
 

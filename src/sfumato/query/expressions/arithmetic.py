@@ -15,15 +15,8 @@ from sqlglot import exp
 from sfumato.errors import QueryError
 from sfumato.query.expressions.dates import date_sum, shifted
 from sfumato.query.expressions.operands import as_real, bracket, checked_number, demand, number
-from sfumato.query.refusal import part
-from sfumato.query.typed import (
-    Typed,
-    fits_integer,
-    integer,
-    literal,
-    real,
-    released,
-)
+from sfumato.query.expressions.typed import Typed, fits_integer, integer, literal, real, released
+from sfumato.query.sql.parse import part
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from sqlglot import exp
 
 from sfumato.errors import QueryError
 from sfumato.query.expressions.operands import demand, whole_literal, written_date
-from sfumato.query.refusal import part
-from sfumato.query.typed import (
+from sfumato.query.expressions.typed import (
     FIRST_DAY,
     LAST_DAY,
     Typed,
@@ -20,6 +19,7 @@ from sfumato.query.typed import (
     days_of,
     integer,
 )
+from sfumato.query.sql.parse import part
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:

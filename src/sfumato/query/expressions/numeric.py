@@ -9,15 +9,9 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sfumato.errors import QueryError
-from sfumato.query.expressions.operands import (
-    as_real,
-    bracket,
-    demand,
-    number,
-    whole_literal,
-)
-from sfumato.query.refusal import part
-from sfumato.query.typed import Typed, integer, literal, real, released, repeating
+from sfumato.query.expressions.operands import as_real, bracket, demand, number, whole_literal
+from sfumato.query.expressions.typed import Typed, integer, literal, real, released, repeating
+from sfumato.query.sql.parse import part
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:

@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sfumato.errors import QueryError
-from sfumato.query.refusal import part
-from sfumato.query.typed import LENGTH, Typed, constant, literal, real, released, shortened
+from sfumato.query.expressions.typed import (
+    LENGTH,
+    Typed,
+    constant,
+    literal,
+    real,
+    released,
+    shortened,
+)
+from sfumato.query.sql.parse import part
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
@@ -13,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.errors import SchemaError
-from sfumato.schema.column import Kind
+from sfumato.schema.column import Kind, from_text
+from sfumato.schema.document import read_text
 from sfumato.schema.domain import check_value
 from sfumato.schema.hierarchy.base import ROOT, Hierarchy, Taxonomy, spell
 from sfumato.schema.names import quoted
@@ -200,3 +203,41 @@ def _two_parents(label: str, level: int, parents: str) -> SchemaError:
 
 def _show(value: Scalar) -> str:
     return quoted(spell(value))
+
+
+MOST_MEBIBYTES = 64
+
+
+def read_tree(path: Path, kind: Kind) -> Tree:
+    """Read a tree whose values are of a kind."""
+    text = read_text(path, what="Hierarchy file", most_mebibytes=MOST_MEBIBYTES)
+    if "\n" not in text:
+        text = text.replace("\r", "\n")  # lines ended so on old machines
+    leaves, ancestors = [], []
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_separator(text), strict=True)
+    try:
+        for row in reader:
+            if row:
+                leaves.append(from_text(row[0], kind))
+                ancestors.append(tuple(row[1:]))
+        return Tree(tuple(leaves), tuple(ancestors), path.resolve())
+    except csv.Error as error:
+        message = f"Hierarchy file '{path}', line {reader.line_num}: {error}."
+        raise SchemaError("hierarchy_syntax", message) from None
+    except SchemaError as error:
+        reading = f", line {reader.line_num}" if error.code == "value_kind" else ""
+        message = f"Hierarchy file '{path}'{reading}: {error.message}"
+        raise SchemaError(error.code, message) from None
+
+
+def _separator(text: str) -> str:
+    """The sign that parts the first row into more cells."""
+    head = text.lstrip("\r\n").split("\n", 1)[0]
+
+    def cells(sign: str) -> int:
+        try:
+            return len(next(csv.reader([head], delimiter=sign), []))
+        except csv.Error:
+            return 0  # the whole file is refused with the line, when it is read
+
+    return max(";,", key=cells)

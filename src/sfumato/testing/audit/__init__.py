@@ -4,19 +4,11 @@ A mechanism under audit is a callable ``(dataset, count, entropy)`` that returns
 independent outputs as an array of shape ``(count,)``, or ``(count, k)`` for outputs of k parts.
 """
 
-from sfumato.testing.audit.bounds import Curve, epsilon_bound, mu_bound
 from sfumato.testing.audit.features import Feature, lowest_bit, on_grid, reachable
 from sfumato.testing.audit.fit import Fit, fit, fit_uniform
-from sfumato.testing.audit.pairs import (
-    Pair,
-    climb,
-    neighbours,
-    patterns,
-    small_tables,
-    worst,
-)
+from sfumato.testing.audit.pairs import Pair, climb, neighbours, patterns, small_tables, worst
 from sfumato.testing.audit.transcripts import largest_loss
-from sfumato.testing.audit.verdict import Audit, Claim, audit
+from sfumato.testing.audit.verdict import Audit, Claim, Curve, audit, epsilon_bound, mu_bound
 
 __all__ = [
     "Audit",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.privacy.units import Relation
+from sfumato.privacy.units import Neighbours
 from sfumato.testing.audit.verdict import Audit, Claim, Mechanism, audit
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def patterns(size: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     ]
 
 
-def small_tables(rows: Sequence[Row], *, relation: Relation, most: int = 3) -> Iterator[Pair]:
+def small_tables(rows: Sequence[Row], *, relation: Neighbours, most: int = 3) -> Iterator[Pair]:
     """Give every pair of neighbouring tables of at most `most` rows taken from `rows`."""
     for size in range(most + 1):
         for table in combinations_with_replacement(rows, size):
@@ -55,10 +55,10 @@ def small_tables(rows: Sequence[Row], *, relation: Relation, most: int = 3) -> I
                     yield table, other
 
 
-def neighbours(table: Table, rows: Sequence[Row], *, relation: Relation) -> list[Table]:
+def neighbours(table: Table, rows: Sequence[Row], *, relation: Neighbours) -> list[Table]:
     """Give the tables that differ from this one in one person."""
     shorter = [(*table[:at], *table[at + 1 :]) for at in range(len(table))]
-    if relation is Relation.ADD_REMOVE:
+    if relation is Neighbours.ADD_REMOVE:
         return shorter + [(*table, row) for row in rows]
     return [(*rest, row) for rest in shorter for row in rows]
 
@@ -91,7 +91,7 @@ def climb(
     rows: Sequence[Row],
     claim: Claim,
     *,
-    relation: Relation,
+    relation: Neighbours,
     entropy: Entropy,
     steps: int = 200,
     draws: int = 2_000,
@@ -102,7 +102,7 @@ def climb(
     """
     choice = _Choice(entropy)
     # Under replace-one the number of rows is public and stays.
-    moves = _MOVES if relation is Relation.ADD_REMOVE else _MOVES[:1]
+    moves = _MOVES if relation is Neighbours.ADD_REMOVE else _MOVES[:1]
     best, score = start, _seen(mechanism, start, claim, entropy, draws).lower_bound
     for _ in range(steps):
         table = best[0]

@@ -23,13 +23,13 @@ from unittest.mock import patch
 import numpy as np
 
 from sfumato.mechanisms import quantile
-from sfumato.mechanisms.exponential import Exponential
-from sfumato.mechanisms.geometric import Geometric
+from sfumato.mechanisms.laplace import Geometric
 from sfumato.mechanisms.quantile import Quantile
+from sfumato.mechanisms.selection import Exponential
 from sfumato.mechanisms.sparse_vector import ABOVE, BELOW, STOPPED, Judgement, SparseVector
 from sfumato.noise import selection
-from sfumato.publish.spatial import medians
-from sfumato.publish.spatial.medians import Medians
+from sfumato.publish.spatial import kdtree as medians
+from sfumato.publish.spatial.kdtree import Medians
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,10 +10,8 @@ import pytest
 
 from sfumato.errors import SchemaError
 from sfumato.schema.hierarchy.base import ROOT, Hierarchy, Taxonomy, spell
-from sfumato.schema.hierarchy.calendar import Calendar, Step
-from sfumato.schema.hierarchy.mask import Mask, Side
+from sfumato.schema.hierarchy.rules import Calendar, Mask, Side, Step, Widths
 from sfumato.schema.hierarchy.tree import Tree
-from sfumato.schema.hierarchy.widths import Widths
 
 if TYPE_CHECKING:
     from sfumato.schema.domain import Scalar

@@ -9,8 +9,7 @@ import pytest
 from sfumato.errors import SchemaError
 from sfumato.schema.column import Kind
 from sfumato.schema.hierarchy.base import ROOT
-from sfumato.schema.hierarchy.table import read_tree
-from sfumato.schema.hierarchy.tree import Tree
+from sfumato.schema.hierarchy.tree import Tree, read_tree
 
 ADULT = Path(__file__).parents[4] / "../shared/data/adult"
 

@@ -1,0 +1,281 @@
+"""Quasi-identifiers as they are, sensitive values by group: anatomy and permutation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.anonymize.criteria.base import whole
+from sfumato.anonymize.outcome import Generalization
+from sfumato.anonymize.partition.groups import Partition, Shares, released_classes
+from sfumato.anonymize.partition.points import Points
+from sfumato.counting.grouping import group, keys
+from sfumato.errors import CriterionError, SchemaError, SourceError
+from sfumato.noise.entropy import SystemEntropy
+from sfumato.noise.selection import permutation, uniform_integers
+from sfumato.release.recoding import ByRow, ColumnMap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.anonymize.outcome import Outcome
+    from sfumato.anonymize.problem import Problem
+    from sfumato.counting.axes import Axis
+    from sfumato.counting.frequencies import Frequencies
+    from sfumato.noise.entropy import Entropy
+
+    Ints = NDArray[np.int64]
+    Shuffle = Callable[[Ints], Ints]
+
+
+class ReleasedCodes(NamedTuple):
+    """A released column: a code for each row, and the values that the codes stand for."""
+
+    name: str
+    codes: NDArray[np.integer]
+    values: pa.Array
+
+
+def rows_of(table: Frequencies) -> Ints:
+    """The combination of each single row."""
+    return np.repeat(np.arange(len(table)), table.counts)
+
+
+def as_they_are(table: Frequencies, name: str, combination: Ints) -> ReleasedCodes:
+    """A column released as it is."""
+    place = table.columns.index(name)
+    present, codes = np.unique(table.codes[place], return_inverse=True)
+    return ReleasedCodes(name, codes[combination], table.axes[place].decode(present))
+
+
+def deal(
+    table: Frequencies,
+    combination: Ints,
+    given: Sequence[ReleasedCodes],
+    unchanged: Sequence[str] = (),
+) -> ByRow:
+    """Release each row of a combination under the values given; rows left out are suppressed."""
+    codes = [combination, *(one.codes for one in given)]
+    sizes = [len(table), *(len(one.values) for one in given)]
+    groups = group(codes, sizes, np.ones(len(combination), dtype=np.int64))
+    first = groups.representatives
+    columns = [pa.array(axis_codes[combination[first]]) for axis_codes in table.codes]
+    columns.append(pa.array(groups.counts))
+    columns += [one.values.take(pa.array(one.codes[first])) for one in given]
+    names = [*(f"code_{place}" for place in range(len(table.axes))), "rows"]
+    shares = pa.Table.from_arrays(columns, names=[*names, *(one.name for one in given)])
+    maps = tuple(map(_raw, table.axes, table.codes))
+    return ByRow(maps, shares, tuple(unchanged))
+
+
+def _raw(axis: Axis, codes: NDArray[np.integer]) -> ColumnMap:
+    """The map of the values that occur to their own codes."""
+    present = np.unique(codes)
+    values = axis.decode(present)
+    return ColumnMap(axis.column, values, values.cast(pa.string()), pa.array(present))
+
+
+GROUP, COUNT = "group", "count"
+
+
+@dataclass(frozen=True, eq=False)
+class Anatomy:
+    """A release in two tables: rows with their group, and how often each group has which value."""
+
+    groups: int
+    rows: int
+    quasi: ByRow
+    sensitive: pa.Table
+
+
+def anatomize(
+    table: Frequencies,
+    sensitive: str,
+    *,
+    l: int,  # noqa: E741  # the name of the parameter in the literature
+    unchanged: Sequence[str] = (),
+    entropy: Entropy | None = None,
+) -> Anatomy:
+    """Put rows into groups of l or a few more, no two of which share a sensitive value.
+
+    *Guarantee*: in every group each value has at most 1/l of the rows (folk l-diversity), and no
+    group has a value twice; k-anonymity does not apply, because quasi-identifiers are released.
+    *Edges*: impossible where a value has more than 1/l of all rows; NULL counts as a value.
+    *Reference*: Xiao and Tao 2006. Rows are dealt out by value, so many groups as there
+    are l rows each, which makes the same number of groups of the same sizes as taking the l
+    commonest values again and again.
+    """
+    source = SystemEntropy() if entropy is None else entropy
+    names = [name for name in table.columns if name != sensitive]
+    if {GROUP, COUNT} & {*table.columns, *unchanged}:
+        raise SchemaError(
+            "column_name_taken",
+            f"Anatomy adds columns named {GROUP!r} and {COUNT!r}, but the table has one of that "
+            "name. Rename it.",
+        )
+    if not table.total:
+        raise SourceError("table_empty", "The table has no rows: there is nothing to anonymize.")
+    combination = rows_of(table)
+    value = as_they_are(table, sensitive, combination)
+    groups = _groups(value.codes.astype(np.int64), whole(l, "l"), sensitive, source)
+    count = int(groups.max()) + 1
+    given = [as_they_are(table, name, combination) for name in names]
+    numbers = ReleasedCodes(GROUP, groups, pa.array(np.arange(1, count + 1)))
+    return Anatomy(
+        count,
+        table.total,
+        deal(table, combination, [*given, numbers], unchanged),
+        _buckets(value, groups, count),
+    )
+
+
+def _groups(values: Ints, least: int, name: str, entropy: Entropy) -> Ints:
+    """The group of each row: random rows of one value after the other, dealt out in turn.
+
+    A value has no more rows than there are groups, so none meets itself.
+    """
+    counts = np.bincount(values)
+    count = len(values) // least
+    if counts.max() > count:
+        raise CriterionError(
+            "criterion_not_reachable",
+            f"No buckets reach {least}-diversity of {name}: its commonest value has "
+            f"{int(counts.max()):,} of {len(values):,} rows, more than one in {least}. Ask for "
+            "less.",
+        )
+    order = permutation(len(values), entropy)
+    order = order[np.argsort(values[order], kind="stable")]
+    names = permutation(count, entropy)
+    groups = np.empty(len(values), dtype=np.int64)
+    dealt = count * least
+    groups[order[:dealt]] = names[np.arange(dealt) % count]
+    for place in range(dealt, len(values)):
+        mine = values[order[place]]
+        taken = groups[order[:place]][values[order[:place]] == mine]
+        free = np.setdiff1d(np.arange(count), taken)
+        groups[order[place]] = free[uniform_integers(len(free), 1, entropy)[0]]
+    return groups
+
+
+def _buckets(value: ReleasedCodes, groups: Ints, count: int) -> pa.Table:
+    """Group, value and count, in order."""
+    ones = np.ones(len(groups), dtype=np.int64)
+    cells = group([groups, value.codes], [count, len(value.values)], ones)
+    first = cells.representatives
+    columns = [
+        pa.array(groups[first] + 1),
+        value.values.take(pa.array(value.codes[first])),
+        pa.array(cells.counts),
+    ]
+    return pa.Table.from_arrays(columns, names=[GROUP, value.name, COUNT])
+
+
+def permute(
+    table: Frequencies,
+    outcome: Outcome,
+    sensitive: Sequence[str],
+    *,
+    unchanged: Sequence[str] = (),
+    entropy: Entropy | None = None,
+    shuffle: Shuffle | None = None,
+) -> ByRow:
+    """Shuffle each sensitive column inside the groups that a search formed.
+
+    *Guarantee*: inside a group every assignment of its values to its rows is equally likely, each
+    column on its own; the search's criteria hold for the groups.
+    *Edges*: rows that the search suppresses are not released. `shuffle` says, for the group of each
+    row, from which row of the group each takes its value; it is drawn uniformly unless given.
+    *Reference*: Zhang et al. 2007.
+    """
+    source = SystemEntropy() if entropy is None else entropy
+    draw = shuffle or (lambda groups: shuffled(groups, source))
+    shares = shares_of(outcome)
+    rows = rows_of(table)
+    groups = _dealt(_points(outcome_problem(outcome), shares.points, table)[rows], shares, source)
+    released = np.flatnonzero(groups >= 0)
+    rows, groups = rows[released], groups[released]
+    given = []
+    for name in table.columns:
+        column = as_they_are(table, name, rows)
+        if name in sensitive:
+            column = column._replace(codes=column.codes[draw(groups)])
+        given.append(column)
+    return deal(table, rows, given, unchanged)
+
+
+def shuffled(groups: Ints, entropy: Entropy) -> Ints:
+    """A uniformly random order of the rows inside each group."""
+    order = permutation(len(groups), entropy)
+    found = np.empty(len(groups), dtype=np.int64)
+    found[np.argsort(groups, kind="stable")] = order[np.argsort(groups[order], kind="stable")]
+    return found
+
+
+def alike(table: Frequencies, outcome: Outcome, column: str) -> tuple[int, int]:
+    """How many groups have one value of a column only, where no shuffle hides it, and their rows.
+
+    A point that is dealt to several groups counts in the last of them.
+    """
+    shares = shares_of(outcome)
+    group_of = np.full(len(shares.points), -1, dtype=np.int64)
+    group_of[shares.point] = shares.group
+    groups = group_of[_points(outcome_problem(outcome), shares.points, table)]
+    released = (groups >= 0) & (table.counts > 0)
+    place = table.columns.index(column)
+    groups, codes = groups[released], table.codes[place][released].astype(np.int64)
+    size = table.axes[place].size
+    values = np.bincount(np.unique(groups * size + codes) // size, minlength=shares.count)
+    rows = np.bincount(groups, table.counts[released], shares.count)
+    return int((values == 1).sum()), int(rows[values == 1].sum())
+
+
+def outcome_problem(outcome: Outcome) -> Problem:
+    """The problem that a search solved."""
+    if isinstance(outcome, Generalization):
+        return outcome.node.problem
+    assert isinstance(outcome, Partition)
+    return outcome.release.problem
+
+
+def shares_of(outcome: Outcome) -> Shares:
+    """The groups of any outcome, its failing classes left out."""
+    if isinstance(outcome, Partition):
+        return outcome.release.shares
+    assert isinstance(outcome, Generalization)
+    points = Points.of(outcome.node.problem)
+    numbers = released_classes(outcome.node, points.leaves)
+    kept = np.flatnonzero(numbers >= 0)
+    return Shares(points, kept, points.counts[kept], numbers[kept])
+
+
+def _points(problem: Problem, points: Points, table: Frequencies) -> Ints:
+    """The point of each combination of a table."""
+    sizes = [len(column.taxonomy.leaves) for column in problem.quasi]
+    both = [
+        np.concatenate([leaves.astype(np.int64), column.locate(table)])
+        for column, leaves in zip(problem.quasi, points.leaves, strict=True)
+    ]
+    key, _ = keys(both, sizes)
+    return np.searchsorted(key[: len(points)], key[len(points) :])
+
+
+def _dealt(point: Ints, shares: Shares, entropy: Entropy) -> Ints:
+    """The group of each row: the shares of its point dealt out at random; -1 where none is left."""
+    order = permutation(len(point), entropy)
+    order = order[np.argsort(point[order], kind="stable")]
+    by_point = np.argsort(shares.point, kind="stable")
+    queue = np.repeat(shares.group[by_point], shares.rows[by_point])
+    places = np.repeat(shares.point[by_point], shares.rows[by_point])
+    starts = np.searchsorted(places, np.arange(len(shares.points)))
+    have = np.bincount(places, minlength=len(shares.points))
+    ordered = point[order]
+    rank = np.arange(len(point)) - np.searchsorted(ordered, ordered)
+    inside = rank < have[ordered]
+    groups = np.full(len(point), -1, dtype=np.int64)
+    groups[order[inside]] = queue[(starts[ordered] + rank)[inside]]
+    return groups

@@ -1,0 +1,243 @@
+"""Closeness to the original: what a class tells of sensitive values that the whole does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from sfumato.anonymize.classes import exact
+from sfumato.anonymize.criteria.base import Criterion, sign
+from sfumato.errors import ParameterError, SchemaError
+from sfumato.privacy.numbers import not_negative, positive
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.anonymize.classes import Classes, Exact, Original, SensitiveCounts
+    from sfumato.privacy.numbers import Number
+
+Distance = Literal["equal", "ordered", "hierarchy"]
+
+
+@dataclass(frozen=True)
+class TCloseness(Criterion):
+    """The earth mover's distance between a class and the original table is at most t.
+
+    *Guarantee*: EMD(p, q) <= t, where q is the distribution in the original table before
+    suppression. Ground distance: equal, all values 1 apart; ordered, by ranks over m - 1 in the
+    order that is declared, else by number, date or alphabet; hierarchy, the level of the lowest
+    common ancestor over the height.
+    *Sensitivity*: none; a syntactic condition, not differentially private.
+    *Error*: none; distances are integers over one denominator, t is an exact rational, and equality
+    passes.
+    *Edges*: only values that occur count as ranks; NULL is a value, the last in the order; one
+    value alone has distance 0.
+    *Reference*: Li, Li and Venkatasubramanian 2007, section 5.
+    """
+
+    t: Number
+    of: str
+    distance: Distance = field(default="equal", kw_only=True)
+
+    def __post_init__(self) -> None:
+        not_negative(self.t, "t")
+        if self.distance not in get_args(Distance):
+            raise ParameterError(
+                "distance_unknown",
+                f"Distance {self.distance!r} is not known; take one of "
+                f"{', '.join(get_args(Distance))}.",
+            )
+
+    @property
+    def column(self) -> str:
+        """The column that must be close."""
+        return self.of
+
+    def holds(self, classes: Classes) -> NDArray[np.bool_]:
+        """Say of each class whether it is close to the original."""
+        cells = classes.of(self.of)
+        work, scale = distances(cells, self.distance)
+        # work / (size rows scale) <= t, with whole and remaining part of t rows scale apart.
+        limit = not_negative(self.t, "t") * cells.original.rows * scale
+        whole, rest = divmod(limit.numerator, limit.denominator)
+        largest = max(cells.original.rows * max(whole, rest), limit.denominator)
+        sizes = exact(cells.sizes, 2 * largest)
+        return np.asarray(work <= whole * sizes + rest * sizes // limit.denominator, dtype=bool)
+
+    def worded(self, original: Original | None) -> str:
+        """Name the order, where there is one."""
+        if self.distance != "ordered" or original is None:
+            return str(self)
+        return f"{self.t}-closeness of {self.of} (ordered distance, {original.order})"
+
+    def __str__(self) -> str:
+        return f"{self.t}-closeness of {self.of} ({self.distance} distance)"
+
+
+def distances(cells: SensitiveCounts, distance: Distance) -> tuple[Exact, int]:
+    """The distance of each class from the original as (work, scale): work / (size rows scale)."""
+    return _MEASURES[distance](cells)
+
+
+def farthest(cells: SensitiveCounts, distance: Distance) -> Fraction:
+    """The largest distance of any class, exactly: the t that was reached."""
+    work, scale = distances(cells, distance)
+    rows = cells.original.rows * scale
+    pairs = {(int(w), int(n)) for w, n in zip(work, cells.sizes, strict=True)}
+    return max(Fraction(w, n * rows) for w, n in pairs)
+
+
+def _equal(cells: SensitiveCounts) -> tuple[Exact, int]:
+    """Half of sum |p - q|: what the values above their share are above it."""
+    rows, totals = cells.original.rows, cells.original.totals
+    above = cells.counts * rows - cells.sizes[cells.owners] * totals[cells.values]
+    return cells.sums(np.maximum(above, 0)), 1
+
+
+def _ordered(cells: SensitiveCounts) -> tuple[Exact, int]:
+    """sum over ranks |P - Q| of the cumulated distributions, over m - 1.
+
+    P is constant from one value of the class to the next, and Q never falls. So each such run of
+    ranks is summed in closed form, split where Q overtakes P.
+    """
+    rows, count = cells.original.rows, len(cells.original.totals)
+    largest = rows * rows * (count + 1)
+    reached = np.cumsum(cells.original.totals)
+    area = exact(np.concatenate([[0], reached]), largest).cumsum()
+    sizes = cells.sizes[cells.owners]
+    running = np.cumsum(cells.counts)
+    before = (running - cells.counts)[cells.starts][cells.owners]
+    passed = (running - before) * rows
+    first = cells.values.astype(np.int64)
+    last = np.append(first[1:], count)
+    last[np.append(cells.starts[1:], len(first)) - 1] = count
+    turn = np.clip(np.searchsorted(reached, passed // sizes, side="right"), first, last)
+    wide, span = exact(sizes, largest), exact(passed, largest)
+    work = span * (2 * turn - first - last) + wide * (area[first] + area[last] - 2 * area[turn])
+    lead = exact(cells.sizes, largest) * area[first[cells.starts]]
+    return cells.sums(work) + lead, max(count - 1, 1)
+
+
+def _hierarchical(cells: SensitiveCounts) -> tuple[Exact, int]:
+    """At every label, the mass that must cross between its children, times its level over height.
+
+    Children above their share give what the others lack; min(above, above - own surplus) of it
+    stays below the label. Labels that a class does not have give nothing.
+    """
+    original = cells.original
+    if original.taxonomy is None or original.leaves is None:
+        raise SchemaError(
+            "sensitive_without_hierarchy",
+            f"The hierarchical distance of column {original.name!r} needs a hierarchy of it. "
+            "Declare one, or take the equal or ordered distance.",
+        )
+    height, rows = original.taxonomy.height, original.rows
+    largest = rows * rows * (height + 1) * 2
+    work = exact(np.zeros(len(cells.starts), dtype=np.int64), largest)
+    above: NDArray[np.int64] | None = None
+    owners, leaves, counts = cells.owners, original.leaves[cells.values], cells.counts
+    for level in range(height + 1):
+        labels = original.taxonomy.codes[:, level].astype(np.int64)
+        width = len(original.taxonomy.labels[level])
+        shares = np.bincount(labels[original.leaves], original.totals, width).astype(np.int64)
+        keys = owners * width + labels[leaves]
+        order = np.argsort(keys, kind="stable")
+        starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+        first = order[starts]
+        owners, leaves = owners[first], leaves[first]
+        counts = np.add.reduceat(counts[order], starts)
+        surplus = counts * rows - cells.sizes[owners] * shares[labels[leaves]]
+        if above is not None:
+            given = np.add.reduceat(above[order], starts)
+            moved = exact(np.minimum(given, given - surplus), largest) * level
+            np.add.at(work, owners, moved)
+        above = np.maximum(surplus, 0)
+    return work, height
+
+
+_MEASURES = {"equal": _equal, "ordered": _ordered, "hierarchy": _hierarchical}
+
+
+_UNDECIDED = 1e-9
+
+
+@dataclass(frozen=True)
+class DeltaDisclosure(Criterion):
+    """|ln(p / q)| < delta for every value, p its share in the class and q in the original.
+
+    *Guarantee*: natural logarithm, strict; q is the original table's before suppression.
+    *Sensitivity*: none; a syntactic condition, not differentially private.
+    *Error*: none; what float64 cannot decide is decided with more digits.
+    *Edges*: a value that the class lacks has ln 0 and fails it, so every class needs every value;
+    NULL counts as a value.
+    *Reference*: Brickell and Shmatikov 2008, definition 5.
+    """
+
+    delta: Number
+    of: str
+
+    def __post_init__(self) -> None:
+        positive(self.delta, "delta_disclosure")
+
+    @property
+    def column(self) -> str:
+        """The column whose shares are compared."""
+        return self.of
+
+    def holds(self, classes: Classes) -> NDArray[np.bool_]:
+        """Say of each class whether all its shares are near the original's."""
+        cells = classes.of(self.of)
+        rows, totals = cells.original.rows, cells.original.totals
+        delta = positive(self.delta, "delta_disclosure")
+        have = cells.counts * rows
+        expected = cells.sizes[cells.owners] * totals[cells.values]
+        gain = np.abs(np.log(have / expected))
+        near = gain < float(delta)
+        for place in np.flatnonzero(np.abs(gain - float(delta)) <= _UNDECIDED):
+            more, less = sorted((int(have[place]), int(expected[place])), reverse=True)
+            near[place] = sign([(1, more), (-1, less)], delta) < 0
+        complete = cells.lengths == len(totals)
+        return np.asarray(complete & np.logical_and.reduceat(near, cells.starts), dtype=bool)
+
+    def __str__(self) -> str:
+        return f"{self.delta}-disclosure privacy of {self.of}"
+
+
+@dataclass(frozen=True)
+class BetaLikeness(Criterion):
+    """(p - q) / q <= beta for every sensitive value, p its share in the class, q in the original.
+
+    *Guarantee*: seeing the class raises no value's odds above (1 + beta) q; q is the original
+    table's before suppression.
+    *Sensitivity*: none; a syntactic condition, not differentially private.
+    *Error*: none; compared in integers against beta as an exact rational, and equality passes.
+    *Edges*: values that become rarer or vanish are allowed; NULL counts as a value.
+    *Reference*: Cao and Karras 2012, definition 2 (basic beta-likeness).
+    """
+
+    beta: Number
+    of: str
+
+    def __post_init__(self) -> None:
+        positive(self.beta, "beta")
+
+    @property
+    def column(self) -> str:
+        """The column whose shares are compared."""
+        return self.of
+
+    def holds(self, classes: Classes) -> NDArray[np.bool_]:
+        """Say of each class whether no value gained too much."""
+        cells = classes.of(self.of)
+        rows, ratio = cells.original.rows, 1 + positive(self.beta, "beta")
+        largest = rows * rows * ratio.numerator
+        have = exact(cells.counts * rows, largest) * ratio.denominator
+        expected = cells.sizes[cells.owners] * cells.original.totals[cells.values]
+        near = np.asarray(have <= exact(expected, largest) * ratio.numerator, dtype=bool)
+        return np.logical_and.reduceat(near, cells.starts)
+
+    def __str__(self) -> str:
+        return f"{self.beta}-likeness of {self.of}"

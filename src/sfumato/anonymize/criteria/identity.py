@@ -1,0 +1,132 @@
+"""Against being found: k-anonymity, and k-map and delta-presence in a population."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.anonymize.classes import exact
+from sfumato.anonymize.criteria.base import Criterion, whole
+from sfumato.errors import ParameterError
+from sfumato.privacy.numbers import not_negative
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.anonymize.classes import Classes
+    from sfumato.privacy.numbers import Number
+
+
+@dataclass(frozen=True)
+class KAnonymity(Criterion):
+    """Every released combination of quasi-identifiers belongs to at least k rows, or people.
+
+    *Guarantee*: linking by quasi-identifiers leaves at least k candidates for each person.
+    *Sensitivity*: none; a syntactic condition, not differentially private.
+    *Error*: none; classes are counted exactly.
+    *Edges*: NULL is a value like any other; suppressed rows are no class; k = 1 always holds. Where
+    the unit is a person, the different people of a class are counted.
+    *Reference*: Samarati 2001; Sweeney 2002.
+    """
+
+    k: int
+
+    absorbing = True
+
+    def __post_init__(self) -> None:
+        whole(self.k, "k")
+
+    @property
+    def crowd(self) -> int:
+        """Classes below k fail."""
+        return self.k
+
+    def holds(self, classes: Classes) -> NDArray[np.bool_]:
+        """Say of each class whether it has k rows, or people."""
+        passes: NDArray[np.bool_] = classes.counted >= self.k
+        return passes
+
+    def __str__(self) -> str:
+        return f"{self.k}-anonymity"
+
+
+@dataclass(frozen=True)
+class KMap(Criterion):
+    """Every released combination fits at least k people of the population table.
+
+    *Guarantee*: linking a released row to the population leaves at least k candidates.
+    *Sensitivity*: none; a syntactic condition, not differentially private.
+    *Error*: none; matches are counted exactly.
+    *Edges*: a class that the population lacks fails; the population is fixed and public, and
+    each of its rows is a person.
+    *Reference*: Sweeney 2002, section 5; El Emam and Dankar 2008.
+    """
+
+    k: int
+
+    absorbing = True
+
+    def __post_init__(self) -> None:
+        whole(self.k, "k")
+
+    @property
+    def compares_population(self) -> bool:
+        """The population is counted beside the table."""
+        return True
+
+    def holds(self, classes: Classes) -> NDArray[np.bool_]:
+        """Say of each class whether k people of the population fall into it."""
+        passes: NDArray[np.bool_] = classes.matches() >= self.k
+        return passes
+
+    def __str__(self) -> str:
+        return f"{self.k}-map"
+
+
+@dataclass(frozen=True)
+class DeltaPresence(Criterion):
+    """The share of a class's population that is in the table lies between two bounds.
+
+    *Guarantee*: minimum <= rows of the class / people of the population in it <= maximum.
+    *Sensitivity*: none; a syntactic condition, not differentially private.
+    *Error*: none; compared in integers against exact rationals, and equality passes.
+    *Edges*: with a minimum above 0, people who fall into no class are known to be absent: then no
+    class passes. A class that the population lacks fails. Where the unit is a person, the people of
+    a class are counted; each row of the population is a person.
+    *Reference*: Nergiz, Atzori and Clifton 2007, definition 1.
+    """
+
+    minimum: Number
+    maximum: Number
+
+    def __post_init__(self) -> None:
+        low, high = not_negative(self.minimum, "presence"), not_negative(self.maximum, "presence")
+        if not low <= high <= 1:
+            raise ParameterError(
+                "presence_out_of_range",
+                f"Presence must lie between two shares of at most 1, the lower first, not "
+                f"{self.minimum} and {self.maximum}.",
+            )
+
+    @property
+    def compares_population(self) -> bool:
+        """The population is counted beside the table."""
+        return True
+
+    def holds(self, classes: Classes) -> NDArray[np.bool_]:
+        """Say of each class whether presence in it is neither too likely nor too unlikely."""
+        low, high = not_negative(self.minimum, "presence"), not_negative(self.maximum, "presence")
+        if low > 0 and classes.unmatched:
+            return np.zeros(len(classes), dtype=bool)
+        matches = classes.matches()
+        most = int(max(matches.max(initial=0), classes.counted.max(initial=0)))
+        largest = most * max(low.denominator, high.denominator)
+        rows, people = exact(classes.counted, largest), exact(matches, largest)
+        enough = rows * low.denominator >= people * low.numerator
+        few = rows * high.denominator <= people * high.numerator
+        return np.asarray(enough & few, dtype=bool)
+
+    def __str__(self) -> str:
+        return f"({self.minimum}, {self.maximum})-presence"

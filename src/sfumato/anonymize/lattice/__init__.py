@@ -1,0 +1,1 @@
+"""The lattice of full-domain generalizations: one level for each quasi-identifier."""

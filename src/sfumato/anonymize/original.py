@@ -1,0 +1,212 @@
+"""The original table: its quasi-identifiers, its sensitive values in their order, its people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.anonymize.classes import Original
+from sfumato.errors import SourceError
+from sfumato.release.recoding import ColumnMap
+from sfumato.schema.column import Kind
+from sfumato.schema.domain import Values
+from sfumato.schema.names import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.anonymize.classes import Counts
+    from sfumato.counting.axes import Axis
+    from sfumato.counting.frequencies import Frequencies
+    from sfumato.schema.column import Column
+    from sfumato.schema.domain import Scalar
+    from sfumato.schema.hierarchy.base import Leaf, Taxonomy
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """What labels of one column cover: leaves of the hierarchy, rows of the original, steps up.
+
+    They may be the labels of a whole level, or one label for each class of a partition.
+    """
+
+    leaves: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    level: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Quasi:
+    """A quasi-identifier of the original table.
+
+    `present` are the codes of its axis that occur and `rows` counts the rows of each leaf.
+    """
+
+    axis: Axis
+    taxonomy: Taxonomy
+    present: NDArray[np.int64]
+    leaves: NDArray[np.int32]
+    rows: NDArray[np.int64]
+
+    @classmethod
+    def build(cls, name: str, taxonomy: Taxonomy, tables: Sequence[Frequencies]) -> Quasi:
+        """Find the leaf of every value; the first table is the one to anonymize."""
+        marginal = tables[0].marginal([name])
+        present = marginal.codes[0].astype(np.int64)
+        leaves = taxonomy.locate(marginal.axes[0].decode(present).to_pylist())
+        rows = np.bincount(leaves, marginal.counts, len(taxonomy.leaves)).astype(np.int64)
+        return cls(marginal.axes[0], taxonomy, present, leaves, rows)
+
+    @property
+    def name(self) -> str:
+        """The column's name."""
+        return self.axis.column
+
+    @cached_property
+    def levels(self) -> tuple[Labels, ...]:
+        """What the labels of each level cover."""
+        found = []
+        for level, sizes in enumerate(self.taxonomy.sizes):
+            rows = np.bincount(self.taxonomy.codes[:, level], self.rows, len(sizes))
+            found.append(Labels(sizes, rows.astype(np.int64), np.full(len(sizes), level)))
+        return tuple(found)
+
+    def locate(self, table: Frequencies) -> NDArray[np.int32]:
+        """The leaf of each combination of a table."""
+        place = table.columns.index(self.name)
+        codes = table.codes[place]
+        present = np.unique(codes)
+        leaves = self.taxonomy.locate(table.axes[place].decode(present).to_pylist())
+        found: NDArray[np.int32] = leaves[np.searchsorted(present, codes)]
+        return found
+
+    def released(self, level: int) -> ColumnMap:
+        """The map of the values that occur to the labels of a level."""
+        import pyarrow as pa
+
+        codes = self.taxonomy.codes[self.leaves, level]
+        labels = pa.array(self.taxonomy.labels[level], type=pa.string())
+        values = self.axis.decode(self.present)
+        return ColumnMap(self.name, values, labels.take(pa.array(codes)), pa.array(codes))
+
+
+_NATURAL = {
+    Kind.INTEGER: "numbers by size",
+    Kind.REAL: "numbers by size",
+    Kind.DATE: "dates by time",
+    Kind.BOOLEAN: "false before true",
+    Kind.TEXT: "texts by alphabet, nothing being declared",
+}
+
+
+@dataclass(frozen=True)
+class Order:
+    """An order of values, and how a guarantee names it.
+
+    `places` has the place of each declared value. Values that are not declared come behind those
+    that are, in the order in which they are given; a missing value (NULL) is the last of all.
+    """
+
+    name: str = "values by size or alphabet"
+    places: Mapping[Scalar, int] = field(default_factory=dict)
+
+    def ranks(self, values: Sequence[Leaf | float]) -> NDArray[np.int64]:
+        """The rank of each of some different values, given by size or alphabet."""
+        behind = len(self.places)
+        places = [self._place(value, behind) for value in values]
+        ranks = np.empty(len(values), dtype=np.int64)
+        ranks[np.argsort(np.array(places, dtype=np.int64), kind="stable")] = np.arange(len(values))
+        return ranks
+
+    def _place(self, value: Leaf | float, behind: int) -> int:
+        if value is None:
+            return behind + 1
+        exact = Decimal(repr(value)) if isinstance(value, float) else value
+        return self.places.get(exact, behind)
+
+
+def order_of(column: Column) -> Order:
+    """The order of a column: of its listed values, of its tree's leaves, else its kind's own."""
+    if isinstance(column.domain, Values):
+        return Order("declared order of values", _places(column.domain.values))
+    if column.hierarchy is not None and column.hierarchy.listed is not None:
+        return Order("order of the hierarchy's leaves", _places(column.hierarchy.listed))
+    return Order(_NATURAL[column.kind])
+
+
+def _places(values: Sequence[Scalar]) -> dict[Scalar, int]:
+    return {value: place for place, value in enumerate(values)}
+
+
+@dataclass(frozen=True, eq=False)
+class RowOwners:
+    """The people of a table: the column that names them, and how many rows each has."""
+
+    column: str
+    rows: Counts
+
+    @classmethod
+    def of(cls, table: Frequencies, column: str) -> RowOwners:
+        """Find the people of counted rows; rows that belong to nobody are refused."""
+        marginal = table.marginal([column])
+        nobody = marginal.axes[0].decode(marginal.codes[0]).is_null().to_numpy(zero_copy_only=False)
+        if nobody.any():
+            raise SourceError(
+                "person_missing",
+                f"Column {quoted(column)} says whose row it is, but "
+                f"{int(marginal.counts[nobody].sum()):,} rows have nothing there. Mend the data, "
+                'or declare unit = "row".',
+            )
+        return cls(column, marginal.counts)
+
+    @property
+    def count(self) -> int:
+        """How many people there are."""
+        return len(self.rows)
+
+    def most_rows(self, people: int) -> int:
+        """How many rows so many people can have at most."""
+        return int(np.sort(self.rows)[::-1][:people].sum())
+
+
+@dataclass(frozen=True, eq=False)
+class SensitiveColumn:
+    """A sensitive column of the original, and its values that occur, in their order."""
+
+    original: Original
+    values: list[Any]
+    codes: NDArray[np.integer]
+
+    @classmethod
+    def of(
+        cls,
+        table: Frequencies,
+        name: str,
+        order: Order,
+        taxonomy: Taxonomy | None = None,
+        *,
+        person: str | None = None,
+    ) -> SensitiveColumn:
+        """Count a column; where a person is named, each person once for each value."""
+        marginal = table.marginal([name]) if person is None else table.people([name], person)
+        occurs = np.flatnonzero(marginal.counts)
+        values = marginal.axes[0].decode(marginal.codes[0][occurs]).to_pylist()
+        by_rank = np.argsort(order.ranks(values))
+        values, occurs = [values[place] for place in by_rank.tolist()], occurs[by_rank]
+        leaves = None if taxonomy is None else taxonomy.locate(values)
+        original = Original(name, marginal.counts[occurs], taxonomy, leaves, order.name)
+        return cls(original, values, marginal.codes[0][occurs])
+
+    def ranks(self, codes: NDArray[np.integer]) -> NDArray[np.int64]:
+        """The rank of each code of the counted table."""
+        by_code = np.zeros(int(self.codes.max()) + 1, dtype=np.int64)
+        by_code[self.codes] = np.arange(len(self.codes))
+        # A code that does not occur has no rows either, so its rank is never looked at.
+        ranks: NDArray[np.int64] = by_code[np.minimum(codes, len(by_code) - 1)]
+        return ranks

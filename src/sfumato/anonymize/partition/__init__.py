@@ -1,0 +1,1 @@
+"""Points grouped freely: every class has labels of its own."""

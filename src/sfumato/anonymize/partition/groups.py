@@ -1,0 +1,301 @@
+"""Releases in which every class has labels of its own, or every column its intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from sfumato.anonymize.labels import ancestors, natural, numeric, ranges, sets, stars
+from sfumato.anonymize.outcome import Outcome, outcome_facts
+from sfumato.counting.grouping import group as merge
+from sfumato.counting.grouping import keys
+from sfumato.release.recoding import ByColumn, ByRow, ColumnMap
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.anonymize.classes import Counts
+    from sfumato.anonymize.cost import Separable
+    from sfumato.anonymize.labels import Written
+    from sfumato.anonymize.lattice.nodes import Node
+    from sfumato.anonymize.original import Quasi
+    from sfumato.anonymize.partition.points import Points
+    from sfumato.anonymize.problem import Problem
+    from sfumato.release.recoding import Recoding
+
+    Style = Literal["natural", "ancestors", "stars"]
+    Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """Which rows go to which group: some rows of a point each time, every row once.
+
+    Groups are numbered from 0 and none is empty; a row that is in no share is suppressed.
+    """
+
+    points: Points
+    point: NDArray[np.integer]
+    rows: Counts
+    group: NDArray[np.integer]
+
+    @classmethod
+    def of_rows(cls, points: Points, group: NDArray[np.int64]) -> Shares:
+        """The shares of single rows, numbered point by point, whose groups are given."""
+        point = np.repeat(np.arange(len(points)), points.counts)
+        ones = np.ones(len(point), dtype=np.int64)
+        merged = merge([point, group], [len(points), int(group.max()) + 1], ones)
+        first = merged.representatives
+        return cls(points, point[first], merged.counts, group[first])
+
+    @cached_property
+    def count(self) -> int:
+        """How many groups there are."""
+        return int(self.group.max(initial=-1)) + 1
+
+    @cached_property
+    def sizes(self) -> Counts:
+        """How many rows each group has."""
+        return np.bincount(self.group, self.rows, self.count).astype(np.int64)
+
+    def write(self, problem: Problem, style: Style) -> tuple[Written, ...]:
+        """The labels of the groups, column by column."""
+        order = np.argsort(self.group, kind="stable")
+        group = self.group[order].astype(np.int64)
+        starts = np.searchsorted(group, np.arange(self.count))
+        written, found = [], []
+        for column, leaves in zip(problem.quasi, self.points.leaves, strict=True):
+            mine = leaves[self.point[order]].astype(np.int64)
+            low, high = np.minimum.reduceat(mine, starts), np.maximum.reduceat(mine, starts)
+            found.append(mine)
+            if style == "stars":
+                written.append(stars(column, low, high))
+            elif style == "ancestors":
+                written.append(ancestors(column, low, high))
+            else:
+                written.append(natural(column, group, mine, low, high))
+        if style == "natural":
+            return _told_apart(problem, group, found, written)
+        return tuple(written)
+
+
+def _told_apart(
+    problem: Problem,
+    group: NDArray[np.int64],
+    leaves: Sequence[NDArray[np.int64]],
+    written: list[Written],
+) -> tuple[Written, ...]:
+    """Write sets of values where groups would else read the same.
+
+    Groups that a cut told apart stay apart in the release: their ancestors may be the same, the
+    sets of their values are not.
+    """
+    combination, _ = _combinations(written)
+    alike = np.bincount(combination)[combination] > 1
+    if not alike.any():
+        return tuple(written)
+    places = np.flatnonzero(alike)
+    number = np.cumsum(alike) - 1
+    inside = alike[group]
+    for place, column in enumerate(problem.quasi):
+        if column.taxonomy.height == 1 or (written[place].covers.level[places] == 0).all():
+            continue
+        mine, owners = leaves[place][inside], number[group[inside]]
+        own = sets(column, owners, mine, len(places))
+        written[place] = written[place].replaced(places, own)
+    return tuple(written)
+
+
+def _combinations(written: Sequence[Written]) -> tuple[NDArray[np.int64], int]:
+    """The number of each group's combination of labels, and how many there are."""
+    key, _ = keys([one.codes for one in written], [len(one.texts) for one in written])
+    present, combination = np.unique(key, return_inverse=True)
+    return combination, len(present)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedRelease:
+    """Groups with their labels, as costs see them; groups that read the same are one class."""
+
+    problem: Problem
+    shares: Shares
+    labels: tuple[Written, ...]
+
+    @cached_property
+    def sizes(self) -> Counts:
+        """The sizes of the released classes."""
+        combination, count = _combinations(self.labels)
+        return np.bincount(combination, self.shares.sizes, count).astype(np.int64)
+
+    @cached_property
+    def suppressed(self) -> int:
+        """How many rows are suppressed."""
+        return self.problem.rows - int(self.shares.rows.sum())
+
+    @cached_property
+    def suppressed_people(self) -> int | None:
+        """How many people lose a row; None where people are not counted."""
+        if self.problem.people is None:
+            return None
+        gone = np.ones(len(self.shares.points), dtype=bool)
+        gone[self.shares.point] = False  # people are counted where all rows of a point go together
+        return self.shares.points.lost(gone)
+
+    def totals(self, cost: Separable) -> list[float]:
+        """What the cells of each column cost."""
+        return [
+            (cost.price(column, one.covers) * self.shares.sizes).sum()
+            + self.suppressed * cost.full(column)
+            for column, one in zip(self.problem.quasi, self.labels, strict=True)
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Partition(Outcome):
+    """A release in which each group of rows wears labels of its own."""
+
+    release: GroupedRelease
+
+    @classmethod
+    def of(
+        cls,
+        algorithm: str,
+        problem: Problem,
+        shares: Shares,
+        style: Style,
+        *,
+        weights: Mapping[str, float] | None = None,
+        factor: float | None = None,
+        checked: int | None = None,
+    ) -> Partition:
+        """The outcome of a search that grouped the rows."""
+        release = GroupedRelease(problem, shares, shares.write(problem, style))
+        figures = outcome_facts(algorithm, release, weights)
+        return cls(**figures, release=release, factor=factor, checked=checked)
+
+    @property
+    def starred(self) -> int:
+        """How many cells of released rows wear the root."""
+        sizes, quasi = self.release.shares.sizes, self.release.problem.quasi
+        return sum(
+            int(sizes[one.covers.level == column.taxonomy.height].sum())
+            for column, one in zip(quasi, self.release.labels, strict=True)
+        )
+
+    def recoding(self, unchanged: Sequence[str] = ()) -> Recoding:
+        """Shares of each combination of values, and the labels they are released under."""
+        import pyarrow as pa
+
+        shares, quasi = self.release.shares, self.release.problem.quasi
+        columns = [pa.array(leaves[shares.point]) for leaves in shares.points.leaves]
+        names = [f"code_{place}" for place in range(len(quasi))]
+        columns.append(pa.array(shares.rows))
+        for one in self.release.labels:
+            texts = pa.array(one.texts, type=pa.string())
+            columns.append(texts.take(pa.array(one.codes[shares.group])))
+        names = [*names, "rows", *(column.name for column in quasi)]
+        maps = tuple(column.released(0) for column in quasi)
+        return ByRow(maps, pa.Table.from_arrays(columns, names=names), tuple(unchanged))
+
+
+def released_classes(node: Node, leaves: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
+    """The number of the released class that each combination of leaves is in, -1 if suppressed."""
+    columns = list(zip(node.problem.quasi, node.levels, leaves, strict=True))
+    codes = [column.taxonomy.codes[mine, level] for column, level, mine in columns]
+    sizes = [len(column.taxonomy.labels[level]) for column, level, _ in columns]
+    # Classes of a node stand in the order of their labels.
+    _, owners = np.unique(keys(codes, sizes)[0], return_inverse=True)
+    numbers: NDArray[np.int64] = np.where(node.fails, -1, np.cumsum(~node.fails) - 1)[owners]
+    return numbers
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Intervals(Partition):
+    """Each column's leaves in intervals, every interval under its label; failing classes are out.
+
+    `interval` has the interval of every leaf, `written` the labels of the intervals, and
+    `suppressed_codes` the label codes of the combinations that are not released.
+    """
+
+    interval: tuple[Ints, ...]
+    written: tuple[Written, ...]
+    suppressed_codes: tuple[Ints, ...]
+
+    @classmethod
+    def cut(
+        cls,
+        algorithm: str,
+        problem: Problem,
+        points: Points,
+        interval: Sequence[Ints],
+        *,
+        owners: Ints,
+        fails: NDArray[np.bool_],
+        checked: int,
+        optimal: bool,
+        bound: float,
+    ) -> Intervals:
+        """The outcome of a search that cut the columns; `owners` has the class of each point."""
+        written = tuple(_labels(*pair) for pair in zip(problem.quasi, interval, strict=True))
+        numbers = np.where(fails, -1, np.cumsum(~fails) - 1)
+        kept = np.flatnonzero(numbers[owners] >= 0)
+        shares = Shares(points, kept, points.counts[kept], numbers[owners[kept]])
+        one = np.zeros(len(fails), dtype=np.int64)
+        one[owners] = np.arange(len(owners))
+        places = [cuts[leaves[one]] for cuts, leaves in zip(interval, points.leaves, strict=True)]
+        labels = tuple(
+            column.take(place[~fails]) for column, place in zip(written, places, strict=True)
+        )
+        release = GroupedRelease(problem, shares, labels)
+        return cls(
+            **outcome_facts(algorithm, release),
+            release=release,
+            checked=checked,
+            optimal=optimal,
+            bound=bound,
+            interval=tuple(interval),
+            written=written,
+            suppressed_codes=tuple(
+                column.codes[place[fails]] for column, place in zip(written, places, strict=True)
+            ),
+        )
+
+    def recoding(self, unchanged: Sequence[str] = ()) -> ByColumn:
+        """Value maps for every quasi-identifier, and the suppressed combinations of labels."""
+        import pyarrow as pa
+
+        maps = []
+        quasi = self.release.problem.quasi
+        for column, interval, one in zip(quasi, self.interval, self.written, strict=True):
+            codes = pa.array(one.codes[interval[column.leaves]])
+            texts = pa.array(one.texts, type=pa.string())
+            values = column.axis.decode(column.present)
+            maps.append(ColumnMap(column.name, values, texts.take(codes), codes))
+        gone = [pa.array(codes) for codes in self.suppressed_codes]
+        suppressed = pa.Table.from_arrays(gone, names=[one.column for one in maps])
+        return ByColumn(tuple(maps), suppressed, tuple(unchanged))
+
+
+def _labels(column: Quasi, interval: Ints) -> Written:
+    """A label for each interval, over the leaves that occur in it.
+
+    Categories wear their ancestor where it covers nothing else that occurs, else their set.
+    """
+    leaves = np.flatnonzero(column.rows)
+    owners = interval[leaves]
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    low, high = leaves[starts], leaves[np.append(starts[1:], len(leaves)) - 1]
+    if numeric(column.taxonomy):
+        return ranges(column, low, high)
+    above = ancestors(column, low, high)
+    wider = np.flatnonzero(above.covers.rows != np.add.reduceat(column.rows[leaves], starts))
+    if not len(wider):
+        return above
+    inside = np.isin(owners, wider)
+    own = sets(column, np.searchsorted(wider, owners[inside]), leaves[inside], len(wider))
+    return above.replaced(wider, own)

@@ -1,0 +1,183 @@
+"""The first full-domain algorithms: Datafly, Samarati's binary search, Sweeney's MinGen."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.anonymize.lattice.nodes import Node, below, check_size, heights, nodes_where
+from sfumato.anonymize.lattice.projections import failing_rows
+from sfumato.anonymize.outcome import Generalization
+from sfumato.anonymize.search.base import Examiner, Incumbent, unreachable
+from sfumato.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sfumato.anonymize.cost import Cost
+    from sfumato.anonymize.problem import Problem
+    from sfumato.anonymize.search.base import SearchProgress
+
+DATAFLY = "datafly"
+
+
+def datafly(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalization:
+    """Raise the quasi-identifier with most released values until few enough rows fail."""
+    examiner = Examiner(problem)
+    levels = [0] * len(problem.shape)
+    values = [[np.count_nonzero(label.rows) for label in c.levels] for c in problem.quasi]
+    node = examiner.examine(tuple(levels))
+    while not node.admissible:
+        watch.tell(sum(levels), sum(problem.top))
+        rising = [place for place, level in enumerate(levels) if level < problem.top[place]]
+        if not rising:
+            raise watch.nothing(DATAFLY) if watch.ended else unreachable(problem)
+        if watch.expired:
+            levels = list(problem.top)
+        else:
+            levels[max(rising, key=lambda place: values[place][levels[place]])] += 1
+        node = examiner.examine(tuple(levels))
+    return Generalization.of(
+        DATAFLY,
+        node,
+        checked=examiner.checked,
+        lattice=prod(problem.shape),
+        weights=cost.weights,
+    )
+
+
+SAMARATI = "samarati"
+_SCANNED = "Heights were tried one by one: with suppression, these criteria allow no binary search."
+
+
+def samarati(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalization:
+    """Find the lowest admissible height; there, the node with fewest suppressed rows, then cost.
+
+    Binary search needs every node above an admissible one to be admissible. Where suppression
+    breaks that, heights are tried one by one from the bottom.
+    """
+    lattice = check_size(problem.shape, SAMARATI)
+    ladder = _Heights(problem, cost, watch)
+    low, high = 0, sum(problem.top)
+    if problem.monotone:
+        while low < high:
+            middle = (low + high) // 2
+            if ladder.reaches(middle):
+                high = middle
+            else:
+                low = middle + 1
+            watch.tell(sum(problem.top) - (high - low), sum(problem.top))
+    else:
+        while low < high and not ladder.reaches(low):
+            low += 1
+            watch.tell(low, high)
+    ladder.examine(low)
+    best = ladder.found.or_root(ladder.examiner) if watch.ended else ladder.found.best
+    if best is None:
+        raise watch.nothing(SAMARATI) if watch.ended else unreachable(problem)
+    return Generalization.of(
+        SAMARATI,
+        best,
+        checked=ladder.examiner.checked,
+        lattice=lattice,
+        weights=cost.weights,
+        notes=() if problem.monotone else (_SCANNED,),
+    )
+
+
+class _Heights:
+    """The heights of the lattice, with what is known to fail."""
+
+    def __init__(self, problem: Problem, cost: Cost, watch: SearchProgress) -> None:
+        self.problem, self.watch = problem, watch
+        self.found = Incumbent(lambda n: (sum(n.levels), n.suppressed, cost.value(n), n.levels))
+        self.examiner = Examiner(problem)
+        self.heights = heights(problem.shape)
+        self.open = failing_rows(problem) <= problem.allowed_rows
+
+    def reaches(self, height: int) -> bool:
+        """Whether any node of a height is admissible."""
+        return self.examine(height, first=True)
+
+    def examine(self, height: int, *, first: bool = False) -> bool:
+        """Examine nodes of a height, all or up to the first admissible one; say if there is one."""
+        reached = False
+        for levels in nodes_where(self.open & (self.heights == height)):
+            if self.watch.expired or (first and reached):
+                break
+            node = self.examiner.examine(levels)
+            if node.hopeless:
+                self.open[below(levels)] = False
+            self.found.offer(node)
+            reached |= node.admissible
+        return reached
+
+
+SWEENEY = "sweeney"
+_MOST_NODES = 200_000
+
+
+def sweeney(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalization:
+    """Examine every node and return the admissible one of least distortion (precision)."""
+    if cost.name != "precision":
+        raise ParameterError(
+            "cost_not_of_algorithm",
+            f"Algorithm {SWEENEY!r} minimises precision; cost {cost.name!r} cannot be asked of it. "
+            "Drop the cost, or take algorithm 'optimal'.",
+        )
+    lattice = check_size(problem.shape, SWEENEY)
+    if lattice > _MOST_NODES:
+        raise ParameterError(
+            "lattice_too_large",
+            f"Algorithm {SWEENEY!r} examines every node, and the lattice has {lattice:,}; at most "
+            f"{_MOST_NODES:,} are sensible. Take algorithm 'optimal' with cost 'precision', which "
+            "returns the same node.",
+        )
+    found = Incumbent(lambda n: (cost.value(n), n.suppressed, sum(n.levels), n.levels))
+    checked = 0
+    for node in walk(problem):
+        if watch.expired:
+            break
+        found.offer(node)
+        checked += 1
+        watch.tell(checked, lattice)
+    best = found.or_root(Examiner(problem)) if watch.ended else found.best
+    if best is None:
+        raise watch.nothing(SWEENEY) if watch.ended else unreachable(problem)
+    return Generalization.of(
+        SWEENEY,
+        best,
+        checked=checked,
+        lattice=lattice,
+        weights=cost.weights,
+        optimal=watch.ended is None,
+        bound=None if watch.ended else cost.value(best),
+    )
+
+
+def walk(problem: Problem) -> Iterator[Node]:
+    """Every node once, each grouped from a neighbour one step finer."""
+    base = (0,) * len(problem.shape)
+    tables = tuple(view.base for view in problem.views)
+    first = tuple(
+        view.group(table, base) for view, table in zip(problem.views, tables, strict=True)
+    )
+    # Raising columns only in order reaches every node on exactly one way.
+    waiting = [(Node(problem, base, first), 0)]
+    while waiting:
+        node, column = waiting.pop()
+        yield node
+        for place in range(column, len(base)):
+            if node.levels[place] < problem.top[place]:
+                levels = (
+                    *node.levels[:place],
+                    node.levels[place] + 1,
+                    *node.levels[place + 1 :],
+                )
+                grouped = tuple(
+                    view.group(table, levels)
+                    for view, table in zip(problem.views, node.tables, strict=True)
+                )
+                waiting.append((Node(problem, levels, grouped), place))

@@ -1,0 +1,340 @@
+"""The taxonomy of a column, and what released labels cover of it, whoever wrote them."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.anonymize.labels import members_of, ordered
+from sfumato.errors import SchemaError
+from sfumato.schema.column import Kind, from_text
+from sfumato.schema.domain import EXACT, Bounds, Values
+from sfumato.schema.hierarchy.base import ROOT, Taxonomy, spell, unquoted
+from sfumato.schema.hierarchy.rules import Calendar, Mask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.schema.column import Column
+    from sfumato.schema.domain import Scalar
+    from sfumato.schema.hierarchy.base import Leaf
+
+    Ints = NDArray[np.int64]
+
+_RANGE = re.compile(r"\[(?P<low>.+), (?P<high>.+)(?P<end>[])])|(?P<from>.+?)( to |-)(?P<to>.+)")
+_STRETCH = re.compile(
+    r"(?P<year>[0-9]{3})((?P<decade>x)|(?P<unit>[0-9])(-((?P<month>[01][0-9])|Q(?P<quarter>[1-4])))?)"
+)
+
+_REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|nan|NaN|-?inf|-?Infinity")
+"""A number as files and labels have it; a file writes 0 where a label says 0.0."""
+
+MOST_LEAVES = 1_000_000
+"""A wider grid is not written out: then only the values that occur are leaves."""
+
+
+def grow(column: Column, values: Iterable[Leaf]) -> Taxonomy:
+    """Grow the column's hierarchy over its declared values and these.
+
+    Without a hierarchy every value lies right below the root: numbers and dates by size, others in
+    declared order and then by name.
+    """
+    given = [Decimal(repr(value)) if isinstance(value, float) else value for value in values]
+    leaves: list[Leaf] = [*dict.fromkeys([*declared(column), *given])]
+    if column.hierarchy is not None:
+        return column.hierarchy.grow(leaves)
+    present: list[Scalar] = [leaf for leaf in leaves if leaf is not None]  # type: ignore[misc]
+    if column.kind in (Kind.TEXT, Kind.BOOLEAN):
+        known = {leaf: place for place, leaf in enumerate(declared(column))}
+        present.sort(key=lambda leaf: (known.get(leaf, len(known)), spell(leaf)))
+    else:
+        # NaN has no place in an order; it comes after all others.
+        present.sort(key=lambda leaf: (leaf != leaf, 0 if leaf != leaf else leaf))
+    return Taxonomy.build(present, [], missing=None in given)
+
+
+def universe(column: Column, labels: Sequence[Leaf]) -> Taxonomy:
+    """The taxonomy behind a released column: declared values, and those among its labels.
+
+    Where nothing is declared, ranges stand for all whole numbers or days between their ends, and
+    masks of digits for all numbers of their length.
+    """
+    texts = [label for label in labels if isinstance(label, str)]
+    members = [member for text in texts for member in members_of(text) or [text]]
+    missing: list[Leaf] = [None] if None in labels or None in members else []
+    texts = [member for member in members if member is not None]
+    if isinstance(column.hierarchy, Mask) and not declared(column):
+        return column.hierarchy.grow([*_masked(column, texts), *missing])
+    places = set(declared(column)) if _closed(column) else None
+    found: list[Leaf] = [value for text in texts if (value := value_of(column, text)) is not None]
+    found += [label for label in labels if label is not None and not isinstance(label, str)]
+    if places is None and not declared(column):
+        found += _implied(column, texts)
+    plain = found if places is None else [value for value in found if value in places]
+    return grow(column, [*plain, *missing])
+
+
+def declared(column: Column) -> Sequence[Scalar]:
+    """The values that the schema names, written out; empty where it names none or too many."""
+    if column.hierarchy is not None and column.hierarchy.declared is not None:
+        return column.hierarchy.declared
+    match column.domain:
+        case Values(values=values):
+            return values
+        case Bounds(size=int(size)) as bounds if size <= MOST_LEAVES:
+            return _grid(bounds, size)
+        case _ if column.kind is Kind.BOOLEAN:
+            return (False, True)
+    return ()
+
+
+def ends_of(text: str, column: Column) -> tuple[Scalar, Scalar, bool] | None:
+    """A label read as a range: its ends, and whether the upper one is in it; None if it is none."""
+    match = _RANGE.fullmatch(text)
+    if match is None or column.kind not in (Kind.INTEGER, Kind.REAL, Kind.DATE):
+        return None
+    low, high = match["low"] or match["from"], match["high"] or match["to"]
+    try:
+        ends = from_text(low, column.kind), from_text(high, column.kind)
+    except SchemaError:
+        return None
+    return *ends, match["end"] != ")"
+
+
+def _implied(column: Column, texts: Sequence[str]) -> list[Leaf]:
+    """The values that ranges and stretches of the calendar stand for, as far as they end."""
+    found: set[Leaf] = set()
+    for text in texts:
+        ends = ends_of(text, column)
+        if ends is None and isinstance(column.hierarchy, Calendar):
+            ends = _stretch(text)
+        match ends:
+            case int(low), int(high), _ if high - low < MOST_LEAVES:
+                found.update(range(low, high + 1))
+            case date() as low, date() as high, _ if (high - low).days < MOST_LEAVES:
+                found.update(low + timedelta(days=day) for day in range((high - low).days + 1))
+            case low, high, closed:
+                found.update((low, high) if closed else (low,))
+    return list(found)
+
+
+def _stretch(text: str) -> tuple[date, date, bool] | None:
+    """The first and last day of a month, quarter, year or decade."""
+    match = _STRETCH.fullmatch(text)
+    if match is None:
+        return None
+    year, first, months = int(match["year"] + (match["unit"] or "0")), 1, 12
+    if match["month"]:
+        first, months = int(match["month"]), 1
+    elif match["quarter"]:
+        first, months = 3 * int(match["quarter"]) - 2, 3
+    elif match["decade"]:
+        months = 120
+    after = year * 12 + first - 1 + months
+    last = date(after // 12, after % 12 + 1, 1) - timedelta(days=1)
+    return date(year, first, 1), last, True
+
+
+def _grid(bounds: Bounds, size: int) -> list[Scalar]:
+    low, step = bounds.low, bounds.grid_step
+    if isinstance(low, date):
+        return [low + timedelta(days=place * int(step or 1)) for place in range(size)]
+    if isinstance(low, Decimal):
+        width = Decimal(step or 1)
+        return [EXACT.add(low, EXACT.multiply(width, Decimal(place))) for place in range(size)]
+    return [low + place * int(step or 1) for place in range(size)]
+
+
+def _closed(column: Column) -> bool:
+    """Whether the hierarchy names the only leaves there can be."""
+    return column.hierarchy is not None and column.hierarchy.declared is not None
+
+
+def value_of(column: Column, text: str) -> Scalar | None:
+    """A label read as a value; None where it is a label above the values."""
+    value = unquoted(text)
+    if value is None and (text == ROOT or (isinstance(column.hierarchy, Mask) and ROOT in text)):
+        return None
+    if column.kind is Kind.REAL and _REAL.fullmatch(text):
+        return Decimal(repr(float(text)))
+    try:
+        return from_text(text if value is None else value, column.kind)
+    except SchemaError:
+        return None
+
+
+def _masked(column: Column, texts: Sequence[str]) -> list[str]:
+    """All texts of digits as long as the labels, or the labels that mask nothing."""
+    plain = (value_of(column, text) if unquoted(text) is not None else text for text in texts)
+    shown = {str(text) for text in plain if text != ROOT}
+    lengths = {len(text) for text in shown}
+    if len(lengths) == 1 and all(text.replace(ROOT, "0").isdigit() for text in shown):
+        (length,) = lengths
+        if 10**length <= MOST_LEAVES:
+            return [f"{number:0{length}}" for number in range(10**length)]
+    if any(ROOT in text for text in shown):
+        raise SchemaError(
+            "domain_missing",
+            f"What the masks of column {column.name!r} cover cannot be told. Declare its values, "
+            "values = [...], in the schema.",
+        )
+    return sorted(shown)
+
+
+@dataclass(frozen=True, eq=False)
+class Covers:
+    """For some labels of a column the runs of leaves that each covers.
+
+    Runs stand label by label; `starts` says where each label begins. `ends` has the two leaves at
+    the ends of each range label, -1 where a label is no range or its end is no leaf.
+    """
+
+    taxonomy: Taxonomy
+    starts: Ints
+    first: Ints
+    last: Ints
+    ends: Ints
+
+    @cached_property
+    def leaves(self) -> Ints:
+        """How many leaves each label covers."""
+        return np.add.reduceat(self.last - self.first + 1, self.starts)
+
+    def count(self, marked: NDArray[np.integer] | NDArray[np.bool_]) -> Ints:
+        """Add up a number of each leaf over the leaves of every label."""
+        before = np.concatenate([[0], np.cumsum(marked, dtype=np.int64)])
+        return np.add.reduceat(before[self.last + 1] - before[self.first], self.starts)
+
+    def contains(self, leaf: int) -> NDArray[np.bool_]:
+        """Which labels cover a leaf."""
+        inside = (self.first <= leaf) & (leaf <= self.last)
+        return np.logical_or.reduceat(inside, self.starts)
+
+    def holding(self, label: int) -> NDArray[np.bool_]:
+        """Which leaves a label covers."""
+        inside = np.zeros(len(self.taxonomy.leaves), dtype=bool)
+        end = self.starts[label + 1] if label + 1 < len(self.starts) else len(self.first)
+        for run in range(int(self.starts[label]), int(end)):
+            inside[self.first[run] : self.last[run] + 1] = True
+        return inside
+
+    @cached_property
+    def low(self) -> Ints:
+        """The first leaf of each label."""
+        start: Ints = self.first[self.starts]
+        return start
+
+    @cached_property
+    def high(self) -> Ints:
+        """The last leaf of each label."""
+        final: Ints = self.last[np.append(self.starts[1:], len(self.last)) - 1]
+        return final
+
+
+def read(column: Column, taxonomy: Taxonomy, labels: Sequence[Leaf]) -> Covers:
+    """Read the labels of a column: values, labels of its hierarchy, ranges, sets, the root."""
+    reader = _Reader(column, taxonomy)
+    starts, runs, ends = [], list[tuple[int, int]](), []
+    for label in labels:
+        starts.append(len(runs))
+        found, end = reader.read(label)
+        runs += found
+        ends.append(end)
+    first, last = np.array(runs, dtype=np.int64).reshape(-1, 2).T
+    return Covers(
+        taxonomy,
+        np.array(starts, dtype=np.int64),
+        first,
+        last,
+        np.array(ends, dtype=np.int64).reshape(-1, 2),
+    )
+
+
+class _Reader:
+    """Reads the labels of one column."""
+
+    def __init__(self, column: Column, taxonomy: Taxonomy) -> None:
+        self.column, self.taxonomy = column, taxonomy
+        self._runs = _known(taxonomy)
+        self._own = {
+            leaf: (place, place) for place, leaf in enumerate(taxonomy.leaves) if leaf is not None
+        }
+        pairs = [(leaf, place) for place, leaf in enumerate(taxonomy.leaves) if ordered(leaf)]
+        self._line = sorted(pairs, key=lambda pair: pair[0])  # type: ignore[arg-type,return-value]
+        self._values = [leaf for leaf, _ in self._line]
+
+    def read(self, label: Leaf) -> tuple[list[tuple[int, int]], tuple[int, int]]:
+        """The runs that a label covers, and its ends where it is a range."""
+        exact = Decimal(repr(label)) if isinstance(label, float) else label
+        text = exact if isinstance(exact, str) or exact is None else spell(exact)
+        bounds = None if text is None else ends_of(text, self.column)
+        ends = (-1, -1) if bounds is None else self._ends(*bounds)
+        if text in self._runs:
+            return [self._runs[text]], ends
+        if bounds is not None:
+            low, high, closed = bounds
+            start = bisect_left(self._values, low)  # type: ignore[type-var]
+            side = bisect_right if closed else bisect_left
+            places = [place for _, place in self._line[start : side(self._values, high)]]  # type: ignore[type-var]
+            if places:
+                return _in_runs(places), ends
+        members = [] if text is None else members_of(text) or [text]
+        found = [self._run_of(one) for one in members]
+        if found and None not in found:
+            places = [place for run in found if run for place in range(run[0], run[1] + 1)]
+            return _in_runs(places), ends
+        raise SchemaError(
+            "label_unknown",
+            f"Column {self.column.name!r} holds a label that is no value, no label of its "
+            "hierarchy, no range and no set of values. Declare the hierarchy it comes from.",
+            detail=f"Label: {label!r}",
+        )
+
+    def _run_of(self, label: str | None) -> tuple[int, int] | None:
+        """The run of a label, or of the value that it spells otherwise or quotes."""
+        if label in self._runs or label is None:
+            return self._runs.get(label)
+        value = value_of(self.column, label)
+        return None if value is None else self._own.get(value)
+
+    def _ends(self, low: Scalar, high: Scalar, closed: bool) -> tuple[int, int]:
+        """The leaves at the ends of a range; an open end is none."""
+        first, last = self._runs.get(spell(low)), self._runs.get(spell(high)) if closed else None
+        return -1 if first is None else first[0], -1 if last is None else last[0]
+
+
+def _known(taxonomy: Taxonomy) -> dict[str | None, tuple[int, int]]:
+    """The run of every label of a taxonomy, of the lowest level that has it.
+
+    Where nobody said what there can be, the root covers nobody knows what: it has no run then.
+    """
+    runs: dict[str | None, tuple[int, int]] = {}
+    if taxonomy.leaves:
+        runs[ROOT] = (0, len(taxonomy.leaves) - 1)
+    for level in range(taxonomy.height - 1, -1, -1):
+        codes = taxonomy.codes[:, level]
+        first = np.flatnonzero(np.diff(codes, prepend=-1))
+        # With no leaves at all (every cell starred, nothing declared) there are no runs either.
+        last = np.append(first[1:], len(codes))[: len(first)] - 1
+        for code, start, end in zip(
+            codes[first].tolist(), first.tolist(), last.tolist(), strict=True
+        ):
+            runs[taxonomy.labels[level][code]] = (start, end)
+    return runs
+
+
+def _in_runs(places: Sequence[int]) -> list[tuple[int, int]]:
+    """Leaves as runs of consecutive ones."""
+    inside = np.unique(places)
+    first = inside[np.flatnonzero(np.diff(inside, prepend=-2) != 1)]
+    last = inside[np.flatnonzero(np.diff(inside, append=inside[-1] + 2) != 1)]
+    return list(zip(first.tolist(), last.tolist(), strict=True))

@@ -1,0 +1,279 @@
+"""One aggregate over released rows, read from SQL, and the rows that it is about.
+
+Rows are told by comparisons of single columns, joined by AND, OR and NOT. Truth is SQL's: true,
+false or unknown, the last where a value is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from operator import eq, ge, gt, le, lt, ne
+from typing import TYPE_CHECKING, Any, Literal
+
+from sfumato.errors import QueryError, SchemaError
+from sfumato.schema.column import Kind, from_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sqlglot import exp
+
+    from sfumato.schema.column import Column
+    from sfumato.schema.schema import Schema
+
+    Truth = bool | None
+    Test = Callable[[Any], Truth]
+    Atom = tuple[str, Test]
+    Aggregate = Literal["count", "sum", "avg", "min", "max"]
+
+_FLIPPED = {"eq": "eq", "neq": "neq", "lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte"}
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "eq": eq, "neq": ne, "lt": lt, "lte": le, "gt": gt, "gte": ge,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Formula:
+    """Tests of single columns, and how the truth of all follows from the truth of each."""
+
+    atoms: tuple[Atom, ...]
+    joined: Callable[[Sequence[Truth]], Truth]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are tested."""
+        return tuple(dict.fromkeys(column for column, _ in self.atoms))
+
+
+def conjunction(formulas: Sequence[Formula]) -> Formula:
+    """All of these; of none, always true."""
+    return _join(formulas, _all)
+
+
+def not_null(column: str) -> Formula:
+    """That a column is not missing."""
+    return _single(column, lambda value: value is not None)
+
+
+def parse_predicate(tree: exp.Expr, schema: Schema) -> Formula:
+    """Read a condition."""
+    from sqlglot import exp
+
+    match tree:
+        case exp.Paren():
+            return parse_predicate(tree.this, schema)
+        case exp.And():
+            return _join([parse_predicate(side, schema) for side in _sides(tree)], _all)
+        case exp.Or():
+            return _join([parse_predicate(side, schema) for side in _sides(tree)], _any)
+        case exp.Not():
+            inner = parse_predicate(tree.this, schema)
+            return Formula(inner.atoms, lambda truths: _not(inner.joined(truths)))
+    return _atom(tree, schema)
+
+
+def conjuncts(tree: exp.Expr | None) -> list[exp.Expr]:
+    """The conditions that must all hold."""
+    from sqlglot import exp
+
+    if tree is None:
+        return []
+    if isinstance(tree, exp.Paren):
+        return conjuncts(tree.this)
+    if isinstance(tree, exp.And):
+        return [part for side in _sides(tree) for part in conjuncts(side)]
+    return [tree]
+
+
+def _atom(tree: exp.Expr, schema: Schema) -> Formula:
+    """A test of one column against constants."""
+    from sqlglot import exp
+
+    if isinstance(tree, exp.Column):
+        return _comparison(tree, "eq", exp.true(), schema)
+    if tree.key in _COMPARE:
+        left, right = _sides(tree)
+        if isinstance(right, exp.Column):
+            return _comparison(right, _FLIPPED[tree.key], left, schema)
+        return _comparison(left, tree.key, right, schema)
+    column = _column(tree.this, schema)
+    match tree:
+        case exp.Is() if isinstance(tree.expression, exp.Null):
+            return _single(column.name, lambda value: value is None)
+        case exp.In() if tree.expressions:
+            wanted = [_constant(one, column) for one in tree.expressions]
+            return _single(column.name, _known(lambda value: value in wanted))
+        case exp.Between():
+            low, high = (_constant(tree.args[end], column) for end in ("low", "high"))
+            return _single(column.name, _known(lambda value: low <= value <= high))
+        case exp.Like() if column.kind is Kind.TEXT:
+            pattern = re.escape(str(_constant(tree.expression, column)))
+            like = re.compile(pattern.replace("%", ".*").replace("_", "."), re.DOTALL)
+            return _single(column.name, _known(lambda value: bool(like.fullmatch(value))))
+    raise _unreadable()
+
+
+def _comparison(side: exp.Expr, key: str, other: exp.Expr, schema: Schema) -> Formula:
+    column = _column(side, schema)
+    constant, compare = _constant(other, column), _COMPARE[key]
+    return _single(column.name, _known(lambda value: compare(value, constant)))
+
+
+def _column(tree: object, schema: Schema) -> Column:
+    from sqlglot import exp
+
+    if not isinstance(tree, exp.Column):
+        raise _unreadable()
+    return schema.column(tree.name)
+
+
+def _constant(tree: exp.Expr, column: Column) -> Any:
+    """A constant as a value that compares with those of the column."""
+    from sqlglot import exp
+
+    if isinstance(tree, exp.Cast):
+        tree = tree.this
+    if isinstance(tree, exp.Boolean) and column.kind is Kind.BOOLEAN:
+        return bool(tree.this)
+    sign = "-" if isinstance(tree, exp.Neg) else ""
+    literal = tree.this if isinstance(tree, exp.Neg) else tree
+    if not isinstance(literal, exp.Literal):
+        raise _unreadable()
+    try:
+        if column.kind in (Kind.INTEGER, Kind.REAL):
+            return Decimal(sign + literal.name)
+        return from_text(literal.name, column.kind)
+    except (SchemaError, InvalidOperation):
+        raise QueryError(
+            "constant_kind",
+            f"A constant that column {column.name!r} is compared with is no {column.kind}. Write "
+            "it as the column's values are written.",
+        ) from None
+
+
+def _unreadable() -> QueryError:
+    return QueryError(
+        "predicate_not_readable",
+        "A condition cannot be read. Allowed are =, <>, <, <=, >, >=, IN, BETWEEN, LIKE and IS "
+        "NULL of a column and constants, joined by AND, OR and NOT.",
+    )
+
+
+def _sides(tree: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
+    return tree.this, tree.args["expression"]
+
+
+def _single(column: str, test: Test) -> Formula:
+    return Formula(((column, test),), lambda truths: truths[0])
+
+
+def _known(test: Callable[[Any], bool]) -> Test:
+    """Unknown of what is missing."""
+    return lambda value: None if value is None else test(value)
+
+
+def _join(formulas: Sequence[Formula], how: Callable[[Sequence[Truth]], Truth]) -> Formula:
+    atoms = tuple(atom for formula in formulas for atom in formula.atoms)
+    ends = [0]
+    for formula in formulas:
+        ends.append(ends[-1] + len(formula.atoms))
+
+    def joined(truths: Sequence[Truth]) -> Truth:
+        parts = [
+            formula.joined(truths[start:end])
+            for formula, start, end in zip(formulas, ends, ends[1:], strict=False)
+        ]
+        return how(parts)
+
+    return Formula(atoms, joined)
+
+
+def _all(parts: Sequence[Truth]) -> Truth:
+    return False if False in parts else None if None in parts else True
+
+
+def _any(parts: Sequence[Truth]) -> Truth:
+    return True if True in parts else None if None in parts else False
+
+
+def _not(truth: Truth) -> Truth:
+    return None if truth is None else not truth
+
+
+ALLOWED = (
+    "Allowed is SELECT COUNT(*) | COUNT(c) | SUM(c) | AVG(c) | MIN(c) | MAX(c) FROM t [WHERE ...]."
+)
+
+
+@dataclass(frozen=True)
+class AggregateQuestion:
+    """What is asked: an aggregate, the column it is of, and which rows it is over."""
+
+    aggregate: Aggregate
+    measure: str | None
+    conjuncts: tuple[Formula, ...]
+
+    @property
+    def where(self) -> Formula:
+        """What a row must satisfy."""
+        return conjunction(self.conjuncts)
+
+
+def parse(sql: str, schema: Schema) -> AggregateQuestion:
+    """Read a question, or refuse it."""
+    from sqlglot import exp
+
+    # The same reader as for private questions, so the same limits on length and depth.
+    from sfumato.query.sql.parse import parse as parse_select
+
+    parsed = parse_select(sql)
+    tree = parsed.tree
+    if parsed.options != type(parsed.options)():
+        raise QueryError(
+            "worlds_not_private",
+            f"A released table is asked without noise, so no privacy can be asked for. {ALLOWED}",
+        )
+    extra = {name for name, part in tree.args.items() if part} - {
+        "kind", "expressions", "from", "from_", "where",
+    }  # fmt: skip
+    tables = list(tree.find_all(exp.Table))
+    if extra or len(tree.expressions) != 1 or len(tables) != 1:
+        raise QueryError(
+            "worlds_not_one_aggregate", f"The question is not one aggregate of one table. {ALLOWED}"
+        )
+    aggregate, measure = _aggregate(tree.expressions[0].unalias(), schema)
+    where = tree.args.get("where")
+    parts = [parse_predicate(part, schema) for part in conjuncts(where and where.this)]
+    if measure is not None:
+        parts.append(not_null(measure))
+    return AggregateQuestion(aggregate, None if aggregate == "count" else measure, tuple(parts))
+
+
+def _aggregate(found: exp.Expr, schema: Schema) -> tuple[Aggregate, str | None]:
+    from sqlglot import exp
+
+    kinds: dict[type[exp.Expr], Aggregate] = {
+        exp.Count: "count",
+        exp.Sum: "sum",
+        exp.Avg: "avg",
+        exp.Min: "min",
+        exp.Max: "max",
+    }
+    aggregate = kinds.get(type(found))
+    inner = found.this if aggregate else None
+    if aggregate == "count" and isinstance(inner, exp.Star):
+        return aggregate, None
+    if aggregate is None or not isinstance(inner, exp.Column) or found.expressions:
+        raise QueryError(
+            "worlds_not_one_aggregate", f"The question is not one aggregate of one table. {ALLOWED}"
+        )
+    column = schema.column(inner.name)
+    if aggregate != "count" and column.kind not in (Kind.INTEGER, Kind.REAL):
+        raise QueryError(
+            "measure_not_number",
+            f"{aggregate.upper()} needs a column of numbers, and {column.name!r} is {column.kind}. "
+            "Ask it of an integer or real column.",
+        )
+    return aggregate, column.name

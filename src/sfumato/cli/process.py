@@ -1,0 +1,96 @@
+"""The process of a command: its standard streams, and an orderly end however it comes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from sfumato.errors import OutputError, ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
+
+
+class EndedEarly(Exception):  # noqa: N818  # no error: the command has done what was wished
+    """Raised when the work is written; its text says what was kept."""
+
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
+
+_STOPPING = (signal.SIGTERM, signal.SIGHUP)
+_told: list[int] = []
+
+
+def end_in_order() -> None:
+    """Clean up before a request to end (SIGTERM) or a lost terminal (SIGHUP) ends the command.
+
+    A signal that whoever started us wants ignored, as nohup does, stays so.
+    """
+    for one in _STOPPING:
+        if signal.getsignal(one) == signal.SIG_DFL:
+            signal.signal(one, _stop)
+
+
+def exit_code() -> int:
+    """The exit code of an interrupted command: 128 and the number of the signal."""
+    return 128 + _told[0] if _told else INTERRUPTED
+
+
+def _stop(number: int, _frame: FrameType | None) -> None:
+    # Cleaning up must not be cut short by the next request; only SIGKILL can, and Ctrl-C.
+    for one in _STOPPING:
+        signal.signal(one, signal.SIG_IGN)
+    _told.append(number)
+    raise KeyboardInterrupt
+
+
+def open_streams() -> None:
+    """Fill the places of closed standard streams; refuse to work for a closed standard output.
+
+    A file opened later would take such a place, and what some library prints would land in it.
+    """
+    closed = sys.stdout is None
+    while (place := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(place)
+    if sys.stdout is None:
+        sys.stdout = _nowhere()
+    if sys.stderr is None:
+        sys.stderr = _nowhere()
+    if closed:
+        raise OutputError(
+            "stdout_closed",
+            "Standard output is closed, so the result would be lost. Leave it open, or send it to "
+            "a file.",
+        )
+
+
+def check_arguments(arguments: Sequence[str]) -> None:
+    """Refuse what is not UTF-8: no file of ours could name it."""
+    for place, argument in enumerate(arguments, start=1):
+        if any("\ud800" <= sign <= "\udfff" for sign in argument):
+            shown = argument.encode("utf-8", "backslashreplace").decode()
+            raise ParameterError(
+                "argument_not_utf8",
+                f"Argument {place}, '{shown[:80]}', is not UTF-8. Rename the file it names.",
+            )
+
+
+def stdout_works() -> bool:
+    """Whether standard output takes what is left; if not, it is given up for good."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # The reader has gone or the disk is full: Python must not flush once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
+
+
+def _nowhere() -> TextIO:
+    return Path(os.devnull).open("w", encoding="utf-8")

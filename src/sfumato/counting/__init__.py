@@ -1,0 +1,1 @@
+"""The waist: what methods see of rows, counts of combinations, bounded by person."""

@@ -1,0 +1,277 @@
+"""The axes of a table of counts: what the codes of one column stand for, and who knows it.
+
+An axis is *declared* when its values come from the schema, which is public, and *observed* when
+they come from the data, which is private: a differentially private method must pay for those.
+A missing value (NULL) and, among reals, NaN have codes of their own behind all others. Batches of
+values from an engine are turned into these codes, dictionaries and counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from sfumato.engines.kinds import STORED
+from sfumato.errors import SchemaError
+from sfumato.schema.column import Kind
+from sfumato.schema.domain import Bounds, Values
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.schema.column import Column
+
+    Coded = tuple[tuple["Axis", ...], list[NDArray[np.integer]], NDArray[np.int64]]
+
+MOST_POINTS = 2**62
+"""The most points of a declared grid: their numbers and those of NULL and NaN fit 64 bits."""
+
+MOST_REALS = 2**53
+"""The most of a grid of reals, whose numbers are found as doubles."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An axis whose values are written out, in code order; NULL, where it can occur, is last."""
+
+    column: str
+    values: pa.Array
+    declared: bool
+
+    @property
+    def size(self) -> int:
+        """How many codes there are."""
+        return len(self.values)
+
+    def decode(self, codes: NDArray[np.integer]) -> pa.Array:
+        """The values that these codes stand for."""
+        return self.values.take(pa.array(codes))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A declared axis of equally spaced points: low, low + step, ..., high.
+
+    A value is clamped into the bounds and goes to the nearest point, the upper one of two.
+    """
+
+    column: str
+    kind: Kind
+    bounds: Bounds
+    nullable: bool
+
+    declared = True
+
+    @property
+    def points(self) -> int:
+        """How many points the grid has."""
+        size = self.bounds.size
+        assert size is not None
+        return size
+
+    @property
+    def size(self) -> int:
+        """How many codes there are, with those of NULL and NaN."""
+        return self.points + self.nullable * (2 if self.kind is Kind.REAL else 1)
+
+    def decode(self, codes: NDArray[np.integer]) -> pa.Array:
+        """The values that these codes stand for, NULL and NaN included."""
+        low, step = self.bounds.low, self.bounds.grid_step
+        assert step is not None
+        inside = np.minimum(codes.astype(np.int64), self.points - 1)
+        if self.kind is Kind.REAL:
+            points = float(low) + inside * float(step)  # type: ignore[arg-type]  # a number here
+            points = np.where(codes == self.points + 1, np.nan, points)
+            return pa.array(points, mask=codes == self.points)
+        first = low.toordinal() - date(1970, 1, 1).toordinal() if isinstance(low, date) else low
+        # Distances may need 64 bits without a sign; the points themselves fit 64 bits with one, so
+        # arithmetic modulo 2^64 gives them exactly.
+        distances = inside.astype(np.uint64) * np.uint64(int(step))
+        whole = (distances + np.uint64(int(first) % 2**64)).view(np.int64)
+        array = pa.array(whole, mask=codes >= self.points)
+        return array.cast(pa.int32()).cast(pa.date32()) if self.kind is Kind.DATE else array
+
+    def code(self) -> exp.Expr:
+        """The SQL that turns a value into its code; NULL where the axis has no place for it."""
+        value = exp.column(self.column, quoted=True)
+        low, high = _literal(self.bounds.low), _literal(self.bounds.high)
+        case = exp.case()
+        missing = exp.convert(self.points) if self.nullable else exp.Null()
+        case = case.when(value.is_(exp.Null()), missing)
+        if self.kind is Kind.REAL:
+            nan = exp.cast(exp.convert("NaN"), "DOUBLE")
+            beyond = exp.convert(self.points + 1) if self.nullable else exp.Null()
+            case = case.when(value.eq(nan), beyond)
+        case = case.when(value <= low, exp.convert(0))
+        case = case.when(value >= high, exp.convert(self.points - 1))
+        return exp.cast(case.else_(self._nearest(value)), "BIGINT")
+
+    def _nearest(self, value: exp.Expr) -> exp.Expr:
+        """The nearest point of a value strictly inside the bounds."""
+        low, step = self.bounds.low, self.bounds.grid_step or 1
+        if self.kind is Kind.REAL:
+            places = exp.Paren(this=value - _literal(low)) / _literal(Decimal(step))
+            nearest = exp.Floor(this=places + exp.cast(exp.convert("0.5"), "DOUBLE"))
+            # However doubles were rounded, codes end with the last point.
+            last = exp.cast(exp.convert(self.points - 1), "DOUBLE")
+            return exp.Least(this=nearest, expressions=[last], ignore_nulls=True)
+        if self.kind is Kind.DATE:
+            distance = exp.DateDiff(this=value, expression=_literal(low), unit=exp.var("DAY"))
+            return nearest_point(exp.cast(distance, "BIGINT"), 0, int(step))
+        return nearest_point(exp.cast(value, "BIGINT"), int(low), int(step))  # type: ignore[arg-type]
+
+
+def nearest_point(value: exp.Expr, low: int, step: int) -> exp.Expr:
+    """The number of the point of low, low + step, ... nearest to a BIGINT, the upper one of two.
+
+    *Range*: the value v lies from low to a bound of 64 bits, and the number is below 2^63. A step
+    of 1 leaves v - low, the number itself. Else v = q step + r and low = p step + s with |r| < step
+    and 0 <= s < step: the number is q - p + k, and k, one of -2, ..., 1, follows from comparing r
+    with constants. q < 2^62 and p >= -2^62, so that nothing leaves 64 bits, though v - low and
+    twice it might.
+    """
+    if step == 1:
+        return exp.Paren(this=value - _literal(low)) if low else value
+    width = _literal(step)
+    (whole, beyond), rest = divmod(low, step), exp.Mod(this=value.copy(), expression=width.copy())
+    case = exp.case()
+    for offset in (1, 0, -1):
+        # r - s >= (k - 1/2) step, in whole numbers.
+        least = beyond - (1 - 2 * offset) * step // 2
+        if least <= 1 - step:
+            return _moved(value, width, whole, case, offset)
+        if least < step:
+            reached = exp.GTE(this=rest.copy(), expression=_literal(least))
+            case = case.when(reached, _literal(offset))
+    return _moved(value, width, whole, case, -2)
+
+
+def _moved(
+    value: exp.Expr, width: exp.Expr, whole: int, case: exp.Case, otherwise: int
+) -> exp.Expr:
+    """How many steps a value is from a multiple of the step, moved by what a case says."""
+    moved: exp.Expr = (
+        case.else_(_literal(otherwise)) if case.args.get("ifs") else _literal(otherwise)
+    )
+    steps = exp.Paren(this=exp.IntDiv(this=exp.Paren(this=value), expression=width))
+    return exp.Paren(this=steps - _literal(whole)) + moved
+
+
+Axis = Listed | Grid
+
+
+def declared(column: Column) -> Axis:
+    """The axis of a column's declared domain."""
+    match column.domain:
+        case Values(values=values):
+            array = (
+                pa.array(values, type=STORED[column.kind])
+                if column.kind is not Kind.REAL
+                else (
+                    pa.array([float(value) for value in values], type=pa.float64())  # type: ignore[arg-type]
+                )
+            )
+            missing = pa.nulls(int(column.nullable), type=array.type)
+            return Listed(column.name, pa.concat_arrays([array, missing]), declared=True)
+        case Bounds() as bounds if bounds.size is not None:
+            most = MOST_REALS if column.kind is Kind.REAL else MOST_POINTS
+            if bounds.size <= most:
+                return Grid(column.name, column.kind, bounds, column.nullable)
+            raise SchemaError(
+                "domain_too_fine",
+                f"Column {column.name!r} has {bounds.size:,} declared points; at most "
+                f"{most:,} can be numbered. Declare narrower bounds or a coarser step.",
+            )
+        case Bounds():
+            needed = f"a step beside the bounds of column {column.name!r}, e.g. step = 0.5"
+        case _ if column.kind is Kind.BOOLEAN:
+            array = pa.array([False, True, None][: 2 + column.nullable])
+            return Listed(column.name, array, declared=True)
+        case _:
+            needed = f"values = [...] or bounds = [low, high] for column {column.name!r}"
+    raise SchemaError(
+        "domain_missing", f"Column {column.name!r} has no finite declared domain. Declare {needed}."
+    )
+
+
+def _literal(value: int | Decimal | date) -> exp.Expr:
+    if isinstance(value, date):
+        return exp.cast(exp.convert(value.isoformat()), "DATE")
+    if isinstance(value, Decimal):
+        return exp.cast(exp.convert(str(value)), "DOUBLE")
+    return exp.cast(exp.convert(value), "BIGINT")
+
+
+OUTSIDE = -1
+"""The code of a value for which a declared axis has no place."""
+
+
+def encode(reader: pa.RecordBatchReader, columns: Sequence[str | Axis]) -> Coded:
+    """Code batches of (values of each column, count), holding codes and dictionaries only."""
+    nothing = pa.RecordBatch.from_pylist([], schema=reader.schema)
+    chunks: list[list[pa.Array]] = [[] for _ in columns]
+    counts: list[NDArray[np.int64]] = []
+    for batch in chain([nothing], reader):
+        counts.append(batch.column(len(columns)).fill_null(0).to_numpy(zero_copy_only=False))
+        for place, column in enumerate(columns):
+            values = batch.column(place)
+            chunks[place].append(values if isinstance(column, Grid) else _dictionary(values))
+    axes: list[Axis] = []
+    codes: list[NDArray[np.integer]] = []
+    for place, column in enumerate(columns):
+        axis, coded = _code(chunks[place], column)
+        chunks[place] = []
+        axes.append(axis)
+        codes.append(coded)
+    return tuple(axes), codes, np.concatenate(counts).astype(np.int64)
+
+
+def _dictionary(values: pa.Array) -> pa.Array:
+    """Encode one batch; texts of every width become one type, and -0.0 becomes 0.0."""
+    if pa.types.is_floating(values.type):
+        values = pc.add(values.cast(pa.float64()), 0.0)
+    elif pa.types.is_integer(values.type):
+        values = values.cast(pa.int64())
+    elif not (pa.types.is_boolean(values.type) or pa.types.is_date32(values.type)):
+        values = values.cast(pa.string())
+    return values.dictionary_encode()
+
+
+def _code(chunks: list[pa.Array], column: str | Axis) -> tuple[Axis, NDArray[np.integer]]:
+    """One column's axis and codes from its batches."""
+    if isinstance(column, Grid):
+        grid_codes = pa.chunked_array(chunks).fill_null(OUTSIDE).to_numpy()
+        return column, _narrow(grid_codes, column.size)
+    unified = pa.chunked_array(chunks).unify_dictionaries()
+    dictionary = unified.chunk(0).dictionary
+    indices = np.concatenate(
+        [chunk.indices.fill_null(len(dictionary)).to_numpy() for chunk in unified.chunks]
+    )
+    if isinstance(column, str):
+        order = pc.sort_indices(dictionary)
+        missing = pa.nulls(int(unified.null_count > 0), type=dictionary.type)
+        values = pa.concat_arrays([dictionary.take(order), missing])
+        axis = Listed(column, values, declared=False)
+        code_of = np.empty(len(dictionary) + 1, dtype=np.int64)
+        code_of[order.to_numpy()] = np.arange(len(dictionary))
+        code_of[-1] = len(dictionary)
+    else:
+        axis = column
+        with_missing = pa.concat_arrays([dictionary, pa.nulls(1, type=dictionary.type)])
+        found = pc.index_in(with_missing.cast(axis.values.type), value_set=axis.values)
+        code_of = found.fill_null(OUTSIDE).to_numpy()
+    return axis, _narrow(code_of[indices], axis.size)
+
+
+def _narrow(codes: NDArray[np.integer], size: int) -> NDArray[np.integer]:
+    return codes.astype(np.int32 if size < 1 << 31 else np.int64)

@@ -1,0 +1,1 @@
+"""Least squares over noisy counts: residuals of marginals, trees, nested blocks, boxes."""

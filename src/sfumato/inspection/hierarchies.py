@@ -1,0 +1,97 @@
+"""Hierarchies proposed for quasi-identifiers from their measured columns."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from sfumato.inspection.profile import MOST_TOP
+from sfumato.schema.column import Kind
+from sfumato.schema.hierarchy.base import ROOT
+from sfumato.schema.hierarchy.rules import Calendar, Mask, Widths
+from sfumato.schema.hierarchy.tree import Tree
+
+if TYPE_CHECKING:
+    from sfumato.inspection.profile import ColumnProfile
+    from sfumato.schema.hierarchy.base import Hierarchy
+
+_CODE_LENGTHS = range(3, 33)
+_DIGIT = re.compile(r"[0-9]")
+_MOST_PLACES = 12
+"""Beyond so many places before or after the point nobody declares a width."""
+
+_RARE, _RARER = 0.02, "rarer values"
+"""Values of less than this share of the rows are joined first, under this label."""
+
+_PARTS = 20
+"""Into about how many intervals the least width parts the range."""
+
+
+def propose(profile: ColumnProfile, kind: Kind) -> Hierarchy | None:
+    """Propose how a column's values become coarser; None when nothing general fits."""
+    if kind is Kind.DATE:
+        return Calendar()
+    if kind in (Kind.INTEGER, Kind.REAL):
+        return _widths(profile, kind) or _flat(profile, kind)
+    if kind is Kind.TEXT and profile.fixed_length in _CODE_LENGTHS:
+        texts = [str(value) for value, _ in profile.top]
+        if texts and all(_DIGIT.search(text) for text in texts):
+            return Mask()
+    return _frequency_tree(profile, kind) or _flat(profile, kind)
+
+
+def _frequency_tree(profile: ColumnProfile, kind: Kind) -> Tree | None:
+    """A tree of two steps: the rare values become one before everything does."""
+    flat = _flat(profile, kind)
+    rare = {value for value, rows in profile.top if rows < _RARE * profile.present}
+    if kind is not Kind.TEXT or flat is None or not 2 <= len(rare) < len(flat.leaves):
+        return None
+    common = [leaf for leaf in flat.leaves if leaf not in rare]
+    if _RARER in flat.leaves:
+        return None
+    leaves = (*common, *(leaf for leaf in flat.leaves if leaf in rare))
+    steps = [(_RARER if leaf in rare else str(leaf), ROOT) for leaf in leaves]
+    return Tree(leaves, tuple(steps))
+
+
+def _widths(profile: ColumnProfile, kind: Kind) -> Widths | None:
+    """Three doublings of a round width: a range of 17 to 90 gives 5, 10, 20."""
+    low, high = _finite(profile.minimum), _finite(profile.maximum)
+    if low is None or high is None or low >= high:
+        return None
+    base = _round_up((high - low) / _PARTS)
+    if kind is Kind.INTEGER:
+        base = max(base, Decimal(2))
+    elif not -_MOST_PLACES <= base.adjusted() < _MOST_PLACES:
+        return None
+    widths = [base * factor for factor in (1, 2, 4) if base * factor < high - low]
+    if not widths:
+        return None
+    if kind is Kind.INTEGER:
+        return Widths(tuple(int(width) for width in widths))
+    return Widths(tuple(widths))
+
+
+def _finite(end: object) -> Decimal | None:
+    if isinstance(end, bool) or not isinstance(end, int | float | Decimal):
+        return None
+    number = Decimal(repr(end)) if isinstance(end, float) else Decimal(end)
+    return number if number.is_finite() else None
+
+
+def _round_up(number: Decimal) -> Decimal:
+    """The next of 1, 2, 5, 10, 20, 50, ... and of their tenths."""
+    power = Decimal(1).scaleb(number.adjusted())
+    return next(power * digit for digit in (1, 2, 5, 10) if power * digit >= number)
+
+
+def _flat(profile: ColumnProfile, kind: Kind) -> Tree | None:
+    """A tree of one step, value > *, where the profile holds every value."""
+    values = [value for value, _ in profile.top]
+    if not values or len(values) < profile.distinct or profile.distinct > MOST_TOP:
+        return None
+    if any(type(value) is not kind.type for value in values):
+        return None
+    leaves = tuple(sorted(values))
+    return Tree(leaves, ((ROOT,),) * len(leaves))  # type: ignore[arg-type]  # no floats here

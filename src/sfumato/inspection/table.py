@@ -1,0 +1,96 @@
+"""Inspecting a table: what its columns are, who is unique in it, how likely a match is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import comb
+from typing import TYPE_CHECKING
+
+from sfumato.counting.frequencies import count
+from sfumato.inspection.reidentification import Reidentification, reidentification
+from sfumato.inspection.uniqueness import LARGEST, SetRisk, uniqueness
+from sfumato.schema.column import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sqlglot import exp
+
+    from sfumato.engines.base import Engine
+    from sfumato.inspection.roles import Guess
+
+MOST_SETS = 20_000
+"""At most so many sets of columns are examined; with more columns the sets get smaller."""
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What inspecting a table found. It describes private data: it is for its steward only.
+
+    Where the unit is a person, `person` names their column, and sets and risks count people.
+    """
+
+    rows: int
+    guesses: tuple[Guess, ...]
+    largest: int
+    sets: tuple[SetRisk, ...]
+    reidentification: Reidentification
+    person: str | None = None
+
+    @property
+    def counted(self) -> str:
+        """What sets and risks count."""
+        return "rows" if self.person is None else "people"
+
+    @property
+    def full(self) -> SetRisk:
+        """The risk by all quasi-identifiers together."""
+        return max(self.sets, key=lambda one: len(one.columns))
+
+    @property
+    def left_out(self) -> str | None:
+        """What was not examined because there are too many sets, in words; None if nothing was."""
+        width = max((len(one.columns) for one in self.sets), default=0)
+        if self.largest >= min(LARGEST, width - 1):
+            return None
+        return (
+            f"{width:,} quasi-identifiers have too many sets to examine all of up to {LARGEST}: "
+            f"those of {self.largest + 1} to {LARGEST} columns were left out. Give columns that "
+            "nobody outside can know the role 'other' in the schema."
+        )
+
+
+def inspect(
+    engine: Engine,
+    table: exp.Table,
+    guesses: Sequence[Guess],
+    *,
+    progress: Callable[[float, float], None] | None = None,
+    person: str | None = None,
+) -> Inspection:
+    """Inspect a table whose columns have these roles, and whose rows may belong to a `person`."""
+    quasi = [guess.column.name for guess in guesses if guess.column.role is Role.QUASI]
+    if person in quasi or not quasi:
+        person = None  # whoever knows a person's name looks for rows
+    frequencies = count(engine, table, quasi if person is None else [*quasi, person])
+    largest = largest_within(len(quasi))
+    sets = (
+        uniqueness(frequencies, largest=largest, progress=progress, person=person) if quasi else []
+    )
+    return Inspection(
+        rows=frequencies.total,
+        guesses=tuple(guesses),
+        largest=largest,
+        sets=tuple(sets),
+        reidentification=reidentification(frequencies, person=person),
+        person=person,
+    )
+
+
+def largest_within(width: int) -> int:
+    """The largest size up to `LARGEST` for which all sets of up to that size can be examined."""
+    largest, sets = 1, width
+    while largest < LARGEST and sets + comb(width, largest + 1) <= MOST_SETS:
+        largest += 1
+        sets += comb(width, largest)
+    return largest

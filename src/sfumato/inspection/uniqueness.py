@@ -1,0 +1,141 @@
+"""Who is unique: the share of rows that stand alone, for every set of quasi-identifiers.
+
+Every set is rolled up from the frequencies of a larger one; the table is never read again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb, prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.counting.grouping import keys, sums
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.counting.frequencies import Frequencies
+
+SMALL = 5
+"""A group with fewer rows than this counts as small."""
+
+LARGEST = 4
+"""Sets of up to this many quasi-identifiers are examined, and the full set."""
+
+_KEPT_GROUPS = 1 << 23  # tables kept for rolling up further, in all: about 200 MB
+
+
+@dataclass(frozen=True)
+class SetRisk:
+    """How well one set of columns tells people apart: rows, or people where they are counted.
+
+    A person with several rows counts once: as unique where alone in one of their groups.
+    """
+
+    columns: tuple[str, ...]
+    rows: int
+    groups: int
+    unique_rows: int
+    small_rows: int
+
+    @property
+    def unique_share(self) -> float:
+        """The share of rows that no other row equals."""
+        return self.unique_rows / self.rows if self.rows else 0.0
+
+    @property
+    def small_share(self) -> float:
+        """The share of rows in groups of fewer than `SMALL`."""
+        return self.small_rows / self.rows if self.rows else 0.0
+
+
+def set_risk(columns: tuple[str, ...], counts: NDArray[np.int64]) -> SetRisk:
+    """Measure one set of columns from the sizes of its groups."""
+    return SetRisk(
+        columns=columns,
+        rows=int(counts.sum()),
+        groups=len(counts),
+        unique_rows=int((counts == 1).sum()),
+        small_rows=int(counts[counts < SMALL].sum()),
+    )
+
+
+def people_risk(columns: tuple[str, ...], least: NDArray[np.int64], groups: int) -> SetRisk:
+    """Measure one set of columns from the smallest group of each person, in people."""
+    return SetRisk(
+        columns=columns,
+        rows=len(least),
+        groups=groups,
+        unique_rows=int((least == 1).sum()),
+        small_rows=int((least < SMALL).sum()),
+    )
+
+
+def smallest_groups(
+    table: Frequencies, columns: Sequence[str], person: str
+) -> tuple[NDArray[np.int64], int]:
+    """How many people the smallest group of each person has, and how many groups there are."""
+    pairs = table.marginal([*columns, person])
+    key, _ = keys(pairs.codes[:-1], pairs.sizes[:-1])
+    _, owners, people = np.unique(key, return_inverse=True, return_counts=True)
+    present, persons = np.unique(pairs.codes[-1], return_inverse=True)
+    least = np.full(len(present), len(present), dtype=np.int64)
+    np.minimum.at(least, persons, people[owners])
+    return least, len(people)
+
+
+def uniqueness(
+    frequencies: Frequencies,
+    *,
+    largest: int = LARGEST,
+    progress: Callable[[int, int], None] | None = None,
+    person: str | None = None,
+) -> list[SetRisk]:
+    """Measure every set of up to `largest` columns and the full set, most telling first.
+
+    Where the last column names a `person`, people are counted by the others.
+    """
+    names = tuple(name for name in frequencies.columns if name != person)
+    width = len(names)
+    expected = sum(comb(width, size) for size in range(1, min(largest, width) + 1))
+    found = {names: _risk(names, frequencies, person)}
+    for done, risk in enumerate(_roll_up(frequencies, min(largest, width), person), start=1):
+        found[risk.columns] = risk
+        if progress is not None:
+            progress(done, expected)
+    return sorted(found.values(), key=lambda r: (-r.unique_rows, -r.small_rows, len(r.columns)))
+
+
+def _risk(columns: tuple[str, ...], table: Frequencies, person: str | None) -> SetRisk:
+    """The risk of a set of columns from a table of them, and of people where they are counted."""
+    if person is None:
+        return set_risk(columns, table.counts)
+    return people_risk(columns, *smallest_groups(table, columns, person))
+
+
+def _roll_up(frequencies: Frequencies, largest: int, person: str | None) -> Iterator[SetRisk]:
+    """From larger sets to smaller ones, each from the smallest kept table that contains it."""
+    above: dict[frozenset[str], Frequencies] = {}
+    names = [name for name in frequencies.columns if name != person]
+    for size in range(largest, 0, -1):
+        kept: dict[frozenset[str], Frequencies] = {}
+        for columns in combinations(names, size):
+            parents = [table for names, table in above.items() if names.issuperset(columns)]
+            parent = min(parents, key=len, default=frequencies)
+            if person is not None:  # who they are is needed in every table, so none gets small
+                yield _risk(columns, parent, person)
+                continue
+            sizes = [parent.axis(column).size for column in columns]
+            if prod(sizes) + sum(map(len, kept.values())) <= _KEPT_GROUPS:
+                table = parent.marginal(columns)
+                kept[frozenset(columns)] = table
+                yield set_risk(columns, table.counts)
+            else:
+                codes = [parent.codes[parent.columns.index(column)] for column in columns]
+                yield set_risk(columns, sums(codes, sizes, parent.counts))
+        above = kept

@@ -1,1 +1,0 @@
-"""Accountants: what each kind of event costs, one module per way of counting."""

@@ -1,0 +1,131 @@
+"""Measuring counts with noise: what a price pays for, and how far a person moves what is measured.
+
+A strategy is a matrix of whole numbers, known to everyone, whose product with the counts gets
+noise. An irrational one is rounded to whole numbers at a power-of-two scale first, and what one
+person can do is taken from the rounded matrix. Cells of missing values have rows of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isqrt
+from typing import TYPE_CHECKING
+
+from sfumato.errors import ParameterError
+from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.laplace import Geometric
+from sfumato.privacy.elementary import sqrt_down
+from sfumato.privacy.losses import Approx, approx_to_zcdp
+from sfumato.privacy.sensitivity import Sensitivity
+from sfumato.privacy.units import Neighbours
+from sfumato.publish.domain import points
+from sfumato.schema.names import quoted
+
+if TYPE_CHECKING:
+    from sfumato.counting.axes import Axis
+    from sfumato.privacy.price import Price
+    from sfumato.publish.request import Request
+
+    # RESHAPE
+
+Noise = Geometric | Gaussian
+"""Exact integer noise that is added to counts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """A pure epsilon or a rho, exactly one of them, to be spent in shares that sum to 1."""
+
+    epsilon: Fraction | None = None
+    rho: Fraction | None = None
+
+    def noise(self, sensitivity: Sensitivity, share: Fraction = Fraction(1)) -> Noise:
+        """The noise that a share pays for, on a vector of answers of this sensitivity."""
+        if self.epsilon is not None:
+            return Geometric(epsilon=self.epsilon * share, l1_sensitivity=sensitivity.l1)
+        assert self.rho is not None
+        return Gaussian(rho=self.rho * share, l2_sensitivity_squared=sensitivity.l2_squared)
+
+    def choice_epsilon(self, share: Fraction = Fraction(1)) -> Fraction:
+        """The epsilon that a share buys for an exponential choice: it costs epsilon^2 / 8 of rho.
+
+        *Reference*: Cesar & Rogers 2021.
+        """
+        if self.epsilon is not None:
+            return self.epsilon * share
+        assert self.rho is not None
+        return sqrt_down(8 * self.rho * share, 64)
+
+    def pure_epsilon(self, share: Fraction = Fraction(1)) -> Fraction:
+        """The pure epsilon that a share buys, which costs epsilon^2 / 2 of rho."""
+        if self.epsilon is not None:
+            return self.epsilon * share
+        assert self.rho is not None
+        return sqrt_down(2 * self.rho * share, 64)
+
+
+def spendings(price: Price) -> list[Spending]:
+    """The ways to spend a price: with a delta an epsilon may also be spent as the rho it buys."""
+    if price.rho is not None:
+        return [Spending(rho=price.rho)]
+    assert price.epsilon is not None
+    ways = [Spending(epsilon=price.epsilon)]
+    if price.delta:
+        rho = approx_to_zcdp(Approx(epsilon=price.epsilon, delta=price.delta)).rho
+        if rho > 0:
+            ways.append(Spending(rho=rho))
+    return ways
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnNorms:
+    """The largest norms among the columns of a whole-number matrix: what one row can do."""
+
+    l1: int
+    l2_squared: int
+    signed: bool
+    """Whether two columns may point in opposite directions."""
+
+    def sensitivity(self, request: Request) -> Sensitivity:
+        """How far one person moves the matrix's product with the counts.
+
+        A norm is largest where all rows of a person lie in one cell. Replaced, they go from there
+        to another: |a - b|^2 is at most |a|^2 + |b|^2 where no entry is negative, else twice that.
+        """
+        person = request.sensitivity
+        opposite = 2 if self.signed and request.unit.relation is Neighbours.REPLACE_ONE else 1
+        return Sensitivity(
+            l1=person.l1 * self.l1, l2_squared=person.l2_squared * self.l2_squared * opposite
+        )
+
+    def rim_weight(self, noise: Noise) -> int:
+        """How many times a cell outside the matrix can be counted, by this noise, for nothing."""
+        return self.l1 if isinstance(noise, Geometric) else isqrt(self.l2_squared)
+
+
+def one_axis(request: Request, kind: str) -> Axis:
+    """The axis of a kind that takes one column, whose values it takes in the order of codes."""
+    if len(request.axes) != 1:
+        raise ParameterError(
+            "columns_not_one",
+            f"A publication of kind {quoted(kind)} takes one ordered column, not "
+            f"{len(request.axes)}. Name one column.",
+        )
+    axis = request.axes[0]
+    if not points(axis):
+        raise ParameterError(
+            "column_without_values",
+            f"Column {quoted(axis.column)} has no declared values to publish. Declare some.",
+        )
+    return axis
+
+
+def without_postprocess(request: Request, kind: str) -> None:
+    """Refuse post-processing where what is released are not counts of cells."""
+    if request.postprocess:
+        raise ParameterError(
+            "postprocess_not_possible",
+            f"A publication of kind {quoted(kind)} has no counts of cells that could be "
+            "post-processed. Leave post-processing out.",
+        )

@@ -1,0 +1,165 @@
+"""The one step between private and public figures: read bounded aggregates, add exact noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.mechanisms.base import add
+from sfumato.mechanisms.quantile import Quantile
+from sfumato.mechanisms.threshold_keys import ThresholdKeys
+from sfumato.query.answer.exact import EngineQueries, ExactAggregates, LevelGroups, all_groups
+from sfumato.query.answer.figures import NoisyStatistic, spread_factor
+from sfumato.query.answer.rollup import consistent, variances_after
+from sfumato.query.plan.statistics import Count, Rank, Total
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from sqlglot import exp
+
+    from sfumato.counting.axes import Axis
+    from sfumato.engines.base import Engine
+    from sfumato.noise.entropy import Entropy
+    from sfumato.query.plan import Level, Plan
+    from sfumato.query.plan.allocation import Allocation, Mechanism
+    from sfumato.query.plan.statistics import Additive, Statistic
+
+
+@dataclass(frozen=True)
+class NoisyLevel:
+    """What a level may show: its groups and their noisy statistics.
+
+    `consistent` has the counts and sums whose totals equal the sums of their parts.
+    """
+
+    groups: LevelGroups
+    noisy: Mapping[Statistic, NoisyStatistic]
+    consistent: Mapping[Statistic, NoisyStatistic]
+
+
+def release(
+    plan: Plan, split: Allocation, engine: Engine, source: exp.Query, entropy: Entropy
+) -> tuple[Mapping[int, Axis], list[NoisyLevel]]:
+    """Read a plan's aggregates from the engine and give every figure its noise."""
+    # Fresh for each question, and never shown: it keys the hash by which rows are kept.
+    salt = "".join(f"{word:016x}" for word in entropy.words(2).tolist())
+    questions = EngineQueries(
+        plan, split.levels, split.mechanisms, source, salt, engine.traits.hashed
+    )
+    exact = ExactAggregates(questions, engine)
+    levels = [_release_level(split, exact, level, entropy) for level in split.levels]
+    return exact.axes, _made_consistent(split, levels)
+
+
+def _release_level(
+    split: Allocation, exact: ExactAggregates, level: Level, entropy: Entropy
+) -> NoisyLevel:
+    """Give the groups and statistics of one level their noise."""
+    noisy: dict[Statistic, NoisyStatistic] = {}
+    if level.declared:
+        groups = all_groups(level)
+    else:
+        groups, noisy[split.carrier] = _passing(split, exact, level, entropy)
+    for one, mechanism in split.at(level).items():
+        if one in noisy:
+            continue
+        if isinstance(mechanism, Quantile):
+            assert isinstance(one, Rank)
+            chosen = mechanism.sample(exact.counted(one, groups), entropy)
+            noisy[one] = NoisyStatistic(chosen, 0.0, partial(split.bound, level, one))
+        else:
+            assert not isinstance(mechanism, ThresholdKeys)
+            fine = split.granules[one]
+            steps = mechanism.steps(exact.values(one, groups), entropy)
+            values = add(steps, np.full_like(steps, fine // 2)) // fine
+            margin = partial(split.bound, level, one)
+            noisy[one] = NoisyStatistic(values, split.variance(level, one), margin)
+    return NoisyLevel(groups, noisy, {})
+
+
+def _passing(
+    split: Allocation, exact: ExactAggregates, level: Level, entropy: Entropy
+) -> tuple[LevelGroups, NoisyStatistic]:
+    """The observed groups whose noisy count passes the threshold, and that count."""
+    mechanism = split.mechanisms[level.number, split.carrier]
+    assert isinstance(mechanism, ThresholdKeys)
+    found, counts = exact.found(split.carrier, level)
+    passed = mechanism.sample(counts, entropy)
+    codes = tuple(column[passed.places] for column in found.codes)
+    groups = LevelGroups(level, found.sizes, codes, len(passed.places))
+    margin = partial(_passed_margin, split, level, passed.counts)
+    return groups, NoisyStatistic(passed.counts, split.variance(level, split.carrier), margin)
+
+
+def _passed_margin(
+    split: Allocation, level: Level, counts: NDArray[Any], beta: float
+) -> NDArray[np.float64]:
+    """What the error of a count that has passed the threshold stays within, but for beta.
+
+    Only high noise lets a small count pass. However small it is, what it then has beyond the
+    threshold passes the plain bound B no more often than noise that is not negative does; so a
+    count at most B above the threshold may be any from 1 on. Groups that pass with probability
+    1/2 or more see at worst beta' / (1 - beta' / 2) = beta, where B is for beta'.
+    """
+    mechanism = split.mechanisms[level.number, split.carrier]
+    assert isinstance(mechanism, ThresholdKeys)
+    noisy, far = counts.astype(np.float64), split.bound(level, split.carrier, beta / (1 + beta / 2))
+    return np.where(noisy <= mechanism.threshold + far, np.maximum(noisy - 1, far), far)
+
+
+def _made_consistent(split: Allocation, levels: list[NoisyLevel]) -> list[NoisyLevel]:
+    """Adjust counts and sums of several declared levels to each other."""
+    dense = [one for one in levels if one.groups.level.declared]
+    if len(dense) < 2:
+        return levels
+    changed: dict[int, dict[Statistic, NoisyStatistic]] = {
+        one.groups.level.number: {} for one in dense
+    }
+    for statistic in split.statistics:
+        if isinstance(statistic, Count | Total):
+            for number, noisy in _adjusted(statistic, dense, split).items():
+                changed[number][statistic] = noisy
+    return [
+        NoisyLevel(one.groups, one.noisy, changed.get(one.groups.level.number, {}))
+        for one in levels
+    ]
+
+
+def _adjusted(
+    statistic: Additive, dense: Sequence[NoisyLevel], split: Allocation
+) -> dict[int, NoisyStatistic]:
+    """One statistic of the declared levels by weighted least squares, by the level's number."""
+    levels = {one.groups.level.positions: one for one in dense}
+    figures = {
+        keys: one.noisy[statistic].values.astype(float).reshape(one.groups.level.sizes)
+        for keys, one in levels.items()
+    }
+    variances = {keys: one.noisy[statistic].variance for keys, one in levels.items()}
+    after = adjusted_variances(split, statistic)
+    adjusted = {}
+    for keys, values in consistent(figures, variances, split.sizes).items():
+        level = levels[keys].groups.level
+        variance, mechanism = after[level.number], split.mechanisms[level.number, statistic]
+        margin = partial(_adjusted_margin, mechanism, variance)
+        adjusted[level.number] = NoisyStatistic(values.ravel(), variance, margin)
+    return adjusted
+
+
+def _adjusted_margin(mechanism: Mechanism, variance: float, beta: float) -> float:
+    return spread_factor(mechanism, beta) * math.sqrt(variance)
+
+
+def adjusted_variances(split: Allocation, statistic: Additive) -> dict[int, float]:
+    """The variances after levels were adjusted to each other; nothing where they are not."""
+    dense = [level for level in split.levels if level.declared]
+    if len(dense) < 2:
+        return {}
+    variances = {level.positions: split.variance(level, statistic) for level in dense}
+    after = variances_after(variances, split.sizes)
+    return {level.number: after[level.positions] for level in dense}

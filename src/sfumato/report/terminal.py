@@ -1,0 +1,182 @@
+"""Charts, values and an inspection for the terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, Group
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from sfumato.inspection.uniqueness import SMALL
+from sfumato.report.charts import TONES, show
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from rich.console import RenderableType
+
+    from sfumato.inspection import Inspection
+    from sfumato.inspection.uniqueness import SetRisk
+
+_NAMES = {
+    "sd": "standard deviation",
+    "bias_sd": "bias in standard deviations",
+    "bound95": "95 % bound",
+    "kept95": "kept with 95 % from",
+    "mse": "mean squared error",
+    "workload_mse": "mean squared error of the workload",
+}
+"""What figures are called by people, where that is not what programs call them."""
+
+
+def bars(
+    values: Sequence[tuple[str, float]], *, what: str, value: str, percent: bool = False
+) -> Table:
+    """Draw horizontal bars in the given order, each with its name and number.
+
+    Shares fill the width at 100 %, other numbers at the greatest of them.
+    """
+    longest = 1.0 if percent else max((number for _, number in values), default=0.0)
+    table = Table(box=None, pad_edge=False, expand=True, header_style="bold")
+    table.add_column(printable(what), overflow="fold")
+    table.add_column(printable(value), justify="right", no_wrap=True)
+    table.add_column("", ratio=1, min_width=10)
+    for name, number in values:
+        table.add_row(
+            printable(name),
+            show(number, percent=percent),
+            # A bar of length 0 out of 0 would be drawn full.
+            ProgressBar(
+                total=longest or 1.0,
+                completed=max(number, 0.0),
+                complete_style=TONES[0],
+                finished_style=TONES[0],
+            ),
+        )
+    return table
+
+
+def printable(text: str) -> Text:
+    """Show text as it is, with a mark in place of every character that could steer a terminal."""
+    return Text("".join("\ufffd" if unicodedata.category(c)[0] == "C" else c for c in text))
+
+
+def in_words(value: Any) -> str:
+    """A value for people: numbers short, nothing as a dash, names with their values in a row."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool | str):
+        return str(value)
+    if isinstance(value, int | float):
+        return show(value)
+    if isinstance(value, dict):
+        return _together(value)
+    keys = {tuple(one) if isinstance(one, dict) else () for one in value}
+    if len(keys) == 1 and len(*keys) == 1:  # many figures of one name, which is said once
+        ((name,),) = keys
+        return f"{named(name)} {'; '.join(in_words(one[name]) for one in value)}"
+    return "; ".join(map(in_words, value))
+
+
+def named(key: str) -> str:
+    """The name of a figure as people say it."""
+    return _NAMES.get(key, key.replace("_", " "))
+
+
+def _together(facts: Mapping[str, Any]) -> str:
+    """Figures with their names in a row, and behind them, as sentences, what is said of them."""
+    remarks = [one for one in facts.values() if _is_remark(one)]
+    figures = [
+        f"{named(name)} {in_words(one)}" for name, one in facts.items() if not _is_remark(one)
+    ]
+    said = [", ".join(figures)] if figures else []
+    if not remarks:
+        return "".join(said)
+    return " ".join(f"{one[:1].upper()}{one[1:].removesuffix('.')}." for one in [*said, *remarks])
+
+
+def _is_remark(value: object) -> bool:
+    """Whether a value is running text, which needs no name before it."""
+    return isinstance(value, str) and value.count(" ") > 2
+
+
+_MOST_BARS, _MOST_NAMES = 12, 12
+
+
+def print_inspection(found: Inspection, *, written: Path | None = None) -> None:
+    """Print an inspection: roles, the headline, the most telling sets, three attackers."""
+    parts: list[RenderableType] = [
+        f"{found.rows:,} rows, {len(found.guesses)} columns\n",
+        _roles(found),
+    ]
+    if found.sets:
+        parts += ["", _headline(found), "", _sets(found), "", _attackers(found)]
+    else:
+        parts += ["\nNo column is a quasi-identifier, so there is nothing to tell people apart by."]
+    if written is not None:
+        parts.append(
+            f"\nWrote the schema to {written}. Check the roles, and declare domains there."
+        )
+    Console(highlight=False, soft_wrap=False).print(Group(*parts))
+
+
+def _roles(found: Inspection) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("Column", "Kind", "Role", "Reason"):
+        table.add_column(title, overflow="fold")
+    for guess in found.guesses:
+        column = guess.column
+        table.add_row(printable(column.name), column.kind, column.role, printable(guess.reason))
+    return table
+
+
+def _headline(found: Inspection) -> str:
+    """The sentence a person remembers, about the smallest set that is nearly as telling as any."""
+    most = max(one.unique_share for one in found.sets)
+    telling = min(
+        (one for one in found.sets if one.unique_share >= 0.9 * most),
+        key=lambda one: (len(one.columns), -one.unique_share),
+    )
+    return (
+        f"{_name(telling)}: unique for {100 * telling.unique_share:.0f} % of the {found.counted}."
+    )
+
+
+def _sets(found: Inspection) -> RenderableType:
+    """The most telling sets of each size, small to large."""
+    chosen: dict[tuple[str, ...], SetRisk] = {}
+    sizes = sorted({len(one.columns) for one in found.sets})
+    for size in sizes:
+        same = [one for one in found.sets if len(one.columns) == size]
+        for one in same[: max(1, _MOST_BARS // len(sizes))]:
+            chosen[one.columns] = one
+    rows = [(f"{_name(one)}", one.unique_share) for one in chosen.values()]
+    title = f"Most telling sets of columns (of {len(found.sets):,} examined)"
+    shown = bars(rows, what=title, value="unique", percent=True)
+    return Group(shown, f"\n{left_out}") if (left_out := found.left_out) else shown
+
+
+def _attackers(found: Inspection) -> Table:
+    risk = found.reidentification
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("An attacker who knows all quasi-identifiers")
+    for title in ("highest risk", "average risk", f"{found.counted} in groups below {SMALL}"):
+        table.add_column(title, justify="right")
+    for name, what, attacker in (
+        ("prosecutor", "knows the target is in the table", risk.prosecutor),
+        ("journalist", "picks any target of the population", risk.journalist),
+        ("marketer", "links all rows at once", risk.marketer),
+    ):
+        figures = (attacker.highest, attacker.average, attacker.at_risk)
+        table.add_row(f"{name}: {what}", *(f"{100 * figure:.1f} %" for figure in figures))
+    return table
+
+
+def _name(one: SetRisk) -> str:
+    if len(one.columns) > _MOST_NAMES:
+        return f"all {len(one.columns):,} quasi-identifiers"
+    return " + ".join(one.columns)

@@ -1,0 +1,209 @@
+"""Public text files read within limits, and on which line of a TOML text each key stands.
+
+TOML parsers report lines for errors of syntax only. The index is made by one tolerant pass over the
+tokens; whether the text is TOML at all is for the parser to say.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tomllib
+from typing import TYPE_CHECKING
+
+from sfumato.errors import SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_MEBIBYTE = 1024 * 1024
+
+
+def read_text(path: Path, *, what: str, most_mebibytes: int) -> str:
+    """Read a UTF-8 file of limited size; `what` names it in errors."""
+    data = _read_bytes(path, what, most_mebibytes)
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise SchemaError(
+            "encoding_wrong", f"{what} '{path}' is UTF-16; save it as UTF-8 and try again."
+        )
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise SchemaError(
+            "encoding_wrong",
+            f"{what} '{path}' is not UTF-8: line {line}, byte {error.start} of the file is "
+            f"0x{data[error.start]:02x}. Save it as UTF-8 and try again.",
+        ) from None
+
+
+def _read_bytes(path: Path, what: str, most_mebibytes: int) -> bytes:
+    try:
+        # A pipe or a device could block or never end, so look before opening.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise SchemaError("file_not_regular", f"{what} '{path}' is not an ordinary file.")
+        with path.open("rb") as stream:
+            data = stream.read(most_mebibytes * _MEBIBYTE + 1)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else "the system refused"
+        raise SchemaError("file_unreadable", f"{what} '{path}' cannot be read: {reason}.") from None
+    except ValueError:
+        raise SchemaError("file_unreadable", f"{what} has a path that no file can have.") from None
+    if len(data) > most_mebibytes * _MEBIBYTE:
+        raise SchemaError("file_too_large", f"{what} '{path}' is larger than {most_mebibytes} MiB.")
+    return data
+
+
+Place = tuple[str | int, ...]
+"""A way of keys and array indexes from the top of a document."""
+
+MOST_DEPTH = 32
+
+_TOKEN = re.compile(
+    r'(?P<string>"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}'
+    r'|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\')'
+    r"|(?P<comment>#[^\n]*)|(?P<newline>\n)|(?P<space>[ \t\r]+)"
+    r"|(?P<mark>[\[\]{}=,.])|(?P<word>[^\s\[\]{}=,.#\"']+)|(?P<other>.)",
+    re.DOTALL,
+)
+
+
+class Lines:
+    """The line, from 1, of every key path in a text that is called `name`."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self._name = name
+        self._lines: dict[Place, int] = {}
+        _Scan(text, self).run()
+
+    def note(self, place: Place, line: int) -> None:
+        """Remember the first line of a place."""
+        self._lines.setdefault(place, line)
+
+    def line(self, place: Place) -> int:
+        """The line of a place, or of the nearest thing around it."""
+        while place and place not in self._lines:
+            place = place[:-1]
+        return self._lines.get(place, 1)
+
+    def error(self, code: str, place: Place, message: str) -> SchemaError:
+        """An error that says where."""
+        return self.error_on(code, self.line(place), message)
+
+    def error_on(self, code: str, line: int, message: str) -> SchemaError:
+        """An error that says where, by line."""
+        return SchemaError(code, f"{self._name}, line {line}: {message}")
+
+
+class _Scan:
+    """One pass: a stack of open brackets, each with the path of what it holds."""
+
+    def __init__(self, text: str, lines: Lines) -> None:
+        self._text = text
+        self._lines = lines
+        self._table: Place = ()
+        self._key: list[str] = []
+        self._key_line = 0
+        self._in_header = False
+        self._in_value = False
+        # Each open bracket: its sign, the path it stands at, the index of the next element.
+        self._open: list[tuple[str, Place, int]] = []
+        self._here: Place = ()
+
+    def run(self) -> None:
+        for kind, token, line in self._tokens():
+            if kind == "newline":
+                self._end_line()
+            elif kind == "mark":
+                self._mark(token, line)
+            elif kind in ("word", "string"):
+                self._value_or_key(kind, token, line)
+
+    def _tokens(self) -> Iterator[tuple[str, str, int]]:
+        line = 1
+        for match in _TOKEN.finditer(self._text):
+            token = match.group()
+            yield str(match.lastgroup), token, line
+            line += token.count("\n")
+
+    def _end_line(self) -> None:
+        if not self._open:
+            self._in_value = self._in_header = False
+            self._key = []
+
+    def _value_or_key(self, kind: str, token: str, line: int) -> None:
+        if self._in_value:
+            self._element(line)
+            return
+        if not self._key:
+            self._key_line = line
+        self._key.append(_name(token) if kind == "string" else token)
+
+    def _element(self, line: int) -> None:
+        """Note the line of an array's element."""
+        if self._open and self._open[-1][0] == "[":
+            _, path, index = self._open[-1]
+            self._here = (*path, index)
+            self._lines.note(self._here, line)
+
+    def _mark(self, mark: str, line: int) -> None:
+        if mark == "=" and not self._in_value:
+            self._name_value()
+        elif mark == "." and not self._in_value:
+            self._limit(len(self._table) + len(self._open) + len(self._key) + 1, line)
+        elif mark in "[{":
+            self._enter(mark, line)
+        elif mark in "]}":
+            self._leave()
+        elif mark == "," and self._open:
+            sign, path, index = self._open[-1]
+            self._open[-1] = (sign, path, index + 1)
+            self._in_value = sign == "["
+            self._key = []
+
+    def _name_value(self) -> None:
+        around = self._open[-1][1] if self._open else self._table
+        self._note(around)
+        self._here = (*around, *self._key)
+        self._key = []
+        self._in_value = True
+
+    def _note(self, around: Place) -> None:
+        for parts in range(1, len(self._key) + 1):
+            self._lines.note((*around, *self._key[:parts]), self._key_line)
+
+    def _enter(self, mark: str, line: int) -> None:
+        if not self._in_value and not self._open:
+            self._in_header = True
+            self._key = []
+            return
+        self._element(line)
+        self._limit(len(self._open) + 1, line)
+        self._open.append((mark, self._here, 0))
+        self._in_value = mark == "["
+        self._key = []
+
+    def _leave(self) -> None:
+        if self._open:
+            self._open.pop()
+            self._in_value = True
+        elif self._in_header:
+            self._table = tuple(self._key)
+            self._note(())
+            self._key = []
+            self._in_header = False
+
+    def _limit(self, depth: int, line: int) -> None:
+        if depth > MOST_DEPTH:
+            message = f"nested deeper than {MOST_DEPTH} levels; flatten it."
+            raise self._lines.error_on("schema_too_deep", line, message)
+
+
+def _name(token: str) -> str:
+    """Read a quoted key."""
+    try:
+        return str(tomllib.loads(f"key = {token}")["key"])
+    except ValueError:
+        return token

@@ -1,0 +1,1 @@
+"""What an owner does with a table without a budget: read, inspect, anonymize, measure, bound."""

@@ -1,0 +1,213 @@
+"""Anonymizing a table where it lives: count, search, and hand over what was decided."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from fractions import Fraction
+from sys import float_info
+from typing import TYPE_CHECKING, Any
+
+from sfumato.anonymize.criteria import BetaLikeness, DeltaDisclosure, KAnonymity, KMap, TCloseness
+from sfumato.anonymize.outcome import Generalization
+from sfumato.anonymize.search import SEARCHES, SearchProgress, people_unknown, run
+from sfumato.anonymize.search.refine import refine as refine_suppressed
+from sfumato.errors import ParameterError
+from sfumato.privacy.numbers import not_negative, probability
+from sfumato.schema.column import Kind, Role
+from sfumato.steward.anonymized import Anonymized
+from sfumato.steward.findings import costs_of_untouched, figures_of_outcome
+from sfumato.steward.perturbative import PERTURBATIVE, PerturbativeOptions
+from sfumato.steward.problem import person_of, pose
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sfumato.anonymize.criteria import Criterion
+    from sfumato.anonymize.outcome import Outcome
+    from sfumato.anonymize.problem import Problem
+    from sfumato.counting.frequencies import Frequencies
+    from sfumato.privacy.numbers import Number
+    from sfumato.steward.anonymized import Suppressed
+    from sfumato.steward.table import Table
+
+
+def check_options(
+    algorithm: str, given: Mapping[str, object], criteria: Sequence[Criterion]
+) -> None:
+    """Refuse an unknown algorithm, and options that it would ignore; None was not given."""
+    takes = {name: one.takes for name, one in SEARCHES.items()}
+    takes |= {name: one.takes for name, one in PERTURBATIVE.items()}
+    if algorithm not in takes:
+        raise ParameterError(
+            "algorithm_unknown",
+            f"Algorithm {algorithm!r} is not known; take one of {', '.join(takes)}.",
+        )
+    ignored = [
+        name for name, value in given.items() if value is not None and name not in takes[algorithm]
+    ]
+    if ignored:
+        others = [name for name, one in takes.items() if one.issuperset(ignored)]
+        raise ParameterError(
+            "option_not_of_algorithm",
+            f"Algorithm {algorithm!r} does not take {' and '.join(map(_spelled, ignored))}; it "
+            f"takes {', '.join(map(_spelled, sorted(takes[algorithm]))) or 'none'}. Drop it, or "
+            f"take {', '.join(others) or 'another algorithm'}.",
+        )
+    compares = any(criterion.compares_population for criterion in criteria)
+    if given.get("population") is not None and not compares:
+        raise ParameterError(
+            "option_not_of_algorithm",
+            "A population is given, but no criterion looks at it. Drop it, or ask for k-map or "
+            "delta-presence.",
+        )
+
+
+def _spelled(option: str) -> str:
+    """An option as the command line spells it, which is near enough to Python's name."""
+    return option.replace("_", "-")
+
+
+_COMPARE_ORIGINAL = (TCloseness, DeltaDisclosure, BetaLikeness)
+
+
+def anonymize(
+    table: Table,
+    criteria: Sequence[Criterion],
+    *,
+    algorithm: str = "optimal",
+    cost: str | None = None,
+    suppress: Number = 0,
+    suppressed: Suppressed = "drop",
+    sensitive: Sequence[str] = (),
+    population: Table | None = None,
+    weights: Mapping[str, float] | None = None,
+    refine: bool = False,
+    limit_seconds: Number | None = None,
+    progress: Callable[[float, float], None] | None = None,
+) -> Anonymized:
+    """Decide on a release of a table that satisfies the criteria.
+
+    `sensitive` names the columns that anatomy, permute and perturb rearrange, by default those of
+    the criteria or all that are declared sensitive. With `refine`, rows that a full-domain search
+    suppressed are searched again. An algorithm refuses the options that it would ignore. A search
+    that runs out of `limit_seconds`, or is interrupted by Ctrl-C, ends with the best it has found.
+    """
+    _require_known(suppressed)
+    limit = _seconds(limit_seconds)
+    given = {
+        "cost": cost,
+        "suppress": suppress if probability(suppress, "suppression_limit") else None,
+        "suppressed": suppressed if suppressed != "drop" else None,
+        "sensitive": sensitive or None,
+        "population": population,
+        "weights": weights,
+        "refine": refine or None,
+        "limit_seconds": limit,
+    }
+    check_options(algorithm, given, criteria)
+    if algorithm in PERTURBATIVE:
+        wishes = PerturbativeOptions(tuple(sensitive), limit, progress)
+        return PERTURBATIVE[algorithm].make(table, criteria, wishes)
+    problem, counted = pose(table, criteria, suppress=suppress, population=population)
+    member = SEARCHES[algorithm]
+    watch = SearchProgress(limit_seconds=limit)
+    outcome = run(
+        problem, algorithm, cost=cost, weights=weights, limit_seconds=limit, progress=progress
+    )
+    if refine:
+        outcome = _refined(outcome, cost or member.cost, weights, watch)
+    used = {
+        "cost": cost or member.cost,
+        "suppress": str(suppress),
+        "suppressed": suppressed,
+        "weights": None if weights is None else dict(weights),
+        "refine": refine,
+        "limit_seconds": limit,
+    }
+    parameters = {name: value for name, value in used.items() if name in member.takes}
+    return _generalized(table, counted, problem, outcome, parameters)
+
+
+def _require_known(suppressed: str) -> None:
+    if suppressed not in ("drop", "star"):
+        raise ParameterError(
+            "suppressed_unknown", f"Suppressed rows are 'drop' or 'star', not {suppressed!r}."
+        )
+
+
+def _seconds(limit: Number | None) -> float | None:
+    """A time limit that a clock can keep, and JSON can hold."""
+    if limit is None:
+        return None
+    seconds = not_negative(limit, "limit_seconds")
+    if seconds > Fraction(float_info.max):
+        raise ParameterError(
+            "parameter_not_finite", "limit_seconds must be a number of ordinary size."
+        )
+    return float(seconds)
+
+
+def _refined(
+    outcome: Outcome, cost: str, weights: Mapping[str, float] | None, watch: SearchProgress
+) -> Outcome:
+    """Search the suppressed rows again, and note what that gained."""
+    assert isinstance(outcome, Generalization)  # refining is an option of those that choose levels
+    people = outcome.node.problem.people
+    if people is not None:
+        raise people_unknown("Refining", " and ".join(outcome.criteria), people.column)
+    found = refine_suppressed(outcome, cost=cost, weights=weights, limit_seconds=watch.left)
+    note = (
+        f"Suppressed rows were searched again, {found.rounds} times: "
+        f"{outcome.suppressed - found.outcome.suppressed:,} of them are released after all, and "
+        f"{cost} fell by {found.gain:.6g}."
+    )
+    return replace(found.outcome, notes=(*outcome.notes, note))
+
+
+def _generalized(
+    table: Table,
+    counted: Frequencies,
+    problem: Problem,
+    outcome: Outcome,
+    parameters: Mapping[str, Any],
+) -> Anonymized:
+    """What a search decided, with labels in place of quasi-identifiers."""
+    quasi = [column.name for column in problem.quasi]
+    kept = (Role.SENSITIVE, Role.OTHER)
+    unchanged = tuple(column.name for column in table.schema.columns if column.role in kept)
+    sizes = counted.marginal(quasi).counts
+    looked_at = dict.fromkeys(one.column for one in problem.criteria if one.column is not None)
+    return Anonymized(
+        table=table,
+        figures={**figures_of_outcome(outcome), "k": _k(problem.criteria)},
+        statement=f"Every class of released rows satisfies {problem.asked()}.",
+        recoding=outcome.recoding(unchanged),
+        recoded=dict.fromkeys(quasi, Kind.TEXT),
+        unchanged=unchanged,
+        parameters=parameters,
+        before={"classes": len(sizes), **costs_of_untouched(sizes, k=problem.k)},
+        lost=outcome.ncp,
+        reference={
+            one.column: _distribution(counted, one.column, person_of(table.schema))
+            for one in problem.criteria
+            if isinstance(one, _COMPARE_ORIGINAL)
+        },
+        protected=tuple(looked_at),
+        remarks=(*outcome.notes, *([outcome.verdict] if outcome.verdict else [])),
+        watched=tuple(column.name for column in table.schema.by_role(Role.SENSITIVE)),
+        suppressed=parameters.get("suppressed", "drop"),
+    )
+
+
+def _k(criteria: Sequence[Criterion]) -> int:
+    """How many rows or people each is among, 1 where that is not asked."""
+    return max((one.k for one in criteria if isinstance(one, KAnonymity | KMap)), default=1)
+
+
+def _distribution(counted: Frequencies, column: str, person: str | None) -> list[list[Any]]:
+    """How often each value of a sensitive column occurs: what classes were compared with."""
+    marginal = counted.marginal([column]) if person is None else counted.people([column], person)
+    values = marginal.axes[0].decode(marginal.codes[0]).to_pylist()
+    spelled = [value.isoformat() if isinstance(value, date) else value for value in values]
+    return [list(pair) for pair in zip(spelled, marginal.counts.tolist(), strict=True)]

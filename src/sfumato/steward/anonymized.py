@@ -1,0 +1,237 @@
+"""What anonymizing decided, made into a release: in memory, or as files of any size."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+from sqlglot import exp
+
+from sfumato.engines.files.output import write_file
+from sfumato.engines.kinds import STORED, kinds_of
+from sfumato.files import whole
+from sfumato.privacy.units import Entity
+from sfumato.release.fingerprint import fingerprint
+from sfumato.release.release import (
+    Guarantee,
+    Provenance,
+    Release,
+    Saved,
+    checksum,
+    describe,
+    describe_to_holder,
+    holder_file,
+    sidecar,
+)
+from sfumato.release.writer import check_outputs, place
+from sfumato.report.release import page
+from sfumato.schema.column import Kind, Role
+from sfumato.schema.hierarchy.base import ROOT
+from sfumato.steward.findings import HomogeneityCheck
+from sfumato.steward.secret import holder_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from sfumato.release.recoding import Recoding
+    from sfumato.steward.findings import ReleaseFigures
+    from sfumato.steward.table import Table
+
+Suppressed = Literal["drop", "star"]
+_QUASI, _SENSITIVE = "quasi", "sensitive"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Anonymized:
+    """A release that was decided on and can be made where the data lives.
+
+    `recoded` are the columns that the recoding releases, with what they hold there; `unchanged`
+    those that stay as they are. `values` is the table of sensitive values where it is one of its
+    own. `protected` are the columns that a criterion looks at, `notes` what anyone may read.
+
+    What tells of rows that are not released stays with the holder: `before` has the costs of the
+    table as it was, `reference` the distribution of each sensitive column that classes were
+    compared with, `remarks` what the search said. `watched` are the sensitive columns of which
+    everyone in a class may share a value; `findings` has that where it was seen before.
+    """
+
+    table: Table
+    figures: ReleaseFigures
+    statement: str
+    recoding: Recoding
+    recoded: Mapping[str, Kind]
+    unchanged: tuple[str, ...]
+    parameters: Mapping[str, Any]
+    before: Mapping[str, Any]
+    lost: Mapping[str, float] = field(default_factory=dict)
+    reference: Mapping[str, Any] = field(default_factory=dict)
+    protected: tuple[str, ...] = ()
+    values: pa.Table | None = None
+    notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    watched: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
+    suppressed: Suppressed = "drop"
+
+    @property
+    def unprotected(self) -> tuple[str, ...]:
+        """The columns that are released as they are and that no criterion looks at."""
+        roles = (Role.OTHER, Role.SENSITIVE)
+        free = (c for c in self.table.schema.columns if c.name in self.unchanged)
+        return tuple(c.name for c in free if c.role in roles and c.name not in self.protected)
+
+    @property
+    def columns(self) -> dict[str, Kind]:
+        """What is released, in the order of the schema, and what was added behind it."""
+        schema = self.table.schema
+        kept = {name: schema.column(name).kind for name in self.unchanged}
+        kinds = kept | dict(self.recoded)
+        order = [column.name for column in schema.columns if column.name in kinds]
+        return {name: kinds[name] for name in dict.fromkeys([*order, *kinds])}
+
+    def release(self) -> Release:
+        """Make the release in memory."""
+        watch = self._watch()
+        with self._query(star=None) as query:
+            made = self.table.engine.run(query)
+        watch.look(made)
+        tables = {self.table.schema.table: made}
+        if self.values is not None:
+            tables = {_QUASI: made, _SENSITIVE: self.values}
+        return replace(self._described(watch), tables=tables, kept=self.table.files)
+
+    def write(
+        self,
+        path: Path,
+        *,
+        report: Path | None = None,
+        public_report: Path | None = None,
+        overwrite: bool = False,
+    ) -> list[str]:
+        """Make the release as files with side-cars, and pages for people, all or nothing.
+
+        What the holder must be warned of is returned.
+        """
+        several, kept = self.values is not None, self.table.files
+        check_outputs(path, report, public_report, several=several, overwrite=overwrite, kept=kept)
+        with ExitStack() as stack:
+            mine, public = (
+                one and stack.enter_context(whole(one, overwrite=overwrite, private=private))
+                for one, private in ((report, True), (public_report, False))
+            )
+            stays = stack.enter_context(whole(holder_file(path), overwrite=overwrite, private=True))
+            home = stack.enter_context(place(path, several=several, overwrite=overwrite))
+            watch = self._watch()
+            saved = self._write_tables(home, watch)
+            release = self._described(watch)
+            sidecar(home).write_text(describe(saved, release), encoding="utf-8")
+            stays.write_text(describe_to_holder(saved, release), encoding="utf-8")
+            if mine:
+                mine.write_text(page(release), encoding="utf-8")
+            if public:
+                public.write_text(page(release.public), encoding="utf-8")
+        assert release.holder is not None
+        return list(release.holder["findings"])
+
+    def _write_tables(self, home: Path, watch: HomogeneityCheck) -> list[Saved]:
+        """Write the tables; what is in the engine goes through it row by row."""
+        main = home if self.values is None else home / f"{_QUASI}.csv"
+        star = ROOT if main.name.lower().endswith((".csv", ".csv.gz")) else None
+        with self._query(star=star) as query:
+            stream = self.table.engine.stream
+            write_file(lambda: watch.passing(stream(query)), main, overwrite=False)
+        name = self.table.schema.table if self.values is None else _QUASI
+        saved = [Saved(name, main.name, checksum(main), self.columns)]
+        if self.values is not None:
+            second = home / f"{_SENSITIVE}.csv"
+            write_file(self.values.to_reader, second, overwrite=False)
+            kinds = kinds_of(self.values.schema)
+            saved.append(Saved(_SENSITIVE, second.name, checksum(second), kinds))
+        return saved
+
+    def _watch(self) -> HomogeneityCheck:
+        """Someone who looks at the rows as they are released."""
+        quasi = [c.name for c in self.table.schema.by_role(Role.QUASI) if c.name in self.columns]
+        return HomogeneityCheck(quasi, self.watched)
+
+    def _described(self, watch: HomogeneityCheck) -> Release:
+        """The release but for its tables, which were seen on their way."""
+        if self.suppressed == "star":
+            watch.refuse_blank(self.figures["suppressed"])
+        kept = {
+            "figures": dict(self.figures),
+            "reference": dict(self.reference),
+            "findings": [*self.findings, *watch.findings()],
+            "remarks": list(self.remarks),
+        }
+        return Release({}, self.guarantee, self.provenance(), self.error, holder=kept)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the release promises: a function of what was asked, is public and is released."""
+        statement, figures, unit = self.statement, self.figures, self.table.schema.unit
+        if self.reference:
+            statement += (
+                f" Shares of {', '.join(self.reference)} are compared with those in the original, "
+                "which its holder keeps."
+            )
+        people: dict[str, Any] = {"counted": "rows"}
+        if isinstance(unit, Entity) and figures["people"] is not None:
+            people = {"counted": "people", "person": unit.column}
+        parameters = {
+            **people,
+            "criteria": figures["criteria"],
+            "k": figures["k"],
+            "released": figures["released"],
+            "classes": figures["classes"],
+            "unprotected": list(self.unprotected),
+            "compared_with_original": list(self.reference),
+            "notes": list(self.notes),
+        }
+        return Guarantee("syntactic", statement, parameters)
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """What was lost: every cost, the same before, and the loss of each column."""
+        return {**self.figures["cost"], "ncp": dict(self.lost), "before": dict(self.before)}
+
+    def provenance(self) -> Provenance:
+        """Where the release comes from."""
+        engine, columns = self.table.engine, [c.name for c in self.table.schema.columns]
+        mark = fingerprint(engine, engine.table, columns, secret=holder_secret())
+        return Provenance(self.figures["algorithm"], self.parameters, mark)
+
+    @contextmanager
+    def _query(self, *, star: str | None) -> Iterator[exp.Query]:
+        """The released rows in order; starred ones among them, which say nothing."""
+        engine, starred = self.table.engine, self.suppressed == "star"
+        names = [exp.column(name, quoted=True) for name in self.columns]
+        with ExitStack() as lent:
+            rows = lent.enter_context(self.recoding.released(engine, engine.table))
+            rows.set("order", None)
+            rows = exp.select(*names).from_(rows.subquery("sf_recoded"))
+            if starred and self.figures["suppressed"]:
+                blank = lent.enter_context(engine.lend(self._blank_rows(star)))
+                blanks = exp.select(*(name.copy() for name in names)).from_(blank)
+                rows = exp.union(rows, blanks, distinct=False)
+            order = [exp.Ordered(this=name.copy(), nulls_first=False) for name in names]
+            yield (
+                exp.select(*(name.copy() for name in names))
+                .from_(rows.subquery("sf_all"))
+                .order_by(*order)
+            )
+
+    def _blank_rows(self, star: str | None) -> pa.Table:
+        """Rows that say nothing: text as the star or missing, everything else missing."""
+        size = self.figures["suppressed"]
+        return pa.table(
+            {
+                name: pa.repeat(star, size)
+                if kind is Kind.TEXT and star is not None
+                else pa.nulls(size, STORED[kind])
+                for name, kind in self.columns.items()
+            }
+        )

@@ -1,0 +1,234 @@
+"""What is told of a decided release: its figures, and the classes in which all share a value."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.anonymize.cost import COSTS
+from sfumato.errors import CriterionError
+from sfumato.schema.hierarchy.base import ROOT
+from sfumato.schema.names import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sfumato.anonymize.classes import Counts
+    from sfumato.anonymize.outcome import Outcome
+    from sfumato.engines.files.output import Batches
+
+
+class ReleaseFigures(TypedDict):
+    """What was decided; `k` is None where it does not apply, as are people where rows are counted.
+
+    `suppressed_people` are those who lose a row; `ended` says what cut the search off.
+    """
+
+    algorithm: str
+    criteria: list[str]
+    k: int | None
+    rows: int
+    released: int
+    suppressed: int
+    classes: int
+    levels: dict[str, int] | None
+    cost: dict[str, float | None]
+    minimal: list[dict[str, int]] | None
+    optimal: bool
+    bound: float | None
+    factor: float | None
+    lattice: int | None
+    checked: int | None
+    people: int | None
+    suppressed_people: int | None
+    ended: str | None
+
+
+def figures_of_outcome(outcome: Outcome) -> ReleaseFigures:
+    """The figures of what a search decided."""
+    return ReleaseFigures(
+        algorithm=outcome.algorithm,
+        criteria=list(outcome.criteria),
+        k=outcome.k,
+        rows=outcome.rows,
+        released=outcome.released,
+        suppressed=outcome.suppressed,
+        classes=outcome.classes,
+        levels=None if outcome.levels is None else dict(outcome.levels),
+        cost={name: _number(value) for name, value in outcome.cost.items()},
+        minimal=None if outcome.minimal is None else [dict(one) for one in outcome.minimal],
+        optimal=outcome.optimal,
+        bound=_number(outcome.bound),
+        factor=_number(outcome.factor if outcome.ended is None else outcome.excess),
+        lattice=outcome.lattice,
+        checked=outcome.checked,
+        people=outcome.people,
+        suppressed_people=outcome.suppressed_people,
+        ended=outcome.ended,
+    )
+
+
+def figures_of_classes(algorithm: str, criteria: list[str], sizes: Counts) -> ReleaseFigures:
+    """The figures of a release that generalizes and suppresses nothing."""
+    rows = int(sizes.sum())
+    return ReleaseFigures(
+        algorithm=algorithm,
+        criteria=criteria,
+        k=None,
+        rows=rows,
+        released=rows,
+        suppressed=0,
+        classes=len(sizes),
+        levels=None,
+        cost=costs_of_untouched(sizes),
+        minimal=None,
+        optimal=False,
+        bound=None,
+        factor=None,
+        lattice=None,
+        checked=None,
+        people=None,
+        suppressed_people=None,
+        ended=None,
+    )
+
+
+def costs_of_untouched(sizes: Counts, *, k: int = 1) -> dict[str, Any]:
+    """The costs of a table of which no cell was changed, with classes of these sizes."""
+    average = int(sizes.sum()) / len(sizes) / k
+    of_sizes = {
+        "discernability": int(sizes @ sizes),
+        "average_class_size": average,
+        "c_avg": average,
+        "suppressed": 0,
+    }
+    names = (name.replace("-", "_") for name in COSTS)
+    return {name: of_sizes.get(name, 0.0) for name in names}
+
+
+def _number(value: float | None) -> float | None:
+    """A number as JSON can hold it: nothing where there is no finite one."""
+    return None if value is None or not math.isfinite(value) else value
+
+
+_ROWS = "rows"
+_MERGED = 64
+"""So many batches are counted before their classes are put together."""
+
+
+class HomogeneityCheck:
+    """Counts the classes of released rows in which everyone shares a sensitive value.
+
+    Classes are rows alike in `quasi`; suppressed rows, blank in all these columns, are none.
+    """
+
+    def __init__(self, quasi: Sequence[str], sensitive: Sequence[str]) -> None:
+        self._quasi, self._sensitive = list(quasi), list(sensitive)
+        self._parts: list[pa.Table] = []
+        self.blank = 0
+
+    def passing(self, batches: Batches) -> Batches:
+        """The same batches, counted on their way."""
+        return _CheckedBatches(batches, self)
+
+    def look(self, table: pa.Table) -> None:
+        """Count some rows."""
+        blank = pa.array([True] * table.num_rows)
+        for name in (*self._quasi, *self._sensitive):
+            cells = table[name].combine_chunks()
+            empty = cells.is_null()
+            if pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type):
+                empty = pc.or_(empty, pc.fill_null(pc.equal(cells, ROOT), False))
+            blank = pc.and_(blank, empty)
+        self.blank += pc.sum(blank).as_py() or 0
+        if not self._sensitive or not self._quasi:
+            return
+        kept = table.filter(pc.invert(blank)).select([*self._quasi, *self._sensitive])
+        ones = pa.array([1] * kept.num_rows, pa.int64())
+        columns = [kept[name] for name in self._quasi] + [ones]
+        names = [*map(_key, range(len(self._quasi))), _ROWS]
+        for place, name in enumerate(self._sensitive):
+            # Codes of values, which a batch numbers for itself, would not compare across batches.
+            cells = kept[name].cast(pa.string())
+            columns += [cells, cells, cells.is_valid().cast(pa.int64())]
+            names += _facts(place)
+        self._parts.append(self._merged(pa.Table.from_arrays(columns, names=names)))
+        if len(self._parts) >= _MERGED:
+            self._parts = [self._merged(pa.concat_tables(self._parts))]
+
+    def _merged(self, part: pa.Table) -> pa.Table:
+        """One row for each class."""
+        ways = [(_ROWS, "sum")]
+        for place in range(len(self._sensitive)):
+            low, high, known = _facts(place)
+            ways += [(low, "min"), (high, "max"), (known, "sum")]
+        keys = [_key(place) for place in range(len(self._quasi))]
+        found = part.group_by(keys, use_threads=False).aggregate(ways)
+        return found.select([*keys, *(f"{name}_{way}" for name, way in ways)]).rename_columns(
+            [*keys, *(name for name, _ in ways)]
+        )
+
+    def findings(self) -> list[str]:
+        """What the holder must be told, in words."""
+        if not self._parts:
+            return []
+        classes = self._merged(pa.concat_tables(self._parts))
+        found = []
+        for place, name in enumerate(self._sensitive):
+            low, high, known = (classes[one] for one in _facts(place))
+            shared = pc.and_(
+                pc.equal(known, classes[_ROWS]), pc.fill_null(pc.equal(low, high), False)
+            )
+            exposed = classes.filter(pc.or_(shared, pc.equal(known, 0)))
+            if exposed.num_rows:
+                people = pc.sum(exposed[_ROWS]).as_py()
+                found.append(shared_by_all(name, exposed.num_rows, classes.num_rows, people))
+        return found
+
+    def refuse_blank(self, suppressed: int) -> None:
+        """Refuse released rows that read like suppressed ones, where both stand in one file."""
+        if self.blank > suppressed:
+            raise CriterionError(
+                "released_rows_blank",
+                f"{count(self.blank - suppressed, 'released row')} cannot be told from suppressed "
+                "ones: every quasi-identifier and sensitive value of them is missing or '*'. Leave "
+                "suppressed rows out with --suppressed drop.",
+            )
+
+
+def shared_by_all(column: str, exposed: int, classes: int, rows: int) -> str:
+    """The warning about classes that hide nothing."""
+    return (
+        f"In {exposed:,} of {count(classes, 'class', 'classes')} everyone has the same {column} "
+        f"({count(rows, 'row')}): whoever knows that a person is there knows it of that person. "
+        f"Ask for diversity of {column}, e.g. --l 2."
+    )
+
+
+class _CheckedBatches:
+    """Batches that someone looks at; an Arrow reader would swallow an interruption in between."""
+
+    def __init__(self, batches: Batches, watch: HomogeneityCheck) -> None:
+        self._batches, self._watch = batches, watch
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What the batches hold."""
+        return self._batches.schema
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Each batch once."""
+        for batch in self._batches:
+            self._watch.look(pa.Table.from_batches([batch]))
+            yield batch
+
+
+def _key(place: int) -> str:
+    return f"key_{place}"
+
+
+def _facts(place: int) -> list[str]:
+    return [f"low_{place}", f"high_{place}", f"known_{place}"]

@@ -1,0 +1,154 @@
+"""Released tables as they lie in files: found by their side-car, read by what stands in them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from sfumato.engines.duckdb import DuckDB
+from sfumato.engines.sources import open_source
+from sfumato.errors import QueryError
+from sfumato.privacy.units import Entity, Rows
+from sfumato.release.release import checksum, sidecar
+from sfumato.schema.column import Kind, Role
+from sfumato.schema.hierarchy.base import ROOT
+from sfumato.schema.names import quoted
+from sfumato.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from sfumato.engines.base import Engine
+    from sfumato.engines.sources import Source
+    from sfumato.privacy.units import Unit
+    from sfumato.schema.column import Column
+
+_SYNTACTIC = "syntactic"
+_UNTOLD = (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError)
+"""What reading a side-car raises that is not there, not ours, or not of these files."""
+
+
+@dataclass(frozen=True)
+class Described:
+    """What the side-car of a syntactic release says: its first table, and what became of rows.
+
+    Rows may be `starred`; the values of columns may have been `shuffled` among rows, or `blurred`.
+    """
+
+    table: Path
+    starred: bool
+    shuffled: frozenset[str] = frozenset()
+    blurred: frozenset[str] = frozenset()
+
+
+def described(source: Source) -> Described | None:
+    """The side-car's word on a source; None where it is no such release, or was changed since."""
+    try:
+        told, table = _told(source)
+        if told["guarantee"]["kind"] != _SYNTACTIC:
+            return None
+        asked = told["provenance"]["parameters"]
+        starred = asked.get("suppressed") == "star"
+        moved = frozenset(asked.get("shuffled", ())), frozenset(asked.get("stddev", ()))
+    except _UNTOLD:
+        return None
+    return Described(table, starred, *moved)
+
+
+def _told(source: Source) -> tuple[dict[str, Any], Path]:
+    """The side-car of a release whose files are as it says, and the first of them."""
+    if not isinstance(source, str | Path) or "://" in str(source):
+        raise ValueError
+    path = Path(source)
+    told = json.loads(sidecar(path).read_text(encoding="utf-8"))
+    folder = path if path.is_dir() else path.parent
+    files = [(folder / Path(one["file"]).name, one["sha256"]) for one in told["tables"]]
+    if any(checksum(file) != mark for file, mark in files):
+        raise ValueError
+    return told, files[0][0]
+
+
+def require_worlds(source: Source, names: Collection[str]) -> None:
+    """Refuse a question on a release whose cells do not bound what stood there before.
+
+    Shuffled values are those of their group, and which rows are one is not in the file; a question
+    on one such column alone has the same answer before and after.
+    """
+    try:
+        told, _ = _told(source)
+        private = told["guarantee"]["kind"] != _SYNTACTIC
+    except _UNTOLD:
+        return
+    if private:
+        raise QueryError(
+            "worlds_unbounded",
+            "This release is made with noise, so no bound on the original holds for certain. Use "
+            "the error that its side-car states.",
+        )
+    release = described(source)
+    blurred = sorted(release.blurred & {*names}) if release else []
+    shuffled = sorted(release.shuffled & {*names}) if release and len(names) > 1 else []
+    if blurred:
+        raise QueryError(
+            "worlds_unbounded",
+            f"Column {quoted(blurred[0])} was moved by noise in this release, so no bound on the "
+            "original holds. Ask about other columns.",
+        )
+    if shuffled:
+        raise QueryError(
+            "worlds_unbounded",
+            f"The values of column {quoted(shuffled[0])} were shuffled inside groups in this "
+            "release, and which rows are a group is not in the file, so nothing bounds them "
+            "together with other columns. Ask about this column alone, or about others.",
+        )
+
+
+def open_labels(source: Source, schema: Schema, *, strict: bool = True) -> tuple[Engine, Schema]:
+    """Open a released table, and say what it has of a schema.
+
+    Quasi-identifiers are what they are there, labels or values; of them nothing is declared any
+    more. Other columns are what the schema says, and those that are not there were left out. Whose
+    row it is, is known where that column is there, and is not labels.
+    """
+    engine = open_source(source, ours=True)
+    try:
+        held = engine.columns(engine.table)
+        there = (c for c in schema.columns if c.name in held or c.role is Role.QUASI)
+        columns = tuple(_as_held(column, held) for column in there)
+        if isinstance(engine, DuckDB):
+            kinds = {c.name: c.kind for c in columns if c.name in held}
+            engine.retype(kinds, strict=strict)
+    except BaseException:
+        engine.close()
+        raise
+    return engine, Schema(schema.table, columns, _unit(schema, held))
+
+
+def _unit(schema: Schema, held: Collection[str]) -> Unit:
+    unit = schema.unit
+    if not isinstance(unit, Entity):
+        return unit
+    tells = unit.column in held and schema.column(unit.column).role is not Role.QUASI
+    return unit if tells else Rows(relation=unit.relation)
+
+
+def _as_held(column: Column, held: Mapping[str, Kind]) -> Column:
+    if column.role is not Role.QUASI:
+        return column
+    return replace(column, kind=held.get(column.name, column.kind), domain=None, hierarchy=None)
+
+
+def released_rows(engine: Engine) -> exp.Select:
+    """The rows of a table but for suppressed ones, which are blank in every column."""
+    blank = []
+    for name, kind in engine.columns(engine.table).items():
+        cell = exp.column(name, quoted=True)
+        empty: exp.Expr = cell.is_(exp.Null())
+        if kind is Kind.TEXT:
+            empty = exp.or_(empty, cell.copy().eq(ROOT))
+        blank.append(exp.paren(empty))
+    return exp.select(exp.Star()).from_(engine.table.copy()).where(exp.not_(exp.and_(*blank)))

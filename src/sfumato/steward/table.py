@@ -1,0 +1,229 @@
+"""A table as its steward holds it: where it lives, what it is, what can be done with it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.engines.base import everything
+from sfumato.engines.duckdb import DuckDB
+from sfumato.engines.kinds import check_dates
+from sfumato.engines.sources import open_source
+from sfumato.errors import SchemaError
+from sfumato.files import check_apart
+from sfumato.inspection import inspect
+from sfumato.inspection.profile import ColumnProfile, TextFacts, measure_texts, profile_columns
+from sfumato.inspection.roles import Guess, guess, kind_of
+from sfumato.privacy.units import Entity
+from sfumato.schema.column import Column, Kind, Role
+from sfumato.schema.file import load, save
+from sfumato.schema.names import quoted, suggestion
+from sfumato.schema.schema import Schema
+from sfumato.steward.released import described, open_labels, released_rows
+from sfumato.vault.folder import hierarchy_files, source_files, vault_files_around
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.anonymize.criteria import Criterion
+    from sfumato.engines.base import Engine
+    from sfumato.engines.sources import Source
+    from sfumato.inspection import Inspection
+    from sfumato.release.release import Release
+
+    Progress = Callable[[float, float], None]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A source opened in an engine, with its schema and why each column is what it is.
+
+    It is `starred` where it is a release with suppressed rows in it, which nobody can be among, and
+    `released` where it is any.
+    """
+
+    engine: Engine
+    schema: Schema
+    reasons: tuple[str, ...]
+    starred: bool = False
+    files: tuple[Path, ...] = ()
+    """The files that it is made from and described by, which no output may replace."""
+    released: bool = False
+
+    def inspect(self, *, progress: Progress | None = None) -> Inspection:
+        """See the risk in it. What this finds is for the steward, not for release."""
+        guesses = [
+            Guess(column, reason)
+            for column, reason in zip(self.schema.columns, self.reasons, strict=True)
+        ]
+        unit = self.schema.unit
+        person = unit.column if isinstance(unit, Entity) else None
+        with ExitStack() as views:
+            table = self.engine.table
+            if self.starred:
+                table = views.enter_context(self.engine.view(released_rows(self.engine)))
+            return inspect(self.engine, table, guesses, progress=progress, person=person)
+
+    def anonymize(self, *criteria: Criterion, **options: Any) -> Release:
+        """Release it in a syntactic form that satisfies the criteria.
+
+        Options are those of `sfumato.steward.anonymize.anonymize`: algorithm, cost, suppress,
+        suppressed, sensitive, population, weights, refine, limit_seconds, progress.
+        """
+        from sfumato.steward.anonymize import anonymize
+
+        return anonymize(self, criteria, **options).release()
+
+    def close(self) -> None:
+        """Let go of the engine."""
+        self.engine.close()
+
+
+def read(
+    source: Source,
+    schema: str | Path | Schema | None = None,
+    *,
+    strict: bool = True,
+    progress: Progress | None = None,
+) -> Table:
+    """Open a table: a CSV or Parquet file, a database URL, or a pandas, polars or Arrow table.
+
+    Without a schema the columns are measured and their kinds and roles guessed. Of a release of
+    ours, which its side-car tells, the schema is that of its original: labels are read as labels.
+
+    A cell that is not of its declared kind is refused by its place or, where that is not `strict`,
+    read as NULL: so a table that answers others is to be read, lest one cell tell them of its row.
+    """
+    release = described(source)
+    place = source if release is None else release.table
+    starred = release is not None and release.starred
+    if schema is None:
+        return replace(_read_unknown(place, progress, ours=release is not None), starred=starred)
+    known = schema if isinstance(schema, Schema) else load(Path(schema))
+    if release is None:
+        kinds = {column.name: column.kind for column in known.columns}
+        engine = open_source(place, kinds=kinds, strict=strict)
+    else:
+        engine, known = open_labels(place, known, strict=strict)
+    try:
+        check_columns(engine, known)
+    except BaseException:
+        engine.close()
+        raise
+    reasons = ("declared in the schema",) * len(known.columns)
+    declared = () if isinstance(schema, Schema) else (Path(schema),)
+    files = (*source_files(source), *declared, *hierarchy_files(known))
+    return Table(engine, known, reasons, starred, files, release is not None)
+
+
+def read_population(source: Source, schema: Schema) -> Table:
+    """Open a table of the people among whom others hide: only quasi-identifiers are looked at."""
+    return read(source, Schema(schema.table, schema.by_role(Role.QUASI)))
+
+
+def _read_unknown(source: Source, progress: Progress | None, *, ours: bool) -> Table:
+    """Open a source about which nothing is declared: measure its columns, then guess."""
+    engine = open_source(source, ours=ours)
+    try:
+        held = engine.columns(engine.table)
+        check_dates(engine, [name for name, kind in held.items() if kind is Kind.DATE])
+        texts = [name for name, kind in held.items() if kind is Kind.TEXT]
+        facts = measure_texts(engine, engine.table, texts)
+        fits: dict[str, set[Kind]] = {}
+        kinds = held
+        if isinstance(engine, DuckDB) and _is_csv(source):
+            fits = engine.fitting_kinds()
+            kinds = {name: _kind(name, held[name], fits, facts) for name in held}
+            engine.retype(kinds)
+        profiles = profile_columns(
+            engine,
+            engine.table,
+            kinds,
+            source_kinds=held,
+            fits=fits,
+            texts=facts,
+            progress=progress,
+        )
+        guesses = [guess(profile) for profile in profiles]
+        schema = Schema(_name(source), tuple(one.column for one in guesses))
+    except BaseException:
+        engine.close()
+        raise
+    return Table(engine, schema, tuple(one.reason for one in guesses), files=source_files(source))
+
+
+def _kind(name: str, held: Kind, fits: dict[str, set[Kind]], facts: dict[str, TextFacts]) -> Kind:
+    """The kind to read a text column as, from what its text alone tells."""
+    if held is not Kind.TEXT:
+        return held
+    fact = facts[name]
+    sketch = ColumnProfile(
+        name=name,
+        kind=held,
+        rows=1,
+        nulls=int(fact.longest is None),
+        distinct=1,
+        fits=frozenset(fits[name]),
+        padded=fact.padded,
+        shortest=fact.shortest,
+        longest=fact.longest,
+    )
+    return kind_of(sketch)
+
+
+def check_columns(engine: Engine, schema: Schema) -> None:
+    """The schema's columns are there and hold what it says; others are left alone."""
+    held = engine.columns(engine.table)
+    for column in schema.columns:
+        if column.name not in held:
+            raise SchemaError(
+                "column_missing",
+                f"The table has no column {quoted(column.name)}, which its schema declares; "
+                + suggestion(column.name, held),
+            )
+        if held[column.name] is not column.kind:
+            raise SchemaError(
+                "column_kind",
+                f"Column {quoted(column.name)} is declared {column.kind} but holds "
+                f"{held[column.name]}. Change its kind in the schema.",
+            )
+    check_dates(engine, [c.name for c in schema.columns if c.kind is Kind.DATE])
+
+
+def _is_csv(source: Source) -> bool:
+    return isinstance(source, str | Path) and str(source).lower().endswith((".csv", ".csv.gz"))
+
+
+def _name(source: Source) -> str:
+    """What to call a table of which only the source is known."""
+    if not isinstance(source, str | Path):
+        return "table"
+    last = str(source).rpartition("#")[2]
+    return Path(last).name.partition(".")[0] or "table"
+
+
+def save_schema(table: Table, path: Path, *, overwrite: bool = False) -> None:
+    """Write a table's schema to a TOML file, each column with the reason for its role."""
+    check_apart(path, (*table.files, *vault_files_around(path)))
+    names = (column.name for column in table.schema.columns)
+    notes = dict(zip(names, table.reasons, strict=True))
+    save(table.schema, path, overwrite=overwrite, notes=notes)
+
+
+def read_workload(path: Path, declared: Sequence[Column]) -> NDArray[Any]:
+    """Read ranges from a table that has `age_low` and `age_high` for a column `age`."""
+    ends = [
+        Column(f"{column.name}_{end}", column.kind)
+        for column in declared
+        for end in ("low", "high")
+    ]
+    with closing(read(path, Schema("workload", tuple(ends)))) as table:
+        rows = table.engine.run(everything(table.engine.table))
+    values = [rows.column(end.name).to_pylist() for end in ends]
+    return np.array(values, dtype=object).T.reshape(-1, len(declared), 2)

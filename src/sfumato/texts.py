@@ -1,0 +1,66 @@
+"""Texts that others read: JSON without NaN and infinity, and words without passwords."""
+
+from __future__ import annotations
+
+import json
+import re
+from math import isfinite
+from typing import Any
+from urllib.parse import unquote
+
+
+def dumps(
+    value: object, *, indent: int | None = None, sort_keys: bool = False, ensure_ascii: bool = True
+) -> str:
+    """Write a value as JSON; a number that is not finite is null."""
+    options: dict[str, Any] = {
+        "indent": indent,
+        "sort_keys": sort_keys,
+        "ensure_ascii": ensure_ascii,
+        "allow_nan": False,
+    }
+    try:
+        return json.dumps(value, **options)
+    except ValueError:
+        return json.dumps(_finite(value), **options)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return value
+
+
+HIDDEN = "***"
+"""What stands for a password in words that somebody may see."""
+
+_BEFORE_HOST = r"://[^\s/@:?#\"']*:(?P<first>[^\s?#\"']+)@"
+# A key of an address (?password=, &sslpassword=) or of PostgreSQL's plain form (host=h password=p).
+_BY_KEY = (
+    r"(?<![A-Za-z0-9_.-])(?:ssl)?(?:password|passwd|passphrase|pwd)\s*=\s*"
+    r"(?P<second>'(?:[^'\\]|\\.)+'|[^\s&;#\"']+)"
+)
+_SECRET = re.compile(f"{_BEFORE_HOST}|{_BY_KEY}", re.IGNORECASE)
+
+# Of a password with an unquoted '@' a database takes the end for a part of the host's name.
+_STRAY = re.compile(r"(?<=['\"])[^\s'\"]+(?=@)")
+
+
+def holds_password(text: str) -> bool:
+    """Whether a text spells a password out, in an address or as a key and its value."""
+    return any(_SECRET.search(form) for form in (text, unquote(text)))
+
+
+def without_passwords(words: str) -> str:
+    """Words that may quote an address, with its password hidden."""
+    plain = words if not _SECRET.search(unquote(words)) else unquote(words)
+    return _STRAY.sub(HIDDEN, _SECRET.sub(_hidden, plain))
+
+
+def _hidden(found: re.Match[str]) -> str:
+    secret = found["first"] or found["second"]
+    return found[0].replace(secret, HIDDEN)

@@ -1,0 +1,266 @@
+"""The data sets of a vault: opened when first needed, without people who did not agree.
+
+What a question needs is checked before it is charged, by facts that depend on no row: that servers
+answer, that files are there, that the columns are those of the schema. Where a connection was lost
+or a file replaced, the data set is opened again.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from sfumato.engines.base import column as named_column
+from sfumato.engines.base import everything
+from sfumato.engines.sources import files_of, missing_columns
+from sfumato.errors import QueryError, SchemaError, SfumatoError, SourceError
+from sfumato.method import Dataset
+from sfumato.privacy.units import Entity, Rows
+from sfumato.schema.column import Kind
+from sfumato.schema.names import quoted
+from sfumato.steward.table import check_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from sfumato.engines.files.regular import RegularFile
+    from sfumato.privacy.units import Unit
+    from sfumato.schema.schema import Schema
+    from sfumato.steward.table import Table
+
+
+def check_consent(schema: Schema, column: str) -> None:
+    """Refuse a column of consent that is not declared as a truth value."""
+    declared = schema.column(column)
+    if declared.kind is not Kind.BOOLEAN:
+        raise SchemaError(
+            "consent_not_boolean",
+            f"Consent cannot be read from {quoted(column)}, which is {declared.kind}. Name a "
+            "column of kind boolean that is true where a person agreed.",
+        )
+
+
+def consenting(table: exp.Table, unit: Unit, column: str) -> exp.Query:
+    """The rows of people all of whose rows say yes; NULL is no.
+
+    Whether a row is seen depends on its own person alone, so that consent changes nothing about
+    what one person can move.
+    """
+    agreed = named_column(column)
+    if not isinstance(unit, Entity):
+        return everything(table.copy()).where(agreed)
+    person = named_column(unit.column)
+    said_yes = exp.case().when(agreed, exp.convert(1)).else_(exp.convert(0))
+    people = (
+        exp.select(person).from_(table.copy()).group_by(person).having(exp.Min(this=said_yes).eq(1))
+    )
+    return everything(table.copy()).where(exp.In(this=person.copy(), query=people.subquery()))
+
+
+HERE = "here"
+"""The address of everything that DuckDB reads inside this process."""
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where a data set lives, how to open it, its unit (None for a public one), and its file.
+
+    `consent` names the column that tells who agreed, where only those are to be seen; `columns`
+    those that files must have, found at `source`.
+    """
+
+    address: str
+    open_table: Callable[[], Table]
+    unit: Unit | None
+    file: Path | None = None
+    consent: str | None = None
+    source: str | None = None
+    columns: tuple[str, ...] = ()
+
+    @property
+    def in_files(self) -> bool:
+        """Whether it is read from files, which takes long and is left until after the charge."""
+        return self.address == HERE and self.source is not None
+
+
+def address(source: str) -> str:
+    """The database that a source belongs to; two tables of one database can be joined there."""
+    scheme = source.partition("://")[0]
+    if scheme in {"postgresql", "postgres", "spark"}:
+        return source.partition("#")[0]
+    return HERE
+
+
+@dataclass(eq=False)
+class _Opened:
+    """An open data set, the files it was read from, and who uses it.
+
+    `shown` is what others' engines see of it, by the data set whose engine it is: it goes with it.
+    """
+
+    table: Table
+    files: tuple[RegularFile, ...]
+    shown: dict[_Opened, exp.Table] = field(default_factory=dict)
+    stack: ExitStack = field(default_factory=ExitStack)
+    users: int = 0
+    retired: bool = False
+
+
+class DataStore:
+    """Opens data sets and brings those of one question together in one engine."""
+
+    def __init__(self, homes: Mapping[str, Location]) -> None:
+        self._homes = homes
+        self._locks = {name: threading.RLock() for name in homes}
+        self._opened: dict[str, _Opened] = {}
+        self._told: dict[str, tuple[RegularFile, ...]] = {}
+
+    def check(self, private: Sequence[str], public: Sequence[str]) -> None:
+        """Refuse, before anything is planned further, what is gone or would have to travel."""
+        for name in (*private, *public):
+            file = self._homes[name].file
+            if file is not None and not file.exists():
+                raise SourceError(
+                    "source_missing",
+                    f"The file of the data set {quoted(name)} is gone. Put it back where the "
+                    "vault's configuration says.",
+                )
+        apart = {self._homes[name].address for name in private}
+        if len(apart) > 1:
+            raise QueryError(
+                "engines_differ",
+                f"Cannot join {', '.join(map(quoted, private))}: they lie in different databases. "
+                "Ask about each apart, or copy them into one database.",
+            )
+
+    def check_readable(self, names: Sequence[str]) -> None:
+        """Refuse, before anything is charged, data sets that could not be read."""
+        for name in sorted(names):
+            try:
+                with self._locks[name]:
+                    self._check_readable(name)
+            except SfumatoError as error:
+                failure = error
+            else:
+                continue
+            raise SourceError(
+                "source_unready",
+                f"The data set {quoted(name)} cannot be read now ({failure.code}): its source is "
+                "gone, does not answer, or no longer has the columns of its schema. Nothing was "
+                "charged. Let the operator put it right and ask again.",
+                detail=f"{failure.message} {failure.detail or ''}".strip(),
+            )
+
+    @contextmanager
+    def together(
+        self, private: Sequence[str], public: Sequence[str]
+    ) -> Iterator[dict[str, Dataset]]:
+        """All tables of one question in the engine of the first; some are lent to it."""
+        host, names = private[0], (*private, *public)
+        with ExitStack() as locks:
+            for name in sorted(set(names)):
+                locks.enter_context(self._locks[name])
+            used = [self._open(name) for name in names]
+            datasets = {name: self._in(host, name) for name in names}
+            for one in used:
+                one.users += 1
+        try:
+            yield datasets
+        finally:
+            for name, one in zip(names, used, strict=True):
+                with self._locks[name]:
+                    one.users -= 1
+                    _close_if_unused(one)
+
+    def close(self) -> None:
+        """Let go of every engine."""
+        for name, lock in self._locks.items():
+            with lock:
+                self._retire(name, at_once=True)
+
+    def _check_readable(self, name: str) -> None:
+        home, opened = self._homes[name], self._opened.get(name)
+        if home.in_files:
+            assert home.source is not None
+            files = files_of(home.source)
+            if opened is not None and opened.files != files:
+                self._retire(name)
+            if self._told.get(name) != files:
+                absent = missing_columns(home.source, home.columns)
+                if absent:
+                    raise SourceError(
+                        "column_missing", f"There is no column {quoted(absent[0])} any more."
+                    )
+                self._told[name] = files
+            return
+        if home.source is None:  # the caller's own, which cannot be opened again
+            opened = self._open(name)
+            check_columns(opened.table.engine, opened.table.schema)
+            return
+        if opened is not None:
+            with suppress(SfumatoError):
+                check_columns(opened.table.engine, opened.table.schema)
+                _check_shown(opened)
+                return
+            self._retire(name)
+        self._open(name)
+
+    def _open(self, name: str) -> _Opened:
+        if name not in self._opened:
+            home = self._homes[name]
+            files = files_of(home.source) if home.in_files and home.source is not None else ()
+            table = home.open_table()
+            opened = self._opened[name] = _Opened(table, files)
+            opened.stack.callback(table.close)
+        return self._opened[name]
+
+    def _retire(self, name: str, *, at_once: bool = False) -> None:
+        """Forget an open data set; it is closed when its last user is done."""
+        opened = self._opened.pop(name, None)
+        if opened is not None:
+            opened.retired = True
+            opened.users = 0 if at_once else opened.users
+            _close_if_unused(opened)
+            for other in list(self._opened.values()):
+                other.shown.pop(opened, None)
+
+    def _in(self, host: str, name: str) -> Dataset:
+        hosting, own = self._open(host), self._open(name)
+        if hosting not in own.shown:
+            own.shown[hosting] = self._see(host, name)
+        unit = self._homes[name].unit or Rows()
+        return Dataset(name, hosting.table.engine, own.shown[hosting], own.table.schema, unit)
+
+    def _see(self, host: str, name: str) -> exp.Table:
+        """A data set as the engine of another sees it, without people who did not agree."""
+        hosting, own = self._open(host).table.engine, self._open(name).table.engine
+        home, stack = self._homes[name], self._open(name).stack
+        # One database shows all its tables to any connection; what lies elsewhere is copied.
+        away = name != host and (home.address == HERE or home.address != self._homes[host].address)
+        seen = own.table
+        if home.consent is not None:
+            agreed = consenting(seen, home.unit or Rows(), home.consent)
+            seen = stack.enter_context((own if away else hosting).view(agreed))
+        if away:
+            seen = stack.enter_context(hosting.lend(own.run(everything(seen))))
+        return seen
+
+
+def _check_shown(opened: _Opened) -> None:
+    """Raise where what was made of a table for questions went with it, though another is there."""
+    for hosting, seen in list(opened.shown.items()):
+        if seen != opened.table.engine.table:
+            hosting.table.engine.columns(seen)
+
+
+def _close_if_unused(opened: _Opened) -> None:
+    if opened.retired and not opened.users:
+        # What was shown to an engine that is gone went with it; a dead one has nothing to close.
+        with suppress(Exception):
+            opened.stack.close()
+        opened.shown.clear()
