@@ -19,8 +19,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "counting": {"errors", "schema", "privacy.units", "engines.base", "engines.kinds"},
     # A release can be told to people as a page; the page is loaded only when asked for.
     "release": {
-        "errors", "schema.column", "files", "texts", "engines.base", "engines.files",
-        "engines.kinds", "counting.hashing", "report.release", "vault.folder",
+        "errors", "schema", "files", "texts", "engines.base", "engines.files", "engines.sources",
+        "engines.kinds", "counting.hashing", "report.release",
     },
     "noise": {"errors", "privacy"},
     "ledger": {"errors", "privacy", "noise", "files", "texts"},
@@ -43,14 +43,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": {"errors", "schema", "release", "inspection"},
     "steward": {
         "errors", "schema", "privacy", "engines", "files", "counting", "inspection", "release",
-        "report", "anonymize", "vault.folder",
+        "report", "anonymize",
     },
     "vault": {
         "errors", "schema", "privacy", "engines", "files", "texts", "counting", "release", "report",
         "ledger", "method", "anonymize", "query", "publish", "steward",
     },
     "demo": {
-        "errors", "schema", "files", "inspection", "report", "publish", "steward", "vault",
+        "errors", "schema", "files", "inspection", "report", "release.in_use", "publish", "steward",
+        "vault",
     },
     "cli": {
         "errors", "files", "texts", "inspection", "report", "release", "publish", "steward",

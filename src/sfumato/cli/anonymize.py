@@ -181,7 +181,7 @@ def _tell(
 
 
 def _in_use(table: str, schema: Path, population: str | None) -> tuple[Path, ...]:
-    from sfumato.vault.folder import source_files
+    from sfumato.release.in_use import source_files
 
     return (*source_files(table), schema, *(() if population is None else source_files(population)))
 

@@ -28,8 +28,8 @@ def inspect(
 ) -> None:
     """See who stands out in a table: roles of its columns, unique people, risk of a match."""
     from sfumato.files import check_target
+    from sfumato.release.in_use import source_files, vault_files_around
     from sfumato.steward.table import read, save_schema
-    from sfumato.vault.folder import source_files, vault_files_around
 
     if write is not None:
         used = (

@@ -18,10 +18,10 @@ from sfumato.demo.town import Town
 from sfumato.errors import OutputError
 from sfumato.files import check_apart, whole
 from sfumato.inspection.roles import Guess
+from sfumato.release.in_use import vault_files_around
 from sfumato.report.blocks import FileLinks, Heading, Paragraph
 from sfumato.report.page import render
 from sfumato.steward.table import read
-from sfumato.vault.folder import vault_files_around
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from sfumato.engines.files.output import format_of
 from sfumato.errors import OutputError
 from sfumato.files import Scratch, check_apart, check_target, whole
+from sfumato.release.in_use import vault_files_around
 from sfumato.release.release import holder_file, sidecar
-from sfumato.vault.folder import vault_files_around
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

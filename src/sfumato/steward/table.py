@@ -19,12 +19,12 @@ from sfumato.inspection import inspect
 from sfumato.inspection.profile import ColumnProfile, TextFacts, measure_texts, profile_columns
 from sfumato.inspection.roles import Guess, guess, kind_of
 from sfumato.privacy.units import Entity
+from sfumato.release.in_use import hierarchy_files, source_files, vault_files_around
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.file import load, save
 from sfumato.schema.names import quoted, suggestion
 from sfumato.schema.schema import Schema
 from sfumato.steward.released import described, open_labels, released_rows
-from sfumato.vault.folder import hierarchy_files, source_files, vault_files_around
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

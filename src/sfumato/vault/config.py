@@ -17,6 +17,7 @@ from sfumato.privacy.filters import Budget
 from sfumato.privacy.losses import Approx
 from sfumato.privacy.numbers import EPSILON_MAXIMUM, positive
 from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
+from sfumato.release.in_use import VAULT as NAME
 from sfumato.schema.document import Lines, read_text
 from sfumato.schema.names import clash, quoted
 from sfumato.schema.parse import Parser
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from sfumato.schema.document import Place
 
-NAME = "vault.toml"
+
 """The file that makes a folder a vault."""
 OWNER = "owner"
 """The principal that draws on the budgets of the data sets themselves."""

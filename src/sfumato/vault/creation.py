@@ -20,11 +20,11 @@ import tomlkit
 from sfumato.engines.sources import identify
 from sfumato.errors import LedgerError, OutputError, SfumatoError
 from sfumato.ledger.commit import recorded_head
+from sfumato.release.in_use import ANSWERS, SECRET
 from sfumato.steward.secret import write_secret
 from sfumato.steward.table import read
 from sfumato.vault.accounts import check_accounts, create_ledger, open_accounts, open_ledger
 from sfumato.vault.config import NAME, PrivateSet, locked, save
-from sfumato.vault.folder import ANSWERS, SECRET
 from sfumato.vault.sources import KnownSources, look, rows_of, secret_of
 
 if TYPE_CHECKING:

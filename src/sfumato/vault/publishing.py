@@ -15,10 +15,10 @@ from sfumato.publish.kinds import prepare
 from sfumato.publish.options import several
 from sfumato.publish.request import Request, to_codes
 from sfumato.publish.spatial.maps import nearest, smallest, to_geojson
+from sfumato.release.in_use import vault_files_around
 from sfumato.release.release import check_places, describe, sidecar
 from sfumato.report.published import pictures
 from sfumato.texts import dumps
-from sfumato.vault.folder import vault_files_around
 from sfumato.vault.gatekeeper import Answer
 
 if TYPE_CHECKING:

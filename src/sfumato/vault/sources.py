@@ -19,13 +19,13 @@ from sfumato.engines.sources import identify, parquet_paths
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.ledger.book import digest
 from sfumato.release.fingerprint import contents
+from sfumato.release.in_use import SECRET
 from sfumato.schema.file import load as load_schema
 from sfumato.schema.names import quoted
 from sfumato.steward.secret import new_secret, read_secret
 from sfumato.steward.table import read
 from sfumato.vault.accounts import NODE, PASSING, VERSION, source_name, source_of, written_name
 from sfumato.vault.config import PrivateSet
-from sfumato.vault.folder import SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

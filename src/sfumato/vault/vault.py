@@ -11,13 +11,14 @@ from sfumato.errors import BudgetError, ParameterError, PolicyError
 from sfumato.ledger.flight import Flights
 from sfumato.query.sql.tables import PrivateRows as PrivateEntry
 from sfumato.query.sql.tables import PublicRows as PublicEntry
+from sfumato.release.in_use import ANSWERS, vault_files
 from sfumato.schema.file import load as load_schema
 from sfumato.schema.names import quoted
 from sfumato.steward.table import read
 from sfumato.vault.accounts import account_of, open_accounts, open_ledger, source_of
 from sfumato.vault.config import OWNER, Config, PrivateSet, load
 from sfumato.vault.datastore import DataStore, Location, address, check_consent
-from sfumato.vault.folder import ANSWERS, AnswerIndex, note_charge, vault_files
+from sfumato.vault.folder import AnswerIndex, note_charge
 from sfumato.vault.gatekeeper import Asker, Gatekeeper
 from sfumato.vault.private import Private
 from sfumato.vault.session import Offer, Session
@@ -56,7 +57,7 @@ class Vault:
             tell_operator=partial(note_charge, config.folder),
         )
         self._places = DataStore({name: _home(config, name, schemas[name]) for name in schemas})
-        kept = self.kept = vault_files(config, schemas)
+        kept = self.kept = vault_files(config.folder)
         catalogue = _catalogue(config, schemas)
         self._curator = Session(catalogue, self._places, gatekeeper, config.max_epsilon, kept)
 

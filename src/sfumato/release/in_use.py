@@ -1,0 +1,87 @@
+"""Files in use: what no release may replace, by whatever name and whatever door. Decision 0172."""
+
+from __future__ import annotations
+
+import tomllib
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import SfumatoError
+from sfumato.schema.file import load
+from sfumato.schema.hierarchy.tree import Tree
+
+if TYPE_CHECKING:
+    from sfumato.engines.sources import Source
+    from sfumato.schema.schema import Schema
+
+VAULT, ANSWERS, FAILURES, SECRET = "vault.toml", "answers", "failures.log", "fingerprint.key"
+"""What lies in a vault's folder beside its ledger: its configuration, where answers are stored,
+why charged questions or the ledger failed (it may quote data), the key of its fingerprints."""
+
+_BESIDE = ("", "-wal", "-shm", "-journal")
+"""What SQLite keeps beside a database, and the database itself."""
+
+
+def source_files(source: Source) -> tuple[Path, ...]:
+    """The files that a source reads; a folder is meant with the Parquet files in it."""
+    if isinstance(source, list | tuple):
+        return tuple(Path(one) for one in source)
+    if not isinstance(source, str | Path):
+        return ()
+    scheme, _, rest = str(source).partition("://")
+    if rest:
+        location = rest.rpartition("#")[0]
+        return (Path(location), Path(location.lstrip("/"))) if scheme == "duckdb" else ()
+    path = Path(source)
+    with suppress(OSError, ValueError):
+        return (path, *sorted(path.glob("*.parquet"))) if path.is_dir() else (path,)
+    return ()
+
+
+def hierarchy_files(schema: Schema) -> tuple[Path, ...]:
+    """The files from which a schema has its hierarchies."""
+    found = (column.hierarchy for column in schema.columns)
+    return tuple(one.source for one in found if isinstance(one, Tree) and one.source is not None)
+
+
+def vault_files(folder: Path) -> tuple[Path, ...]:
+    """A vault's own files, and the sources, schemas and hierarchies of its data sets.
+
+    The configuration is read as it is: files are in use even of a vault that cannot be opened.
+    """
+    found = [folder / name for name in (VAULT, FAILURES, SECRET, ANSWERS)]
+    document: dict[str, Any] = {}
+    with suppress(OSError, ValueError, RecursionError):
+        document = tomllib.loads((folder / VAULT).read_text(encoding="utf-8"))
+    head, database = _words(document.get("ledger"), "head", "database")
+    found += [folder / name for name in head]
+    found += [folder / f"{name}{end}" for name in database if "://" not in name for end in _BESIDE]
+    datasets = document.get("datasets")
+    for held in datasets.values() if isinstance(datasets, dict) else ():
+        source, schema = _words(held, "source", "schema")
+        for one in source:
+            found += source_files(one if "://" in one else folder / one)
+        for one in schema:
+            found.append(folder / one)
+            with suppress(SfumatoError):
+                found += hierarchy_files(load(folder / one))
+    return tuple(found)
+
+
+def _words(table: object, *keys: str) -> list[list[str]]:
+    """What a table of a configuration says under each key: one text, or nothing."""
+    values = [table.get(key) if isinstance(table, dict) else None for key in keys]
+    return [[value] if isinstance(value, str) else [] for value in values]
+
+
+def vault_files_around(target: Path) -> tuple[Path, ...]:
+    """What the vaults use that lie around a target: above it, or beside it with their heads."""
+    found: list[Path] = []
+    with suppress(OSError):
+        parent = target.resolve().parent
+        folders = [parent, *parent.parents, *(one for one in parent.iterdir() if one.is_dir())]
+        for folder in folders:
+            if (folder / VAULT).is_file():
+                found += vault_files(folder)
+    return tuple(found)
