@@ -14,8 +14,9 @@ from sfumato.errors import ParameterError
 from sfumato.files import whole
 from sfumato.ledger.book import digest
 from sfumato.privacy.filters import Budget
+from sfumato.release.in_use import VAULT
 from sfumato.schema.names import quoted, suggestion
-from sfumato.vault.config import NAME, PrivateSet, changing, load, parse
+from sfumato.vault.config import PrivateSet, changing, load, parse
 from sfumato.vault.folder import note_ledger
 
 if TYPE_CHECKING:
@@ -224,7 +225,7 @@ def set_limit(folder: Path, account: str, *, epsilon: object, delta: object, ope
             )
         text = _relimited(config, account, {"epsilon": str(epsilon), "delta": str(delta)})
         # Written down before the entry is made: of the configuration only a new name is left then.
-        with whole(folder / NAME, overwrite=True, private=True) as new:
+        with whole(folder / VAULT, overwrite=True, private=True) as new:
             new.write_text(text, encoding="utf-8")
             ledger.set_limit(account, budget=budget, operator=operator)
 
@@ -236,11 +237,11 @@ def _relimited(config: Config, account: str, amounts: dict[str, str]) -> str:
     if population not in configured:
         raise ParameterError(
             "account_not_configured",
-            f"The ledger keeps the account {quoted(account)}, but {NAME} no longer names it, so it "
+            f"The ledger keeps the account {quoted(account)}, but {VAULT} no longer names it, so it "
             "has no limit to change. Put it back there first, with the budget that 'sfumato ledger "
             "show' tells.",
         )
-    path = config.folder / NAME
+    path = config.folder / VAULT
     document: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
     declared = (
         document["principals"][principal]["budgets"] if principal else document["populations"]

@@ -17,7 +17,7 @@ from sfumato.privacy.filters import Budget
 from sfumato.privacy.losses import Approx
 from sfumato.privacy.numbers import EPSILON_MAXIMUM, positive
 from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
-from sfumato.release.in_use import VAULT as NAME
+from sfumato.release.in_use import VAULT
 from sfumato.schema.document import Lines, read_text
 from sfumato.schema.names import clash, quoted
 from sfumato.schema.parse import Parser
@@ -96,11 +96,11 @@ class Config:
 
 def load(folder: Path) -> Config:
     """Read a vault's configuration; what does not make sense is refused with its line."""
-    path = folder / NAME
+    path = folder / VAULT
     if not path.exists():
         raise ParameterError(
             "vault_missing",
-            f"There is no vault in '{folder}': it has no {NAME}. Create one with "
+            f"There is no vault in '{folder}': it has no {VAULT}. Create one with "
             "'sfumato init', or name another with --vault.",
         )
     sweep(folder)
@@ -170,7 +170,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 def save(folder: Path, text: str, *, overwrite: bool = True) -> None:
     """Write a vault's configuration, for its owner's eyes only: an address may hold a password."""
-    with whole(folder / NAME, overwrite=overwrite, private=True) as temporary:
+    with whole(folder / VAULT, overwrite=overwrite, private=True) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 

@@ -20,11 +20,11 @@ import tomlkit
 from sfumato.engines.sources import identify
 from sfumato.errors import LedgerError, OutputError, SfumatoError
 from sfumato.ledger.commit import recorded_head
-from sfumato.release.in_use import ANSWERS, SECRET
+from sfumato.release.in_use import ANSWERS, SECRET, VAULT
 from sfumato.steward.secret import write_secret
 from sfumato.steward.table import read
 from sfumato.vault.accounts import check_accounts, create_ledger, open_accounts, open_ledger
-from sfumato.vault.config import NAME, PrivateSet, locked, save
+from sfumato.vault.config import PrivateSet, locked, save
 from sfumato.vault.sources import KnownSources, look, rows_of, secret_of
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _made(folder: Path) -> Iterator[None]:
 def _check_all(config: Config) -> None:
     """Refuse what cannot become a vault, before anything is made for it."""
     folder, head = config.folder, config.head
-    if (folder / NAME).exists():
+    if (folder / VAULT).exists():
         raise OutputError(
             "vault_exists", f"'{folder}' already holds a vault. Choose another folder."
         )
@@ -97,8 +97,8 @@ def _check_all(config: Config) -> None:
     if entries not in (0, 1):
         raise OutputError(
             "vault_unconfigured",
-            f"'{database}' is in use, but '{folder}' has no {NAME}. If it is a vault's ledger, put "
-            f"its {NAME} back; else choose another folder.",
+            f"'{database}' is in use, but '{folder}' has no {VAULT}. If it is a vault's ledger, put "
+            f"its {VAULT} back; else choose another folder.",
         )
     if head.exists() and not (entries or _is_address(config) or database.exists()):
         raise _foreign(head)
@@ -247,7 +247,7 @@ class Addition:
         """Add to the configuration; what its owner wrote beside it stays as it is."""
         folder = self._config.folder
         key, keyless = folder / SECRET, not (folder / SECRET).exists()
-        document = tomlkit.parse((folder / NAME).read_text(encoding="utf-8"))
+        document = tomlkit.parse((folder / VAULT).read_text(encoding="utf-8"))
         for table, added in (("populations", amounts), ("datasets", {self._name: entry})):
             if added:
                 tables = document.setdefault(table, tomlkit.table(is_super_table=True))
