@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).parents[2]
-FRONT = ROOT / "tests" / "unit" / "query_front"
+FRONT = ROOT / "tests" / "unit" / "query"
 COUNT = "SELECT COUNT(*) FROM people"
 HISTOGRAM = ("publish", "histogram", "people", "--epsilon", "0.1", "--columns")
 LIMIT = ("ledger", "limit", "--operator", "ann", "--account")

@@ -1,4 +1,4 @@
-"""Small tables as problems."""
+"""Small tables as frequencies and as problems."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from sfumato.anonymize.problem import Problem
@@ -15,7 +16,7 @@ from sfumato.counting.grouping import group
 from sfumato.schema.hierarchy.base import Taxonomy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sfumato.anonymize.criteria import Criterion
     from sfumato.privacy.numbers import Number
@@ -40,13 +41,13 @@ class MakeProblem(Protocol):
         ...
 
 
-def frequencies(names: Sequence[str], rows: Rows) -> Frequencies:
+def frequencies(names: Sequence[str], rows: Sequence[Sequence[object]]) -> Frequencies:
     axes, codes = [], []
     for name, column in zip(names, zip(*rows, strict=True), strict=True):
-        values = sorted({value for value in column if value is not None})
-        listed: list[str | None] = [*values, *([None] if None in column else [])]
-        axes.append(Listed(name, pa.array(listed, type=pa.string()), declared=False))
-        codes.append(np.array([listed.index(value) for value in column], dtype=np.int32))
+        coded = pa.array(column).dictionary_encode(null_encoding="encode")
+        order = pc.sort_indices(coded.dictionary)
+        axes.append(Listed(name, coded.dictionary.take(order), declared=False))
+        codes.append(np.argsort(order.to_numpy())[coded.indices.to_numpy()])
     groups = group(codes, [axis.size for axis in axes], np.ones(len(rows), dtype=np.int64))
     return Frequencies(tuple(axes), tuple(c[groups.representatives] for c in codes), groups.counts)
 
@@ -54,6 +55,11 @@ def frequencies(names: Sequence[str], rows: Rows) -> Frequencies:
 def taxonomy(ways: Sequence[Sequence[str]], *, missing: bool = False) -> Taxonomy:
     leaves, *steps = zip(*ways, strict=True)
     return Taxonomy.build(leaves, steps, missing=missing)
+
+
+@pytest.fixture
+def counted() -> Callable[[Sequence[str], Sequence[Sequence[object]]], Frequencies]:
+    return frequencies
 
 
 @pytest.fixture

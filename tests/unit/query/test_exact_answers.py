@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sfumato.query.sql.tables import Catalogue
 
 FIRST = date(2020, 1, 1)
-QUESTIONS = (Path(__file__).parent / "fixtures" / "answers.sql").read_text().split(";\n")[:-1]
+QUESTIONS = Path(__file__).with_name("answers.sql").read_text().split(";\n")[:-1]
 
 
 def random_tables() -> dict[str, pa.Table]:

@@ -19,7 +19,7 @@ from sfumato.engines.sources import open_source
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.hierarchy.tree import read_tree
 
-ADULT = Path(__file__).parents[3] / "../shared/data/adult"
+ADULT = Path(__file__).parents[4] / "../shared/data/adult"
 QUASI = [
     "age", "sex", "race", "marital-status", "education", "native-country", "workclass",
     "occupation",

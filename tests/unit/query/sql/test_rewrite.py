@@ -9,7 +9,7 @@ from sqlglot import exp, parse_one
 
 from sfumato.query.sql.rewrite import rewrite
 
-CASES = (Path(__file__).parent / "fixtures" / "rewrite.sql").read_text().split("\n\n")
+CASES = Path(__file__).with_name("rewrite.sql").read_text().split("\n\n")
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.split("\n")[0].strip("- ") for case in CASES])
