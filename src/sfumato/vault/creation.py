@@ -97,8 +97,8 @@ def _check_all(config: Config) -> None:
     if entries not in (0, 1):
         raise OutputError(
             "vault_unconfigured",
-            f"'{database}' is in use, but '{folder}' has no {VAULT}. If it is a vault's ledger, put "
-            f"its {VAULT} back; else choose another folder.",
+            f"'{database}' is in use, but '{folder}' has no {VAULT}. If it is a vault's ledger, "
+            f"put its {VAULT} back; else choose another folder.",
         )
     if head.exists() and not (entries or _is_address(config) or database.exists()):
         raise _foreign(head)
