@@ -238,8 +238,8 @@ def _relimited(config: Config, account: str, amounts: dict[str, str]) -> str:
         raise ParameterError(
             "account_not_configured",
             f"The ledger keeps the account {quoted(account)}, but {VAULT} no longer names it, so "
-            "it has no limit to change. Put it back there first, with the budget that 'sfumato ledger "
-            "show' tells.",
+            "it has no limit to change. Put it back there first, with the budget that 'sfumato "
+            "ledger show' tells.",
         )
     path = config.folder / VAULT
     document: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
