@@ -137,7 +137,7 @@ def test_answers_stay_within_their_claim(name: str) -> None:
 def louder(question: Question, factor: Fraction) -> Question:
     """Spend more on every mechanism than is charged."""
     made: dict[Any, Any] = {}
-    mechanisms: dict[Any, Any] = dict(question.split.mechanisms)
+    mechanisms: dict[Any, Any] = dict(question.allocation.mechanisms)
     for slot, mechanism in mechanisms.items():
         if isinstance(mechanism, ThresholdKeys):
             made[slot] = replace(mechanism, delta=mechanism.delta * factor)
@@ -145,7 +145,7 @@ def louder(question: Question, factor: Fraction) -> Question:
             made[slot] = replace(mechanism, rho=mechanism.rho * factor)
         else:
             made[slot] = replace(mechanism, epsilon=mechanism.epsilon * factor)
-    return replace(question, split=replace(question.split, mechanisms=made))
+    return replace(question, allocation=replace(question.allocation, mechanisms=made))
 
 
 @pytest.mark.parametrize(
@@ -177,11 +177,11 @@ def test_a_person_whose_rows_were_not_bounded_is_caught() -> None:
 def test_an_average_that_is_charged_for_its_sum_alone_is_caught() -> None:
     asked = CASES["average"]
     honest = asked.question()
-    mechanisms: dict[Any, Any] = dict(honest.split.mechanisms)
+    mechanisms: dict[Any, Any] = dict(honest.allocation.mechanisms)
     of_count, of_sum = mechanisms
     mechanisms[of_count] = replace(mechanisms[of_count], epsilon=Fraction(8))
     mechanisms[of_sum] = replace(mechanisms[of_sum], epsilon=Fraction(1))
-    mutant = replace(honest, split=replace(honest.split, mechanisms=mechanisms))
+    mutant = replace(honest, allocation=replace(honest.allocation, mechanisms=mechanisms))
     found = asked.audited(mutant, seed=4)
     assert found.violated, found.sentence()
 

@@ -19,11 +19,10 @@ from sfumato.engines.sources import open_duckdb
 from sfumato.errors import QueryError
 from sfumato.privacy.units import Entity, Neighbours, Rows
 from sfumato.query.answer.exact import EngineQueries, ExactAggregates, all_groups
-from sfumato.query.answer.postprocessing import placed
-from sfumato.query.plan.allocation import QueryPrice, split
-from sfumato.query.plan.planner import question
+from sfumato.query.plan.allocation import QueryPrice, allocate
+from sfumato.query.plan.planner import plan_question
 from sfumato.query.plan.statistics import Total, effect
-from sfumato.query.sql.tables import PrivateRows, PublicRows
+from sfumato.query.sql.tables import PrivateRows, PublicRows, placed
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.domain import Bounds, Values
 from sfumato.schema.schema import Schema
@@ -73,8 +72,8 @@ def _asked(
     person = (Column("who", Kind.INTEGER, nullable=False),) if isinstance(unit, Entity) else ()
     private = PrivateRows(Schema("t", (*person, *COLUMNS), unit), unit, "people")
     places = PublicRows(Schema("places", COLUMNS[-1:]), {("s",): 3})
-    plan = question(sql, {"t": private, "places": places}).plan
-    chosen = split(plan, QueryPrice(epsilon=Fraction(1)))
+    plan = plan_question(sql, {"t": private, "places": places}).plan
+    chosen = allocate(plan, QueryPrice(epsilon=Fraction(1)))
     with engine.lend(table) as rows, engine.lend(pa.table({"s": ["a", "a", "a", "b"]})) as lent:
         source = placed(plan.source, {"t": rows, "places": lent})
         native = engine.traits.hashed

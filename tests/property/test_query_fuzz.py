@@ -21,8 +21,8 @@ from sfumato.counting.hashing import Keyed
 from sfumato.engines.base import render
 from sfumato.errors import QueryError
 from sfumato.privacy.units import Entity, Rows
-from sfumato.query.plan.allocation import QueryPrice, split
-from sfumato.query.plan.planner import question
+from sfumato.query.plan.allocation import QueryPrice, allocate
+from sfumato.query.plan.planner import plan_question
 from sfumato.query.sql.caps import salted
 from sfumato.query.sql.tables import Catalogue, PrivateRows, PublicRows
 from sfumato.schema.column import Column, Kind
@@ -126,7 +126,7 @@ def alone(sql: str) -> float:
     gc.collect()
     start = time.process_time()
     with suppress(QueryError):
-        question(sql, CATALOGUE)
+        plan_question(sql, CATALOGUE)
     return time.process_time() - start
 
 
@@ -141,10 +141,10 @@ def attack(runs: int, seed: int) -> Counter[str]:
             sql = damaged(draw)
             start = time.process_time()
             try:
-                plan = question(sql, CATALOGUE).plan
+                plan = plan_question(sql, CATALOGUE).plan
                 ends["planned"] += 1
                 if ends["planned"] % 10 == 0:
-                    split(plan, PRICE)
+                    allocate(plan, PRICE)
             except QueryError as refusal:
                 plan = None
                 ends[refusal.code] += 1

@@ -29,13 +29,11 @@ from sfumato.mechanisms.threshold_keys import ThresholdKeys
 from sfumato.privacy.sensitivity import Sensitivity
 from sfumato.privacy.units import Entity, Neighbours, Rows
 from sfumato.query.answer.exact import EngineQueries
-from sfumato.query.answer.postprocessing import placed
 from sfumato.query.expressions import RULES, compile_value
-from sfumato.query.plan.allocation import QueryPrice, split
+from sfumato.query.plan.allocation import QueryPrice, allocate
 from sfumato.query.plan.statistics import Effect, Rank, effect
-from sfumato.query.sql import caps as capping
-from sfumato.query.sql import caps as work
-from sfumato.query.sql import joins
+from sfumato.query.sql import caps, joins
+from sfumato.query.sql.tables import placed
 from sfumato.testing.expressions import unlisted
 from sfumato.testing.grammar import NAMES, PLACES, Grammar, rows
 from sfumato.testing.questions import ComparableAggregates, score_move
@@ -85,7 +83,7 @@ def drawn(draw: np.random.Generator) -> Case:
         groups = [None, 1, 2, 3][draw.integers(4)]
         unit = Entity("who", int(draw.integers(1, 6)), groups, relation)
     # Of few rows none would be too many: in every second case the least is kept before joins.
-    with patch.object(work, "WORK", [1, work.WORK][draw.integers(2)]):
+    with patch.object(caps, "WORK", [1, caps.WORK][draw.integers(2)]):
         words, plan = Grammar(draw, unit).question()
     replaced = relation is Neighbours.REPLACE_ONE
     tables = people(draw, replaced) if isinstance(unit, Entity) else single_rows(draw, replaced)
@@ -217,7 +215,7 @@ def brute_force(
     for number in range(cases):
         draw = np.random.default_rng((seed, number))
         case = drawn(draw)
-        chosen = split(case.plan, PRICE)
+        chosen = allocate(case.plan, PRICE)
         asked = questions(case, chosen, str(draw.integers(9)), native if number % 2 else None)
         queries = [one.query for one in asked.asked.values()]
         results = run(case.tables, queries, worlds)
@@ -330,7 +328,7 @@ def test_caps_are_drawn_and_a_cap_that_others_move_is_found(
     """Keep the first rows of everybody together, not of each: somebody makes room for others."""
     draw = np.random.default_rng(3)
     assert sum(drawn(draw).plan.kept is not None for _ in range(60)) >= 10
-    first = capping._first
+    first = caps._first
 
     def of_all(*given: Any) -> exp.Select:
         made = first(*given)
@@ -338,7 +336,7 @@ def test_caps_are_drawn_and_a_cap_that_others_move_is_found(
             window.set("partition_by", [])
         return made
 
-    monkeypatch.setattr(capping, "_first", of_all)
+    monkeypatch.setattr(caps, "_first", of_all)
     with pytest.raises(AssertionError, match="JOIN"):
         brute_force(InMemory(optimizes=False), DuckDB.traits.hashed, 2_000, 0)
 

@@ -8,17 +8,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from sfumato.errors import QueryError
 from sfumato.query.sql.parse import parse
 from sfumato.schema.names import quoted
-
-if TYPE_CHECKING:
-    from sfumato.query.plan.planner import PlannedQuestion
-    from sfumato.query.sql.tables import Catalogue
 
 _SIDES = {"inner": "", "left": "LEFT", "right": "RIGHT"}
 
@@ -105,17 +100,9 @@ class BuiltQuestion:
         """Keep the first rows."""
         return BuiltQuestion(self.tree.limit(rows))
 
-    def question(self, catalogue: Catalogue) -> PlannedQuestion:
-        """Plan it against declared tables."""
-        from sfumato.query.plan.planner import question
 
-        return question(self.tree, catalogue)
-
-
-def asked_for(given: object) -> str | exp.Select:
-    """The question that somebody gave, as SQL or as a tree; or a refusal of what is none."""
-    if isinstance(given, str):
-        return given
+def built_tree(given: object) -> exp.Select:
+    """The tree of a question that was built; or a refusal of what is none."""
     if isinstance(given, BuiltQuestion):
         return given.tree
     if isinstance(given, Frame | Grouped):

@@ -19,9 +19,9 @@ from sfumato.engines.kinds import STORED
 from sfumato.errors import QueryError
 from sfumato.privacy.units import Entity, Rows
 from sfumato.query.plan import levels
-from sfumato.query.plan.planner import question
+from sfumato.query.plan.planner import plan_question
 from sfumato.query.sql.relation import RowScope
-from sfumato.query.sql.tables import PrivateRows, PublicRows, base
+from sfumato.query.sql.tables import PrivateRows, PublicRows, declared_table
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.domain import Bounds, Values
 from sfumato.schema.schema import Schema
@@ -128,7 +128,7 @@ class Grammar:
             self._names = {}
             words = self._outermost()
             try:
-                plan = question(words, self._catalogue).plan
+                plan = plan_question(words, self._catalogue).plan
                 groups = sum(level.groups or 0 for level in levels(plan))
             except QueryError:
                 continue
@@ -306,5 +306,5 @@ class Grammar:
 
 @cache
 def _expressions() -> Expressions:
-    visits = base("visits", catalogue(Rows())["visits"], "r0")
+    visits = declared_table("visits", catalogue(Rows())["visits"], "r0")
     return Expressions(RowScope((("v", visits),)))

@@ -11,10 +11,9 @@ from sfumato.engines.sources import open_source
 from sfumato.errors import ParameterError, QueryError
 from sfumato.privacy.numbers import EPSILON_MAXIMUM
 from sfumato.privacy.price import price
-from sfumato.query.answer import question as answer
 from sfumato.query.answer.explain import explain
-from sfumato.query.builder import asked_for
-from sfumato.query.plan.planner import question
+from sfumato.query.answer.question import Question, prepare
+from sfumato.query.plan.planner import plan_question
 from sfumato.query.sql.tables import PrivateRows as PrivateEntry
 from sfumato.schema.names import quoted, suggestion
 from sfumato.vault.publishing import planned, published
@@ -82,9 +81,9 @@ class Session:
         """Say what a question would cost and how far its answer would be off."""
         return explain(self.prepare(asked, price, asker_of))
 
-    def prepare(self, asked: Asked, price: Offer, asker_of: AskerOf) -> answer.Question:
+    def prepare(self, asked: Asked, price: Offer, asker_of: AskerOf) -> Question:
         """Plan a question at a price, from public facts alone."""
-        planned = question(asked_for(asked), self.catalogue)
+        planned = plan_question(asked, self.catalogue)
         self.places.check(planned.plan.datasets, planned.plan.public)
         epsilon, delta = price.epsilon, price.delta
         for name, given, clause in (
@@ -100,7 +99,7 @@ class Session:
         epsilon = planned.epsilon if epsilon is None else epsilon
         if epsilon is None and price.rho is None:
             epsilon = self._usual(asker_of(planned.plan.datasets))
-        return answer.prepare(
+        return prepare(
             planned.plan,
             open_table=open_source,
             epsilon=epsilon,

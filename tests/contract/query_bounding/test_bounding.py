@@ -16,10 +16,10 @@ from sfumato.counting.contribution import WHOLE
 from sfumato.engines.sources import open_duckdb
 from sfumato.privacy.units import Entity, Rows
 from sfumato.query.answer.exact import EngineQueries, ExactAggregates, all_groups
-from sfumato.query.answer.postprocessing import placed
 from sfumato.query.plan import Function, Measure
-from sfumato.query.plan.allocation import QueryPrice, split
+from sfumato.query.plan.allocation import QueryPrice, allocate
 from sfumato.query.plan.statistics import Rank
+from sfumato.query.sql.tables import placed
 from sfumato.testing.questions import DATASET, argument, declared, plan
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def visits(people: int, seed: int) -> pa.Table:
 
 
 def aggregates(engine: Engine, asked: Plan) -> dict[str, list[Any]]:
-    chosen = split(asked, QueryPrice(epsilon=Fraction(1)))
+    chosen = allocate(asked, QueryPrice(epsilon=Fraction(1)))
     source = placed(asked.source, {DATASET: engine.table})
     questions = EngineQueries(asked, chosen.levels, chosen.mechanisms, source, "salt")
     exact = ExactAggregates(questions, engine)

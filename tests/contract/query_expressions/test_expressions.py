@@ -22,7 +22,7 @@ from sfumato.privacy.units import Rows
 from sfumato.query.expressions import compile_value
 from sfumato.query.expressions.typed import EPOCH
 from sfumato.query.sql.relation import RowScope
-from sfumato.query.sql.tables import PrivateRows, base
+from sfumato.query.sql.tables import PrivateRows, declared_table
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.domain import Bounds, Values
 from sfumato.schema.schema import Schema
@@ -108,7 +108,7 @@ def special_table() -> pa.Table:
     return pa.table(columns)
 
 
-SCOPE = RowScope((("t", base("t", DECLARED, "r0")),))
+SCOPE = RowScope((("t", declared_table("t", DECLARED, "r0")),))
 
 
 def compiled(sql: str) -> Typed:

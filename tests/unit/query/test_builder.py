@@ -9,9 +9,9 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import QueryError
-from sfumato.query.builder import asked_for, table
+from sfumato.query.builder import built_tree, table
 from sfumato.query.plan import canonical
-from sfumato.query.plan.planner import question
+from sfumato.query.plan.planner import plan_question
 
 if TYPE_CHECKING:
     from sfumato.query.builder import BuiltQuestion
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def same(built: BuiltQuestion, sql: str, catalogue: Catalogue) -> bool:
-    found = canonical(built.question(catalogue).plan)
-    return found == canonical(question(sql, catalogue).plan)
+    found = canonical(plan_question(built, catalogue).plan)
+    return found == canonical(plan_question(sql, catalogue).plan)
 
 
 def test_filter_group_aggregate_order(catalogue: Catalogue) -> None:
@@ -88,7 +88,7 @@ def test_unknown_joins_are_refused() -> None:
 )
 def test_what_is_no_question_is_refused_in_words(given: object, code: str) -> None:
     private = sf.protect(sf.read(pa.table({"x": [1]})), epsilon=1)
-    for refused in (asked_for, private.query, private.explain):
+    for refused in (built_tree, private.query, private.explain):
         with pytest.raises(QueryError) as refusal:
             refused(given)  # type: ignore[arg-type]  # on purpose
         assert refusal.value.code == code

@@ -23,7 +23,7 @@ from sfumato.engines.postgres import Postgres
 from sfumato.engines.sources import open_duckdb
 from sfumato.engines.spark import Spark
 from sfumato.query.plan import NOISY, Function
-from sfumato.query.plan.planner import question
+from sfumato.query.plan.planner import plan_question
 from sfumato.query.sql.caps import salted
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def rounded(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 def test_exact_answer(
     sql: str, catalogue: Catalogue, connection: duckdb.DuckDBPyConnection
 ) -> None:
-    plan = question(sql, catalogue).plan
+    plan = plan_question(sql, catalogue).plan
     wanted = connection.sql(sql).fetchall()
     assert rounded(answered(plan, connection)) == rounded(wanted)
     assert wanted
@@ -174,7 +174,7 @@ def without(table: pa.Table, column: str, person: int) -> pa.Table:
 def test_a_person_owns_rows_of_the_source_and_touches_no_other(
     sql: str, catalogue: Catalogue
 ) -> None:
-    plan = question(sql, catalogue).plan
+    plan = plan_question(sql, catalogue).plan
     tables = random_tables()
     everybody = source_counts(plan, tables)
     place = plan.source.named_selects.index(PERSON)
@@ -192,7 +192,7 @@ def test_a_row_touches_no_more_rows_of_the_source_than_are_said(
     sql: str, lost: int, catalogue: Catalogue
 ) -> None:
     """F18: also where a public table holds more rows of a key than it declares."""
-    plan = question(sql, catalogue).plan
+    plan = plan_question(sql, catalogue).plan
     tables = random_tables()
     tables["places"] = tables["heaps"]
     solo = tables["solo"]
@@ -214,7 +214,7 @@ def source_rows(engine: Engine, questions: list[str], catalogue: Catalogue) -> l
             name: stack.enter_context(engine.lend(table)) for name, table in random_tables().items()
         }
         for sql in questions:
-            source = salted(question(sql, catalogue).plan.source, Keyed("salt"))
+            source = salted(plan_question(sql, catalogue).plan.source, Keyed("salt"))
             for table in list(source.find_all(exp.Table)):
                 placed = lent[table.name].copy()
                 placed.set("alias", table.args["alias"].copy())

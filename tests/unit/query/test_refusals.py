@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sfumato.errors import QueryError
-from sfumato.query.plan.planner import question
+from sfumato.query.plan.planner import plan_question
 
 if TYPE_CHECKING:
     from sfumato.query.sql.tables import Catalogue
@@ -198,7 +198,7 @@ def test_refusal(sql: str, catalogue: Catalogue) -> None:
     gc.collect()  # what other tests left behind is not part of the time
     start, code, message = time.process_time(), "plan", "."
     try:
-        question(sql, catalogue)
+        plan_question(sql, catalogue)
     except QueryError as refusal:
         code, message = refusal.code, refusal.message
     assert code == REFUSED[sql], message
@@ -210,7 +210,7 @@ def test_refusal(sql: str, catalogue: Catalogue) -> None:
 
 def test_a_refusal_names_the_part_and_its_place(catalogue: Catalogue) -> None:
     with pytest.raises(QueryError) as refusal:
-        question("SELECT COUNT(*)\nFROM people WHERE agee > 3", catalogue)
+        plan_question("SELECT COUNT(*)\nFROM people WHERE agee > 3", catalogue)
     assert refusal.value.message == (
         "Unknown column 'agee' (line 2, column 19); did you mean 'age'?"
     )
@@ -218,10 +218,10 @@ def test_a_refusal_names_the_part_and_its_place(catalogue: Catalogue) -> None:
 
 def test_a_syntax_error_says_where(catalogue: Catalogue) -> None:
     with pytest.raises(QueryError) as refusal:
-        question("SELECT COUNT(*) FROM people WHERE age >", catalogue)
+        plan_question("SELECT COUNT(*) FROM people WHERE age >", catalogue)
     assert "line 1" in refusal.value.message
 
 
 def test_a_refusal_quotes_what_was_written(catalogue: Catalogue) -> None:
     with pytest.raises(QueryError, match=r"^Cannot use 'COUNT\(\*\) DIV 2' "):
-        question("SELECT COUNT(*) DIV 2 FROM people", catalogue)
+        plan_question("SELECT COUNT(*) DIV 2 FROM people", catalogue)

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from sfumato.query.plan.statistics import Statistic
 
     Codes = NDArray[np.integer]
-    # RESHAPE
 
 
 @dataclass(frozen=True)

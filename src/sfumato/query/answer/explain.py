@@ -20,7 +20,7 @@ from sfumato.privacy.units import Entity
 from sfumato.query.answer.figures import BETA, NoisyStatistic, ratio, spread_factor
 from sfumato.query.answer.noisy import adjusted_variances
 from sfumato.query.plan import Function
-from sfumato.query.plan.allocation import QueryPrice, relative_error, split
+from sfumato.query.plan.allocation import QueryPrice, allocate, relative_error
 from sfumato.query.plan.statistics import Count, Total, parts
 from sfumato.schema.names import quoted
 
@@ -91,7 +91,7 @@ def explain(question: Question) -> Explanation:
     """Explain a question that was prepared."""
     rows = tuple(
         _expected(question, measure, level)
-        for level in question.split.levels
+        for level in question.allocation.levels
         for measure in question.plan.measures
     )
     cost = question.price.to_record()
@@ -100,21 +100,23 @@ def explain(question: Question) -> Explanation:
 
 def _expected(question: Question, measure: Measure, level: Level) -> Expected:
     made_of = parts(measure, question.plan.unit)
-    mechanisms = question.split.at(level)
+    mechanisms = question.allocation.at(level)
     used = [mechanisms[part] for part in made_of]
     grouped_by = tuple(key.name for key in level.keys)
     row = Expected(measure.name, grouped_by, " + ".join(dict.fromkeys(map(_describe, used))))
     first = used[0]
     if isinstance(first, Quantile):
-        ranks = question.split.bound(level, made_of[0], BETA)
+        ranks = question.allocation.bound(level, made_of[0], BETA)
         return replace(row, ranks95=ranks)
     if len(made_of) > 1:
-        return replace(row, sizes=_by_size(question.split, level, measure, made_of))
+        return replace(row, sizes=_by_size(question.allocation, level, measure, made_of))
     total = made_of[0]
     step = float(total.argument.step) if isinstance(total, Total) else 1.0
-    stddev = math.sqrt(question.split.variance(level, total))
-    bound = question.split.bound(level, total, BETA)
-    after = adjusted_variances(question.split, total) if isinstance(total, Count | Total) else {}
+    stddev = math.sqrt(question.allocation.variance(level, total))
+    bound = question.allocation.bound(level, total, BETA)
+    after = (
+        adjusted_variances(question.allocation, total) if isinstance(total, Count | Total) else {}
+    )
     if level.number in after:
         stddev = math.sqrt(after[level.number])
         bound = spread_factor(first, BETA) * stddev
@@ -175,10 +177,10 @@ def _advice(question: Question) -> Iterator[str]:
             "shown, and nothing is spent on finding out which exist."
         )
     if price.epsilon is not None and not price.delta:
-        other = split(
+        other = allocate(
             plan, QueryPrice(epsilon=price.epsilon, delta=_USUAL_DELTA, weights=price.weights)
         )
-        gain = math.sqrt(relative_error(plan, other) / relative_error(plan, question.split))
+        gain = math.sqrt(relative_error(plan, other) / relative_error(plan, question.allocation))
         if gain < _WORTHWHILE:
             yield f"Allow a delta of 1e-6: Gaussian noise would lower the error to {gain:.0%}."
     if isinstance(plan.unit, Entity) and plan.unit.max_rows > 1:

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     RatioArray = NDArray[np.float64]
     Ends = tuple[RatioArray, RatioArray]
-    # RESHAPE
     Floats = NDArray[np.float64]
 
 BETA = 0.05

@@ -44,61 +44,63 @@ class NoisyLevel:
 
 
 def release(
-    plan: Plan, split: Allocation, engine: Engine, source: exp.Query, entropy: Entropy
+    plan: Plan, allocation: Allocation, engine: Engine, source: exp.Query, entropy: Entropy
 ) -> tuple[Mapping[int, Axis], list[NoisyLevel]]:
     """Read a plan's aggregates from the engine and give every figure its noise."""
     # Fresh for each question, and never shown: it keys the hash by which rows are kept.
     salt = "".join(f"{word:016x}" for word in entropy.words(2).tolist())
     questions = EngineQueries(
-        plan, split.levels, split.mechanisms, source, salt, engine.traits.hashed
+        plan, allocation.levels, allocation.mechanisms, source, salt, engine.traits.hashed
     )
     exact = ExactAggregates(questions, engine)
-    levels = [_release_level(split, exact, level, entropy) for level in split.levels]
-    return exact.axes, _made_consistent(split, levels)
+    levels = [_release_level(allocation, exact, level, entropy) for level in allocation.levels]
+    return exact.axes, _made_consistent(allocation, levels)
 
 
 def _release_level(
-    split: Allocation, exact: ExactAggregates, level: Level, entropy: Entropy
+    allocation: Allocation, exact: ExactAggregates, level: Level, entropy: Entropy
 ) -> NoisyLevel:
     """Give the groups and statistics of one level their noise."""
     noisy: dict[Statistic, NoisyStatistic] = {}
     if level.declared:
         groups = all_groups(level)
     else:
-        groups, noisy[split.carrier] = _passing(split, exact, level, entropy)
-    for one, mechanism in split.at(level).items():
+        groups, noisy[allocation.carrier] = _passing(allocation, exact, level, entropy)
+    for one, mechanism in allocation.at(level).items():
         if one in noisy:
             continue
         if isinstance(mechanism, Quantile):
             assert isinstance(one, Rank)
             chosen = mechanism.sample(exact.counted(one, groups), entropy)
-            noisy[one] = NoisyStatistic(chosen, 0.0, partial(split.bound, level, one))
+            noisy[one] = NoisyStatistic(chosen, 0.0, partial(allocation.bound, level, one))
         else:
             assert not isinstance(mechanism, ThresholdKeys)
-            fine = split.granules[one]
+            fine = allocation.granules[one]
             steps = mechanism.steps(exact.values(one, groups), entropy)
             values = add(steps, np.full_like(steps, fine // 2)) // fine
-            margin = partial(split.bound, level, one)
-            noisy[one] = NoisyStatistic(values, split.variance(level, one), margin)
+            margin = partial(allocation.bound, level, one)
+            noisy[one] = NoisyStatistic(values, allocation.variance(level, one), margin)
     return NoisyLevel(groups, noisy, {})
 
 
 def _passing(
-    split: Allocation, exact: ExactAggregates, level: Level, entropy: Entropy
+    allocation: Allocation, exact: ExactAggregates, level: Level, entropy: Entropy
 ) -> tuple[LevelGroups, NoisyStatistic]:
     """The observed groups whose noisy count passes the threshold, and that count."""
-    mechanism = split.mechanisms[level.number, split.carrier]
+    mechanism = allocation.mechanisms[level.number, allocation.carrier]
     assert isinstance(mechanism, ThresholdKeys)
-    found, counts = exact.found(split.carrier, level)
+    found, counts = exact.found(allocation.carrier, level)
     passed = mechanism.sample(counts, entropy)
     codes = tuple(column[passed.places] for column in found.codes)
     groups = LevelGroups(level, found.sizes, codes, len(passed.places))
-    margin = partial(_passed_margin, split, level, passed.counts)
-    return groups, NoisyStatistic(passed.counts, split.variance(level, split.carrier), margin)
+    margin = partial(_passed_margin, allocation, level, passed.counts)
+    return groups, NoisyStatistic(
+        passed.counts, allocation.variance(level, allocation.carrier), margin
+    )
 
 
 def _passed_margin(
-    split: Allocation, level: Level, counts: NDArray[Any], beta: float
+    allocation: Allocation, level: Level, counts: NDArray[Any], beta: float
 ) -> NDArray[np.float64]:
     """What the error of a count that has passed the threshold stays within, but for beta.
 
@@ -107,13 +109,16 @@ def _passed_margin(
     count at most B above the threshold may be any from 1 on. Groups that pass with probability
     1/2 or more see at worst beta' / (1 - beta' / 2) = beta, where B is for beta'.
     """
-    mechanism = split.mechanisms[level.number, split.carrier]
+    mechanism = allocation.mechanisms[level.number, allocation.carrier]
     assert isinstance(mechanism, ThresholdKeys)
-    noisy, far = counts.astype(np.float64), split.bound(level, split.carrier, beta / (1 + beta / 2))
+    noisy, far = (
+        counts.astype(np.float64),
+        allocation.bound(level, allocation.carrier, beta / (1 + beta / 2)),
+    )
     return np.where(noisy <= mechanism.threshold + far, np.maximum(noisy - 1, far), far)
 
 
-def _made_consistent(split: Allocation, levels: list[NoisyLevel]) -> list[NoisyLevel]:
+def _made_consistent(allocation: Allocation, levels: list[NoisyLevel]) -> list[NoisyLevel]:
     """Adjust counts and sums of several declared levels to each other."""
     dense = [one for one in levels if one.groups.level.declared]
     if len(dense) < 2:
@@ -121,9 +126,9 @@ def _made_consistent(split: Allocation, levels: list[NoisyLevel]) -> list[NoisyL
     changed: dict[int, dict[Statistic, NoisyStatistic]] = {
         one.groups.level.number: {} for one in dense
     }
-    for statistic in split.statistics:
+    for statistic in allocation.statistics:
         if isinstance(statistic, Count | Total):
-            for number, noisy in _adjusted(statistic, dense, split).items():
+            for number, noisy in _adjusted(statistic, dense, allocation).items():
                 changed[number][statistic] = noisy
     return [
         NoisyLevel(one.groups, one.noisy, changed.get(one.groups.level.number, {}))
@@ -132,7 +137,7 @@ def _made_consistent(split: Allocation, levels: list[NoisyLevel]) -> list[NoisyL
 
 
 def _adjusted(
-    statistic: Additive, dense: Sequence[NoisyLevel], split: Allocation
+    statistic: Additive, dense: Sequence[NoisyLevel], allocation: Allocation
 ) -> dict[int, NoisyStatistic]:
     """One statistic of the declared levels by weighted least squares, by the level's number."""
     levels = {one.groups.level.positions: one for one in dense}
@@ -141,11 +146,11 @@ def _adjusted(
         for keys, one in levels.items()
     }
     variances = {keys: one.noisy[statistic].variance for keys, one in levels.items()}
-    after = adjusted_variances(split, statistic)
+    after = adjusted_variances(allocation, statistic)
     adjusted = {}
-    for keys, values in consistent(figures, variances, split.sizes).items():
+    for keys, values in consistent(figures, variances, allocation.sizes).items():
         level = levels[keys].groups.level
-        variance, mechanism = after[level.number], split.mechanisms[level.number, statistic]
+        variance, mechanism = after[level.number], allocation.mechanisms[level.number, statistic]
         margin = partial(_adjusted_margin, mechanism, variance)
         adjusted[level.number] = NoisyStatistic(values.ravel(), variance, margin)
     return adjusted
@@ -155,11 +160,11 @@ def _adjusted_margin(mechanism: Mechanism, variance: float, beta: float) -> floa
     return spread_factor(mechanism, beta) * math.sqrt(variance)
 
 
-def adjusted_variances(split: Allocation, statistic: Additive) -> dict[int, float]:
+def adjusted_variances(allocation: Allocation, statistic: Additive) -> dict[int, float]:
     """The variances after levels were adjusted to each other; nothing where they are not."""
-    dense = [level for level in split.levels if level.declared]
+    dense = [level for level in allocation.levels if level.declared]
     if len(dense) < 2:
         return {}
-    variances = {level.positions: split.variance(level, statistic) for level in dense}
-    after = variances_after(variances, split.sizes)
+    variances = {level.positions: allocation.variance(level, statistic) for level in dense}
+    after = variances_after(variances, allocation.sizes)
     return {level.number: after[level.positions] for level in dense}

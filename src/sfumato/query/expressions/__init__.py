@@ -5,36 +5,19 @@ Each rule turns a node of the question into a value that is total. What no rule 
 
 from __future__ import annotations
 
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp
 
-from sfumato.errors import QueryError
-from sfumato.query.expressions import (
-    arithmetic,
-    dates,
-    numeric,
-    texts,
-)
-from sfumato.query.expressions import (
-    conditions as comparison,
-)
-from sfumato.query.expressions import (
-    conditions as conditional,
-)
-from sfumato.query.expressions import (
-    conditions as logic,
-)
-from sfumato.query.expressions import (
-    texts as casts,
-)
-from sfumato.query.expressions import (
-    texts as literals,
-)
+from sfumato.errors import QueryError, SchemaError
+from sfumato.query.expressions import arithmetic, conditions, dates, numeric, texts
+from sfumato.query.expressions.typed import constant
 from sfumato.query.sql.parse import check_modifiers, part
+from sfumato.schema.domain import check_value
 
 if TYPE_CHECKING:
-    from sfumato.query.expressions.operands import Rules
+    from sfumato.query.expressions.operands import Rules, Value
     from sfumato.query.expressions.typed import Typed
 
 
@@ -46,15 +29,44 @@ class Scope(Protocol):
         ...
 
 
+def written(node: exp.Expr, _value: Value) -> Typed:
+    """A number or a text."""
+    assert isinstance(node, exp.Literal)
+    if node.is_string:
+        return constant(node.name)
+    try:
+        written: int | Decimal = (
+            int(node.name) if node.name.isascii() and node.name.isdigit() else Decimal(node.name)
+        )
+        check_value(written, "Number")
+    except (InvalidOperation, ValueError, SchemaError):
+        raise QueryError(
+            "number_out_of_range",
+            f"Cannot use the number {part(node)}: allowed are whole numbers of 64 bits and "
+            "decimals with at most 15 digits before the point and 12 after it.",
+        ) from None
+    return constant(written)
+
+
+def truth(node: exp.Expr, _value: Value) -> Typed:
+    """TRUE or FALSE."""
+    assert isinstance(node, exp.Boolean)
+    return constant(bool(node.this))
+
+
+def brackets(node: exp.Expr, value: Value) -> Typed:
+    """What stands in brackets."""
+    return value(node.this)
+
+
 RULES: Rules = {
-    **literals.LITERAL_RULES,
-    **logic.LOGIC_RULES,
-    **comparison.COMPARISON_RULES,
+    exp.Literal: written,
+    exp.Boolean: truth,
+    exp.Paren: brackets,
+    **conditions.RULES,
     **arithmetic.RULES,
     **numeric.RULES,
-    **conditional.CHOICE_RULES,
-    **casts.CAST_RULES,
-    **texts.TEXT_RULES,
+    **texts.RULES,
     **dates.RULES,
 }
 

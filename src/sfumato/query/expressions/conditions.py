@@ -58,9 +58,6 @@ def state(node: exp.Expr, value: Value) -> Typed:
     )
 
 
-LOGIC_RULES: Rules = {exp.And: connective, exp.Or: connective, exp.Not: negation, exp.Is: state}
-
-
 _WILDCARDS = 4
 ORDERED = (Kind.INTEGER, Kind.REAL, Kind.DATE)
 
@@ -137,19 +134,6 @@ def pattern(node: exp.Expr, value: Value) -> Typed:
         )
     tree = exp.Like(this=bracket(operand.sql), expression=wanted.copy())
     return boolean(tree, nullable=operand.nullable)
-
-
-COMPARISON_RULES: Rules = {
-    exp.EQ: comparison,
-    exp.NEQ: comparison,
-    exp.LT: comparison,
-    exp.LTE: comparison,
-    exp.GT: comparison,
-    exp.GTE: comparison,
-    exp.Between: between,
-    exp.In: membership,
-    exp.Like: pattern,
-}
 
 
 def case(node: exp.Expr, value: Value) -> Typed:
@@ -283,7 +267,20 @@ def extreme(node: exp.Expr, value: Value) -> Typed:
     )
 
 
-CHOICE_RULES: Rules = {
+RULES: Rules = {
+    exp.And: connective,
+    exp.Or: connective,
+    exp.Not: negation,
+    exp.Is: state,
+    exp.EQ: comparison,
+    exp.NEQ: comparison,
+    exp.LT: comparison,
+    exp.LTE: comparison,
+    exp.GT: comparison,
+    exp.GTE: comparison,
+    exp.Between: between,
+    exp.In: membership,
+    exp.Like: pattern,
     exp.Case: case,
     exp.If: choice,
     exp.Coalesce: coalesce,

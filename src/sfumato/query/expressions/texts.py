@@ -1,4 +1,4 @@
-"""Values that are written out, functions of texts, and casts between kinds.
+"""Functions of texts, and casts between kinds.
 
 Letters are those of ASCII: engines disagree about all others. CAST and TRY_CAST are the same: what
 cannot be converted is NULL.
@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import string
 from dataclasses import replace
-from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sfumato.errors import QueryError, SchemaError
+from sfumato.errors import QueryError
 from sfumato.query.expressions.numeric import rounded_to
 from sfumato.query.expressions.operands import (
     as_integer,
@@ -29,7 +28,6 @@ from sfumato.query.expressions.typed import (
     LENGTH,
     Typed,
     boolean,
-    constant,
     integer,
     literal,
     real,
@@ -38,45 +36,11 @@ from sfumato.query.expressions.typed import (
 )
 from sfumato.query.sql.parse import part
 from sfumato.schema.column import Kind
-from sfumato.schema.domain import check_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.query.expressions.operands import Rules, Value
-
-
-def written(node: exp.Expr, _value: Value) -> Typed:
-    """A number or a text."""
-    assert isinstance(node, exp.Literal)
-    if node.is_string:
-        return constant(node.name)
-    try:
-        written: int | Decimal = (
-            int(node.name) if node.name.isascii() and node.name.isdigit() else Decimal(node.name)
-        )
-        check_value(written, "Number")
-    except (InvalidOperation, ValueError, SchemaError):
-        raise QueryError(
-            "number_out_of_range",
-            f"Cannot use the number {part(node)}: allowed are whole numbers of 64 bits and "
-            "decimals with at most 15 digits before the point and 12 after it.",
-        ) from None
-    return constant(written)
-
-
-def truth(node: exp.Expr, _value: Value) -> Typed:
-    """TRUE or FALSE."""
-    assert isinstance(node, exp.Boolean)
-    return constant(bool(node.this))
-
-
-def brackets(node: exp.Expr, value: Value) -> Typed:
-    """What stands in brackets."""
-    return value(node.this)
-
-
-LITERAL_RULES: Rules = {exp.Literal: written, exp.Boolean: truth, exp.Paren: brackets}
 
 
 _LONGEST = 2**16
@@ -163,17 +127,6 @@ def joined(node: exp.Expr, value: Value) -> Typed:
     return text(tree, nullable=left.nullable or right.nullable, length=length)
 
 
-TEXT_RULES: Rules = {
-    exp.Upper: letters,
-    exp.Lower: letters,
-    exp.Substring: slice_,
-    exp.Left: slice_,
-    exp.Trim: trimmed,
-    exp.Length: length,
-    exp.DPipe: joined,
-}
-
-
 DType = exp.DType
 
 _KINDS = {
@@ -256,4 +209,14 @@ def _one_of(tree: exp.Expr, texts: list[str]) -> exp.Expr:
     return exp.In(this=tree, expressions=[exp.Literal.string(one) for one in texts])
 
 
-CAST_RULES: Rules = {exp.Cast: cast, exp.TryCast: cast}
+RULES: Rules = {
+    exp.Upper: letters,
+    exp.Lower: letters,
+    exp.Substring: slice_,
+    exp.Left: slice_,
+    exp.Trim: trimmed,
+    exp.Length: length,
+    exp.DPipe: joined,
+    exp.Cast: cast,
+    exp.TryCast: cast,
+}

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
     from sfumato.schema.column import Kind
 
-    # RESHAPE
-    # RESHAPE
 
 NOISY = "sf_noisy"
 """The table of noisy figures that `finish` reads: one column per key and per measure, by name."""

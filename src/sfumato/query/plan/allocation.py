@@ -65,7 +65,7 @@ class QueryPrice(Price):
         return record
 
 
-def cost(
+def query_price(
     *,
     epsilon: object = None,
     rho: object = None,
@@ -138,7 +138,7 @@ class Allocation:
         return Composed(tuple(mechanism.event for mechanism in self.mechanisms.values()))
 
 
-def split(plan: Plan, price: QueryPrice) -> Allocation:
+def allocate(plan: Plan, price: QueryPrice) -> Allocation:
     """Choose noise for every statistic within a cost: of the ways to spend it, the best one."""
     found = levels(plan)
     observed = [level for level in found if not level.declared]

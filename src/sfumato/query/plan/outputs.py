@@ -15,17 +15,15 @@ from sfumato.query.expressions.operands import demand, demand_text, whole_litera
 from sfumato.query.expressions.typed import FIRST_DAY, LAST_DAY, Typed, literal
 from sfumato.query.plan import NOISY, Argument, Function, Measure
 from sfumato.query.plan.columns import argument
-from sfumato.query.sql.grouped import AGGREGATES
 from sfumato.query.sql.parse import check_modifiers, part
+from sfumato.query.sql.relation import AGGREGATES
 from sfumato.schema.column import Kind
 from sfumato.schema.names import untaken
 
 if TYPE_CHECKING:
     from sfumato.query.plan.columns import PlannedKey
-    from sfumato.query.sql.grouped import GroupedScope
-    from sfumato.query.sql.relation import RowScope
+    from sfumato.query.sql.relation import GroupedScope, RowScope
 
-    # RESHAPE
 
 _FUNCTIONS: dict[type[exp.Expr], Function] = {
     exp.Sum: Function.SUM,

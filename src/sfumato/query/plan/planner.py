@@ -12,14 +12,15 @@ from sqlglot import exp
 from sfumato.counting.contribution import PERSON
 from sfumato.errors import QueryError
 from sfumato.privacy.units import Entity
+from sfumato.query.builder import built_tree
 from sfumato.query.expressions import compile_value
 from sfumato.query.plan import Plan
 from sfumato.query.plan.columns import PlannedKey, planned_key
 from sfumato.query.plan.outputs import Outputs, QuestionMeasures, output_names
 from sfumato.query.sql.blocks import SelectPlanner
 from sfumato.query.sql.caps import check_texts, written_out
-from sfumato.query.sql.grouped import GroupedScope, has_aggregate
 from sfumato.query.sql.parse import PrivacyClause, check_depth, parse, part
+from sfumato.query.sql.relation import GroupedScope, has_aggregate
 from sfumato.query.sql.rewrite import rewrite
 
 if TYPE_CHECKING:
@@ -43,14 +44,14 @@ class PlannedQuestion:
     delta: Fraction | None = None
 
 
-def question(asked: str | exp.Select, catalogue: Catalogue) -> PlannedQuestion:
-    """Plan a question, given as SQL or as a tree, against declared tables; or refuse it."""
+def plan_question(asked: object, catalogue: Catalogue) -> PlannedQuestion:
+    """Plan a question, given as SQL or built, against declared tables; or refuse it."""
     if isinstance(asked, str):
         parsed = parse(asked)
         tree, options = parsed.tree, parsed.options
     else:
-        check_depth(asked)
-        tree, options = asked.copy(), PrivacyClause()
+        tree, options = built_tree(asked), PrivacyClause()
+        check_depth(tree)
     try:
         plan = _plan(rewrite(tree), catalogue)
     except RecursionError:

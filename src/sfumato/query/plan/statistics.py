@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
     from sfumato.query.plan import Argument, Measure, Plan
 
-    # RESHAPE
 
 _MOMENT_BITS = 29
 """Squares of numbers of so many bits stay below 10^18."""

@@ -26,7 +26,7 @@ from sfumato.query.sql.relation import (
     output_name,
     same_name,
 )
-from sfumato.query.sql.tables import base
+from sfumato.query.sql.tables import declared_table
 from sfumato.schema.column import Kind
 from sfumato.schema.names import suggestion
 
@@ -127,7 +127,7 @@ class SelectPlanner:
                 "table_unknown",
                 f"Unknown table {part(node)}; {suggestion(node.name, self.catalogue)}",
             )
-        return node.alias_or_name, base(name, self.catalogue[name], self.alias())
+        return node.alias_or_name, declared_table(name, self.catalogue[name], self.alias())
 
     def relation(self, select: exp.Select) -> Relation:
         """Plan a subquery."""

@@ -1,8 +1,8 @@
-"""SELECTs that aggregate: what may stand above an aggregate, and subqueries by person."""
+"""Subqueries that aggregate: the rows of one person each, or public rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -19,58 +19,19 @@ from sfumato.query.sql.caps import check_texts
 from sfumato.query.sql.parse import check_modifiers, part
 from sfumato.query.sql.relation import (
     Block,
+    GroupedScope,
     Relation,
     RowScope,
     add_output,
     beneath,
     column,
+    has_aggregate,
     output_name,
 )
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from sfumato.query.expressions import Scope
     from sfumato.query.sql.blocks import SelectPlanner
-
-AGGREGATES = (exp.AggFunc, exp.WithinGroup, exp.Filter)
-
-
-def has_aggregate(node: exp.Expr) -> bool:
-    """Whether an aggregate stands anywhere in a node, subqueries apart."""
-    found = node.find_all(*AGGREGATES)
-    return any(one.parent_select is node.parent_select for one in found)
-
-
-@dataclass(frozen=True)
-class GroupedScope:
-    """Keys, each as it was below the aggregate and as it is above, and a way to ask aggregates."""
-
-    below: Scope
-    keys: Sequence[tuple[Typed, Typed]]
-    aggregate: Callable[[exp.Expr], Typed]
-
-    def find(self, node: exp.Expr) -> Typed | None:
-        """The value of an aggregate, or of an expression that is a key."""
-        if isinstance(node, AGGREGATES):
-            return self.aggregate(node)
-        if not isinstance(node, exp.Condition) or node.find(*AGGREGATES):
-            return None
-        if not node.find(exp.Column):
-            return None
-        value = compile_value(node, self.below)
-        for inside, outside in self.keys:
-            if inside.tree == value.tree:
-                return outside
-        if isinstance(node, exp.Column):
-            raise QueryError(
-                "column_not_grouped",
-                f"Cannot show {part(node)}: only aggregates leave. Put it into GROUP BY, or "
-                "aggregate it: COUNT, SUM, AVG, MEDIAN.",
-            )
-        return None
-
 
 _SUM_LIMIT = 2**62
 _SUM_POINTS = 2**40

@@ -1,4 +1,4 @@
-"""Relations: what FROM can name, whose rows they are, and what is known of their columns.
+"""Relations, what FROM can name and whose rows they are, and the scopes in which names mean them.
 
 Every private relation carries its person along. No row of it depends on more than one person, and
 every operator here keeps it so.
@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sfumato.errors import QueryError
+from sfumato.query.expressions import compile_value
 from sfumato.query.expressions.typed import Direct, Typed
 from sfumato.query.sql.parse import check_modifiers, part
 from sfumato.schema.names import quoted, suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from sfumato.privacy.units import Unit
+    from sfumato.query.expressions import Scope
 
 
 PERSON = "person"
@@ -123,6 +125,44 @@ class RowScope:
                 f"Column {part(node)} is in {tables}. Write table.column.",
             )
         return found[0]
+
+
+AGGREGATES = (exp.AggFunc, exp.WithinGroup, exp.Filter)
+
+
+def has_aggregate(node: exp.Expr) -> bool:
+    """Whether an aggregate stands anywhere in a node, subqueries apart."""
+    found = node.find_all(*AGGREGATES)
+    return any(one.parent_select is node.parent_select for one in found)
+
+
+@dataclass(frozen=True)
+class GroupedScope:
+    """Keys, each as it was below the aggregate and as it is above, and a way to ask aggregates."""
+
+    below: Scope
+    keys: Sequence[tuple[Typed, Typed]]
+    aggregate: Callable[[exp.Expr], Typed]
+
+    def find(self, node: exp.Expr) -> Typed | None:
+        """The value of an aggregate, or of an expression that is a key."""
+        if isinstance(node, AGGREGATES):
+            return self.aggregate(node)
+        if not isinstance(node, exp.Condition) or node.find(*AGGREGATES):
+            return None
+        if not node.find(exp.Column):
+            return None
+        value = compile_value(node, self.below)
+        for inside, outside in self.keys:
+            if inside.tree == value.tree:
+                return outside
+        if isinstance(node, exp.Column):
+            raise QueryError(
+                "column_not_grouped",
+                f"Cannot show {part(node)}: only aggregates leave. Put it into GROUP BY, or "
+                "aggregate it: COUNT, SUM, AVG, MEDIAN.",
+            )
+        return None
 
 
 @dataclass

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sfumato.errors import QueryError
-from sfumato.query.sql.grouped import has_aggregate
 from sfumato.query.sql.parse import part
+from sfumato.query.sql.relation import has_aggregate
 from sfumato.query.sql.subqueries import exists_to_join, membership_to_join, scalars_to_join
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sfumato.privacy.units import Entity
-from sfumato.query.answer.postprocessing import placed
 from sfumato.query.expressions.typed import (
     FIRST_DAY,
     LAST_DAY,
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from sfumato.schema.column import Column
     from sfumato.schema.domain import Scalar
     from sfumato.schema.schema import Schema
-
-    # RESHAPE
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ Catalogue = Mapping[str, PrivateRows | PublicRows]
 _LARGEST = Fraction(10) ** 100
 
 
-def base(name: str, declared: PrivateRows | PublicRows, alias: str) -> Relation:
+def declared_table(name: str, declared: PrivateRows | PublicRows, alias: str) -> Relation:
     """A declared table under an alias."""
     table = exp.Table(this=exp.to_identifier(name, quoted=True))
     table.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
@@ -218,9 +215,21 @@ def _finite(raw: exp.Expr, ends: tuple[Scalar, Scalar] | None) -> exp.Expr:
     return case.when(exp.LTE(this=raw.copy(), expression=infinity), last.copy())
 
 
+def placed(query: exp.Query, tables: Mapping[str, exp.Table]) -> exp.Query:
+    """A query with the tables of these names put in place, under the aliases they had."""
+    changed = query.copy()
+    for table in list(changed.find_all(exp.Table)):
+        if table.name in tables:
+            put = tables[table.name].copy()
+            alias = exp.to_identifier(table.alias_or_name, quoted=True)
+            put.set("alias", exp.TableAlias(this=alias))
+            table.replace(put)
+    return changed
+
+
 def fanouts(engine: Engine, schema: Schema) -> dict[str, int]:
     """The largest number of rows that share a value of each column, as joins compare values."""
-    relation = base(schema.table, PublicRows(schema), "r")
+    relation = declared_table(schema.table, PublicRows(schema), "r")
     found: dict[str, int] = {}
     for name, value in relation.columns.items():
         shared = exp.select(exp.alias_(exp.Count(this=exp.Star()), "shared"))

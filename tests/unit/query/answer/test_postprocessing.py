@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sfumato.engines.sources import open_duckdb
-from sfumato.query.answer.postprocessing import finished
+from sfumato.query.answer.question import finished
 from sfumato.query.plan import Function, Measure
 from sfumato.testing.questions import declared, plan
 

@@ -215,8 +215,8 @@ def test_gaussian_noise_where_it_is_better() -> None:
     many = plan([declared("city", CITIES)], [ALL[2]], unit=Entity("who", 1000, 1000))
     one = plan([], [ALL[0]])
     cost = {"epsilon": 1, "delta": "1e-6"}
-    assert ask(many, **cost).split.rho is not None
-    assert ask(one, **cost).split.epsilon == 1
+    assert ask(many, **cost).allocation.rho is not None
+    assert ask(one, **cost).allocation.epsilon == 1
     spent, _ = zcdp.guarantee(ask(many, **cost).event)
     assert zcdp.epsilon(ask(many, **cost).event, delta=Fraction(1, 10**6)) <= 1
     assert spent.rho > 0
@@ -237,7 +237,7 @@ def test_weights_move_the_budget() -> None:
     asked = plan([], ALL[:2])
     plain, weighed = ask(asked, epsilon=1), ask(asked, epsilon=1, weights={"n": 9})
     assert next(one.sd for one in plain.explain().expected) == pytest.approx(2.8, rel=0.02)
-    epsilons = [made.epsilon for made in weighed.split.mechanisms.values()]  # type: ignore[union-attr]
+    epsilons = [made.epsilon for made in weighed.allocation.mechanisms.values()]  # type: ignore[union-attr]
     assert epsilons == [Fraction(9, 10), Fraction(1, 10)]
     with pytest.raises(ParameterError) as refusal:
         ask(asked, epsilon=1, weights={"m": 9})

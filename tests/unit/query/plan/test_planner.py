@@ -15,7 +15,7 @@ from sfumato.counting.contribution import PERSON
 from sfumato.errors import QueryError
 from sfumato.privacy.units import Entity, Rows
 from sfumato.query.plan import NOISY, Function, canonical
-from sfumato.query.plan.planner import question
+from sfumato.query.plan.planner import plan_question
 from sfumato.query.sql.tables import PrivateRows
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def plan(sql: str, catalogue: Catalogue) -> Plan:
-    return question(sql, catalogue).plan
+    return plan_question(sql, catalogue).plan
 
 
 def argument(sql: str, catalogue: Catalogue) -> Argument:
@@ -200,7 +200,7 @@ def test_f9_every_missing_declaration_is_refused(catalogue: Catalogue) -> None:
         world = {"people": replace(entry, schema=Schema("people", bare, entry.unit))}
         for function in ("SUM", "AVG", "VARIANCE", "STDDEV", "MEDIAN", "MIN", "MAX"):
             with pytest.raises(QueryError) as refusal:
-                question(f"SELECT {function}({name}) FROM people", world)
+                plan_question(f"SELECT {function}({name}) FROM people", world)
             assert refusal.value.code == "bounds_missing"
 
 
@@ -249,7 +249,7 @@ def test_people_are_counted_by_their_unit(catalogue: Catalogue) -> None:
 
 
 def test_bigquery_clause(catalogue: Catalogue) -> None:
-    found = question(
+    found = plan_question(
         "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.5, delta = 1e-6, "
         "max_groups_contributed = 2, privacy_unit_column = id) city, COUNT(*) FROM people "
         "GROUP BY city",
