@@ -34,7 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "query": {
         "errors", "schema", "release", "noise", "privacy", "mechanisms", "method", "engines.base",
-        "engines.kinds", "counting",
+        "engines.kinds", "counting", "estimation",
     },
     "publish": {
         "errors", "schema", "release", "noise", "privacy", "mechanisms", "method", "counting",

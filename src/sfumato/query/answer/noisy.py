@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.estimation.residuals import MarginalLattice, ResidualEstimate
 from sfumato.mechanisms.base import add
 from sfumato.mechanisms.quantile import Quantile
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
 from sfumato.query.answer.exact import EngineQueries, ExactAggregates, LevelGroups, all_groups
 from sfumato.query.answer.figures import NoisyStatistic, spread_factor
-from sfumato.query.answer.rollup import consistent, variances_after
 from sfumato.query.plan.statistics import Count, Rank, Total
 
 if TYPE_CHECKING:
@@ -140,19 +140,18 @@ def _adjusted(
     statistic: Additive, dense: Sequence[NoisyLevel], allocation: Allocation
 ) -> dict[int, NoisyStatistic]:
     """One statistic of the declared levels by weighted least squares, by the level's number."""
-    levels = {one.groups.level.positions: one for one in dense}
-    figures = {
-        keys: one.noisy[statistic].values.astype(float).reshape(one.groups.level.sizes)
-        for keys, one in levels.items()
-    }
-    variances = {keys: one.noisy[statistic].variance for keys, one in levels.items()}
-    after = adjusted_variances(allocation, statistic)
+    levels = [one.groups.level for one in dense]
+    estimate = _least_squares(statistic, levels, allocation)
+    residuals = estimate.residuals(
+        one.noisy[statistic].values.astype(float).reshape(one.groups.level.sizes) for one in dense
+    )
     adjusted = {}
-    for keys, values in consistent(figures, variances, allocation.sizes).items():
-        level = levels[keys].groups.level
-        variance, mechanism = after[level.number], allocation.mechanisms[level.number, statistic]
+    for level in levels:
+        variance = estimate.cell_variance(level.positions)
+        mechanism = allocation.mechanisms[level.number, statistic]
         margin = partial(_adjusted_margin, mechanism, variance)
-        adjusted[level.number] = NoisyStatistic(values.ravel(), variance, margin)
+        values = estimate.marginal(residuals, level.positions).ravel()
+        adjusted[level.number] = NoisyStatistic(values, variance, margin)
     return adjusted
 
 
@@ -165,6 +164,16 @@ def adjusted_variances(allocation: Allocation, statistic: Additive) -> dict[int,
     dense = [level for level in allocation.levels if level.declared]
     if len(dense) < 2:
         return {}
-    variances = {level.positions: allocation.variance(level, statistic) for level in dense}
-    after = variances_after(variances, allocation.sizes)
-    return {level.number: after[level.positions] for level in dense}
+    estimate = _least_squares(statistic, dense, allocation)
+    return {level.number: estimate.cell_variance(level.positions) for level in dense}
+
+
+def _least_squares(
+    statistic: Additive, dense: Sequence[Level], allocation: Allocation
+) -> ResidualEstimate:
+    """The figures of declared levels are marginals of one table, each with noise of its own."""
+    sets = tuple(level.positions for level in dense)
+    known = allocation.sizes
+    sizes = tuple(known.get(position, 1) for position in range(max(known, default=-1) + 1))
+    precisions = np.array([1 / allocation.variance(level, statistic) for level in dense])
+    return ResidualEstimate(MarginalLattice(sizes, sets), sets, precisions)

@@ -1,4 +1,4 @@
-"""Weighted least squares over levels, against the normal equations written out."""
+"""Weighted least squares over marginals, against the normal equations written out."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sfumato.query.answer.rollup import consistent, variances_after
+from sfumato.estimation.residuals import MarginalLattice, ResidualEstimate
 
-SIZES = {0: 3, 1: 2, 2: 4}
+SIZES = {0: 3, 1: 2, 2: 4, 3: 1}
 LEVELS = [
     [(0, 1), (0,), ()],
     [(0, 1, 2), (0, 1), (0,), ()],
     [(0, 1), (1, 2), (0, 2)],
     [(0,), (1,)],
+    [(0, 3), (1, 3), (3,)],
     [(0, 1, 2), (0, 1), (0, 2), (1, 2), (0,), (1,), (2,), ()],
 ]
 
@@ -46,10 +47,14 @@ def test_equals_weighted_least_squares(levels: list[tuple[int, ...]]) -> None:
     inverse = np.linalg.pinv(matrix * weights[:, None])
     expected = matrix @ (inverse @ (observed * weights))
     covariance = matrix @ inverse @ inverse.T @ matrix.T
-    found = consistent(figures, variances, SIZES)
-    after = variances_after(variances, SIZES)
+    sets, precisions = tuple(levels), np.array([1 / variances[level] for level in levels])
+    estimate = ResidualEstimate(MarginalLattice(tuple(SIZES.values()), sets), sets, precisions)
+    residuals = estimate.residuals(figures[level] for level in levels)
+    found = [estimate.marginal(residuals, level) for level in levels]
     np.testing.assert_allclose(
-        np.concatenate([found[level].ravel() for level in levels]), expected, atol=1e-9
+        np.concatenate([table.ravel() for table in found]), expected, atol=1e-9
     )
-    told = np.concatenate([np.full(figures[level].size, after[level]) for level in levels])
+    told = np.concatenate(
+        [np.full(figures[level].size, estimate.cell_variance(level)) for level in levels]
+    )
     np.testing.assert_allclose(np.diag(covariance), told, atol=1e-9)
