@@ -86,8 +86,9 @@ class Receipt:
 
     def leave(self) -> None:
         """Leave a charge from which no entropy was drawn to whoever asks next."""
-        with suppress(LedgerError):
-            self.advance(Stage.LEFT, {Stage.RESERVED})
+        if self._stage is Stage.RESERVED:
+            with suppress(LedgerError):
+                self.advance(Stage.LEFT, {Stage.RESERVED})
 
     def advance(self, stage: Stage, allowed: set[Stage], *, ledger: object = None) -> None:
         """Compare and set the stage; a receipt moves in its own process and ledger only."""

@@ -17,8 +17,7 @@ from sfumato.query.sql.parse import check_modifiers, part
 from sfumato.schema.domain import check_value
 
 if TYPE_CHECKING:
-    from sfumato.query.expressions.operands import Rules, Value
-    from sfumato.query.expressions.typed import Typed
+    from sfumato.query.expressions.typed import Rules, Typed, Value
 
 
 class Scope(Protocol):

@@ -14,13 +14,24 @@ from sqlglot import exp
 
 from sfumato.errors import QueryError
 from sfumato.query.expressions.dates import date_sum, shifted
-from sfumato.query.expressions.operands import as_real, bracket, checked_number, demand, number
-from sfumato.query.expressions.typed import Typed, fits_integer, integer, literal, real, released
+from sfumato.query.expressions.typed import (
+    Typed,
+    as_real,
+    bracket,
+    checked_number,
+    demand,
+    fits_integer,
+    integer,
+    literal,
+    number,
+    real,
+    released,
+)
 from sfumato.query.sql.parse import part
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
-    from sfumato.query.expressions.operands import Rules, Value
+    from sfumato.query.expressions.typed import Rules, Value
 
 _ULP = Fraction(1, 2**53)
 

@@ -11,15 +11,22 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sfumato.errors import QueryError
-from sfumato.query.expressions.operands import alike, bracket, demand
-from sfumato.query.expressions.typed import Typed, boolean, common_step, repeating
+from sfumato.query.expressions.typed import (
+    Typed,
+    alike,
+    boolean,
+    bracket,
+    common_step,
+    demand,
+    repeating,
+)
 from sfumato.query.sql.parse import part
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.query.expressions.operands import Rules, Value
+    from sfumato.query.expressions.typed import Rules, Value
 
 
 def connective(node: exp.Expr, value: Value) -> Typed:

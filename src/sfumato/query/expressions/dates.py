@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sfumato.errors import QueryError
-from sfumato.query.expressions.operands import demand, whole_literal, written_date
 from sfumato.query.expressions.typed import (
     FIRST_DAY,
     LAST_DAY,
@@ -17,7 +16,10 @@ from sfumato.query.expressions.typed import (
     date_of,
     day,
     days_of,
+    demand,
     integer,
+    whole_literal,
+    written_date,
 )
 from sfumato.query.sql.parse import part
 from sfumato.schema.column import Kind
@@ -25,7 +27,7 @@ from sfumato.schema.column import Kind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.query.expressions.operands import Rules, Value
+    from sfumato.query.expressions.typed import Rules, Value
 
 _PERIODS = 10_000
 """So many beginnings of periods are listed as declared values."""

@@ -9,13 +9,24 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sfumato.errors import QueryError
-from sfumato.query.expressions.operands import as_real, bracket, demand, number, whole_literal
-from sfumato.query.expressions.typed import Typed, integer, literal, real, released, repeating
+from sfumato.query.expressions.typed import (
+    Typed,
+    as_real,
+    bracket,
+    demand,
+    integer,
+    literal,
+    number,
+    real,
+    released,
+    repeating,
+    whole_literal,
+)
 from sfumato.query.sql.parse import part
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
-    from sfumato.query.expressions.operands import Rules, Value
+    from sfumato.query.expressions.typed import Rules, Value
 
 _WHOLE = Fraction(2) ** 62
 _SLACK = Fraction(1, 2**50)

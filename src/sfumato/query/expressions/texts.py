@@ -15,24 +15,22 @@ from sqlglot import exp
 
 from sfumato.errors import QueryError
 from sfumato.query.expressions.numeric import rounded_to
-from sfumato.query.expressions.operands import (
-    as_integer,
-    as_real,
-    bracket,
-    demand_bounds,
-    demand_text,
-    whole_literal,
-    written_date,
-)
 from sfumato.query.expressions.typed import (
     LENGTH,
     Typed,
+    as_integer,
+    as_real,
     boolean,
+    bracket,
+    demand_bounds,
+    demand_text,
     integer,
     literal,
     real,
     repeating,
     text,
+    whole_literal,
+    written_date,
 )
 from sfumato.query.sql.parse import part
 from sfumato.schema.column import Kind
@@ -40,7 +38,7 @@ from sfumato.schema.column import Kind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.query.expressions.operands import Rules, Value
+    from sfumato.query.expressions.typed import Rules, Value
 
 
 _LONGEST = 2**16

@@ -16,8 +16,16 @@ from sfumato.engines.kinds import STORED
 from sfumato.errors import QueryError
 from sfumato.mechanisms.quantile import LARGEST_SIZE
 from sfumato.query.expressions.dates import day_number
-from sfumato.query.expressions.operands import as_integer, bracket, demand, demand_text
-from sfumato.query.expressions.typed import Typed, date_of, days_of, literal
+from sfumato.query.expressions.typed import (
+    Typed,
+    as_integer,
+    bracket,
+    date_of,
+    days_of,
+    demand,
+    demand_text,
+    literal,
+)
 from sfumato.query.plan import Argument, Function, Key
 from sfumato.query.sql.parse import part
 from sfumato.schema.column import Kind

@@ -11,8 +11,15 @@ from sqlglot import exp
 
 from sfumato.errors import QueryError
 from sfumato.query.expressions import compile_value
-from sfumato.query.expressions.operands import demand, demand_text, whole_literal
-from sfumato.query.expressions.typed import FIRST_DAY, LAST_DAY, Typed, literal
+from sfumato.query.expressions.typed import (
+    FIRST_DAY,
+    LAST_DAY,
+    Typed,
+    demand,
+    demand_text,
+    literal,
+    whole_literal,
+)
 from sfumato.query.plan import NOISY, Argument, Function, Measure
 from sfumato.query.plan.columns import argument
 from sfumato.query.sql.parse import check_modifiers, part

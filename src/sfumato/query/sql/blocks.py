@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from sfumato.errors import QueryError
 from sfumato.query.expressions import compile_value
-from sfumato.query.expressions.operands import demand
+from sfumato.query.expressions.typed import demand
 from sfumato.query.sql.caps import capped, caps, check_texts
 from sfumato.query.sql.grouped import aggregated, is_aggregated
 from sfumato.query.sql.joins import joined

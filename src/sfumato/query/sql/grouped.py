@@ -12,8 +12,16 @@ from sfumato.errors import QueryError
 from sfumato.privacy.units import Entity
 from sfumato.query.expressions import compile_value
 from sfumato.query.expressions.conditions import ORDERED
-from sfumato.query.expressions.operands import NUMBERS, as_integer, demand, demand_bounds
-from sfumato.query.expressions.typed import TYPES, Typed, literal, real
+from sfumato.query.expressions.typed import (
+    NUMBERS,
+    TYPES,
+    Typed,
+    as_integer,
+    demand,
+    demand_bounds,
+    literal,
+    real,
+)
 from sfumato.query.plan.columns import fine_step, steps
 from sfumato.query.sql.caps import check_texts
 from sfumato.query.sql.parse import check_modifiers, part

@@ -15,7 +15,7 @@ from sqlglot import exp
 from sfumato.errors import QueryError
 from sfumato.privacy.units import Entity, Rows
 from sfumato.query.expressions import compile_value
-from sfumato.query.expressions.operands import demand
+from sfumato.query.expressions.typed import demand
 from sfumato.query.sql.parse import part
 from sfumato.query.sql.relation import Block, Owner, Relation, RowScope, column, same_name
 from sfumato.schema.column import Kind
