@@ -1,7 +1,7 @@
 """SQL in, private answer out. The stages of a question:
 
 text -- sql.parse ------------> one SELECT; or built by hand: builder
-     -- sql.rewrite ----------> fewer forms: no WITH, no subquery but in FROM and JOIN
+     -- sql.rewrite ----------> fewer forms: no WITH, no subquery outside FROM and JOIN
      -- sql.blocks, .joins ---> relations in which every row has one person (sql.tables, .caps)
      -- plan.planner ---------> a Plan: `source`, keys, measures, levels, `finish`; nothing read
      -- plan.allocation ------> a mechanism for every statistic, within the price: an event

@@ -6,7 +6,7 @@ bound is read off a box: count and sums are each within their margin of the rele
 probability 95 % together, and wherever in that box the true statistics are, the true ratio lies
 between two ends. The bound reaches to the farther one. Where the box admits too few rows for a
 ratio at all, it reaches to the ends of what is possible. Only released figures and declared bounds
-are used.
+are used. Decision 0166.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from sfumato.query.plan.allocation import Mechanism
     from sfumato.query.plan.statistics import Statistic
 
-    RatioArray = NDArray[np.float64]
-    Ends = tuple[RatioArray, RatioArray]
     Floats = NDArray[np.float64]
+    Ends = tuple[Floats, Floats]
 
 BETA = 0.05
 
@@ -55,7 +54,7 @@ class NoisyStatistic:
 
 def ratio(
     measure: Measure, made_of: Sequence[Statistic], noisy: Sequence[NoisyStatistic]
-) -> tuple[RatioArray, RatioArray, RatioArray]:
+) -> tuple[Floats, Floats, Floats]:
     """An average, variance or standard deviation of each group, its sd and its 95 % bound.
 
     The sd follows from the noises by linear propagation where the group is surely large enough for
@@ -66,9 +65,8 @@ def ratio(
     step = float(total.argument.step)
     if measure.function is Function.AVERAGE:
         mean, spread, ends = _average(noisy, total)
-        figures = mean, *_within(mean, spread, ends)
-        centre = float(total.centre)
-        return (centre + figures[0]) * step, figures[1] * step, figures[2] * step
+        stddev, bound = _within(mean, spread, ends)
+        return (float(total.centre) + mean) * step, stddev * step, bound * step
     squares = made_of[2]
     assert isinstance(squares, Total)
     variance, spread, ends = _variance(noisy, total, squares)
@@ -85,7 +83,7 @@ def ratio(
     return root * scale, stddev * scale, bound * scale
 
 
-def _average(noisy: Sequence[NoisyStatistic], total: Total) -> tuple[RatioArray, RatioArray, Ends]:
+def _average(noisy: Sequence[NoisyStatistic], total: Total) -> tuple[Floats, Floats, Ends]:
     """Means of terms, their linear sd (infinite in groups perhaps too small), and their ends."""
     rows, sums = _boxes(noisy)
     count = np.maximum(noisy[0].values.astype(np.float64), 1.0)
@@ -97,7 +95,7 @@ def _average(noisy: Sequence[NoisyStatistic], total: Total) -> tuple[RatioArray,
 
 def _variance(
     noisy: Sequence[NoisyStatistic], total: Total, squares: Total
-) -> tuple[RatioArray, RatioArray, Ends]:
+) -> tuple[Floats, Floats, Ends]:
     """Sample variances of terms, their linear sd as above, and their ends.
 
     Of n terms between -reach and reach the sample variance is at most reach^2 n / (n - 1), twice
@@ -145,13 +143,13 @@ def _means(sums: Ends, rows: Ends, total: Total, few: NDArray[np.bool_]) -> Ends
     )
 
 
-def _within(found: RatioArray, spread: RatioArray, ends: Ends) -> Ends:
+def _within(found: Floats, spread: Floats, ends: Ends) -> Ends:
     """An sd and a bound: what reaches from a figure to the farther of two ends."""
     bound = np.maximum(np.maximum(ends[1] - found, found - ends[0]), 0.0)
     return np.minimum(spread, bound), bound
 
 
-def _inside(means: RatioArray, total: Total) -> RatioArray:
+def _inside(means: Floats, total: Total) -> Floats:
     """Means of terms, moved to where means of terms can be."""
     low, high = total.ends
     return np.clip(means, float(low), float(high))
@@ -174,11 +172,7 @@ class Estimates:
     ranks: float | None = None
 
 
-def figures(
-    measure: Measure,
-    unit: Unit,
-    noisy: Mapping[Statistic, NoisyStatistic],
-) -> Estimates:
+def estimates(measure: Measure, unit: Unit, noisy: Mapping[Statistic, NoisyStatistic]) -> Estimates:
     """Make a measure of its statistics."""
     made_of = parts(measure, unit)
     first = noisy[made_of[0]]

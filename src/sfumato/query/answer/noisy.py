@@ -1,4 +1,7 @@
-"""The one step between private and public figures: read bounded aggregates, add exact noise."""
+"""The one step between private and public figures: read bounded aggregates, add exact noise.
+
+Decision 0095.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """A question that was planned and priced: what it costs, and its answer once that is paid.
 
 Everything above the aggregate, HAVING, ORDER BY, LIMIT and arithmetic, runs over noisy figures.
+Decision 0167.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from sfumato.errors import QueryError
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
 from sfumato.privacy.numbers import EPSILON_MAXIMUM
 from sfumato.query.answer.explain import Explanation, explain
-from sfumato.query.answer.figures import Estimates, figures
+from sfumato.query.answer.figures import Estimates, estimates
 from sfumato.query.answer.noisy import NoisyLevel, release
 from sfumato.query.plan import NOISY, Function, canonical
 from sfumato.query.plan.allocation import Allocation, QueryPrice, allocate, query_price
@@ -197,7 +198,7 @@ class Question:
         """Read bounded aggregates, add noise, and give the answer with its error bars."""
         engine, source = located(self.plan, datasets)
         axes, levels = release(self.plan, self.allocation, engine, source, entropy)
-        made = [(one.groups, self._figures(one)) for one in levels]
+        made = [(one.groups, self._estimates(one)) for one in levels]
         table, errors = finished(self.plan, noisy_table(self.plan, axes, made), self.open_table)
         ranks = {
             measure.name: max(level[place].ranks or 0.0 for _, level in made)
@@ -237,11 +238,11 @@ class Question:
             },
         )
 
-    def _figures(self, one: NoisyLevel) -> list[Estimates]:
+    def _estimates(self, one: NoisyLevel) -> list[Estimates]:
         """The measures of one level."""
         adjusted = {**one.noisy, **one.consistent}
         return [
-            figures(
+            estimates(
                 measure,
                 self.plan.unit,
                 adjusted if measure.function in _ADDITIVE else one.noisy,

@@ -1,4 +1,7 @@
-"""A plan's columns: arguments to aggregate, in whole steps inside public bounds, and keys."""
+"""A plan's columns: arguments to aggregate, in whole steps inside public bounds, and keys.
+
+Decisions 0092 and 0165.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -140,14 +140,7 @@ class QuestionMeasures:
         """The argument under the name of its column, one column for equal ones."""
         known = self.arguments.get(tree)
         if known is None:
-            known = Argument(
-                f"sf_argument_{len(self.arguments)}",
-                made.low,
-                made.high,
-                made.step,
-                made.kind,
-                made.nullable,
-            )
+            known = replace(made, column=f"sf_argument_{len(self.arguments)}")
             self.arguments[tree] = known
         return known
 

@@ -1,7 +1,7 @@
 """Subqueries in conditions and expressions become joins, which say plainly whose rows they pair.
 
 A column of a subquery is one of the outer SELECT when it is qualified by a name that the
-subquery's FROM does not have.
+subquery's FROM does not have. Decision 0091.
 """
 
 from __future__ import annotations
