@@ -230,26 +230,33 @@ def planned_key(value: Typed, node: exp.Expr, column: str, name: str) -> Planned
     noisy: exp.Expr = exp.column(exp.to_identifier(name, quoted=True))
     if value.kind is Kind.TEXT:
         value = demand_text(value, node)
-    bounds = value.direct and value.direct.column.domain
     if value.kind is Kind.REAL and not (value.values and value.direct):
         return _real_key(value, node, column, name, noisy)
+    axis: Axis | None = None
+    tree = value.sql
     if value.values is not None and len(value.values) <= LIMIT:
-        axis: Axis | None = _listed(column, value)
-        # Cutting the text of every row would cost more than counting them: groups are looked at.
-        uncut = value.kind is Kind.TEXT and value.direct is not None
-        tree = value.direct.raw.copy() if uncut and value.direct else value.sql
-        return PlannedKey(Key(column, name, value.kind, axis), tree, noisy)
-    if isinstance(bounds, Bounds) and (bounds.size or LIMIT + 1) <= LIMIT:
+        axis = _listed(column, value)
+        if value.kind is Kind.TEXT and value.direct is not None:
+            # Cutting every row's text would cost more than counting them: groups are looked at.
+            tree = value.direct.raw.copy()
+    elif (bounds := _key_bounds(value)) is not None and (bounds.size or LIMIT + 1) <= LIMIT:
         axis = Grid(column, value.kind, bounds, value.nullable)
         tree = _with_missing(place(value, bounds), axis)
-        return PlannedKey(Key(column, name, value.kind, axis), tree, noisy)
-    if value.bounded and value.direct is None and value.kind in (Kind.INTEGER, Kind.DATE):
-        derived = _derived_bounds(value)
-        if (derived.size or LIMIT + 1) <= LIMIT:
-            axis = Grid(column, value.kind, derived, value.nullable)
-            tree = _with_missing(place(value, derived), axis)
-            return PlannedKey(Key(column, name, value.kind, axis), tree, noisy)
-    return PlannedKey(Key(column, name, value.kind, None), value.sql, noisy)
+    return PlannedKey(Key(column, name, value.kind, axis), tree, noisy)
+
+
+def _key_bounds(value: Typed) -> Bounds | None:
+    """The bounds of a key: those of its column as declared, or what follows for a computed one."""
+    if value.direct is not None:
+        domain = value.direct.column.domain
+        return domain if isinstance(domain, Bounds) else None
+    if not value.bounded or value.kind not in (Kind.INTEGER, Kind.DATE):
+        return None
+    (low, high), step = value.ends, value.step or 1
+    high -= (high - low) % step
+    if value.kind is Kind.DATE:
+        return Bounds(date_of(low), date_of(high), step)
+    return Bounds(int(low), int(high), step)
 
 
 def _listed(column: str, value: Typed) -> Listed:
@@ -260,14 +267,6 @@ def _listed(column: str, value: Typed) -> Listed:
     if value.nullable:
         given.append(None)
     return Listed(column, pa.array(given, type=STORED[value.kind]), declared=True)
-
-
-def _derived_bounds(value: Typed) -> Bounds:
-    (low, high), step = value.ends, value.step or 1
-    high -= (high - low) % step
-    if value.kind is Kind.DATE:
-        return Bounds(date_of(low), date_of(high), step)
-    return Bounds(int(low), int(high), step)
 
 
 def _with_missing(code: exp.Expr, axis: Grid) -> exp.Expr:

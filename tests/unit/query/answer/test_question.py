@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,14 @@ from sfumato.privacy import zcdp
 from sfumato.privacy.events import from_record, to_record
 from sfumato.privacy.losses import Approx, Pure
 from sfumato.privacy.units import Entity, Neighbours, Rows
-from sfumato.query.answer.question import Question, prepare
+from sfumato.query.answer.question import Question, finished, prepare
 from sfumato.query.plan import Function, Measure
 from sfumato.schema.column import Kind
 from sfumato.testing.entropy import SeededEntropy
 from sfumato.testing.questions import argument, declared, observed, plan, released
 
 if TYPE_CHECKING:
+    from sfumato.engines.base import Engine
     from sfumato.query.plan import Plan
     from sfumato.release.release import Release
 
@@ -319,3 +321,28 @@ def test_explanation_tells_what_the_answer_shows() -> None:
     assert "Lower max_rows" in text
     assert "Laplace noise" in text
     assert json.loads(json.dumps(told.to_json()))["cost"] == {"epsilon": "1"}
+
+
+def test_many_answers_are_finished_in_one_engine() -> None:
+    opened: list[Engine] = []
+
+    def open_table(table: pa.Table) -> Engine:
+        opened.append(open_duckdb(table))
+        return opened[-1]
+
+    asked = plan([declared("city", ("A", "B"))], [Measure("n", Function.COUNT)])
+
+    def answer(number: int) -> list[int]:
+        noisy = pa.table({"city": ["B", "A"], "n": [number, number + 1], "sf_sd_0": [0.5, 1.5]})
+        shown, errors = finished(asked, noisy, open_table)
+        return [*shown["n"].to_pylist(), *errors["sf_sd_0"].to_pylist()]
+
+    try:
+        found = [answer(0)]
+        with ThreadPoolExecutor(4) as threads:
+            found += threads.map(answer, range(1, 12))
+    finally:
+        for engine in opened:
+            engine.close()
+    assert found == [[number, number + 1, 0.5, 1.5] for number in range(12)]
+    assert len(opened) == 1
