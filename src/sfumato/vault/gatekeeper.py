@@ -14,7 +14,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import count
-from typing import TYPE_CHECKING, TypeVar
+from math import isfinite
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato.errors import BudgetError, EngineError, LedgerError, SfumatoError
 from sfumato.ledger.book import canonical, digest
@@ -63,6 +64,23 @@ class Answer(Release):
     cost: Mapping[str, float] = field(default_factory=dict)
     charged: bool = True
     remaining: Mapping[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The answer in the form that programs get, by every door."""
+        return {
+            **self.contents(),
+            "error": self.error,
+            "cost": {**self.cost, "charged": self.charged},
+            "remaining": self.remaining,
+            "receipt": self.receipt,
+        }
+
+    def contents(self) -> dict[str, Any]:
+        """What was released, as JSON-able data."""
+        return {
+            "columns": self.table.column_names,
+            "rows": [[_plain(one) for one in row.values()] for row in self.table.to_pylist()],
+        }
 
 
 @dataclass(frozen=True)
@@ -318,6 +336,12 @@ class Gatekeeper:
         finally:
             if self.tick_seconds > 0:
                 time.sleep(self.tick_seconds - time.monotonic() % self.tick_seconds)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, float) and not isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 def _under(receipt: Receipt, release: Release) -> bytes:
