@@ -140,8 +140,7 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
             answer.report(report, overwrite=overwrite)
             written.append(report)
     if as_json:
-        where = {} if out is None else {"written": [str(path) for path in written]}
-        typer.echo(dumps({**answer.to_json(), **where}, ensure_ascii=False))
+        typer.echo(dumps(answer.to_json(written), ensure_ascii=False))
     else:
         _show(answer, written)
 
@@ -176,12 +175,12 @@ def _show(answer: Answer, written: list[Path]) -> None:
     from sfumato.report.terminal import in_words, named, printable
 
     console, stated = Console(highlight=False), printable(answer.guarantee.statement)
-    if written:
-        console.print(stated)
-        for name, value in (answer.error or {}).items():
+    shown = [] if written else answer.table.column_names
+    console.print(stated if written else _table(answer))
+    for name, value in (answer.error or {}).items():
+        if name not in shown:
             console.print(printable(f"Expected error, {named(name)}: {in_words(value)}"))
-    else:
-        console.print(_table(answer))
+    if not written:
         for note in (*map(printable, answer.guarantee.parameters.get("notes", ())), stated):
             console.print(note, style="dim")
     before = "" if answer.charged else f", {'published' if written else 'asked'} before: free"

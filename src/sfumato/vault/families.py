@@ -151,4 +151,19 @@ FAMILIES = _listed(
         writes="must",
         has_options=True,
     ),
+    Family(
+        name="above",
+        command="watch",
+        help="Say which ranges hold more rows than a threshold; only hits are paid for.",
+        chapter="Publish statistics",
+        module="sfumato.vault.publishing",
+        fields=(
+            replace(_COLUMNS, help="The columns that ranges are of."),
+            replace(_WORKLOAD, help="The ranges: a table with A_low and A_high.", required=True),
+            Field("threshold", "Above so many rows a range is a hit.", "T", required=True),
+            Field("at_most", "How many hits are paid for; by default 1.", "C"),
+        ),
+        fixed={"kind": "above"},
+        writes="may",
+    ),
 )

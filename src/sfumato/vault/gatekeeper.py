@@ -27,6 +27,7 @@ from sfumato.vault.accounts import remaining
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from sfumato.engines.base import Engine
     from sfumato.ledger.base import Ledger
@@ -65,21 +66,23 @@ class Answer(Release):
     charged: bool = True
     remaining: Mapping[str, float] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
-        """The answer in the form that programs get, by every door."""
+    def to_json(self, written: Sequence[Path] = ()) -> dict[str, Any]:
+        """The answer in the form that programs get, by every door; its rows unless `written`."""
+        rows = [[_plain(one) for one in row.values()] for row in self.table.to_pylist()]
         return {
-            **self.contents(),
+            **(self.summary() if written else {"columns": self.table.column_names, "rows": rows}),
             "error": self.error,
             "cost": {**self.cost, "charged": self.charged},
             "remaining": self.remaining,
             "receipt": self.receipt,
+            **({"written": [str(path) for path in written]} if written else {}),
         }
 
-    def contents(self) -> dict[str, Any]:
-        """What was released, as JSON-able data."""
+    def summary(self) -> dict[str, Any]:
+        """Its tables by their lengths, and the choices that were made for them."""
         return {
-            "columns": self.table.column_names,
-            "rows": [[_plain(one) for one in row.values()] for row in self.table.to_pylist()],
+            "tables": {name: table.num_rows for name, table in self.tables.items()},
+            "choices": self.provenance.parameters.get("method"),
         }
 
 

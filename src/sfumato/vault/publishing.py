@@ -133,13 +133,9 @@ class Published(Answer):
 
     publication: Publication = field(kw_only=True)
 
-    def contents(self) -> dict[str, Any]:
-        """Its tables by their length, and the choices that were made for them."""
-        return {
-            "kind": self.publication.kind,
-            "tables": {name: table.num_rows for name, table in self.tables.items()},
-            "choices": self.provenance.parameters["method"],
-        }
+    def summary(self) -> dict[str, Any]:
+        """Its kind, its tables by their lengths, and the choices that were made for them."""
+        return {"kind": self.publication.kind, **super().summary()}
 
     def ranges(self, queries: ArrayLike) -> NDArray[np.float64]:
         """Estimate the rows within ranges, (queries, columns, 2), in values, ends included."""
