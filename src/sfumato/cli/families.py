@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli.options import Json, Overwrite, VaultFolder
+from sfumato.cli.options import Json, Overwrite, VaultFolder, argument, option
 from sfumato.cli.progress import progress
 from sfumato.errors import CallerError, InternalError, ParameterError
 from sfumato.texts import dumps
@@ -28,24 +28,17 @@ if TYPE_CHECKING:
     from sfumato.vault.gatekeeper import Answer
     from sfumato.vault.private import Questions
 
-Dataset = Annotated[
-    str, typer.Argument(metavar="NAME", help="A data set of the vault.", show_default=False)
-]
+Dataset = Annotated[str, argument("NAME", "A data set of the vault.")]
 Out = Annotated[
-    Path | None,
-    typer.Option("-o", "--out", metavar="OUT", help="A .csv, .parquet or .geojson; or a folder."),
+    Path | None, option("OUT", "A .csv, .parquet or .geojson; or a folder.", "-o", "--out")
 ]
 Options = Annotated[
-    list[str] | None,
-    typer.Option("--option", metavar="NAME=VALUE", help="An option of the kind; repeatable."),
+    list[str] | None, option("NAME=VALUE", "An option of the kind; repeatable.", "--option")
 ]
 Explain = Annotated[
-    bool,
-    typer.Option("--explain", help="Only say cost, choices and expected error; spends nothing."),
+    bool, option(None, "Only say cost, choices and expected error; spends nothing.", "--explain")
 ]
-Report = Annotated[
-    Path | None, typer.Option(metavar="FILE.html", help="Write a page about the release.")
-]
+Report = Annotated[Path | None, option("FILE.html", "Write a page about the release.")]
 
 
 def command_of(family: Family) -> Callable[..., None]:

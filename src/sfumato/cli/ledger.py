@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli.options import Json, VaultFolder
+from sfumato.cli.options import Json, VaultFolder, option
 from sfumato.texts import dumps
 
 if TYPE_CHECKING:
@@ -36,14 +36,10 @@ def ledger(
             show_default=False,
         ),
     ],
-    account: Annotated[str | None, typer.Option(metavar="NAME", help="limit: of which.")] = None,
-    epsilon: Annotated[
-        str | None, typer.Option(metavar="E", help="limit: the whole budget from now on.")
-    ] = None,
-    delta: Annotated[str, typer.Option(metavar="D", help="limit: its delta.")] = "0",
-    operator: Annotated[
-        str | None, typer.Option(metavar="WHO", help="limit, acknowledge: who decided it.")
-    ] = None,
+    account: Annotated[str | None, option("NAME", "limit: of which.")] = None,
+    epsilon: Annotated[str | None, option("E", "limit: the whole budget from now on.")] = None,
+    delta: Annotated[str, option("D", "limit: its delta.")] = "0",
+    operator: Annotated[str | None, option("WHO", "limit, acknowledge: who decided it.")] = None,
     vault: VaultFolder = Path(),
     as_json: Json = False,
 ) -> None:

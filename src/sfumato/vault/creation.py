@@ -30,7 +30,6 @@ from sfumato.vault.sources import KnownSources, look, rows_of, secret_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
-    from types import TracebackType
 
     from tomlkit.items import Array, Table
 
@@ -194,12 +193,7 @@ class Addition:
     def __enter__(self) -> Addition:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     @contextmanager

@@ -25,7 +25,6 @@ from sfumato.vault.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
     from typing import Unpack
 
     from sfumato.query.answer.explain import Explanation
@@ -138,12 +137,7 @@ class Vault:
     def __enter__(self) -> Vault:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
