@@ -44,29 +44,29 @@ def ledger(
     as_json: Json = False,
 ) -> None:
     """See what was spent, check the book, or hand it to somebody who trusts nobody."""
-    from sfumato.vault import accounts as book
+    from sfumato.vault import accounts
 
     if action is Action.EXPORT:
-        with closing(book.opened(vault)) as opened:
+        with closing(accounts.opened_ledger(vault)) as opened:
             opened.export(sys.stdout)
         return
     if action is Action.LIMIT:
         if account is None or epsilon is None or operator is None:
             raise typer.BadParameter("limit needs --account, --epsilon and --operator.")
-        book.set_limit(vault, account, epsilon=epsilon, delta=delta, operator=operator)
+        accounts.set_limit(vault, account, epsilon=epsilon, delta=delta, operator=operator)
     elif action is Action.ACKNOWLEDGE:
         if operator is None:
             raise typer.BadParameter("acknowledge needs --operator.")
-        book.acknowledge(vault, operator=operator)
+        accounts.acknowledge(vault, operator=operator)
     if action is Action.VERIFY:
-        verified = book.verify(vault)
+        verified = accounts.verify(vault)
         typer.echo(dumps(verified) if as_json else _sentence(verified))
         return
-    accounts = book.accounts(vault)
+    found = accounts.balances(vault)
     if as_json:
-        typer.echo(dumps({"accounts": accounts}))
+        typer.echo(dumps({"accounts": found}))
     else:
-        _show(accounts)
+        _show(found)
 
 
 def _sentence(verified: dict[str, Any]) -> str:

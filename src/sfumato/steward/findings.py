@@ -1,4 +1,7 @@
-"""What is told of a decided release: its figures, and the classes in which all share a value."""
+"""What is told of a decided release: its figures, and the classes in which all share a value.
+
+Decision 0192.
+"""
 
 from __future__ import annotations
 

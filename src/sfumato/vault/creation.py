@@ -4,6 +4,7 @@ The step is the writing of `vault.toml`, so that a folder is a vault or is not, 
 it or is not. What a killed `init` left is known by its ledger, which holds nothing but the first
 entry: it has promised nobody anything, and the next `init` goes on with it. What the ledger lacks
 of an added data set is opened and bound by whoever opens the vault next.
+Decisions 0099, 0171, 0182.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ The order is always the same: cost from public facts → the data can be reached
 receipt → data opened → entropy → read → noise → answer stored, durable → released. What an analyst
 sees once the charge is made is an answer or one fixed refusal, which never tells why. A charge that
 failed before entropy was drawn is used by whoever asks the same next; later it is lost.
+Decisions 0097, 0177, 0178.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Publishing a data set's statistics: the request from public facts, and what comes back."""
+"""Publishing a data set's statistics: the request from public facts, and what comes back.
+
+What cannot be written is refused before the charge: decision 0181.
+"""
 
 from __future__ import annotations
 
