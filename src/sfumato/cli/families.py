@@ -99,7 +99,7 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
     from sfumato.vault.session import explain
     from sfumato.vault.vault import open_vault
 
-    given |= _options(given.pop("option", None) or [])
+    options = _options(given.pop("option", None) or [])
     who = {one.name: given.pop(one.name) for one in (PRINCIPAL, PURPOSE)}
     request_id, as_json = given.pop(REQUEST_ID.name), given.pop("as_json")
     out, report = given.pop("out", None), given.pop("report", None)
@@ -113,7 +113,7 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
             asked: Questions = opened.private(given.pop("name"), **who)
         else:
             asked = opened.questions(**who)
-        prepared = asked.prepare(family, **given)
+        prepared = asked.prepare(family, **{**given, **options})
         if only_explained:
             told = explain(prepared)
             typer.echo(dumps(told.to_json(), ensure_ascii=False) if as_json else told.text())
