@@ -43,13 +43,21 @@ class Prepared(Protocol):
         ...
 
     @property
+    def public(self) -> tuple[str, ...]:
+        """The data sets about nobody that it reads too, which cost nothing."""
+        ...
+
+    @property
     def event(self) -> Event:
         """What it costs, from public facts alone."""
         ...
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """Everything that determines what is asked, in canonical JSON form: the cache's key."""
+        """Everything that determines what is asked, in canonical JSON form: the cache's key.
+
+        `cost` is the price; `method` has the choices made, where there were any.
+        """
         ...
 
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sfumato.cli.main import run
-from sfumato.vault import accounts as book
+from sfumato.vault import accounts
 from sfumato.vault.registration import Registration, create
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def test_L6_an_old_ledger_says_so_whatever_is_asked(
     said = capsys.readouterr()
     assert json.loads(said.out)["error"]["code"] == "ledger_rolled_back"
     assert "older than its outside head" in said.err
-    book.acknowledge(clinic, operator="ann")
+    accounts.acknowledge(clinic, operator="ann")
     assert run(["ledger", "show", "--vault", str(clinic)]) == 0
 
 
@@ -239,12 +239,12 @@ def test_a_limit_interrupted_half_way_is_settled_by_the_same_command(
     """Killed after the entry and before the file has its name, it says what is to be done."""
     code = (
         "import os, signal, sys; from pathlib import Path; from sfumato.ledger.base import Ledger\n"
-        "from sfumato.vault import accounts as book; done = Ledger.set_limit\n"
+        "from sfumato.vault import accounts; done = Ledger.set_limit\n"
         "def die(*given, **more):\n"
         "    done(*given, **more)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
         "Ledger.set_limit = die\n"
-        "book.set_limit(Path(sys.argv[1]), 'visits', epsilon='2', delta='0', operator='ann')\n"
+        "accounts.set_limit(Path(sys.argv[1]), 'visits', epsilon='2', delta='0', operator='ann')\n"
     )
     killed = subprocess.run([sys.executable, "-c", code, clinic], capture_output=True, text=True)
     assert killed.returncode == -9, killed.stderr

@@ -136,7 +136,7 @@ def test_what_is_paid_for_is_not_lost_when_its_place_is_taken_meanwhile(
     """After the charge a refusal is no longer the caller's mistake, and the next try is free."""
     from sfumato.vault.private import Private
 
-    publish = Private.publish_planned
+    publish = Private.run
 
     def overtaken(self: Private, *given: Any, **options: Any) -> Any:
         Path("x.csv").write_text("theirs")
@@ -144,7 +144,7 @@ def test_what_is_paid_for_is_not_lost_when_its_place_is_taken_meanwhile(
 
     words = "publish histogram visits --columns age --epsilon 1 -o x.csv"
     with monkeypatch.context() as patched:
-        patched.setattr(Private, "publish_planned", overtaken)
+        patched.setattr(Private, "run", overtaken)
         error = told(capsys, words, code=1)["error"]
     assert isinstance(error, dict)
     assert error["code"] == "output_exists"

@@ -7,53 +7,39 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.options import Json, VaultFolder
+from sfumato.cli.options import DeclaredSchema, Json, VaultFolder, argument, option
 from sfumato.texts import dumps
 
-Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="Its name in questions.", show_default=False)
-]
+Name = Annotated[str, argument("NAME", "Its name in questions.")]
 Source = Annotated[
     str,
-    typer.Argument(
-        metavar="SOURCE",
-        help="A .csv, .csv.gz or .parquet file, duckdb:///file#table, postgresql://...#table or "
+    argument(
+        "SOURCE",
+        "A .csv, .csv.gz or .parquet file, duckdb:///file#table, postgresql://...#table or "
         "spark://...#table.",
-        show_default=False,
     ),
 ]
-SchemaFile = Annotated[
-    Path, typer.Option(metavar="FILE", help="The table's schema (TOML).", show_default=False)
-]
-Unit = Annotated[
-    str | None,
-    typer.Option(metavar="row|COLUMN", help="What one person is; else as the schema says."),
-]
-MaxRows = Annotated[int | None, typer.Option(metavar="N", help="Rows of one person to use.")]
-MaxGroups = Annotated[int | None, typer.Option(metavar="M", help="Groups one person can be in.")]
-Epsilon = Annotated[
-    str | None, typer.Option(metavar="E", help="The whole budget, for all answers ever.")
-]
-Delta = Annotated[str, typer.Option(metavar="D", help="Its delta.")]
+Unit = Annotated[str | None, option("row|COLUMN", "What one person is; else as the schema says.")]
+MaxRows = Annotated[int | None, option("N", "Rows of one person to use.")]
+MaxGroups = Annotated[int | None, option("M", "Groups one person can be in.")]
+Epsilon = Annotated[str | None, option("E", "The whole budget, for all answers ever.")]
+Delta = Annotated[str, option("D", "Its delta.")]
 Population = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Data sets about the same people share one budget."),
+    str | None, option("NAME", "Data sets about the same people share one budget.")
 ]
 Consent = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", help="Use only people whose rows all are true in this column."),
+    str | None, option("COLUMN", "Use only people whose rows all are true in this column.")
 ]
-Public = Annotated[bool, typer.Option("--public", help="It is about nobody and costs nothing.")]
+Public = Annotated[bool, option(None, "It is about nobody and costs nothing.", "--public")]
 Unique = Annotated[
-    list[str] | None,
-    typer.Option(metavar="A,B", help="Columns whose values are unique in a public table."),
+    list[str] | None, option("A,B", "Columns whose values are unique in a public table.")
 ]
 
 
 def add(
     name: Name,
     source: Source,
-    schema: SchemaFile,
+    schema: DeclaredSchema,
     unit: Unit = None,
     max_rows: MaxRows = None,
     max_groups: MaxGroups = None,

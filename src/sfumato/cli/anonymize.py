@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sfumato.cli.options import DeclaredSchema, Json, Overwrite, TableFile
+from sfumato.cli.options import DeclaredSchema, Json, Overwrite, TableFile, option
 from sfumato.cli.process import EndedEarly
 from sfumato.cli.progress import progress, values_named
 from sfumato.errors import ParameterError
@@ -20,84 +20,60 @@ if TYPE_CHECKING:
     from sfumato.steward.table import Table
 
 Out = Annotated[
-    Path,
-    typer.Option(
-        "-o", "--out", metavar="OUT", help="A .csv, .csv.gz or .parquet; for anatomy a directory."
-    ),
+    Path, option("OUT", "A .csv, .csv.gz or .parquet; for anatomy a directory.", "-o", "--out")
 ]
 Further = Annotated[
     list[str] | None,
     typer.Argument(hidden=True, metavar="COLUMN", help="More names after --sensitive."),
 ]
-K = Annotated[
-    int | None, typer.Option(metavar="K", help="How many rows, or people, must look alike.")
-]
-L = Annotated[int | None, typer.Option("--l", metavar="L", help="How many sensitive values.")]
+K = Annotated[int | None, option("K", "How many rows, or people, must look alike.")]
+L = Annotated[int | None, option("L", "How many sensitive values.", "--l")]
 Diversity = Annotated[
     Literal["distinct", "entropy", "recursive", "folk"] | None,
-    typer.Option(help="What many values means; by default distinct."),
+    option(None, "What many values means; by default distinct."),
 ]
-C = Annotated[str | None, typer.Option("--c", metavar="C", help="The c of recursive diversity.")]
-T = Annotated[
-    str | None, typer.Option("--t", metavar="T", help="How far a class may be from the table.")
-]
+C = Annotated[str | None, option("C", "The c of recursive diversity.", "--c")]
+T = Annotated[str | None, option("T", "How far a class may be from the table.", "--t")]
 Distance = Annotated[
     Literal["equal", "ordered", "hierarchy"] | None,
-    typer.Option(help="How far values are apart; by default equal."),
+    option(None, "How far values are apart; by default equal."),
 ]
-DeltaDisclosure = Annotated[
-    str | None, typer.Option(metavar="D", help="Most that |ln p/q| of any value may be.")
-]
-Beta = Annotated[str | None, typer.Option(metavar="B", help="Most that any value may gain.")]
-Presence = Annotated[
-    str | None, typer.Option(metavar="MIN,MAX", help="Shares of the population in the table.")
-]
+DeltaDisclosure = Annotated[str | None, option("D", "Most that |ln p/q| of any value may be.")]
+Beta = Annotated[str | None, option("B", "Most that any value may gain.")]
+Presence = Annotated[str | None, option("MIN,MAX", "Shares of the population in the table.")]
 Population = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="Its people; --k without --presence counts among them."),
+    str | None, option("FILE", "Its people; --k without --presence counts among them.")
 ]
 Sensitive = Annotated[
-    list[str] | None,
-    typer.Option(metavar="COLUMN ...", help="What to protect; by default all sensitive columns."),
+    list[str] | None, option("COLUMN ...", "What to protect; by default all sensitive columns.")
 ]
 Algorithm = Annotated[
     str,
-    typer.Option(
-        metavar="NAME",
-        help="optimal, incognito, samarati, sweeney, datafly, mondrian, mondrian-relaxed, "
+    option(
+        "NAME",
+        "optimal, incognito, samarati, sweeney, datafly, mondrian, mondrian-relaxed, "
         "k-optimize, meyerson-williams, aggarwal-suppress, aggarwal-generalize, anatomy, permute, "
         "perturb.",
     ),
 ]
 Cost = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME",
-        help="loss, loss-geometric, discernability, average-class-size, precision, entropy, "
-        "suppressed.",
+    option(
+        "NAME",
+        "loss, loss-geometric, discernability, average-class-size, precision, entropy, suppressed.",
     ),
 ]
 Suppress = Annotated[
-    str,
-    typer.Option(metavar="FRACTION", help="The share of rows, or people, that may be suppressed."),
+    str, option("FRACTION", "The share of rows, or people, that may be suppressed.")
 ]
-Suppressed = Annotated[
-    Literal["drop", "star"], typer.Option(help="What becomes of suppressed rows.")
-]
+Suppressed = Annotated[Literal["drop", "star"], option(None, "What becomes of suppressed rows.")]
 Refine = Annotated[
-    bool,
-    typer.Option("--refine", help="Search the suppressed rows again, for labels of their own."),
+    bool, option(None, "Search the suppressed rows again, for labels of their own.", "--refine")
 ]
-LimitSeconds = Annotated[
-    float | None, typer.Option(metavar="S", help="Take the best that is found in this time.")
-]
-Report = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE.html", help="Write a page for the holder, who keeps it."),
-]
+LimitSeconds = Annotated[float | None, option("S", "Take the best that is found in this time.")]
+Report = Annotated[Path | None, option("FILE.html", "Write a page for the holder, who keeps it.")]
 PublicReport = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE.html", help="Write a page that may travel with the release."),
+    Path | None, option("FILE.html", "Write a page that may travel with the release.")
 ]
 
 _IN_NODES = {"optimal", "sweeney"}

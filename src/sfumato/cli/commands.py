@@ -1,4 +1,7 @@
-"""All commands, chapter by chapter. A new command is a file beside this one and a line here."""
+"""All commands, chapter by chapter. A new command is a file beside this one and a line here.
+
+The families of private methods bring their own: those of `vault.families`, each in its chapter.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,6 @@ from sfumato.cli.init import init
 from sfumato.cli.inspect import inspect
 from sfumato.cli.ledger import ledger
 from sfumato.cli.measure import measure
-from sfumato.cli.publish import publish
-from sfumato.cli.query import query
 from sfumato.cli.worlds import worlds
 
 if TYPE_CHECKING:
@@ -22,9 +23,5 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Look around": (demo,),
     "See the risk": (inspect,),
     "Release a table": (anonymize, measure, worlds),
-    "Answer questions": (init, add, query, ledger),
-    "Publish statistics": (publish,),
+    "Answer questions": (init, add, ledger),
 }
-
-CHARGING = frozenset({"query", "publish"})
-"""Commands that spend budget: what interrupts them may come after the charge."""

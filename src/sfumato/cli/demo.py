@@ -7,15 +7,13 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.options import Json
+from sfumato.cli.options import Json, option
 from sfumato.cli.progress import progress
 from sfumato.texts import dumps
 
 
 def demo(
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Where to write the page.")
-    ] = Path("sfumato-demo"),
+    out: Annotated[Path, option("DIR", "Where to write the page.", "--out")] = Path("sfumato-demo"),
     as_json: Json = False,
 ) -> None:
     """Make up a town, show what its table gives away, and write a page with charts."""

@@ -7,21 +7,20 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.options import Json
+from sfumato.cli.options import Json, argument, option
 from sfumato.texts import dumps
 
 
 def init(
-    vault: Annotated[Path, typer.Argument(metavar="VAULT", help="The folder.", show_default=False)],
+    vault: Annotated[Path, argument("VAULT", "The folder.")],
     ledger: Annotated[
-        str,
-        typer.Option(metavar="FILE|URL", help="A SQLite file in it, or postgresql://..."),
+        str, option("FILE|URL", "A SQLite file in it, or postgresql://...")
     ] = "ledger.sqlite",
     head: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Where the ledger's last position is kept: outside the folder, best on another "
+        option(
+            "FILE",
+            "Where the ledger's last position is kept: outside the folder, best on another "
             "disk. By default beside the folder.",
         ),
     ] = None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli.options import Json, Overwrite, SchemaFile, TableFile
+from sfumato.cli.options import Json, Overwrite, SchemaFile, TableFile, option
 from sfumato.cli.progress import progress
 from sfumato.texts import dumps
 
@@ -20,8 +20,7 @@ def inspect(
     table: TableFile,
     schema: SchemaFile = None,
     write: Annotated[
-        Path | None,
-        typer.Option("--write", metavar="FILE", help="Write the guessed schema to a TOML file."),
+        Path | None, option("FILE", "Write the guessed schema to a TOML file.", "--write")
     ] = None,
     overwrite: Overwrite = False,
     as_json: Json = False,

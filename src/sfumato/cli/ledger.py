@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli.options import Json, VaultFolder
+from sfumato.cli.options import Json, VaultFolder, option
 from sfumato.texts import dumps
 
 if TYPE_CHECKING:
@@ -36,41 +36,37 @@ def ledger(
             show_default=False,
         ),
     ],
-    account: Annotated[str | None, typer.Option(metavar="NAME", help="limit: of which.")] = None,
-    epsilon: Annotated[
-        str | None, typer.Option(metavar="E", help="limit: the whole budget from now on.")
-    ] = None,
-    delta: Annotated[str, typer.Option(metavar="D", help="limit: its delta.")] = "0",
-    operator: Annotated[
-        str | None, typer.Option(metavar="WHO", help="limit, acknowledge: who decided it.")
-    ] = None,
+    account: Annotated[str | None, option("NAME", "limit: of which.")] = None,
+    epsilon: Annotated[str | None, option("E", "limit: the whole budget from now on.")] = None,
+    delta: Annotated[str, option("D", "limit: its delta.")] = "0",
+    operator: Annotated[str | None, option("WHO", "limit, acknowledge: who decided it.")] = None,
     vault: VaultFolder = Path(),
     as_json: Json = False,
 ) -> None:
     """See what was spent, check the book, or hand it to somebody who trusts nobody."""
-    from sfumato.vault import accounts as book
+    from sfumato.vault import accounts
 
     if action is Action.EXPORT:
-        with closing(book.opened(vault)) as opened:
+        with closing(accounts.opened_ledger(vault)) as opened:
             opened.export(sys.stdout)
         return
     if action is Action.LIMIT:
         if account is None or epsilon is None or operator is None:
             raise typer.BadParameter("limit needs --account, --epsilon and --operator.")
-        book.set_limit(vault, account, epsilon=epsilon, delta=delta, operator=operator)
+        accounts.set_limit(vault, account, epsilon=epsilon, delta=delta, operator=operator)
     elif action is Action.ACKNOWLEDGE:
         if operator is None:
             raise typer.BadParameter("acknowledge needs --operator.")
-        book.acknowledge(vault, operator=operator)
+        accounts.acknowledge(vault, operator=operator)
     if action is Action.VERIFY:
-        verified = book.verify(vault)
+        verified = accounts.verify(vault)
         typer.echo(dumps(verified) if as_json else _sentence(verified))
         return
-    accounts = book.accounts(vault)
+    found = accounts.balances(vault)
     if as_json:
-        typer.echo(dumps({"accounts": accounts}))
+        typer.echo(dumps({"accounts": found}))
     else:
-        _show(accounts)
+        _show(found)
 
 
 def _sentence(verified: dict[str, Any]) -> str:

@@ -11,7 +11,8 @@ import typer
 from typer.exceptions import TyperException
 
 from sfumato import __version__
-from sfumato.cli.commands import CHARGING, COMMANDS
+from sfumato.cli.commands import COMMANDS
+from sfumato.cli.families import command_of
 from sfumato.cli.process import (
     INTERRUPTED,
     EndedEarly,
@@ -24,6 +25,7 @@ from sfumato.cli.process import (
 from sfumato.errors import LedgerError, SfumatoError
 from sfumato.files import sweep, temporary_folder
 from sfumato.texts import dumps
+from sfumato.vault.families import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,6 +50,8 @@ def build() -> typer.Typer:
     for chapter, commands in COMMANDS.items():
         for command in commands:
             app.command(rich_help_panel=chapter)(command)
+    for family in FAMILIES.values():
+        app.command(family.command, rich_help_panel=family.chapter)(command_of(family))
     return app
 
 
@@ -62,7 +66,7 @@ def run(arguments: list[str]) -> int:
     """Run one command; every outcome is an exit code and at most one line on standard error."""
     as_json = "--json" in arguments
     command = next((word for word in arguments if not word.startswith("-")), None)
-    charge = _STAYS if command in CHARGING else ""
+    charge = _STAYS if command in {one.command for one in FAMILIES.values()} else ""
     try:
         open_streams()
         check_arguments(arguments)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli.options import DeclaredSchema, Json, TableFile
+from sfumato.cli.options import DeclaredSchema, Json, TableFile, option
 from sfumato.cli.progress import progress, values_named
 from sfumato.texts import dumps
 
@@ -17,11 +17,9 @@ if TYPE_CHECKING:
 def measure(
     table: TableFile,
     schema: DeclaredSchema,
-    original: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The table that it was made from.")
-    ] = None,
+    original: Annotated[str | None, option("FILE", "The table that it was made from.")] = None,
     population: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A table of the people it is drawn from.")
+        str | None, option("FILE", "A table of the people it is drawn from.")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -1,31 +1,28 @@
-"""Options that several commands share."""
+"""Options that several commands share, and short words for declaring others."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing output file.")]
-SchemaFile = Annotated[
-    Path | None, typer.Option("--schema", metavar="FILE", help="The table's schema (TOML).")
-]
-DeclaredSchema = Annotated[
-    Path, typer.Option("--schema", metavar="FILE", help="The table's schema (TOML).")
-]
-TableFile = Annotated[
-    str,
-    typer.Argument(metavar="TABLE", help="A .csv, .csv.gz or .parquet file.", show_default=False),
-]
+
+def option(metavar: str | None, told: str, *flags: str) -> Any:
+    """An option with the word that stands for its value, and a line of help."""
+    return typer.Option(*flags, metavar=metavar, help=told)
+
+
+def argument(metavar: str, told: str) -> Any:
+    """An argument that must be given."""
+    return typer.Argument(metavar=metavar, help=told, show_default=False)
+
+
+Json = Annotated[bool, option(None, "Print one JSON object and nothing else.", "--json")]
+Overwrite = Annotated[bool, option(None, "Replace an existing output file.", "--overwrite")]
+SchemaFile = Annotated[Path | None, option("FILE", "The table's schema (TOML).", "--schema")]
+DeclaredSchema = Annotated[Path, option("FILE", "The table's schema (TOML).", "--schema")]
+TableFile = Annotated[str, argument("TABLE", "A .csv, .csv.gz or .parquet file.")]
 VaultFolder = Annotated[
-    Path,
-    typer.Option("--vault", metavar="VAULT", help="The vault; by default the current folder."),
+    Path, option("VAULT", "The vault; by default the current folder.", "--vault")
 ]
-Epsilon = Annotated[
-    str | None,
-    typer.Option(metavar="E", help="What it may cost; by default a tenth of the budget."),
-]
-Rho = Annotated[str | None, typer.Option(metavar="R", help="The same in zero-concentrated terms.")]
-Principal = Annotated[str, typer.Option(metavar="NAME", help="Who asks, and from whose budget.")]

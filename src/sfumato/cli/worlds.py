@@ -6,26 +6,19 @@ from typing import Annotated, Literal
 
 import typer
 
-from sfumato.cli.options import DeclaredSchema, Json
+from sfumato.cli.options import DeclaredSchema, Json, argument, option
 from sfumato.texts import dumps
 
 
 def worlds(
     release: Annotated[
         str,
-        typer.Argument(
-            metavar="RELEASE",
-            help="A .csv, .csv.gz or .parquet file, or the directory of an anatomy.",
-            show_default=False,
-        ),
+        argument("RELEASE", "A .csv, .csv.gz or .parquet file, or the directory of an anatomy."),
     ],
-    sql: Annotated[
-        str, typer.Argument(metavar="SQL", help="One aggregate of one table.", show_default=False)
-    ],
+    sql: Annotated[str, argument("SQL", "One aggregate of one table.")],
     schema: DeclaredSchema,
     labels: Annotated[
-        Literal["public", "tight"],
-        typer.Option(help="Whether both ends of a range are known to occur."),
+        Literal["public", "tight"], option(None, "Whether both ends of a range are known to occur.")
     ] = "public",
     as_json: Json = False,
 ) -> None:

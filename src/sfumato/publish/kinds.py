@@ -48,6 +48,8 @@ class Publication:
     request: Request
     method: Method
 
+    public = ()
+
     @property
     def name(self) -> str:
         """The method's name, for the ledger and the release."""

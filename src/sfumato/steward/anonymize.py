@@ -1,4 +1,7 @@
-"""Anonymizing a table where it lives: count, search, and hand over what was decided."""
+"""Anonymizing a table where it lives: count, search, and hand over what was decided.
+
+Decisions 0187, 0189.
+"""
 
 from __future__ import annotations
 

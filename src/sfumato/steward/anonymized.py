@@ -1,4 +1,7 @@
-"""What anonymizing decided, made into a release: in memory, or as files of any size."""
+"""What anonymizing decided, made into a release: in memory, or as files of any size.
+
+Decision 0190.
+"""
 
 from __future__ import annotations
 

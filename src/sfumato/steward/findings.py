@@ -1,9 +1,13 @@
-"""What is told of a decided release: its figures, and the classes in which all share a value."""
+"""What is told of a decided release: its figures, and the classes in which all share a value.
+
+Decision 0192.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, TypedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,51 +53,27 @@ class ReleaseFigures(TypedDict):
 
 def figures_of_outcome(outcome: Outcome) -> ReleaseFigures:
     """The figures of what a search decided."""
-    return ReleaseFigures(
-        algorithm=outcome.algorithm,
-        criteria=list(outcome.criteria),
-        k=outcome.k,
-        rows=outcome.rows,
-        released=outcome.released,
-        suppressed=outcome.suppressed,
-        classes=outcome.classes,
-        levels=None if outcome.levels is None else dict(outcome.levels),
-        cost={name: _number(value) for name, value in outcome.cost.items()},
-        minimal=None if outcome.minimal is None else [dict(one) for one in outcome.minimal],
-        optimal=outcome.optimal,
-        bound=_number(outcome.bound),
-        factor=_number(outcome.factor if outcome.ended is None else outcome.excess),
-        lattice=outcome.lattice,
-        checked=outcome.checked,
-        people=outcome.people,
-        suppressed_people=outcome.suppressed_people,
-        ended=outcome.ended,
-    )
+    found = {name: _plain(getattr(outcome, name)) for name in ReleaseFigures.__annotations__}
+    if outcome.ended is not None:
+        found["factor"] = _plain(outcome.excess)
+    return cast("ReleaseFigures", found)
 
 
 def figures_of_classes(algorithm: str, criteria: list[str], sizes: Counts) -> ReleaseFigures:
     """The figures of a release that generalizes and suppresses nothing."""
     rows = int(sizes.sum())
-    return ReleaseFigures(
-        algorithm=algorithm,
-        criteria=criteria,
-        k=None,
-        rows=rows,
-        released=rows,
-        suppressed=0,
-        classes=len(sizes),
-        levels=None,
-        cost=costs_of_untouched(sizes),
-        minimal=None,
-        optimal=False,
-        bound=None,
-        factor=None,
-        lattice=None,
-        checked=None,
-        people=None,
-        suppressed_people=None,
-        ended=None,
-    )
+    found = {
+        **dict.fromkeys(ReleaseFigures.__annotations__),
+        "algorithm": algorithm,
+        "criteria": criteria,
+        "rows": rows,
+        "released": rows,
+        "suppressed": 0,
+        "classes": len(sizes),
+        "cost": costs_of_untouched(sizes),
+        "optimal": False,
+    }
+    return cast("ReleaseFigures", found)
 
 
 def costs_of_untouched(sizes: Counts, *, k: int = 1) -> dict[str, Any]:
@@ -109,9 +89,13 @@ def costs_of_untouched(sizes: Counts, *, k: int = 1) -> dict[str, Any]:
     return {name: of_sizes.get(name, 0.0) for name in names}
 
 
-def _number(value: float | None) -> float | None:
-    """A number as JSON can hold it: nothing where there is no finite one."""
-    return None if value is None or not math.isfinite(value) else value
+def _plain(value: Any) -> Any:
+    """A value as JSON can hold it: nothing where there is no finite number."""
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, tuple):
+        return list(map(_plain, value))
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 _ROWS = "rows"

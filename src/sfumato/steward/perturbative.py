@@ -1,4 +1,7 @@
-"""Perturbative releases: sensitive values set apart, shuffled or blurred, all else as it is."""
+"""Perturbative releases: sensitive values set apart, shuffled or blurred, all else as it is.
+
+Decisions 0086, 0188, 0191.
+"""
 
 from __future__ import annotations
 

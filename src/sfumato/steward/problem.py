@@ -1,4 +1,7 @@
-"""The problem of a release: criteria from the numbers given, counts of what they look at."""
+"""The problem of a release: criteria from the numbers given, counts of what they look at.
+
+Decisions 0111, 0185.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A table as its steward holds it: where it lives, what it is, what can be done with it."""
+"""A table as its steward holds it: where it lives, what it is, what can be done with it.
+
+A malformed cell is refused or missing: decision 0162.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import pytest
 from sfumato.errors import SfumatoError
 from sfumato.ledger.book import digest
 from sfumato.privacy.events import PureEvent
-from sfumato.vault import accounts as book
+from sfumato.vault import accounts
 from sfumato.vault.registration import Registration, add_public, create
 
 if TYPE_CHECKING:
@@ -166,9 +166,9 @@ def state() -> object:
         for path in (*VAULT.rglob("*"), VAULT.with_name(f"{VAULT.name}.head"))
         if path.is_file() and "ledger.sqlite" not in path.name
     }
-    with closing(book.opened(VAULT)) as ledger:
+    with closing(accounts.opened_ledger(VAULT)) as ledger:
         entries = [entry.body for entry in ledger.entries()]
-    return files, entries, book.accounts(VAULT)
+    return files, entries, accounts.balances(VAULT)
 
 
 def check_alias(alias: str, population: str = "visits") -> None:
@@ -177,4 +177,4 @@ def check_alias(alias: str, population: str = "visits") -> None:
     assert refusal(add, "again", alias, population="others") == "dataset_attached"
     assert refusal(add_publicly, "again", alias) == "source_private"
     add("again", alias, population=population, epsilon=None)
-    assert [one["account"] for one in book.accounts(VAULT)] == [population]
+    assert [one["account"] for one in accounts.balances(VAULT)] == [population]

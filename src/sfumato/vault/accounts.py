@@ -1,4 +1,7 @@
-"""The ledger of a vault: the accounts it declares, what is left of them, what its operator does."""
+"""The ledger of a vault: the accounts it declares, what is left of them, what its operator does.
+
+Principals' accounts stand beside those of populations: decision 0098.
+"""
 
 from __future__ import annotations
 
@@ -176,14 +179,14 @@ def written_name(config: Config, held: PrivateSet | PublicSet) -> str:
     return source_name(source if "://" in source else str(Path(source).resolve()))
 
 
-def opened(folder: Path) -> Ledger:
+def opened_ledger(folder: Path) -> Ledger:
     """Open the ledger alone, whatever has become of the data sets."""
     return open_ledger(load(folder))
 
 
-def accounts(folder: Path) -> list[dict[str, Any]]:
+def balances(folder: Path) -> list[dict[str, Any]]:
     """Every account: its budget, what was spent, and what one more question may cost."""
-    with closing(opened(folder)) as ledger:
+    with closing(opened_ledger(folder)) as ledger:
         return [
             {
                 "account": one.name,
@@ -197,7 +200,7 @@ def accounts(folder: Path) -> list[dict[str, Any]]:
 
 def verify(folder: Path) -> dict[str, Any]:
     """Walk every entry and compare with what is stored; raises where they disagree."""
-    with closing(opened(folder)) as ledger:
+    with closing(opened_ledger(folder)) as ledger:
         found = ledger.verify()
     return {
         "entries": found.position.seq,

@@ -1,4 +1,7 @@
-"""What `vault.toml` says: where the data sets lie, what one person can change, who may ask."""
+"""What `vault.toml` says: where the data sets lie, what one person can change, who may ask.
+
+Decisions 0098, 0198.
+"""
 
 from __future__ import annotations
 

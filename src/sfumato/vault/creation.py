@@ -4,6 +4,7 @@ The step is the writing of `vault.toml`, so that a folder is a vault or is not, 
 it or is not. What a killed `init` left is known by its ledger, which holds nothing but the first
 entry: it has promised nobody anything, and the next `init` goes on with it. What the ledger lacks
 of an added data set is opened and bound by whoever opens the vault next.
+Decisions 0099, 0171, 0182.
 """
 
 from __future__ import annotations
@@ -30,7 +31,6 @@ from sfumato.vault.sources import KnownSources, look, rows_of, secret_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
-    from types import TracebackType
 
     from tomlkit.items import Array, Table
 
@@ -194,12 +194,7 @@ class Addition:
     def __enter__(self) -> Addition:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     @contextmanager

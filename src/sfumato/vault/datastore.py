@@ -2,7 +2,7 @@
 
 What a question needs is checked before it is charged, by facts that depend on no row: that servers
 answer, that files are there, that the columns are those of the schema. Where a connection was lost
-or a file replaced, the data set is opened again.
+or a file replaced, the data set is opened again. Decisions 0127, 0178.
 """
 
 from __future__ import annotations
@@ -114,23 +114,23 @@ class _Opened:
 class DataStore:
     """Opens data sets and brings those of one question together in one engine."""
 
-    def __init__(self, homes: Mapping[str, Location]) -> None:
-        self._homes = homes
-        self._locks = {name: threading.RLock() for name in homes}
+    def __init__(self, locations: Mapping[str, Location]) -> None:
+        self._locations = locations
+        self._locks = {name: threading.RLock() for name in locations}
         self._opened: dict[str, _Opened] = {}
         self._told: dict[str, tuple[RegularFile, ...]] = {}
 
     def check(self, private: Sequence[str], public: Sequence[str]) -> None:
         """Refuse, before anything is planned further, what is gone or would have to travel."""
         for name in (*private, *public):
-            file = self._homes[name].file
+            file = self._locations[name].file
             if file is not None and not file.exists():
                 raise SourceError(
                     "source_missing",
                     f"The file of the data set {quoted(name)} is gone. Put it back where the "
                     "vault's configuration says.",
                 )
-        apart = {self._homes[name].address for name in private}
+        apart = {self._locations[name].address for name in private}
         if len(apart) > 1:
             raise QueryError(
                 "engines_differ",
@@ -184,21 +184,21 @@ class DataStore:
                 self._retire(name, at_once=True)
 
     def _check_readable(self, name: str) -> None:
-        home, opened = self._homes[name], self._opened.get(name)
-        if home.in_files:
-            assert home.source is not None
-            files = files_of(home.source)
+        location, opened = self._locations[name], self._opened.get(name)
+        if location.in_files:
+            assert location.source is not None
+            files = files_of(location.source)
             if opened is not None and opened.files != files:
                 self._retire(name)
             if self._told.get(name) != files:
-                absent = missing_columns(home.source, home.columns)
+                absent = missing_columns(location.source, location.columns)
                 if absent:
                     raise SourceError(
                         "column_missing", f"There is no column {quoted(absent[0])} any more."
                     )
                 self._told[name] = files
             return
-        if home.source is None:  # the caller's own, which cannot be opened again
+        if location.source is None:  # the caller's own, which cannot be opened again
             opened = self._open(name)
             check_columns(opened.table.engine, opened.table.schema)
             return
@@ -212,9 +212,13 @@ class DataStore:
 
     def _open(self, name: str) -> _Opened:
         if name not in self._opened:
-            home = self._homes[name]
-            files = files_of(home.source) if home.in_files and home.source is not None else ()
-            table = home.open_table()
+            location = self._locations[name]
+            files = (
+                files_of(location.source)
+                if location.in_files and location.source is not None
+                else ()
+            )
+            table = location.open_table()
             opened = self._opened[name] = _Opened(table, files)
             opened.stack.callback(table.close)
         return self._opened[name]
@@ -233,18 +237,20 @@ class DataStore:
         hosting, own = self._open(host), self._open(name)
         if hosting not in own.shown:
             own.shown[hosting] = self._see(host, name)
-        unit = self._homes[name].unit or Rows()
+        unit = self._locations[name].unit or Rows()
         return Dataset(name, hosting.table.engine, own.shown[hosting], own.table.schema, unit)
 
     def _see(self, host: str, name: str) -> exp.Table:
         """A data set as the engine of another sees it, without people who did not agree."""
         hosting, own = self._open(host).table.engine, self._open(name).table.engine
-        home, stack = self._homes[name], self._open(name).stack
+        location, stack = self._locations[name], self._open(name).stack
         # One database shows all its tables to any connection; what lies elsewhere is copied.
-        away = name != host and (home.address == HERE or home.address != self._homes[host].address)
+        away = name != host and (
+            location.address == HERE or location.address != self._locations[host].address
+        )
         seen = own.table
-        if home.consent is not None:
-            agreed = consenting(seen, home.unit or Rows(), home.consent)
+        if location.consent is not None:
+            agreed = consenting(seen, location.unit or Rows(), location.consent)
             seen = stack.enter_context((own if away else hosting).view(agreed))
         if away:
             seen = stack.enter_context(hosting.lend(own.run(everything(seen))))

@@ -1,7 +1,7 @@
 """Notes in a vault's folder: where answers lie, and what failed, for its operator.
 
 Where answers lie is a hint beside the ledger, which keeps the answers themselves: when it is lost,
-a question that was asked before is paid for again.
+a question that was asked before is paid for again. Decision 0097.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ The order is always the same: cost from public facts → the data can be reached
 receipt → data opened → entropy → read → noise → answer stored, durable → released. What an analyst
 sees once the charge is made is an answer or one fixed refusal, which never tells why. A charge that
 failed before entropy was drawn is used by whoever asks the same next; later it is lost.
+Decisions 0097, 0177, 0178.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import count
-from typing import TYPE_CHECKING, TypeVar
+from math import isfinite
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato.errors import BudgetError, EngineError, LedgerError, SfumatoError
 from sfumato.ledger.book import canonical, digest
@@ -26,6 +28,7 @@ from sfumato.vault.accounts import remaining
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from sfumato.engines.base import Engine
     from sfumato.ledger.base import Ledger
@@ -63,6 +66,25 @@ class Answer(Release):
     cost: Mapping[str, float] = field(default_factory=dict)
     charged: bool = True
     remaining: Mapping[str, float] = field(default_factory=dict)
+
+    def to_json(self, written: Sequence[Path] = ()) -> dict[str, Any]:
+        """The answer in the form that programs get, by every door; its rows unless `written`."""
+        rows = [[_plain(one) for one in row.values()] for row in self.table.to_pylist()]
+        return {
+            **(self.summary() if written else {"columns": self.table.column_names, "rows": rows}),
+            "error": self.error,
+            "cost": {**self.cost, "charged": self.charged},
+            "remaining": self.remaining,
+            "receipt": self.receipt,
+            **({"written": [str(path) for path in written]} if written else {}),
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """Its tables by their lengths, and the choices that were made for them."""
+        return {
+            "tables": {name: table.num_rows for name, table in self.tables.items()},
+            "choices": self.provenance.parameters.get("method"),
+        }
 
 
 @dataclass(frozen=True)
@@ -318,6 +340,12 @@ class Gatekeeper:
         finally:
             if self.tick_seconds > 0:
                 time.sleep(self.tick_seconds - time.monotonic() % self.tick_seconds)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, float) and not isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 def _under(receipt: Receipt, release: Release) -> bytes:

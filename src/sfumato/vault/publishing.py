@@ -1,23 +1,27 @@
-"""Publishing a data set's statistics: the request from public facts, and what comes back."""
+"""Publishing a data set's statistics: the request from public facts, and what comes back.
+
+What cannot be written is refused before the charge: decision 0181.
+"""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato.anonymize.taxonomy import grow
 from sfumato.counting.axes import Listed, declared
 from sfumato.errors import OutputError, ParameterError
 from sfumato.files import check_target, write_text
-from sfumato.publish.kinds import prepare
+from sfumato.publish import kinds
 from sfumato.publish.options import several
 from sfumato.publish.request import Request, to_codes
 from sfumato.publish.spatial.maps import nearest, smallest, to_geojson
 from sfumato.release.in_use import vault_files_around
 from sfumato.release.release import check_places, describe, sidecar
 from sfumato.report.published import pictures
+from sfumato.steward.table import read_workload
 from sfumato.texts import dumps
 from sfumato.vault.gatekeeper import Answer
 
@@ -29,11 +33,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import ArrayLike, NDArray
 
-    from sfumato.privacy.price import Price
-    from sfumato.privacy.units import Unit
     from sfumato.publish.kinds import Publication
     from sfumato.schema.column import Column
-    from sfumato.schema.schema import Schema
+    from sfumato.vault.session import Facts, Offer
 
 
 _GEOJSON = ".geojson"
@@ -80,19 +82,21 @@ def _boxes(publication: Publication, tables: Mapping[str, pa.Table]) -> pa.Table
     return boxes
 
 
-def planned(
-    kind: str,
-    schema: Schema,
-    unit: Unit,
-    price: Price,
+def prepare(
+    facts: Facts,
+    offer: Offer,
     *,
+    kind: str,
     columns: Sequence[str] | str,
-    workload: ArrayLike | None = None,
+    workload: ArrayLike | Path | None = None,
     postprocess: Sequence[str] | str = (),
-    options: Mapping[str, object],
+    **options: object,
 ) -> Publication:
-    """Plan a publication of some columns from public facts alone."""
-    names = several(columns, "columns")
+    """Plan a publication of some columns from public facts alone; a workload may be a file."""
+    schema, names = facts.declared.schema, several(columns, "columns")
+    if isinstance(workload, Path):
+        workload = read_workload(workload, [schema.column(name) for name in names])
+    price = facts.price(offer)
     if not names or len(set(names)) < len(names):
         raise ParameterError(
             "columns_wrong", "Name at least one column to publish, and each only once."
@@ -101,7 +105,7 @@ def planned(
     request = Request(
         dataset=schema.table,
         axes=axes,
-        unit=unit,
+        unit=facts.declared.unit,
         price=price,
         boxes=None if workload is None else to_codes(axes, workload),
         groups={
@@ -111,7 +115,7 @@ def planned(
         },
         postprocess=several(postprocess, "postprocess") if postprocess else (),
     )
-    return prepare(kind, request, options)
+    return kinds.prepare(kind, request, options)
 
 
 def _groups(column: Column, axis: Listed) -> dict[object, list[str | None]]:
@@ -131,6 +135,10 @@ class Published(Answer):
     """A publication that was paid for. Ranges are estimated from what was released alone."""
 
     publication: Publication = field(kw_only=True)
+
+    def summary(self) -> dict[str, Any]:
+        """Its kind, its tables by their lengths, and the choices that were made for them."""
+        return {"kind": self.publication.kind, **super().summary()}
 
     def ranges(self, queries: ArrayLike) -> NDArray[np.float64]:
         """Estimate the rows within ranges, (queries, columns, 2), in values, ends included."""
@@ -166,7 +174,7 @@ class Published(Answer):
         return [target, beside]
 
 
-def published(answer: Answer, publication: Publication) -> Published:
+def result(answer: Answer, publication: Publication) -> Published:
     """The answer of the gatekeeper to a publication, with the means to read it."""
     given = {one.name: getattr(answer, one.name) for one in fields(answer)}
     return Published(**given, publication=publication)

@@ -1,38 +1,34 @@
-"""Questions about declared data sets: planned without a look at them, answered at the gate."""
+"""A session with declared data sets: methods are prepared without a look at them, run at the gate.
+
+Every private method goes one way, whatever family it is of and door it came by: `prepare` makes it
+from public facts, `run` lets the gatekeeper charge and answer it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import isfinite
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.sources import open_source
-from sfumato.errors import ParameterError, QueryError
+from sfumato.errors import QueryError
 from sfumato.privacy.numbers import EPSILON_MAXIMUM
 from sfumato.privacy.price import price
-from sfumato.query.answer.explain import explain
-from sfumato.query.answer.question import Question, prepare
-from sfumato.query.plan.planner import plan_question
-from sfumato.query.sql.tables import PrivateRows as PrivateEntry
+from sfumato.query.sql.tables import PrivateRows
 from sfumato.schema.names import quoted, suggestion
-from sfumato.vault.publishing import planned, published
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from numpy.typing import ArrayLike
-
-    from sfumato.publish.kinds import Publication
+    from sfumato.method import Prepared
+    from sfumato.privacy.price import Price
     from sfumato.query.answer.explain import Explanation
-    from sfumato.query.builder import BuiltQuestion
     from sfumato.query.sql.tables import Catalogue
     from sfumato.vault.datastore import DataStore
+    from sfumato.vault.families import Family
     from sfumato.vault.gatekeeper import Answer, Asker, Gatekeeper
-    from sfumato.vault.publishing import Published
 
-    Asked = str | BuiltQuestion
     AskerOf = Callable[[tuple[str, ...]], Asker]
     """Who asks about these data sets, and who pays."""
 
@@ -40,14 +36,85 @@ SHARE = Fraction(1, 10)
 """The part of the whole budget that a question costs when nobody says how much."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Offer:
-    """What the caller offers for a question."""
+    """What the caller offers for an answer, as it was given."""
 
     epsilon: object = None
     rho: object = None
     delta: object = None
-    weights: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a method may be prepared from: declarations and whole budgets, which are public.
+
+    `dataset` is the one that is asked, where what is asked does not name them itself.
+    """
+
+    catalogue: Catalogue
+    dataset: str
+    maximum: Fraction
+    """The largest epsilon that it may cost."""
+    usual: Callable[[tuple[str, ...]], Fraction]
+    """What questions about these data sets cost when nobody says how much."""
+    check: Callable[[tuple[str, ...], tuple[str, ...]], None]
+    """Refuses private and public data sets that are gone, or cannot be brought together."""
+
+    @property
+    def declared(self) -> PrivateRows:
+        """What is declared of the data set."""
+        entry = self.catalogue.get(self.dataset)
+        if not isinstance(entry, PrivateRows):
+            names = [name for name, one in self.catalogue.items() if isinstance(one, PrivateRows)]
+            raise QueryError(
+                "dataset_not_private",
+                f"There is no private data set {quoted(self.dataset)}; "
+                + suggestion(self.dataset, names),
+            )
+        return entry
+
+    def price(self, offer: Offer) -> Price:
+        """The price of a method on the data set alone: what is offered, else the usual."""
+        epsilon = offer.epsilon
+        if epsilon is None and offer.rho is None:
+            epsilon = self.usual((self.dataset,))
+        return price(epsilon=epsilon, rho=offer.rho, delta=offer.delta or 0, maximum=self.maximum)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a method would choose and how far off it would be, told before anything is spent."""
+
+    prepared: Prepared
+
+    def to_json(self) -> dict[str, Any]:
+        """The forecast as JSON-able data."""
+        return {"choices": self.prepared.parameters, "error": self._error}
+
+    def text(self) -> str:
+        """The forecast for people."""
+        from sfumato.report.terminal import in_words, named, printable
+
+        choices = self.prepared.parameters
+        price = " and ".join(f"{name} {one}" for name, one in choices.get("cost", {}).items())
+        lines = [f"Cost: {price}. Nothing was spent."]
+        lines += [
+            f"Expected error, {named(one)}: {in_words(of)}" for one, of in self._error.items()
+        ]
+        made = choices.get("method", {})
+        lines += [f"Chosen, {named(one)}: {in_words(what)}" for one, what in made.items()]
+        return "\n".join(str(printable(line)) for line in lines)
+
+    @property
+    def _error(self) -> Mapping[str, Any]:
+        return getattr(self.prepared, "error", {})
+
+
+def explain(prepared: Prepared) -> Explanation | Forecast:
+    """What a method would cost and how far off it would be; spends nothing."""
+    tell = getattr(prepared, "explain", None)
+    return Forecast(prepared) if tell is None else tell()
 
 
 @dataclass(frozen=True)
@@ -55,140 +122,44 @@ class Session:
     """Knows the declared data sets, where they lie, and the gatekeeper before them."""
 
     catalogue: Catalogue
-    places: DataStore
+    store: DataStore
     gatekeeper: Gatekeeper
     maximum: Fraction = EPSILON_MAXIMUM
     """The largest epsilon that one question or publication may cost."""
     kept: tuple[Path, ...] = ()
     """The files in use, which no answer may be saved over."""
 
-    def query(
-        self, asked: Asked, price: Offer, asker_of: AskerOf, *, request_id: str | None
+    def facts(self, asker_of: AskerOf, dataset: str = "") -> Facts:
+        """What may be known by whoever asks."""
+        usual = partial(self._usual, asker_of)
+        return Facts(self.catalogue, dataset, self.maximum, usual, self.store.check)
+
+    def prepare(self, family: Family, values: Mapping[str, Any], facts: Facts) -> Prepared:
+        """Make a method of what was asked, from public facts alone."""
+        asked = {**values, **family.fixed}
+        offer = Offer(**{one.name: asked.pop(one.name) for one in family.cost})
+        prepared: Prepared = family.home().prepare(facts, offer, **asked)
+        return prepared
+
+    def run(
+        self, family: Family, prepared: Prepared, asker_of: AskerOf, *, request_id: str | None
     ) -> Answer:
-        """Answer a question, or refuse it."""
-        prepared = self.prepare(asked, price, asker_of)
-        plan = prepared.plan
-        given = self.gatekeeper.answer(
-            prepared,
-            asker_of(plan.datasets),
-            lambda: self.places.together(plan.datasets, plan.public),
-            check_data=lambda: self.places.check_readable((*plan.datasets, *plan.public)),
-            request_id=request_id,
-        )
-        return replace(given, kept=self.kept)
-
-    def explain(self, asked: Asked, price: Offer, asker_of: AskerOf) -> Explanation:
-        """Say what a question would cost and how far its answer would be off."""
-        return explain(self.prepare(asked, price, asker_of))
-
-    def prepare(self, asked: Asked, price: Offer, asker_of: AskerOf) -> Question:
-        """Plan a question at a price, from public facts alone."""
-        planned = plan_question(asked, self.catalogue)
-        self.places.check(planned.plan.datasets, planned.plan.public)
-        epsilon, delta = price.epsilon, price.delta
-        for name, given, clause in (
-            ("epsilon", epsilon if price.rho is None else price.rho, planned.epsilon),
-            ("delta", delta, planned.delta),
-        ):
-            if given is not None and clause is not None:
-                raise ParameterError(
-                    "cost_twice",
-                    f"The question itself asks for {name} {float(clause):g}, and another cost was "
-                    "given beside it. Give one of them.",
-                )
-        epsilon = planned.epsilon if epsilon is None else epsilon
-        if epsilon is None and price.rho is None:
-            epsilon = self._usual(asker_of(planned.plan.datasets))
-        return prepare(
-            planned.plan,
-            open_table=open_source,
-            epsilon=epsilon,
-            rho=price.rho,
-            delta=(planned.delta or 0) if delta is None else delta,
-            weights=price.weights,
-            maximum=self.maximum,
-        )
-
-    def publish(
-        self, publication: Publication, asker_of: AskerOf, *, request_id: str | None
-    ) -> Published:
-        """Publish what was planned, or refuse to."""
-        datasets = publication.datasets
-        self.places.check(datasets, ())
+        """Charge and answer what was prepared, or refuse to."""
+        datasets, public = prepared.datasets, prepared.public
+        self.store.check(datasets, public)
         answer = self.gatekeeper.answer(
-            publication,
+            prepared,
             asker_of(datasets),
-            lambda: self.places.together(datasets, ()),
-            check_data=lambda: self.places.check_readable(datasets),
+            lambda: self.store.together(datasets, public),
+            check_data=lambda: self.store.check_readable((*datasets, *public)),
             request_id=request_id,
         )
-        return published(replace(answer, kept=self.kept), publication)
+        answer = replace(answer, kept=self.kept)
+        read = getattr(family.home(), "result", None)
+        return answer if read is None else read(answer, prepared)
 
-    def plan(
-        self,
-        kind: str,
-        dataset: str,
-        offered: Offer,
-        asker_of: AskerOf,
-        *,
-        columns: Sequence[str] | str,
-        workload: ArrayLike | None,
-        postprocess: Sequence[str] | str,
-        options: Mapping[str, object],
-    ) -> Publication:
-        """Plan a publication at a price, from public facts alone."""
-        entry = self.private(dataset)
-        epsilon = offered.epsilon
-        if epsilon is None and offered.rho is None:
-            epsilon = self._usual(asker_of((dataset,)))
-        return planned(
-            kind,
-            entry.schema,
-            entry.unit,
-            price(
-                epsilon=epsilon,
-                rho=offered.rho,
-                delta=offered.delta or 0,
-                maximum=self.maximum,
-            ),
-            columns=columns,
-            workload=workload,
-            postprocess=postprocess,
-            options=options,
-        )
-
-    def private(self, dataset: str) -> PrivateEntry:
-        """What is declared of a private data set."""
-        entry = self.catalogue.get(dataset)
-        if not isinstance(entry, PrivateEntry):
-            names = [name for name, one in self.catalogue.items() if isinstance(one, PrivateEntry)]
-            raise QueryError(
-                "dataset_not_private",
-                f"There is no private data set {quoted(dataset)}; {suggestion(dataset, names)}",
-            )
-        return entry
-
-    def _usual(self, asker: Asker) -> Fraction:
+    def _usual(self, asker_of: AskerOf, datasets: tuple[str, ...]) -> Fraction:
         """A tenth of the smallest budget that pays, which is public, spent or not."""
-        ledger = self.gatekeeper.ledger
+        asker, ledger = asker_of(datasets), self.gatekeeper.ledger
         payers = (*asker.shared, *asker.own)
         return SHARE * min(ledger.account(name).budget.loss().epsilon for name in payers)
-
-
-def answer_to_json(given: Answer) -> dict[str, Any]:
-    """An answer in the form that programs get."""
-    table = given.table
-    return {
-        "columns": table.column_names,
-        "rows": [[_plain(value) for value in row.values()] for row in table.to_pylist()],
-        "error": given.error,
-        "cost": {**given.cost, "charged": given.charged},
-        "remaining": given.remaining,
-        "receipt": given.receipt,
-    }
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, float) and not isfinite(value):
-        return None
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -1,7 +1,7 @@
 """One source, one population: a table under another name, or a copy of it, gets no fresh budget.
 
 What is kept of a source are names that reveal nothing: digests of its paths or of its catalogue's
-names, and a keyed fingerprint of its rows. See decision 0170.
+names, and a keyed fingerprint of its rows. Decisions 0170, 0173.
 """
 
 from __future__ import annotations

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import BudgetError, ParameterError, PolicyError
 from sfumato.ledger.flight import Flights
-from sfumato.query.sql.tables import PrivateRows as PrivateEntry
-from sfumato.query.sql.tables import PublicRows as PublicEntry
+from sfumato.query.sql.tables import PrivateRows, PublicRows
 from sfumato.release.in_use import ANSWERS, vault_files
 from sfumato.schema.file import load as load_schema
 from sfumato.schema.names import quoted
@@ -18,20 +17,22 @@ from sfumato.steward.table import read
 from sfumato.vault.accounts import account_of, open_accounts, open_ledger, source_of
 from sfumato.vault.config import OWNER, Config, PrivateSet, load
 from sfumato.vault.datastore import DataStore, Location, address, check_consent
+from sfumato.vault.families import FAMILIES
 from sfumato.vault.folder import AnswerIndex, note_charge
 from sfumato.vault.gatekeeper import Asker, Gatekeeper
-from sfumato.vault.private import Private
-from sfumato.vault.session import Offer, Session
+from sfumato.vault.private import Private, Questions
+from sfumato.vault.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
+    from typing import Unpack
 
     from sfumato.query.answer.explain import Explanation
     from sfumato.query.sql.tables import Catalogue
     from sfumato.schema.schema import Schema
     from sfumato.vault.gatekeeper import Answer
-    from sfumato.vault.session import Asked
+    from sfumato.vault.private import QueryCost, QueryOptions
+    from sfumato.vault.questions import Asked
 
 
 class Vault:
@@ -56,51 +57,50 @@ class Vault:
             deadline_seconds=config.deadline_seconds,
             tell_operator=partial(note_charge, config.folder),
         )
-        self._places = DataStore({name: _home(config, name, schemas[name]) for name in schemas})
+        self._store = DataStore({name: _location(config, name, schemas[name]) for name in schemas})
         kept = self.kept = vault_files(config.folder)
         catalogue = _catalogue(config, schemas)
-        self._curator = Session(catalogue, self._places, gatekeeper, config.max_epsilon, kept)
+        self._session = Session(catalogue, self._store, gatekeeper, config.max_epsilon, kept)
 
     def query(
         self,
         asked: Asked,
         *,
-        epsilon: object = None,
-        rho: object = None,
-        delta: object = None,
-        weights: Mapping[str, object] | None = None,
         principal: str = OWNER,
         purpose: str | None = None,
-        request_id: str | None = None,
+        **options: Unpack[QueryOptions],
     ) -> Answer:
-        """Answer a question with noise and error bars, charged to the data sets' budgets.
-
-        It is given in SQL or built from `sf.table`. Without epsilon and rho it costs a tenth of
-        the whole budget. The identical question of the same principal is answered again from
-        store, free. A request id names one question for good: repeating it is safe.
-        """
-        price = Offer(epsilon=epsilon, rho=rho, delta=delta, weights=weights)
-        asker_of = partial(self._asker, principal, purpose)
-        return self._curator.query(asked, price, asker_of, request_id=request_id)
+        """Answer a question about any data sets of the vault, as `Questions.query` does."""
+        return self.questions(principal=principal, purpose=purpose).query(asked, **options)
 
     def explain(
-        self,
-        asked: Asked,
-        *,
-        epsilon: object = None,
-        rho: object = None,
-        delta: object = None,
-        weights: Mapping[str, object] | None = None,
-        principal: str = OWNER,
+        self, asked: Asked, *, principal: str = OWNER, **cost: Unpack[QueryCost]
     ) -> Explanation:
         """Say what a question would cost and how far its answer would be off; spends nothing."""
-        price = Offer(epsilon=epsilon, rho=rho, delta=delta, weights=weights)
-        return self._curator.explain(asked, price, partial(self._asker, principal, None))
+        return self.questions(principal=principal).explain(asked, **cost)
+
+    def questions(self, *, principal: str = OWNER, purpose: str | None = None) -> Questions:
+        """What a principal may ask of all data sets, for one purpose."""
+        return Questions(self._session, partial(self._asker, principal, purpose))
 
     def private(self, name: str, *, principal: str = OWNER, purpose: str | None = None) -> Private:
         """One private data set of the vault, to ask and to publish from."""
-        self._curator.private(name)
-        return Private(self._curator, name, partial(self._asker, principal, purpose))
+        asker_of = partial(self._asker, principal, purpose)
+        private = Private(self._session, asker_of, name)
+        _ = private.schema  # refuses a name that is none of a private data set
+        return private
+
+    if not TYPE_CHECKING:  # else every misspelt method would pass for one
+
+        def __getattr__(self, name: str) -> Any:
+            """The method of a family that names its data sets and has no words of its own here."""
+            if name not in FAMILIES or FAMILIES[name].of_dataset:
+                raise AttributeError(f"'Vault' has no method {name!r}")
+            return getattr(self.questions(), name)
+
+    def __repr__(self) -> str:
+        """Where it is and what is in it."""
+        return f"Vault('{self.config.folder}': {', '.join(self.config.datasets) or 'empty'})"
 
     def _asker(self, principal: str, purpose: str | None, datasets: tuple[str, ...]) -> Asker:
         """Who pays for a question of a principal about data sets."""
@@ -131,18 +131,13 @@ class Vault:
     def close(self) -> None:
         """Let go of engines and of the ledger."""
         self._closed = True
-        self._places.close()
+        self._store.close()
         self.ledger.close()
 
     def __enter__(self) -> Vault:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -162,7 +157,7 @@ def _schema(config: Config, name: str) -> Schema:
     return replace(schema, unit=held.unit)
 
 
-def _home(config: Config, name: str, schema: Schema) -> Location:
+def _location(config: Config, name: str, schema: Schema) -> Location:
     held = config.datasets[name]
     source = source_of(config.folder, held.source)
     unit = held.unit if isinstance(held, PrivateSet) else None
@@ -175,13 +170,13 @@ def _home(config: Config, name: str, schema: Schema) -> Location:
 
 
 def _catalogue(config: Config, schemas: Mapping[str, Schema]) -> Catalogue:
-    entries: dict[str, PrivateEntry | PublicEntry] = {}
+    entries: dict[str, PrivateRows | PublicRows] = {}
     for name, held in config.datasets.items():
         if isinstance(held, PrivateSet):
-            entries[name] = PrivateEntry(schemas[name], held.unit, held.population)
+            entries[name] = PrivateRows(schemas[name], held.unit, held.population)
             continue
         for columns in held.bounds:
             for column in columns:
                 schemas[name].column(column)
-        entries[name] = PublicEntry(schemas[name], held.bounds)
+        entries[name] = PublicRows(schemas[name], held.bounds)
     return entries

@@ -42,6 +42,7 @@ class Asking:
     sql: str
     name: str = "asking"
     datasets: tuple[str, ...] = ("t",)
+    public: tuple[str, ...] = ()
     ended: threading.Event = field(default_factory=threading.Event)
 
     @property

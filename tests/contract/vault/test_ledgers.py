@@ -11,7 +11,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import BudgetError, OutputError
 from sfumato.testing.ledgers import code_of
-from sfumato.vault import accounts as book
+from sfumato.vault import accounts
 from sfumato.vault.registration import Registration, create
 
 if TYPE_CHECKING:
@@ -59,13 +59,13 @@ def test_a_ledger_in_postgres(emptied: Callable[[], None]) -> None:
         again = opened.query("SELECT COUNT(*) AS n FROM t", epsilon=1)
     assert again.table == first.table
     assert again.remaining == first.remaining == {"epsilon": 1.0, "delta": 0.0}
-    assert book.verify(vault)["requests"] == 1
+    assert accounts.verify(vault)["requests"] == 1
     # The database has a ledger now, and cannot begin another vault.
     with pytest.raises(OutputError) as refusal:
         create(Path("other"), database=_address(vault))
     assert refusal.value.code == "ledger_taken"
     assert not Path("other.head").exists()
-    assert book.verify(vault)["requests"] == 1
+    assert accounts.verify(vault)["requests"] == 1
 
 
 def test_L6_an_emptied_postgres_is_no_fresh_ledger(emptied: Callable[[], None]) -> None:
@@ -75,17 +75,17 @@ def test_L6_an_emptied_postgres_is_no_fresh_ledger(emptied: Callable[[], None]) 
     emptied()
     for attempt in (
         lambda: sf.open(vault),
-        lambda: book.acknowledge(vault, operator="root"),
-        lambda: book.accounts(vault),
+        lambda: accounts.acknowledge(vault, operator="root"),
+        lambda: accounts.balances(vault),
     ):
         assert code_of(attempt) == "ledger_missing"
     # A database of another vault, put in its place: all that is configured is burnt.
     create(Path("other"), database=_address(vault))
     assert code_of(lambda: sf.open(vault)) == "ledger_rolled_back"
-    book.acknowledge(vault, operator="root")
+    accounts.acknowledge(vault, operator="root")
     with sf.open(vault) as opened, pytest.raises(BudgetError):
         opened.query("SELECT COUNT(*) AS n FROM t", epsilon="0.001")
-    book.verify(vault)
+    accounts.verify(vault)
 
 
 def test_an_init_in_postgres_that_was_interrupted_is_gone_on_with(
@@ -103,4 +103,4 @@ def test_an_init_in_postgres_that_was_interrupted_is_gone_on_with(
         create(tmp_path / "vault", database=database)
         if left == "nothing":
             (tmp_path / "vault" / "vault.toml").unlink()
-    assert book.verify(tmp_path / "vault")["entries"] == 1
+    assert accounts.verify(tmp_path / "vault")["entries"] == 1

@@ -17,7 +17,7 @@ import sfumato as sf
 from sfumato.errors import EngineError, SfumatoError
 from sfumato.ledger.receipt import Receipt
 from sfumato.testing.ledgers import code_of
-from sfumato.vault import accounts as book
+from sfumato.vault import accounts
 from sfumato.vault.datastore import DataStore
 from sfumato.vault.registration import Registration, create
 
@@ -64,7 +64,7 @@ def ask(vault: Any, number: int) -> int:
 
 def spent() -> float:
     """What was spent, in whole units of epsilon."""
-    with closing(book.opened(VAULT)) as ledger:
+    with closing(accounts.opened_ledger(VAULT)) as ledger:
         ledger.verify()
         ((units,),) = ledger.spent("t")  # type: ignore[misc]
         return float(units) / 10**9

@@ -18,7 +18,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import SfumatoError
 from sfumato.testing.ledgers import run_threads
-from sfumato.vault import accounts as book
+from sfumato.vault import accounts
 from sfumato.vault.registration import Registration, create
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def charges(ledger: Ledger) -> Counter[str]:
 
 
 def kept_charges() -> Counter[str]:
-    with closing(book.opened(VAULT)) as ledger:
+    with closing(accounts.opened_ledger(VAULT)) as ledger:
         ledger.verify()
         return charges(ledger)
 
@@ -83,7 +83,7 @@ def test_F17_threads_of_one_process_in_memory() -> None:
     said: list[tuple[int, object]] = []
     run_threads(lambda _: ask_all(private, said), ASKERS)
     check_said(said, paid=1)
-    assert charges(private._curator.gatekeeper.ledger) == {"t": QUESTIONS}
+    assert charges(private._session.gatekeeper.ledger) == {"t": QUESTIONS}
 
 
 def _arrow() -> Any:

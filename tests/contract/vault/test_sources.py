@@ -14,7 +14,7 @@ from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 from sfumato.testing.ledgers import ROWS, VAULT, add, add_publicly, check_alias, make, refusal, rows
-from sfumato.vault import accounts as book
+from sfumato.vault import accounts
 from sfumato.vault.config import load
 from sfumato.vault.registration import create
 from sfumato.vault.vault import open_vault
@@ -113,7 +113,7 @@ def test_other_rows_are_other_people() -> None:
     add("visits", "visits.csv")
     add("a", "parts/a.parquet")
     add("b", "parts/b.parquet")
-    assert len(book.accounts(VAULT)) == 3
+    assert len(accounts.balances(VAULT)) == 3
 
 
 @pytest.mark.usefixtures("files")
@@ -284,7 +284,7 @@ def test_nothing_new_is_taken_while_a_private_source_cannot_be_looked_at() -> No
     (VAULT / "vault.toml").write_text(empty)
     arrow_csv.write_csv(rows(9000), "others.csv")
     add("others", "others.csv")
-    assert {one["account"] for one in book.accounts(VAULT)} == {"visits", "parts", "others"}
+    assert {one["account"] for one in accounts.balances(VAULT)} == {"visits", "parts", "others"}
 
 
 @pytest.mark.usefixtures("files")

@@ -23,7 +23,7 @@ from sfumato.testing.ledgers import (
     rows,
     state,
 )
-from sfumato.vault import accounts as book
+from sfumato.vault import accounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,7 +108,7 @@ def test_partitions_and_their_parent(server: str) -> None:
     add("high", f"{server}#high")
     assert refusal(add, "whole", f"{server}#whole") == "dataset_attached"
     assert refusal(add_publicly, "whole", f"{server}#whole") == "source_private"
-    assert len(book.accounts(Path("clinic"))) == 2
+    assert len(accounts.balances(Path("clinic"))) == 2
 
 
 def test_a_parent_first(server: str) -> None:
@@ -227,4 +227,4 @@ def test_a_file_copied_into_a_server_and_back(server: str) -> None:
 def test_another_table_has_its_own_people(server: str) -> None:
     add("visits", f"{server}#visits")
     add("others", f"{server}#others")
-    assert len(book.accounts(Path("clinic"))) == 2
+    assert len(accounts.balances(Path("clinic"))) == 2

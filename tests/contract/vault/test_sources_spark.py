@@ -18,7 +18,7 @@ from sfumato.testing.ledgers import (
     refusal,
     rows,
 )
-from sfumato.vault import accounts as book
+from sfumato.vault import accounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +64,7 @@ def test_a_table_of_spark_by_any_name(spark: str) -> None:
 def test_another_table_of_spark_has_its_own_people(spark: str) -> None:
     add("visits", f"{spark}visits")
     add("others", f"{spark}others")
-    assert len(book.accounts(Path("clinic"))) == 2
+    assert len(accounts.balances(Path("clinic"))) == 2
 
 
 def test_a_table_of_spark_by_its_files(spark: str) -> None:

@@ -102,7 +102,7 @@ def ask(engine: Engine, sql: str) -> sf.Answer:
         ledger = memory_ledger()
         ledger.open_account("t", budget=Budget.for_epsilon_delta(epsilon=1, delta="1e-6"))
         ledger.attach("t", account="t")
-        curator = Session(
+        session = Session(
             {"t": PrivateRows(T, UNIT, "t"), "towns": PublicRows(TOWNS, shared)},
             DataStore(
                 {
@@ -112,7 +112,7 @@ def ask(engine: Engine, sql: str) -> sf.Answer:
             ),
             Gatekeeper(ledger, AnswerIndex()),
         )
-        private = PrivateTable(curator, "t", lambda _: Asker(OWNER, ("t",)))
+        private = PrivateTable(session, lambda _: Asker(OWNER, ("t",)), "t")
         return private.query(sql, epsilon="1e-9", delta="1e-9")
     finally:
         towns.close()

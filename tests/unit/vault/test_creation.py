@@ -20,7 +20,7 @@ from sfumato.testing.ledgers import (
     rows,
     state,
 )
-from sfumato.vault import accounts as book
+from sfumato.vault import accounts
 from sfumato.vault import creation as addition
 from sfumato.vault.registration import add_public
 from sfumato.vault.vault import open_vault
@@ -116,7 +116,7 @@ def test_a_refused_name_is_still_free() -> None:
     add("visits", "visits.csv")
     assert code_in_one_line(add, "again", "visits.csv") == "dataset_attached"
     add("again", "others.csv")
-    assert {one["account"] for one in book.accounts(VAULT)} == {"visits", "again"}
+    assert {one["account"] for one in accounts.balances(VAULT)} == {"visits", "again"}
 
 
 def test_what_cannot_be_written_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

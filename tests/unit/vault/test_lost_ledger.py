@@ -14,7 +14,7 @@ from sfumato.errors import BudgetError, LedgerError, SfumatoError
 from sfumato.ledger.sql.sqlite import create_sqlite
 from sfumato.privacy.filters import Budget
 from sfumato.testing.ledgers import code_of
-from sfumato.vault import accounts as book
+from sfumato.vault import accounts
 from sfumato.vault.registration import Registration, create
 
 VAULT = Path("vault")
@@ -70,7 +70,7 @@ def story(files: Path) -> Story:
     told.spend("1/4", "alice")
     told.back_up("alice")
     told.spend("1/2", "alice")
-    book.set_limit(VAULT, "visits", epsilon="2", delta=0, operator="root")
+    accounts.set_limit(VAULT, "visits", epsilon="2", delta=0, operator="root")
     told.spend("1/2")
     return told
 
@@ -108,14 +108,14 @@ def test_L6_no_budget_is_granted_twice(story: Story, loss: str, when: str) -> No
     before = story.granted
     story.spend_all()
     assert story.granted == before  # nothing is answered until the loss is acknowledged
-    book.acknowledge(VAULT, operator="root")
+    accounts.acknowledge(VAULT, operator="root")
     if (loss, when) == ("folder", "init"):
         add()  # the vault knows of no data set any more
     story.spend_all()
     assert story.granted == before
-    assert all(one["remaining"]["epsilon"] == 0 for one in book.accounts(VAULT))
-    assert {"visits", "visits/alice"} >= {one["account"] for one in book.accounts(VAULT)}
-    book.verify(VAULT)
+    assert all(one["remaining"]["epsilon"] == 0 for one in accounts.balances(VAULT))
+    assert {"visits", "visits/alice"} >= {one["account"] for one in accounts.balances(VAULT)}
+    accounts.verify(VAULT)
 
 
 @pytest.mark.parametrize("also", ["", "vault.head"])
@@ -131,17 +131,17 @@ def test_L6_a_deleted_database_is_never_created_by_opening(
         Path(also).unlink()
     for attempt in (
         lambda: sf.open(VAULT),
-        lambda: book.acknowledge(VAULT, operator="root"),
-        lambda: book.accounts(VAULT),
-        lambda: book.verify(VAULT),
-        lambda: book.set_limit(VAULT, "visits", epsilon="9", delta=0, operator="root"),
+        lambda: accounts.acknowledge(VAULT, operator="root"),
+        lambda: accounts.balances(VAULT),
+        lambda: accounts.verify(VAULT),
+        lambda: accounts.set_limit(VAULT, "visits", epsilon="9", delta=0, operator="root"),
         add_another,
     ):
         assert code_of(attempt) == "ledger_missing"
     assert not database.exists() or database.read_bytes() == b""
     before = story.granted
     put_back(story.backups["init"], "ledger.sqlite")
-    book.acknowledge(VAULT, operator="root")
+    accounts.acknowledge(VAULT, operator="root")
     story.spend_all()
     assert story.granted == before
 
@@ -156,29 +156,29 @@ def add_another() -> None:
 def test_L6_a_limit_raised_in_lost_entries_is_burnt_too(story: Story) -> None:
     """The configuration still says 2 where the backup says 1: 2 is what may have been spent."""
     put_back(story.backups["alice"], "ledger.sqlite")
-    book.acknowledge(VAULT, operator="root")
+    accounts.acknowledge(VAULT, operator="root")
     with pytest.raises(BudgetError):
         story.spend("1/100")
     with pytest.raises(SfumatoError) as below:
-        book.set_limit(VAULT, "visits", epsilon="2", delta=0, operator="root")
+        accounts.set_limit(VAULT, "visits", epsilon="2", delta=0, operator="root")
     assert below.value.code == "limit_below_spent"
     # A quarter and a quarter stand in the backup; two were burnt; a half is new.
-    book.set_limit(VAULT, "visits", epsilon="3", delta=0, operator="root")
+    accounts.set_limit(VAULT, "visits", epsilon="3", delta=0, operator="root")
     story.spend("1/2")
     with pytest.raises(BudgetError):
         story.spend("1/100")
-    book.verify(VAULT)
+    accounts.verify(VAULT)
 
 
 def test_L6_new_accounts_of_a_ledger_that_lost_entries_are_given_budget_by_an_operator(
     story: Story,
 ) -> None:
     put_back(story.backups["init"], "ledger.sqlite", "vault.toml")
-    book.acknowledge(VAULT, operator="root")
+    accounts.acknowledge(VAULT, operator="root")
     add()
     with pytest.raises(BudgetError):
         story.spend("1/100")
-    book.set_limit(VAULT, "visits", epsilon="2", delta=0, operator="root")
+    accounts.set_limit(VAULT, "visits", epsilon="2", delta=0, operator="root")
     story.spend("1")
     with pytest.raises(BudgetError):
         story.spend("1/100")

@@ -12,8 +12,7 @@ import pytest
 
 from sfumato.errors import CallerError, LedgerError, OutputError, SfumatoError
 from sfumato.privacy.units import Entity, Rows
-from sfumato.vault import accounts as book
-from sfumato.vault import registration
+from sfumato.vault import accounts, registration
 from sfumato.vault.config import PrivateSet, PublicSet, load, save
 from sfumato.vault.registration import Registration, add_public, create
 from sfumato.vault.vault import open_vault
@@ -50,7 +49,7 @@ def test_a_vault_is_a_private_folder_with_its_head_outside() -> None:
     assert stat.S_IMODE((CLINIC / "vault.toml").stat().st_mode) == 0o600
     assert config.head == Path("clinic.head").resolve()
     assert load(CLINIC).head.resolve() == config.head
-    assert book.verify(CLINIC)["entries"] == 1
+    assert accounts.verify(CLINIC)["entries"] == 1
 
 
 def test_a_vault_is_made_once() -> None:
@@ -79,7 +78,7 @@ def test_L6_a_restored_folder_is_refused_until_acknowledged() -> None:
     with pytest.raises(LedgerError) as caught:
         open_vault(CLINIC)
     assert caught.value.code == "ledger_rolled_back"
-    book.acknowledge(CLINIC, operator="ann")
+    accounts.acknowledge(CLINIC, operator="ann")
     open_vault(CLINIC).close()
 
 
@@ -92,7 +91,7 @@ def test_what_is_added_is_written_down_beside_what_the_owner_wrote() -> None:
     config = load(CLINIC)
     assert config.datasets == {"visits": held}
     assert "# mine\n" in path.read_text()
-    (account,) = book.accounts(CLINIC)
+    (account,) = accounts.balances(CLINIC)
     assert account["account"] == "visits"
     assert account["remaining"]["epsilon"] == 0.5
 
@@ -133,7 +132,7 @@ def test_what_cannot_be_added_leaves_no_trace(given: dict[str, Any], code: str) 
     before = (CLINIC / "vault.toml").read_bytes()
     assert code_of(add, **given) == code
     assert (CLINIC / "vault.toml").read_bytes() == before
-    assert book.verify(CLINIC)["entries"] == 1
+    assert accounts.verify(CLINIC)["entries"] == 1
 
 
 def test_rows_of_a_row_cannot_be_bounded() -> None:
@@ -165,7 +164,7 @@ def test_F16_registering_again_never_gives_a_fresh_budget() -> None:
     assert code_of(add, epsilon="2") == "budget_changed"
     assert code_of(add, name="again") == "dataset_attached"
     add()
-    (account,) = (one for one in book.accounts(CLINIC) if one["account"] == "visits")
+    (account,) = (one for one in accounts.balances(CLINIC) if one["account"] == "visits")
     assert account["remaining"]["epsilon"] == 0.25
 
 
@@ -224,11 +223,11 @@ def test_a_public_table_is_counted_when_it_is_added() -> None:
 def test_a_limit_is_set_in_the_ledger_and_in_the_configuration() -> None:
     create(CLINIC)
     add()
-    book.set_limit(CLINIC, "visits", epsilon="2", delta="1e-6", operator="ann")
+    accounts.set_limit(CLINIC, "visits", epsilon="2", delta="1e-6", operator="ann")
     with open_vault(CLINIC) as vault:
         assert vault.query("SELECT COUNT(*) AS n FROM visits", epsilon="1.5").charged
     assert code_of(
-        book.set_limit, folder=CLINIC, account="visit", epsilon=1, delta=0, operator="ann"
+        accounts.set_limit, folder=CLINIC, account="visit", epsilon=1, delta=0, operator="ann"
     ) == ("account_unknown")
 
 

@@ -11,7 +11,6 @@ import pytest
 import sfumato as sf
 from sfumato.errors import SfumatoError
 from sfumato.vault.registration import Registration, add_public, create
-from sfumato.vault.session import answer_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,14 +65,14 @@ def test_an_answer_is_near_the_truth_and_says_how_near(vault: sf.Vault) -> None:
 
 
 def test_the_json_of_an_answer_is_as_promised(vault: sf.Vault) -> None:
-    found = answer_to_json(vault.query(COUNT, epsilon=1))
+    found = vault.query(COUNT, epsilon=1).to_json()
     assert list(found) == ["columns", "rows", "error", "cost", "remaining", "receipt"]
     assert found["columns"] == ["city", "n"]
     assert [row[0] for row in found["rows"]] == ["north", "south"]
     assert set(found["error"]["n"]) >= {"sd", "bound95"}
     assert found["cost"] == {"epsilon": 1.0, "charged": True}
     assert found["remaining"] == {"epsilon": 7.0, "delta": 0.0}
-    again = answer_to_json(vault.query(COUNT, epsilon=1))
+    again = vault.query(COUNT, epsilon=1).to_json()
     assert again == {**found, "cost": {"epsilon": 1.0, "charged": False}}
 
 
@@ -134,9 +133,7 @@ def test_budgets_and_answers_outlive_the_process(vault: sf.Vault) -> None:
     first = vault.query(COUNT, epsilon=1)
     vault.close()
     with sf.open(CLINIC) as again:
-        assert (
-            answer_to_json(again.query(COUNT, epsilon=1))["rows"] == answer_to_json(first)["rows"]
-        )
+        assert again.query(COUNT, epsilon=1).to_json()["rows"] == first.to_json()["rows"]
         assert code_of(again.query, "SELECT COUNT(*) FROM visits", epsilon=8) == "budget_exhausted"
 
 

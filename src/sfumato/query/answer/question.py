@@ -185,6 +185,11 @@ class Question:
         return self.plan.datasets
 
     @property
+    def public(self) -> tuple[str, ...]:
+        """The data sets about nobody that it reads too."""
+        return self.plan.public
+
+    @property
     def event(self) -> Event:
         """What it costs, from public facts alone."""
         return self.allocation.event

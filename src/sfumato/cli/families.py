@@ -1,0 +1,218 @@
+"""`sfumato query`, `publish` and every other family of private methods: one command of each form.
+
+What a family is asked is in `vault.families`; here it is read, answered, written and told, the same
+way for all.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.cli.options import Json, Overwrite, VaultFolder, argument, option
+from sfumato.cli.progress import progress
+from sfumato.errors import CallerError, InternalError, ParameterError
+from sfumato.texts import dumps
+from sfumato.vault.families import PRINCIPAL, PURPOSE, REQUEST_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from rich.table import Table
+
+    from sfumato.vault.families import Family, Field
+    from sfumato.vault.gatekeeper import Answer
+    from sfumato.vault.private import Questions
+
+Dataset = Annotated[str, argument("NAME", "A data set of the vault.")]
+Out = Annotated[
+    Path | None, option("OUT", "A .csv, .parquet or .geojson; or a folder.", "-o", "--out")
+]
+Options = Annotated[
+    list[str] | None, option("NAME=VALUE", "An option of the kind; repeatable.", "--option")
+]
+Explain = Annotated[
+    bool, option(None, "Only say cost, choices and expected error; spends nothing.", "--explain")
+]
+Report = Annotated[Path | None, option("FILE.html", "Write a page about the release.")]
+
+
+def command_of(family: Family) -> Callable[..., None]:
+    """The command of a family, with the parameters of its form."""
+
+    def command(**given: Any) -> None:
+        _answer(family, given)
+
+    command.__name__, command.__doc__ = family.command, family.help
+    command.__signature__ = Signature(list(_parameters(family)))  # type: ignore[attr-defined]
+    return command
+
+
+def _parameters(family: Family) -> Iterator[Parameter]:
+    """What the command takes: what is asked first, then where it goes, its cost, and the rest."""
+    said = [one for one in family.fields if one.metavar is not None]
+    first = [one for one in said if one.positional]
+    yield from map(_parameter, first)
+    if family.of_dataset:
+        yield _extra("name", Dataset)
+    needed = [one for one in said if one.required and not one.positional]
+    yield from map(_parameter, needed)
+    if family.writes != "never":
+        yield _extra("out", Out, None)
+    yield from map(_parameter, family.cost)
+    yield from (_parameter(one) for one in said if one not in first and one not in needed)
+    if family.has_options:
+        yield _extra("option", Options, None)
+    yield _extra("explain", Explain, False)
+    yield from map(_parameter, (PRINCIPAL, PURPOSE, REQUEST_ID))
+    if family.writes == "must":
+        yield _extra("report", Report, None)
+    if family.writes != "never":
+        yield _extra("overwrite", Overwrite, False)
+    yield _extra("vault", VaultFolder, Path())
+    yield _extra("as_json", Json, False)
+
+
+def _extra(name: str, annotation: object, default: object = Parameter.empty) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _parameter(field: Field) -> Parameter:
+    """A field as an argument or an option of the command line."""
+    words: dict[str, Any] = {"metavar": field.metavar, "help": field.help}
+    if field.required:
+        words["show_default"] = False
+    flags = () if field.flag is None else (field.flag,)
+    info = typer.Argument(**words) if field.positional else typer.Option(*flags, **words)
+    optional = field.default is None and not field.required
+    kind = field.type | None if optional else field.type
+    default = Parameter.empty if field.required else field.default
+    return _extra(field.name, Annotated[kind, info], default)
+
+
+def _answer(family: Family, given: dict[str, Any]) -> None:
+    """Prepare what is asked; explain it, or have it answered, written and told."""
+    from sfumato.vault.session import explain
+    from sfumato.vault.vault import open_vault
+
+    options = _options(given.pop("option", None) or [])
+    who = {one.name: given.pop(one.name) for one in (PRINCIPAL, PURPOSE)}
+    request_id, as_json = given.pop(REQUEST_ID.name), given.pop("as_json")
+    out, report = given.pop("out", None), given.pop("report", None)
+    overwrite, only_explained = given.pop("overwrite", False), given.pop("explain")
+    if family.writes == "must" and out is None and not only_explained:
+        raise ParameterError(
+            "out_missing", "Say where to write the release with -o OUT, or only --explain it."
+        )
+    with open_vault(given.pop("vault")) as opened:
+        if family.of_dataset:
+            asked: Questions = opened.private(given.pop("name"), **who)
+        else:
+            asked = opened.questions(**who)
+        prepared = asked.prepare(family, **{**given, **options})
+        if only_explained:
+            told = explain(prepared)
+            typer.echo(dumps(told.to_json(), ensure_ascii=False) if as_json else told.text())
+            return
+        if out is not None:
+            read = (one for one in given.values() if isinstance(one, Path))
+            family.home().check_targets(
+                prepared, out, report, overwrite=overwrite, kept=(*opened.kept, *read)
+            )
+        with progress("Answering" if out is None else "Publishing"):
+            answer: Answer = asked.run(family, prepared, request_id=request_id)
+    written: list[Path] = []
+    with _paid():
+        if out is not None:
+            written = answer.save(out, overwrite=overwrite)
+        if report is not None:
+            answer.report(report, overwrite=overwrite)
+            written.append(report)
+    if as_json:
+        typer.echo(dumps(answer.to_json(written), ensure_ascii=False))
+    else:
+        _show(answer, written)
+
+
+def _options(given: list[str]) -> dict[str, object]:
+    """Options written as NAME=VALUE, with dashes or underscores."""
+    found: dict[str, object] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals:
+            raise ParameterError(
+                "option_not_pair", f"An option must be written NAME=VALUE, not {one!r}."
+            )
+        found[name.strip().replace("-", "_")] = value.strip()
+    return found
+
+
+@contextmanager
+def _paid() -> Iterator[None]:
+    """After the charge nothing is the caller's mistake any more: what is paid for is not lost."""
+    try:
+        yield
+    except CallerError as error:
+        message = f"{error.message} It is paid for and stored: repeat the command, which is free."
+        raise InternalError(error.code, message) from None
+
+
+def _show(answer: Answer, written: list[Path]) -> None:
+    """Print an answer, or of what was written how far off it is; then what it cost and where."""
+    from rich.console import Console
+
+    from sfumato.report.terminal import in_words, named, printable
+
+    console, stated = Console(highlight=False), printable(answer.guarantee.statement)
+    shown = [] if written else answer.table.column_names
+    console.print(stated if written else _table(answer))
+    for name, value in (answer.error or {}).items():
+        if name not in shown:
+            console.print(printable(f"Expected error, {named(name)}: {in_words(value)}"))
+    if not written:
+        for note in (*map(printable, answer.guarantee.parameters.get("notes", ())), stated):
+            console.print(note, style="dim")
+    before = "" if answer.charged else f", {'published' if written else 'asked'} before: free"
+    left = _amounts(answer.remaining)
+    console.print(f"Cost: {_amounts(answer.cost)}{before}. Remaining: {left}.")
+    console.print(f"Receipt: {answer.receipt}", soft_wrap=True)
+    if written:
+        console.print(printable(f"Wrote {' and '.join(map(str, written))}."), soft_wrap=True)
+
+
+def _table(answer: Answer) -> Table:
+    from rich.table import Table
+
+    from sfumato.report.terminal import printable
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    bounds = {
+        name: one["bound95"] for name, one in (answer.error or {}).items() if "bound95" in one
+    }
+    for name in answer.table.column_names:
+        table.add_column(printable(name), overflow="fold")
+        if name in bounds:
+            table.add_column("± 95 %", justify="right")
+    for number, row in enumerate(answer.table.to_pylist()):
+        cells = []
+        for name, value in row.items():
+            cells.append(printable("" if value is None else _number(value)))
+            if name in bounds:
+                bound = bounds[name]
+                one = bound[number] if isinstance(bound, list) else bound
+                cells.append(printable("" if one is None else f"{one:.3g}"))
+        table.add_row(*cells)
+    return table
+
+
+def _number(value: object) -> str:
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)
+
+
+def _amounts(spent: Mapping[str, float]) -> str:
+    """Amounts of privacy loss in words."""
+    return ", ".join(f"{name} {amount:.6g}" for name, amount in spent.items() if amount)

@@ -1,0 +1,170 @@
+"""The families of private methods: what may be asked of each, said once for every door.
+
+A family is a module and an entry of `FAMILIES`. By that it has a method of `Private` (of `Vault`
+too, where a question itself names its data sets) and a command. Its module has
+
+    prepare(facts, offer, **values) -> Prepared     from public facts alone; what is charged and run
+    result(answer, prepared) -> Answer              where an answer needs means to be read
+    check_targets(prepared, out, report, ...)       where it writes files
+
+and is loaded when it is first asked; so this page stays light and tells what can be asked.
+Decision 0210.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Field:
+    """One thing that a request may say: its name, a line of help, and how it is written."""
+
+    name: str
+    help: str
+    metavar: str | None
+    """What stands for its value in help; None where only programs can say it."""
+    type: type = str
+    default: object = None
+    required: bool = False
+    positional: bool = False
+    flag: str | None = None
+    """How the command line spells it, where that is not its name."""
+
+    @property
+    def parameter(self) -> Parameter:
+        """It as a parameter of a call."""
+        kind = Parameter.POSITIONAL_OR_KEYWORD if self.positional else Parameter.KEYWORD_ONLY
+        default = Parameter.empty if self.required else self.default
+        return Parameter(self.name, kind, default=default)
+
+
+EPSILON = Field("epsilon", "What it may cost; by default a tenth of the budget.", "E")
+RHO = Field("rho", "The same in zero-concentrated terms.", "R")
+DELTA = Field("delta", "Allows Gaussian noise where it is better.", "D")
+PRINCIPAL = Field("principal", "Who asks, and from whose budget.", "NAME", default="owner")
+PURPOSE = Field("purpose", "What it is asked for; kept apart from other purposes.", "WHAT")
+REQUEST_ID = Field(
+    "request_id", "Repeat a request safely: same id, same answer.", "ID", flag="--request"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """Methods that are asked alike. `fixed` is what its module is told of every request."""
+
+    name: str
+    help: str
+    chapter: str
+    """Where the command line lists it."""
+    module: str
+    fields: tuple[Field, ...]
+    cost: tuple[Field, ...] = (EPSILON, RHO, DELTA)
+    fixed: Mapping[str, object] = field(default_factory=dict)
+    of_dataset: bool = True
+    """Whether it is asked of one data set; else what is asked names them."""
+    writes: Literal["never", "may", "must"] = "never"
+    """Whether its command writes files."""
+    has_options: bool = False
+    """Whether its kinds have options of their own, which are checked where they are known."""
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "command", self.command or self.name)
+
+    @property
+    def signature(self) -> Signature:
+        """What a call of it takes, whichever way it comes."""
+        ordered = sorted((*self.fields, *self.cost), key=lambda one: not one.positional)
+        found = [one.parameter for one in ordered]
+        if self.has_options:
+            found.append(Parameter("options", Parameter.VAR_KEYWORD))
+        return Signature(found)
+
+    def values(self, *positional: object, **given: object) -> dict[str, Any]:
+        """What was asked, by name; refused like any call that does not fit."""
+        bound = self.signature.bind(*positional, **given)
+        bound.apply_defaults()
+        options = bound.arguments.pop("options", {})
+        return {**bound.arguments, **options}
+
+    def home(self) -> Any:
+        """The module that prepares its methods."""
+        return import_module(self.module)
+
+
+def _listed(*families: Family) -> dict[str, Family]:
+    return {one.name: one for one in families}
+
+
+_WORKLOAD = Field(
+    "workload", "The ranges that matter: a table with A_low and A_high.", "FILE", type=Path
+)
+_COLUMNS = Field("columns", "The columns to publish.", "A,B", required=True)
+
+FAMILIES = _listed(
+    Family(
+        name="query",
+        help="Ask a question about the data sets of a vault.",
+        chapter="Answer questions",
+        module="sfumato.vault.questions",
+        fields=(
+            Field("asked", "One SELECT.", "SQL", required=True, positional=True),
+            Field("weights", "How the cost is shared among the figures.", None),
+        ),
+        cost=(
+            EPSILON,
+            RHO,
+            replace(DELTA, help="For groups that are not declared, and Gaussian noise."),
+        ),
+        of_dataset=False,
+    ),
+    Family(
+        name="publish",
+        help="Publish statistics of a data set under differential privacy.",
+        chapter="Publish statistics",
+        module="sfumato.vault.publishing",
+        fields=(
+            Field(
+                "kind",
+                "auto, histogram, marginals, tree, wavelet, fourier, quadtree, kdtree, sparse, "
+                "mwem, quantiles, or another; an unknown one is answered with all.",
+                "KIND",
+                required=True,
+                positional=True,
+            ),
+            _COLUMNS,
+            _WORKLOAD,
+            Field(
+                "postprocess",
+                "Done to noisy counts: nonnegative, integer, total.",
+                "STEPS",
+                default="",
+            ),
+        ),
+        writes="must",
+        has_options=True,
+    ),
+    Family(
+        name="above",
+        command="watch",
+        help="Say which ranges hold more rows than a threshold; only hits use up the price.",
+        chapter="Publish statistics",
+        module="sfumato.vault.publishing",
+        fields=(
+            replace(_COLUMNS, help="The columns that ranges are of."),
+            replace(_WORKLOAD, help="The ranges: a table with A_low and A_high.", required=True),
+            Field("threshold", "Above so many rows a range is a hit.", "T", required=True),
+            Field("at_most", "How many hits are paid for; by default 1.", "C"),
+        ),
+        fixed={"kind": "above"},
+        writes="may",
+    ),
+)

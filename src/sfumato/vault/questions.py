@@ -1,0 +1,49 @@
+"""Questions in SQL, or built from `sf.table`: planned from declarations, never from rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sfumato.engines.sources import open_source
+from sfumato.errors import ParameterError
+from sfumato.query.answer import question as answering
+from sfumato.query.plan.planner import plan_question
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.query.answer.question import Question
+    from sfumato.query.builder import BuiltQuestion
+    from sfumato.vault.session import Facts, Offer
+
+    Asked = str | BuiltQuestion
+
+
+def prepare(
+    facts: Facts, offer: Offer, *, asked: Asked, weights: Mapping[str, object] | None = None
+) -> Question:
+    """Plan a question at a price; one that names its own cost takes no other."""
+    planned = plan_question(asked, facts.catalogue)
+    facts.check(planned.plan.datasets, planned.plan.public)
+    for name, given, clause in (
+        ("epsilon", offer.epsilon if offer.rho is None else offer.rho, planned.epsilon),
+        ("delta", offer.delta, planned.delta),
+    ):
+        if given is not None and clause is not None:
+            raise ParameterError(
+                "cost_twice",
+                f"The question itself asks for {name} {float(clause):g}, and another cost was "
+                "given beside it. Give one of them.",
+            )
+    epsilon = planned.epsilon if offer.epsilon is None else offer.epsilon
+    if epsilon is None and offer.rho is None:
+        epsilon = facts.usual(planned.plan.datasets)
+    return answering.prepare(
+        planned.plan,
+        open_table=open_source,
+        epsilon=epsilon,
+        rho=offer.rho,
+        delta=(planned.delta or 0) if offer.delta is None else offer.delta,
+        weights=weights,
+        maximum=facts.maximum,
+    )
