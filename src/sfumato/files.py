@@ -25,6 +25,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, NamedTuple
 
 from sfumato.errors import InternalError, OutputError, SfumatoError
+from sfumato.texts import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -136,20 +137,16 @@ def _remove_dead(path: Path) -> None:
         os.close(handle)
 
 
-Mark = tuple[int, ...]
-"""What tells a file or a folder, unchanged, from any other."""
-
-
 class Entry(NamedTuple):
     """One of several files or folders that appear together, and where what it replaces is kept."""
 
     final: str
     old: str
-    mark: Mark
+    mark: tuple[int, ...]
 
 
-def mark_of(path: Path) -> Mark | None:
-    """The mark of what lies at a path; None where nothing does."""
+def mark_of(path: Path) -> tuple[int, ...] | None:
+    """What tells a file or folder, unchanged, from any other; None where nothing is."""
     try:
         found = path.lstat()
     except OSError:
@@ -161,10 +158,8 @@ def mark_of(path: Path) -> Mark | None:
 
 def write_journal(scratch: Path, entries: Iterable[Entry]) -> None:
     """Say what is about to appear, the last of it last."""
-    with (scratch / _JOURNAL).open("w", encoding="utf-8") as journal:
-        json.dump(list(entries), journal)
-        journal.flush()
-        os.fsync(journal.fileno())
+    (scratch / _JOURNAL).write_text(dumps(list(entries)), encoding="utf-8")
+    sync(scratch / _JOURNAL)
 
 
 def undo(scratch: Path) -> None:
