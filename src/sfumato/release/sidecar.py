@@ -4,6 +4,8 @@
 `OUT.holder.json` stays: it has what tells of rows that were not released, and only its owner can
 read it. A release stands once its side-car, which is written last, is there and has the checksums
 of all its files; whatever else lies there is refused.
+
+Decision 0110.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ All files are first written in a scratch folder beside their places. Then they a
 the other, and the side-car last: a release stands once it is there. Before the first appears, a
 journal in the scratch folder says what is about to, so that of a writing that fails or is
 interrupted nothing stays; after the death of its process the next writing clears what is left.
+
+Decision 0110.
 """
 
 from __future__ import annotations
