@@ -3,24 +3,29 @@
 A scratch folder is for its owner's eyes alone, and gone when its process is. A process that is
 killed cannot clean up after itself. Its folder is locked as long as it lives, by the kernel and not
 by a number that another process may get later; so whoever comes next in the same place can tell
-what is dead, and removes it.
+what is dead, and removes it. Where several files are to appear together, a journal in the folder
+says which, before the first of them does: of a writing that did not get to the last of them, all is
+taken back, and what they replaced is put back.
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import shutil
+import stat
 import tempfile
 import time
 import weakref
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sfumato.errors import InternalError, OutputError, SfumatoError
+from sfumato.texts import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
 MARK = ".sfumato-scratch"
 """How the name of every scratch folder ends."""
 
+_JOURNAL = "journal.json"
 _LONGEST_PREFIX = 100
 _swept: set[tuple[int, str]] = set()
 
@@ -62,16 +68,20 @@ def temporary_folder() -> Path:
     return Path(tempfile.gettempdir())
 
 
-def sweep(parent: Path) -> None:
+def sweep(parent: Path, *, again: bool = False) -> None:
     """Remove, once in a process, what dead processes of this user left in a folder."""
     here = (os.getpid(), os.path.realpath(parent))
-    if here in _swept:
+    if here in _swept and not again:
         return
     _swept.add(here)
-    with suppress(OSError), os.scandir(parent) as entries:
-        for entry in entries:
-            if entry.name.endswith(MARK):
-                _remove_dead(Path(entry.path))
+    for path in _scratches(parent):
+        _remove_dead(path)
+
+
+def _scratches(parent: Path) -> list[Path]:
+    with suppress(OSError):
+        return [one for one in parent.iterdir() if one.name.endswith(MARK)]
+    return []
 
 
 def _made(parent: Path, prefix: str) -> tuple[Path, int]:
@@ -118,11 +128,72 @@ def _remove_dead(path: Path) -> None:
     try:
         if os.fstat(handle).st_uid == os.geteuid():
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not _stands(_journal(path)):
+                undo(path)
             shutil.rmtree(path, ignore_errors=True)
     except OSError:  # it is alive, or nobody can tell
         return
     finally:
         os.close(handle)
+
+
+class Entry(NamedTuple):
+    """One of several files or folders that appear together, and where what it replaces is kept."""
+
+    final: str
+    old: str
+    mark: tuple[int, ...]
+
+
+def mark_of(path: Path) -> tuple[int, ...] | None:
+    """What tells a file or folder, unchanged, from any other; None where nothing is."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    if stat.S_ISDIR(found.st_mode):
+        return found.st_dev, found.st_ino
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def write_journal(scratch: Path, entries: Iterable[Entry]) -> None:
+    """Say what is about to appear, the last of it last."""
+    (scratch / _JOURNAL).write_text(dumps(list(entries)), encoding="utf-8")
+    sync(scratch / _JOURNAL)
+
+
+def undo(scratch: Path) -> None:
+    """Take back what the journal of a folder says was put in place, and put back what was there."""
+    for entry in _journal(scratch):
+        final, old = Path(entry.final), Path(entry.old)
+        if mark_of(final) == entry.mark:
+            final.rename(old.with_suffix(".undone"))
+        if os.path.lexists(old) and not os.path.lexists(final):
+            old.rename(final)
+
+
+def unfinished(path: Path) -> bool:
+    """Whether a file, or one in a folder, was put in place by a writing that has not ended."""
+    final = os.path.realpath(path)
+    journals = (_journal(one) for folder in (path.parent, path) for one in _scratches(folder))
+    return any(
+        final in (entry.final, str(Path(entry.final).parent))
+        for entries in journals
+        for entry in (() if _stands(entries) else entries)
+    )
+
+
+def _journal(scratch: Path) -> list[Entry]:
+    try:
+        found = json.loads((scratch / _JOURNAL).read_bytes())
+        return [Entry(final, old, tuple(mark)) for final, old, mark in found]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def _stands(entries: list[Entry]) -> bool:
+    """Whether what appears together has: the last of it is there."""
+    return bool(entries) and mark_of(Path(entries[-1].final)) == entries[-1].mark
 
 
 LEAST_ROOM = 1 << 20
@@ -143,17 +214,17 @@ def whole(path: Path, *, overwrite: bool = False, private: bool = False) -> Iter
     try:
         scratch = Scratch(final.parent, f".{final.name}.")
     except OSError as error:
-        raise _unwritable(path, error) from None
+        raise unwritable(path, error) from None
     try:
         temporary = scratch.path / "whole"
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         yield temporary
-        temporary.chmod(0o600 if private else 0o666 & ~_umask())
-        _sync(temporary)
-        _settle(temporary, final, overwrite=overwrite)
-        _sync(final.parent)
+        temporary.chmod(0o600 if private else 0o666 & ~umask())
+        sync(temporary)
+        settle(temporary, final, overwrite=overwrite)
+        sync(final.parent)
     except OSError as error:
-        raise _unwritable(path, error) from None
+        raise unwritable(path, error) from None
     finally:
         scratch.close()
 
@@ -161,10 +232,12 @@ def whole(path: Path, *, overwrite: bool = False, private: bool = False) -> Iter
 def check_target(path: Path, *, overwrite: bool = False, kept: Iterable[Path] = ()) -> None:
     """Refuse a target early, before any work is done for it; what is `kept` is never replaced."""
     final = Path(os.path.realpath(path))
+    if not overwrite and os.path.lexists(final):
+        sweep(final.parent, again=True)  # it may be half of what somebody dead was writing
     try:
         exists, regular, room = os.path.lexists(final), final.is_file(), final.parent.is_dir()
     except OSError as error:  # a name that is too long to ask about
-        raise _unwritable(path, error) from None
+        raise unwritable(path, error) from None
     if exists and not regular:
         raise OutputError(
             "output_not_a_file",
@@ -226,7 +299,7 @@ def write_text(path: Path, text: str, *, overwrite: bool = False) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def _settle(temporary: Path, path: Path, *, overwrite: bool) -> None:
+def settle(temporary: Path, path: Path, *, overwrite: bool) -> None:
     """Rename into place; a file that appeared meanwhile is not overwritten unasked."""
     if not overwrite:
         with suppress(PermissionError, NotADirectoryError):
@@ -235,7 +308,8 @@ def _settle(temporary: Path, path: Path, *, overwrite: bool) -> None:
     temporary.replace(path)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Have a file, or the names in a folder, on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -243,7 +317,8 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _umask() -> int:
+def umask() -> int:
+    """What is kept from others in the modes of new files."""
     current = os.umask(0o077)
     os.umask(current)
     return current
@@ -256,7 +331,8 @@ def _exists(path: Path) -> OutputError:
     )
 
 
-def _unwritable(path: Path, error: OSError) -> SfumatoError:
+def unwritable(path: Path, error: OSError) -> SfumatoError:
+    """What the system said about writing to a path, in our words."""
     if error.errno in _FULL:
         return _full(path)
     if error.errno == errno.EEXIST:

@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "sfumato"
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "texts": set(),
-    "files": {"errors"},
+    "files": {"errors", "texts"},
     "privacy": {"errors"},
     "schema": {"errors", "privacy.units", "files"},
     "engines": {"errors", "schema", "files"},

@@ -1,4 +1,7 @@
-"""Quasi-identifiers as they are, sensitive values by group: anatomy and permutation."""
+"""Quasi-identifiers as they are, sensitive values by group: anatomy and permutation.
+
+Decision 0086.
+"""
 
 from __future__ import annotations
 

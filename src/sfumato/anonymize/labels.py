@@ -1,4 +1,7 @@
-"""The labels that classes wear where each class has its own: ranges, ancestors, sets, stars."""
+"""The labels that classes wear where each class has its own: ranges, ancestors, sets, stars.
+
+Decision 0191.
+"""
 
 from __future__ import annotations
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from sfumato.anonymize.classes import Counts, SensitiveCounts
     from sfumato.anonymize.taxonomy import Covers
+    from sfumato.anonymize.worlds.workload import Workload
     from sfumato.schema.column import Column
     from sfumato.schema.hierarchy.base import Taxonomy
 
@@ -56,10 +57,11 @@ class TableMeasures:
     population: Mapping[str, float] | None = None
     counted: str = "rows"
     person: str | None = None
+    workload: Workload | None = None
 
     def json(self) -> dict[str, Any]:
         """All of it, ready to be written."""
-        found = {
+        found: dict[str, Any] = {
             "rows": self.rows,
             "classes": self.classes,
             "k": self.k,
@@ -68,7 +70,11 @@ class TableMeasures:
             "sensitive": {name: dict(one) for name, one in self.sensitive.items()},
             "counted": self.counted,
         }
-        return found if self.population is None else {**found, "population": self.population}
+        if self.population is not None:
+            found["population"] = dict(self.population)
+        if self.workload is not None:
+            found["workload"] = self.workload.json()
+        return found
 
 
 def measure(
@@ -245,7 +251,12 @@ class _Released:
         return cells_of(self.owners, values, counts, ranked.original, self.persons)
 
     def matches(self, population: Frequencies) -> dict[str, float]:
-        """How many people of a population each class fits: the least, and the shares of rows."""
+        """How many people of a population each class fits: the least, and the shares of rows.
+
+        Of whoever links the release with the population, a *journalist* who looks for anyone is
+        right with at most that chance, and a *marketer* who links all is right for that share
+        (El Emam and Dankar 2008): the highest 1/F and the mean f/F, F people fitting f released.
+        """
         if self.unread is not None:
             raise self.unread
         leaves = [
@@ -264,10 +275,14 @@ class _Released:
                 fits &= covers.holding(int(labels[place]))[mine]
             people[place] = population.counts[fits].sum()
         shares = self.crowds / np.maximum(people, 1)
+        # A population that the table was drawn from has at least the people of the table.
+        likely = self.crowds / np.maximum(people, self.crowds)
         return {
             "k_map": int(people.min()),
             "presence_lower": float(shares.min()),
             "presence_upper": float(shares.max()),
+            "journalist": float(1 / np.maximum(people, self.crowds).min()),
+            "marketer": float(likely.sum() / self.crowds.sum()),
         }
 
 

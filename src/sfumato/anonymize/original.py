@@ -1,4 +1,7 @@
-"""The original table: its quasi-identifiers, its sensitive values in their order, its people."""
+"""The original table: its quasi-identifiers, its sensitive values in their order, its people.
+
+Decision 0186.
+"""
 
 from __future__ import annotations
 

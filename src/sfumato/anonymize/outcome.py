@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.anonymize.cost import Costs, ncp
 from sfumato.release.recoding import ByColumn
@@ -86,38 +86,23 @@ class Outcome(ABC):
         """The release as the engine can make it, with further columns as they are."""
 
 
-class OutcomeFacts(TypedDict):
-    """What is known of any release, as an outcome has it."""
-
-    algorithm: str
-    criteria: tuple[str, ...]
-    k: int
-    rows: int
-    suppressed: int
-    classes: int
-    cost: Mapping[str, float]
-    ncp: Mapping[str, float]
-    people: int | None
-    suppressed_people: int | None
-
-
 def outcome_facts(
     algorithm: str, release: Node | GroupedRelease, weights: Mapping[str, float] | None = None
-) -> OutcomeFacts:
-    """Count and price a release."""
+) -> dict[str, Any]:
+    """Count and price a release, as any outcome has it."""
     problem = release.problem
-    return OutcomeFacts(
-        algorithm=algorithm,
-        criteria=problem.worded,
-        k=problem.k,
-        rows=problem.rows,
-        suppressed=release.suppressed,
-        classes=len(release.sizes),
-        cost=Costs(weights).measure(release),
-        ncp=ncp(release),
-        people=None if problem.people is None else problem.people.count,
-        suppressed_people=release.suppressed_people,
-    )
+    return {
+        "algorithm": algorithm,
+        "criteria": problem.worded,
+        "k": problem.k,
+        "rows": problem.rows,
+        "suppressed": release.suppressed,
+        "classes": len(release.sizes),
+        "cost": Costs(weights).measure(release),
+        "ncp": ncp(release),
+        "people": None if problem.people is None else problem.people.count,
+        "suppressed_people": release.suppressed_people,
+    }
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,4 +1,4 @@
-"""Perturbation: sensitive numbers moved by noise, everything else as it is."""
+"""Perturbation: sensitive numbers moved by noise, everything else as it is. Decision 0188."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a search has to solve: counts, hierarchies, criteria and a suppression limit."""
+"""What a search has to solve: counts, hierarchies, criteria and a suppression limit.
+
+Decision 0111.
+"""
 
 from __future__ import annotations
 

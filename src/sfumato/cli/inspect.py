@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 def inspect(
     table: TableFile,
     schema: SchemaFile = None,
+    population: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A table of the people it is drawn from.")
+    ] = None,
     write: Annotated[
         Path | None, option("FILE", "Write the guessed schema to a TOML file.", "--write")
     ] = None,
@@ -41,7 +44,7 @@ def inspect(
         people = read(table, schema, progress=report)
     try:
         with progress("Counting who is unique") as report:
-            found = people.inspect(progress=report)
+            found = people.inspect(population=population, progress=report)
     finally:
         people.close()
     if write is not None:

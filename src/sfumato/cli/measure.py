@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,13 +22,23 @@ def measure(
     population: Annotated[
         str | None, option("FILE", "A table of the people it is drawn from.")
     ] = None,
+    workload: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Questions in SQL, one on a line: how far off are their answers?"
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Measure k, every l and t, and all costs of a table, alone or against its original."""
     from sfumato.steward.measure import measure as measured
+    from sfumato.steward.measure import read_questions
 
+    questions = None if workload is None else read_questions(workload)
     with values_named(), progress("Measuring"):
-        measures = measured(table, schema, original=original, population=population)
+        measures = measured(
+            table, schema, original=original, population=population, workload=questions
+        )
     found = measures.json()
     if as_json:
         typer.echo(dumps(found, ensure_ascii=False))

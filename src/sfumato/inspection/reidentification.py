@@ -16,6 +16,7 @@ El Emam, A method for evaluating marketer re-identification risk, PAIS 2010.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,20 +57,22 @@ def reidentification(
 
     Where a column names the `person`, people are counted, each by the smallest of their classes.
     """
+    names = [name for name in table.columns if name != person]
     if person is not None:
-        names = [name for name in table.columns if name != person]
-        least = smallest_groups(table, names, person)[0].astype(np.float64)
-        people = _attacker(np.ones_like(least), least)
-        return Reidentification(people, people, people)
-    own = table.counts.astype(np.float64)
-    prosecutor = _attacker(own, own)
+        own = smallest_groups(table, names, person)[0]
+        rows = np.ones_like(own)
+    else:
+        own = rows = table.counts
+    prosecutor = _attacker(rows, own)
     if population is None:
         return Reidentification(prosecutor, prosecutor, prosecutor)
-    journalist = _attacker(own, _sizes_in(population, table))
+    sizes = partial(_sizes_in, population)
+    found = sizes(table) if person is None else smallest_groups(table, names, person, sizes)[0]
+    journalist = _attacker(rows, found)
     return Reidentification(prosecutor, journalist, journalist)
 
 
-def _attacker(rows: NDArray[np.float64], candidates: NDArray[np.float64]) -> Attacker:
+def _attacker(rows: NDArray[np.int64], candidates: NDArray[np.int64]) -> Attacker:
     """Risk 1/candidates for each of the rows of a class."""
     total = rows.sum()
     if total == 0:
@@ -81,7 +84,7 @@ def _attacker(rows: NDArray[np.float64], candidates: NDArray[np.float64]) -> Att
     )
 
 
-def _sizes_in(population: Frequencies, table: Frequencies) -> NDArray[np.float64]:
+def _sizes_in(population: Frequencies, table: Frequencies) -> NDArray[np.int64]:
     """The size in the population of each class of the table; never less than in the table."""
     sizes = table.counts.copy()
     known = np.ones(len(table), dtype=bool)
@@ -105,4 +108,4 @@ def _sizes_in(population: Frequencies, table: Frequencies) -> NDArray[np.float64
     found = order[np.searchsorted(candidates, sought, sorter=order).clip(max=len(order) - 1)]
     matched = np.where(candidates[found] == sought, population.counts[found], 0)
     sizes[known] = np.maximum(sizes[known], matched)
-    return sizes.astype(np.float64)
+    return sizes

@@ -2,6 +2,8 @@
 
 A guess declares no domain. Bounds and values would come from private rows, and what a schema
 declares counts as public: a person must write them. The words of names are in hints.toml.
+
+Decision 0052.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ def numbers_something(name: str) -> bool:
 
 @cache
 def _hints() -> tuple[Hint, ...]:
-    text = files("sfumato.schema").joinpath("hints.toml").read_text(encoding="utf-8")
+    text = files(__package__).joinpath("hints.toml").read_text(encoding="utf-8")
     return tuple(
         Hint(entry["meaning"], Role(entry["role"]), frozenset(entry["words"].split()))
         for entry in tomllib.loads(text)["hint"]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from sqlglot import exp
 
+    from sfumato.counting.frequencies import Frequencies
     from sfumato.engines.base import Engine
     from sfumato.inspection.roles import Guess
 
@@ -67,8 +68,12 @@ def inspect(
     *,
     progress: Callable[[float, float], None] | None = None,
     person: str | None = None,
+    population: Frequencies | None = None,
 ) -> Inspection:
-    """Inspect a table whose columns have these roles, and whose rows may belong to a `person`."""
+    """Inspect a table whose columns have these roles, and whose rows may belong to a `person`.
+
+    It may be drawn from a `population`, counted over its quasi-identifiers.
+    """
     quasi = [guess.column.name for guess in guesses if guess.column.role is Role.QUASI]
     if person in quasi or not quasi:
         person = None  # whoever knows a person's name looks for rows
@@ -82,7 +87,7 @@ def inspect(
         guesses=tuple(guesses),
         largest=largest,
         sets=tuple(sets),
-        reidentification=reidentification(frequencies, person=person),
+        reidentification=reidentification(frequencies, population, person=person),
         person=person,
     )
 

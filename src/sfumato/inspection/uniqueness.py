@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.counting.frequencies import Frequencies
 from sfumato.counting.grouping import keys, sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
-
-    from sfumato.counting.frequencies import Frequencies
 
 SMALL = 5
 """A group with fewer rows than this counts as small."""
@@ -77,14 +76,24 @@ def people_risk(columns: tuple[str, ...], least: NDArray[np.int64], groups: int)
 
 
 def smallest_groups(
-    table: Frequencies, columns: Sequence[str], person: str
+    table: Frequencies,
+    columns: Sequence[str],
+    person: str,
+    sizes: Callable[[Frequencies], NDArray[np.int64]] = lambda groups: groups.counts,
 ) -> tuple[NDArray[np.int64], int]:
-    """How many people the smallest group of each person has, and how many groups there are."""
+    """How many people the smallest group of each person has, and how many groups there are.
+
+    How many people a group has is what `sizes` says of the groups and of their people in the table.
+    """
     pairs = table.marginal([*columns, person])
     key, _ = keys(pairs.codes[:-1], pairs.sizes[:-1])
-    _, owners, people = np.unique(key, return_inverse=True, return_counts=True)
+    _, first, owners, counts = np.unique(
+        key, return_index=True, return_inverse=True, return_counts=True
+    )
+    codes = tuple(column[first] for column in pairs.codes[:-1])
+    people = sizes(Frequencies(pairs.axes[:-1], codes, counts))
     present, persons = np.unique(pairs.codes[-1], return_inverse=True)
-    least = np.full(len(present), len(present), dtype=np.int64)
+    least = np.full(len(present), np.iinfo(np.int64).max, dtype=np.int64)
     np.minimum.at(least, persons, people[owners])
     return least, len(people)
 

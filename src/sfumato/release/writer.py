@@ -1,20 +1,235 @@
-"""Where a release goes: a file with its side-car, or a directory of several, all or nothing."""
+"""Writing a release: one file or a folder of several, all or nothing, through every door.
+
+All files are first written in a scratch folder beside their places. Then they appear, one after
+the other, and the side-car last: a release stands once it is there. Before the first appears, a
+journal in the scratch folder says what is about to, so that of a writing that fails or is
+interrupted nothing stays; after the death of its process the next writing clears what is left.
+
+Decision 0110.
+"""
 
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
 
 from sfumato.engines.files.output import format_of
 from sfumato.errors import OutputError
-from sfumato.files import Scratch, check_apart, check_target, whole
+from sfumato.files import (
+    Entry,
+    Scratch,
+    acquire_lock,
+    check_apart,
+    check_target,
+    mark_of,
+    settle,
+    sync,
+    umask,
+    undo,
+    unwritable,
+    write_journal,
+)
 from sfumato.release.in_use import vault_files_around
-from sfumato.release.release import holder_file, sidecar
+from sfumato.release.sidecar import (
+    Saved,
+    checksum,
+    describe,
+    describe_to_holder,
+    holder_file,
+    is_folder,
+    sidecar_file,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from sfumato.engines.files.output import Batches
+    from sfumato.release.release import Release
+    from sfumato.schema.column import Kind
+
+_PATIENCE_SECONDS = 5.0
+_TOLD = "release.json"
+"""The side-car of a release in a folder."""
+
+
+class ReleaseWriter:
+    """The files of one release on their way: tables, what tells of them, pages for people."""
+
+    def __init__(self, path: Path, *, several: bool, overwrite: bool) -> None:
+        self.written: list[Path] = []
+        """The paths of what travels."""
+        self._path, self._several, self._overwrite = path, several, overwrite
+        self._scratches: dict[Path, Scratch] = {}
+        self._staged: list[_Staged] = []
+        self._folder: Path | None = None
+        self._saved: list[Saved] = []
+        self._files: list[Path] = []
+        self._last = path
+
+    def begin(self, *, replace: bool) -> None:
+        """Make the folder that several tables go into: a new one, or one to `replace` an old."""
+        if self._several and (replace or not is_folder(self._path)):
+            self._folder = self._stage(self._path)
+            self._folder.mkdir()
+
+    def table(self, name: str, file: str, rows: Batches, columns: Mapping[str, Kind]) -> None:
+        """Write a table to a file, whose name tells the format."""
+        place = self._stage_file(file)
+        with place.open("wb") as stream:
+            format_of(Path(file))(rows, stream)
+        self._files.append(place)
+        self._saved.append(Saved(name, file, checksum(place), columns))
+
+    def text(self, file: str, text: str) -> None:
+        """Write a file that is no table, such as a map."""
+        place = self._stage_file(file)
+        place.write_text(text, encoding="utf-8")
+        self._files.append(place)
+
+    def page(self, path: Path, text: str, *, private: bool) -> None:
+        """Write a page about the release, which is no part of it."""
+        self._stage(path, private=private).write_text(text, encoding="utf-8")
+
+    def tell(self, release: Release) -> None:
+        """Write what tells of the release, at last: to its holder where there is something to."""
+        if release.holder is not None:
+            mine = self._stage(holder_file(self._path), private=True)
+            mine.write_text(describe_to_holder(release, self._saved), encoding="utf-8")
+        told = describe(release, self._saved, self._files)
+        name = _TOLD if self._several else f"{self._path.name}.json"
+        self._stage_file(name).write_text(told, encoding="utf-8")
+
+    def _stage_file(self, name: str) -> Path:
+        """Where to write a file of the release."""
+        place = (self._path if self._several else self._path.parent) / name
+        self.written.append(place)
+        return self._stage(place) if self._folder is None else self._folder / name
+
+    def _stage(self, path: Path, *, private: bool = False) -> Path:
+        """Where to write what is to appear at a path; nobody else can read it there."""
+        self._last = path
+        final = Path(os.path.realpath(path))
+        if final.parent not in self._scratches:
+            self._scratches[final.parent] = Scratch(final.parent, f".{final.name}.")
+        folder = self._scratches[final.parent].path / str(len(self._staged))
+        folder.mkdir()
+        self._staged.append(_Staged(final, folder / path.name, private))
+        return folder / path.name
+
+    def appear(self) -> None:
+        """Have everything appear, in the order in which it was written, but a new folder last."""
+        self._staged.sort(key=lambda one: one.path.is_dir())
+        for one in self._staged:
+            one.sync()
+        entries = [one.entry() for one in self._staged]
+        with ExitStack() as locked:
+            for folder in sorted(self._scratches):
+                locked.enter_context(_locked(folder))
+            try:
+                for scratch in self._scratches.values():
+                    write_journal(scratch.path, entries)
+                for one in self._staged:
+                    self._last = one.final
+                    one.appear(overwrite=self._overwrite)
+                for folder in self._scratches:
+                    sync(folder)
+            except BaseException:
+                self._undo()
+                raise
+
+    def _undo(self) -> None:
+        """Take everything back; a further interruption must not leave half of it."""
+        folders = [scratch.path for scratch in self._scratches.values()]
+        try:
+            for folder in folders:
+                undo(folder)
+        except BaseException:
+            for folder in folders:
+                undo(folder)
+            raise
+
+    def failure(self, error: OSError) -> Exception:
+        """What the system said, about the file that it said it of."""
+        return unwritable(self._last, error)
+
+    def close(self) -> None:
+        """Let go of whatever did not appear; an interruption of one does not keep the others."""
+        with ExitStack() as stack:
+            for scratch in self._scratches.values():
+                stack.callback(scratch.close)
+
+
+class _Staged(NamedTuple):
+    """A file or a folder on its way."""
+
+    final: Path
+    path: Path
+    private: bool
+
+    @property
+    def old(self) -> Path:
+        """Where what it replaces is kept until all is done."""
+        return self.path.parent.with_suffix(".old")
+
+    def entry(self) -> Entry:
+        """It in a journal."""
+        mark = mark_of(self.path)
+        assert mark is not None
+        return Entry(str(self.final), str(self.old), mark)
+
+    def sync(self) -> None:
+        """Have it on the disk, readable for whom it is."""
+        if self.path.is_dir():
+            for one in self.path.iterdir():
+                sync(one)
+        else:
+            self.path.chmod(0o600 if self.private else 0o666 & ~umask())
+        sync(self.path)
+
+    def appear(self, *, overwrite: bool) -> None:
+        """Put it in its place; what is replaced is kept."""
+        if self.path.is_dir():
+            if overwrite and self.final.exists():
+                self.final.rename(self.old)
+            self.path.rename(self.final)
+            return
+        if overwrite and self.final.exists():
+            try:
+                os.link(self.final, self.old)
+            except OSError:  # a file system without links: for a moment nothing is there
+                self.final.rename(self.old)
+        settle(self.path, self.final, overwrite=overwrite)
+
+
+@contextmanager
+def writing(
+    path: Path, *, several: bool = False, replace: bool = False, overwrite: bool = False
+) -> Iterator[ReleaseWriter]:
+    """Write a release; at the end all of it appears, and after a failure nothing is left."""
+    with ExitStack() as stack:
+        try:
+            writer = ReleaseWriter(path, several=several, overwrite=overwrite)
+            stack.callback(writer.close)
+            writer.begin(replace=replace)
+            yield writer
+            writer.appear()
+        except OSError as error:
+            raise writer.failure(error) from None
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other writers out while files appear; where nobody can, the checksums tell."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):
+            acquire_lock(handle, seconds=_PATIENCE_SECONDS)
+        yield
+    finally:
+        os.close(handle)
 
 
 def check_outputs(
@@ -30,7 +245,7 @@ def check_outputs(
         _check_folder(path, overwrite=overwrite)
     else:
         format_of(path)
-        places = [path, sidecar(path), *places]
+        places = [path, sidecar_file(path), *places]
     for place in places:
         check_target(place, overwrite=overwrite)
     if len({os.path.realpath(place) for place in places}) < len(places):
@@ -39,40 +254,9 @@ def check_outputs(
             "Two outputs would be the same file: the release, what lies beside it and each report "
             "need names of their own. Choose another name.",
         )
-    for place in {path, sidecar(path), *places}:
-        check_apart(
-            place, (*kept, *vault_files_around(place)), with_all_in_it=several and place == path
-        )
-
-
-@contextmanager
-def place(path: Path, *, several: bool, overwrite: bool) -> Iterator[Path]:
-    """Give a path of the same name to write a release and its side-car to.
-
-    At the end both take their places; after a failure or an interruption nothing is left behind.
-    """
-    try:
-        scratch = Scratch(path.parent, f".{path.name}.")
-    except OSError as error:
-        reason = os.strerror(error.errno or 0)
-        raise OutputError("output_unwritable", f"Cannot write '{path}': {reason}.") from None
-    written = scratch.path / path.name
-    try:
-        if several:
-            written.mkdir()
-            yield written
-            _move_folder(written, path, scratch.path)
-            return
-        yield written
-        # The first to be opened is the last to appear: what is told comes after what it is of.
-        with (
-            whole(sidecar(path), overwrite=overwrite) as told,
-            whole(path, overwrite=overwrite) as final,
-        ):
-            sidecar(written).replace(told)
-            written.replace(final)
-    finally:
-        scratch.close()
+    for place in {path, sidecar_file(path), *places}:
+        in_use = (*kept, *vault_files_around(place))
+        check_apart(place, in_use, with_all_in_it=several and place == path)
 
 
 def _check_folder(path: Path, *, overwrite: bool) -> None:
@@ -82,7 +266,7 @@ def _check_folder(path: Path, *, overwrite: bool) -> None:
             "output_exists",
             f"Cannot write '{path}': it exists. Choose another name or pass --overwrite.",
         )
-    if path.is_dir() and any(path.iterdir()) and not sidecar(path).is_file():
+    if path.is_dir() and any(path.iterdir()) and not sidecar_file(path).is_file():
         raise OutputError(
             "output_not_a_release",
             f"Cannot replace the directory '{path}': it holds something else than a release. "
@@ -101,8 +285,51 @@ def _check_folder(path: Path, *, overwrite: bool) -> None:
         )
 
 
-def _move_folder(written: Path, path: Path, scratch: Path) -> None:
-    """Put a directory into place; an earlier release that is there goes first."""
-    with suppress(FileNotFoundError):
-        path.rename(scratch / "replaced")
-    written.rename(path)
+def check_places(
+    path: Path, names: Sequence[str], *, overwrite: bool = False, kept: Iterable[Path] = ()
+) -> None:
+    """Refuse early a place where tables of these names, and their side-car, cannot be saved."""
+    several = goes_into_folder(path, names)
+    folder, beside = (path, _TOLD) if several else (path.parent, f"{path.name}.json")
+    files = [*table_files(path, names).values(), beside]
+    if _is_file(path):
+        format_of(path)
+    if several and not is_folder(path):
+        if os.path.lexists(path):
+            raise OutputError(
+                "output_not_a_directory",
+                f"Cannot write '{path}': {len(names)} tables go into a directory, and there is a "
+                "file of that name. Choose another name.",
+            )
+        if path.suffix:
+            raise OutputError(
+                "output_of_several",
+                f"Cannot write '{path}': the release has {len(names)} tables, which go into a "
+                "folder and not into one file. Give a name without an ending, e.g. "
+                f"'{path.with_name(path.name.partition('.')[0])}'.",
+            )
+        # A folder is made, for which there must be nothing in the way.
+        for place in (path, *(path.with_name(file) for file in files[:-1])):
+            check_target(place, overwrite=place != path)
+    else:
+        for file in files:
+            check_target(folder / file, overwrite=overwrite)
+    for place in (path, *(folder / file for file in files)):
+        check_apart(place, kept)
+
+
+def goes_into_folder(path: Path, names: Sequence[str]) -> bool:
+    """Whether tables of these names go into a folder, which they do unless it is one file."""
+    return len(names) != 1 or not _is_file(path)
+
+
+def table_files(path: Path, names: Sequence[str]) -> dict[str, str]:
+    """The name of the file of each table."""
+    if not goes_into_folder(path, names):
+        return dict.fromkeys(names, path.name)
+    # Names come from columns, which may hold anything, a path's separator too.
+    return {name: f"{quote(name, safe=' ,')}.parquet" for name in names}
+
+
+def _is_file(path: Path) -> bool:
+    return bool(path.suffix) and not is_folder(path)

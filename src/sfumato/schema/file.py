@@ -1,20 +1,16 @@
-"""Schema files: TOML in, TOML out, comments kept."""
+"""Schema files: TOML in, TOML out."""
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import tomllib
-from contextlib import suppress
 from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import tomlkit
-from tomlkit.exceptions import TOMLKitError
 
-from sfumato.errors import SchemaError
 from sfumato.files import write_text
 from sfumato.privacy.units import Entity, Neighbours
 from sfumato.schema.document import Lines, read_text
@@ -37,74 +33,12 @@ _LONG_LINE = 100
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def fresh(schema: Schema, folder: Path, notes: Mapping[str, str]) -> str:
-    """Write a new document."""
-    head = "".join(f"{key} = {text}\n" for key, text in _head(schema).items())
-    parts = [_section(c, folder, notes.get(c.name)) for c in schema.columns]
-    return "\n".join([head, *parts])
-
-
-def revised(
-    text: str, lines: Lines, old: Schema, new: Schema, *, old_folder: Path, folder: Path
-) -> str:
-    """Change in a document only what differs between two schemas in their folders."""
-    head, parts = _split(text, lines, old)
-    pieces = [_edit(head, (), _head(old), _head(new))]
-    for column in new.columns:
-        if column.name in parts:
-            before = _facts(old.column(column.name), old_folder)
-            place = ("columns", column.name)
-            piece = _edit(parts[column.name], place, before, _facts(column, folder))
-        else:
-            piece = "\n" + _section(column, folder, None)
-        joint = "" if pieces[-1].endswith("\n") else "\n"
-        pieces.append(joint + piece)
-    return "".join(pieces)
-
-
-def _split(text: str, lines: Lines, schema: Schema) -> tuple[str, dict[str, str]]:
-    """Cut a document before the comments that stand right above each column's header."""
-    rows = list(io.StringIO(text, newline="\n"))
-    starts = []
-    for column in schema.columns:
-        start = lines.line(("columns", column.name)) - 1
-        while start > 0 and rows[start - 1].lstrip().startswith("#"):
-            start -= 1
-        starts.append(start)
-    ends = [*starts[1:], len(rows)]
-    parts = {
-        column.name: "".join(rows[start:end])
-        for column, start, end in zip(schema.columns, starts, ends, strict=True)
-    }
-    return "".join(rows[: starts[0]]), parts
-
-
-def _edit(text: str, place: tuple[str, ...], old: Mapping[str, str], new: Mapping[str, str]) -> str:
-    """Set, replace and remove the keys that differ in the table at a place."""
-    if old == new:
-        return text
-    document = tomlkit.parse(text)
-    table = document
-    for key in place:
-        table = table[key]
-    for key in old.keys() | new.keys():
-        if key not in new:
-            table.pop(key, None)
-        elif old.get(key) != new[key]:
-            table[key] = tomlkit.value(new[key])
-    return tomlkit.dumps(document)
-
-
 def _section(column: Column, folder: Path, note: str | None) -> str:
     comment = "".join(sign if sign.isprintable() else " " for sign in note or "")
     lines = [f"# {comment}"] if comment else []
     lines.append(f"[columns.{_key(column.name)}]")
     lines += [f"{key} = {text}" for key, text in _facts(column, folder).items()]
     return "\n".join(lines) + "\n"
-
-
-def _head(schema: Schema) -> dict[str, str]:
-    return {"table": _value(schema.table), "unit": _unit(schema.unit)}
 
 
 def _unit(unit: Unit) -> str:
@@ -205,43 +139,20 @@ def load(path: Path) -> Schema:
 
 def dump(schema: Schema, *, folder: Path, notes: Mapping[str, str] | None = None) -> str:
     """Write a schema as TOML for a file in `folder`; notes become comments above columns' keys."""
-    return fresh(schema, folder, notes or {})
+    head = f"table = {_value(schema.table)}\nunit = {_unit(schema.unit)}\n"
+    parts = [_section(c, folder, (notes or {}).get(c.name)) for c in schema.columns]
+    return "\n".join([head, *parts])
 
 
 def save(
     schema: Schema,
     path: Path,
     *,
-    keep: Path | None = None,
     overwrite: bool = False,
     notes: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a schema file whole or not at all.
-
-    With `keep`, the comments and layout of that schema file are kept; it may be `path` itself,
-    which is then replaced.
-    """
-    if keep is None:
-        text = dump(schema, folder=path.parent, notes=notes)
-    else:
-        text = _kept(schema, path, keep)
-    same = keep is not None and keep.resolve() == path.resolve()
-    write_text(path, text, overwrite=overwrite or same)
-
-
-def _kept(schema: Schema, path: Path, keep: Path) -> str:
-    before = read_text(keep, what="Schema file", most_mebibytes=MOST_MEBIBYTES)
-    old = _parse(before, str(keep), keep.parent)
-    # Odd layouts (all columns in one line, a column's keys in two places) cannot be cut up.
-    with suppress(TOMLKitError, SchemaError):
-        lines = Lines(before, str(keep))
-        text = revised(before, lines, old, schema, old_folder=keep.parent, folder=path.parent)
-        if _parse(text, str(path), path.parent) == schema:
-            return text
-    raise SchemaError(
-        "comments_not_kept",
-        f"'{keep}' is laid out so that its comments cannot be kept; save to another file.",
-    )
+    """Write a schema file whole or not at all."""
+    write_text(path, dump(schema, folder=path.parent, notes=notes), overwrite=overwrite)
 
 
 def _parse(text: str, name: str, folder: Path) -> Schema:

@@ -12,23 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato.engines.files.output import write_file
 from sfumato.engines.kinds import STORED, kinds_of
-from sfumato.files import whole
 from sfumato.privacy.units import Entity
 from sfumato.release.fingerprint import fingerprint
-from sfumato.release.release import (
-    Guarantee,
-    Provenance,
-    Release,
-    Saved,
-    checksum,
-    describe,
-    describe_to_holder,
-    holder_file,
-    sidecar,
-)
-from sfumato.release.writer import check_outputs, place
+from sfumato.release.release import Guarantee, Provenance, Release
+from sfumato.release.writer import check_outputs, writing
 from sfumato.report.release import page
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.hierarchy.base import ROOT
@@ -40,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.release.recoding import Recoding
+    from sfumato.release.writer import ReleaseWriter
     from sfumato.steward.findings import ReleaseFigures
     from sfumato.steward.table import Table
 
@@ -120,40 +109,30 @@ class Anonymized:
         """
         several, kept = self.values is not None, self.table.files
         check_outputs(path, report, public_report, several=several, overwrite=overwrite, kept=kept)
-        with ExitStack() as stack:
-            mine, public = (
-                one and stack.enter_context(whole(one, overwrite=overwrite, private=private))
-                for one, private in ((report, True), (public_report, False))
-            )
-            stays = stack.enter_context(whole(holder_file(path), overwrite=overwrite, private=True))
-            home = stack.enter_context(place(path, several=several, overwrite=overwrite))
+        with writing(path, several=several, replace=True, overwrite=overwrite) as writer:
             watch = self._watch()
-            saved = self._write_tables(home, watch)
+            self._write_tables(path, writer, watch)
             release = self._described(watch)
-            sidecar(home).write_text(describe(saved, release), encoding="utf-8")
-            stays.write_text(describe_to_holder(saved, release), encoding="utf-8")
-            if mine:
-                mine.write_text(page(release), encoding="utf-8")
-            if public:
-                public.write_text(page(release.public), encoding="utf-8")
+            if report is not None:
+                writer.page(report, page(release), private=True)
+            if public_report is not None:
+                writer.page(public_report, page(release.public), private=False)
+            writer.tell(release)
         assert release.holder is not None
         return list(release.holder["findings"])
 
-    def _write_tables(self, home: Path, watch: HomogeneityCheck) -> list[Saved]:
+    def _write_tables(self, path: Path, writer: ReleaseWriter, watch: HomogeneityCheck) -> None:
         """Write the tables; what is in the engine goes through it row by row."""
-        main = home if self.values is None else home / f"{_QUASI}.csv"
-        star = ROOT if main.name.lower().endswith((".csv", ".csv.gz")) else None
-        with self._query(star=star) as query:
-            stream = self.table.engine.stream
-            write_file(lambda: watch.passing(stream(query)), main, overwrite=False)
-        name = self.table.schema.table if self.values is None else _QUASI
-        saved = [Saved(name, main.name, checksum(main), self.columns)]
+        name, main = self.table.schema.table, path.name
         if self.values is not None:
-            second = home / f"{_SENSITIVE}.csv"
-            write_file(self.values.to_reader, second, overwrite=False)
+            name, main = _QUASI, f"{_QUASI}.csv"
+        star = ROOT if main.lower().endswith((".csv", ".csv.gz")) else None
+        with self._query(star=star) as query:
+            rows = watch.passing(self.table.engine.stream(query))
+            writer.table(name, main, rows, self.columns)
+        if self.values is not None:
             kinds = kinds_of(self.values.schema)
-            saved.append(Saved(_SENSITIVE, second.name, checksum(second), kinds))
-        return saved
+            writer.table(_SENSITIVE, f"{_SENSITIVE}.csv", self.values.to_reader(), kinds)
 
     def _watch(self) -> HomogeneityCheck:
         """Someone who looks at the rows as they are released."""

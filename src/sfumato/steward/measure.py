@@ -5,16 +5,18 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from sfumato.anonymize.buckets import COUNT, GROUP
 from sfumato.anonymize.measure import measure as measure_counts
 from sfumato.anonymize.worlds import answer, answer_buckets, parse
+from sfumato.anonymize.worlds.workload import workload as compare_answers
 from sfumato.counting.frequencies import count
 from sfumato.engines.sources import open_source
-from sfumato.errors import SourceError
+from sfumato.errors import ParameterError, SourceError
 from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.file import load
+from sfumato.schema.document import read_text
+from sfumato.schema.file import MOST_MEBIBYTES, load
 from sfumato.schema.names import quoted
 from sfumato.schema.schema import Schema
 from sfumato.steward.problem import person_of
@@ -22,11 +24,12 @@ from sfumato.steward.released import described, open_labels, require_worlds
 from sfumato.steward.table import check_columns, read
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sfumato.anonymize.measure import TableMeasures
     from sfumato.anonymize.worlds import AnswerBounds
     from sfumato.anonymize.worlds import Trust as Labels
+    from sfumato.anonymize.worlds.workload import Workload
     from sfumato.counting.frequencies import Frequencies
     from sfumato.engines.sources import Source
 
@@ -39,16 +42,27 @@ def measure(
     *,
     original: Source | None = None,
     population: Source | None = None,
+    workload: Sequence[str] | None = None,
 ) -> TableMeasures:
     """Measure a released table, alone or against its original, and against a population.
 
     Where the schema's unit is a person, people are counted if the column that names them is there.
+    A `workload` of questions in SQL, as `bound` takes them, tells how useful it still is.
     """
     known = _known(schema)
+    found = _measured(released, known, original, population)
+    if workload is None:
+        return found
+    return replace(found, workload=_worked(released, original, known, workload))
+
+
+def _measured(
+    released: Source, known: Schema, original: Source | None, population: Source | None
+) -> TableMeasures:
     names = [column.name for column in known.columns if column.role in _LOOKED_AT]
     quasi = [column.name for column in known.by_role(Role.QUASI)]
     told = described(released)
-    if isinstance(released, str | Path) and Path(released).is_dir():
+    if _is_folder(released):
         before = None if original is None else _counted(original, known, names)
         people = None if population is None else _counted(population, known, quasi)
         rows = _counted(_part(released, "quasi"), known, quasi, released=True)
@@ -108,29 +122,61 @@ def bound(
     Bounds are over all tables that the released rows may stand for; dropped rows are not in them.
     """
     known = _known(schema)
-    asked = parse(sql, known)
-    wanted = dict.fromkeys([*asked.where.columns, *([asked.measure] if asked.measure else [])])
-    require_worlds(released, wanted)
-    roles = {column.name: column.role for column in known.columns}
-    names = [name for name, role in roles.items() if role in _LOOKED_AT or name in wanted]
-    if not Path(released).is_dir():
+    return _answering(released, known, [sql], labels)(sql)
+
+
+def _answering(
+    released: Source, known: Schema, questions: Sequence[str], labels: Labels = "public"
+) -> Callable[[str], AnswerBounds]:
+    """Whoever answers these questions on a release, whose rows are counted once for all."""
+    names = _named(known, questions)
+    for sql in questions:
+        require_worlds(released, _named(known, [sql], looked_at=()))
+    if not _is_folder(released):
         told, rows = described(released), _counted(released, known, names, released=True)
         starred = told is None or told.starred
-        return answer(sql, rows, known, labels=labels, starred=starred)
+        return lambda sql: answer(sql, rows, known, labels=labels, starred=starred)
     grouped = Schema(known.table, (*known.columns, Column(GROUP, Kind.INTEGER)))
-    return answer_buckets(
-        sql,
-        _counted(_part(released, "quasi"), grouped, [*names, GROUP], released=True),
-        _counted(
-            _part(released, "sensitive"),
-            _valued(known),
-            [GROUP, *names],
-            released=True,
-            weight=COUNT,
-        ),
-        known,
-        group=GROUP,
+    rows = _counted(_part(released, "quasi"), grouped, [*names, GROUP], released=True)
+    values = _counted(
+        _part(released, "sensitive"), _valued(known), [GROUP, *names], released=True, weight=COUNT
     )
+    return lambda sql: answer_buckets(sql, rows, values, known, group=GROUP)
+
+
+def _named(
+    schema: Schema, questions: Sequence[str], *, looked_at: Sequence[Role] = _LOOKED_AT
+) -> list[str]:
+    """The columns that any of the questions names, and those of these roles."""
+    asked = [parse(sql, schema) for sql in questions]
+    wanted = {name for one in asked for name in (*one.where.columns, one.measure)}
+    return [c.name for c in schema.columns if c.role in looked_at or c.name in wanted]
+
+
+def _worked(
+    released: Source, original: Source | None, known: Schema, questions: Sequence[str]
+) -> Workload:
+    """How far answers on the release are from those on the original."""
+    if original is None:
+        raise ParameterError(
+            "workload_without_original",
+            "A workload compares answers on the release with those on its original. Name the "
+            "table that it was made from (--original).",
+        )
+    rows = _counted(original, known, _named(known, questions, looked_at=()) or _any(known))
+    answered = _answering(released, known, questions)
+    return compare_answers(questions, lambda sql: answer(sql, rows, known, starred=False), answered)
+
+
+def _any(schema: Schema) -> list[str]:
+    """A column to count rows by, where questions name none."""
+    return [schema.columns[0].name]
+
+
+def read_questions(path: Path) -> list[str]:
+    """The questions of a file, one on each line; blank lines and SQL comments are none."""
+    lines = read_text(path, what="Workload", most_mebibytes=MOST_MEBIBYTES).splitlines()
+    return [line for line in map(str.strip, lines) if line and not line.startswith("--")]
 
 
 def _counted(
@@ -165,6 +211,10 @@ def _part(folder: str | Path, name: str) -> Path:
             "is no bucketized release. Name the directory that anatomy wrote.",
         )
     return found[0]
+
+
+def _is_folder(source: Source) -> TypeGuard[str | Path]:
+    return isinstance(source, str | Path) and Path(source).is_dir()
 
 
 def _known(schema: str | Path | Schema) -> Schema:

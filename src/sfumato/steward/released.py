@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.sources import open_source
 from sfumato.errors import QueryError
 from sfumato.privacy.units import Entity, Rows
-from sfumato.release.release import checksum, sidecar
+from sfumato.release.sidecar import read_sidecar
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.hierarchy.base import ROOT
 from sfumato.schema.names import quoted
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from sfumato.schema.column import Column
 
 _SYNTACTIC = "syntactic"
-_UNTOLD = (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError)
-"""What reading a side-car raises that is not there, not ours, or not of these files."""
 
 
 @dataclass(frozen=True)
@@ -46,30 +43,26 @@ class Described:
 
 
 def described(source: Source) -> Described | None:
-    """The side-car's word on a source; None where it is no such release, or was changed since."""
+    """The side-car's word on a source; None where it is no such release."""
+    told = _told(source)
+    if told is None or told["guarantee"]["kind"] != _SYNTACTIC:
+        return None
+    path = Path(str(source))
     try:
-        told, table = _told(source)
-        if told["guarantee"]["kind"] != _SYNTACTIC:
-            return None
         asked = told["provenance"]["parameters"]
         starred = asked.get("suppressed") == "star"
         moved = frozenset(asked.get("shuffled", ())), frozenset(asked.get("stddev", ()))
-    except _UNTOLD:
+        first = Path(told["tables"][0]["file"]).name
+    except (KeyError, IndexError, TypeError, AttributeError):
         return None
-    return Described(table, starred, *moved)
+    return Described((path if path.is_dir() else path.parent) / first, starred, *moved)
 
 
-def _told(source: Source) -> tuple[dict[str, Any], Path]:
-    """The side-car of a release whose files are as it says, and the first of them."""
+def _told(source: Source) -> dict[str, Any] | None:
+    """The side-car of a release, where a source is one."""
     if not isinstance(source, str | Path) or "://" in str(source):
-        raise ValueError
-    path = Path(source)
-    told = json.loads(sidecar(path).read_text(encoding="utf-8"))
-    folder = path if path.is_dir() else path.parent
-    files = [(folder / Path(one["file"]).name, one["sha256"]) for one in told["tables"]]
-    if any(checksum(file) != mark for file, mark in files):
-        raise ValueError
-    return told, files[0][0]
+        return None
+    return read_sidecar(Path(source))
 
 
 def require_worlds(source: Source, names: Collection[str]) -> None:
@@ -78,12 +71,8 @@ def require_worlds(source: Source, names: Collection[str]) -> None:
     Shuffled values are those of their group, and which rows are one is not in the file; a question
     on one such column alone has the same answer before and after.
     """
-    try:
-        told, _ = _told(source)
-        private = told["guarantee"]["kind"] != _SYNTACTIC
-    except _UNTOLD:
-        return
-    if private:
+    told = _told(source)
+    if told is not None and told["guarantee"]["kind"] != _SYNTACTIC:
         raise QueryError(
             "worlds_unbounded",
             "This release is made with noise, so no bound on the original holds for certain. Use "

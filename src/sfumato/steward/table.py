@@ -6,17 +6,18 @@ A malformed cell is refused or missing: decision 0162.
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.counting.frequencies import count
 from sfumato.engines.base import everything
 from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.kinds import check_dates
 from sfumato.engines.sources import open_source
-from sfumato.errors import SchemaError
+from sfumato.errors import ParameterError, SchemaError
 from sfumato.files import check_apart
 from sfumato.inspection import inspect
 from sfumato.inspection.profile import ColumnProfile, TextFacts, measure_texts, profile_columns
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.anonymize.criteria import Criterion
+    from sfumato.anonymize.measure import TableMeasures
+    from sfumato.counting.frequencies import Frequencies
     from sfumato.engines.base import Engine
     from sfumato.engines.sources import Source
     from sfumato.inspection import Inspection
@@ -58,9 +61,18 @@ class Table:
     files: tuple[Path, ...] = ()
     """The files that it is made from and described by, which no output may replace."""
     released: bool = False
+    source: Source = field(default=(), repr=False, compare=False)
+    declared: Schema | None = field(default=None, repr=False, compare=False)
+    """What was opened, and what is declared of it; where it is a release, of its original."""
 
-    def inspect(self, *, progress: Progress | None = None) -> Inspection:
-        """See the risk in it. What this finds is for the steward, not for release."""
+    def inspect(
+        self, *, population: Source | None = None, progress: Progress | None = None
+    ) -> Inspection:
+        """See the risk in it. What this finds is for the steward, not for release.
+
+        Where it was drawn from a `population`, whoever looks for anyone of them is counted too.
+        """
+        known = None if population is None else self._counted_population(population)
         guesses = [
             Guess(column, reason)
             for column, reason in zip(self.schema.columns, self.reasons, strict=True)
@@ -71,7 +83,38 @@ class Table:
             table = self.engine.table
             if self.starred:
                 table = views.enter_context(self.engine.view(released_rows(self.engine)))
-            return inspect(self.engine, table, guesses, progress=progress, person=person)
+            return inspect(
+                self.engine, table, guesses, progress=progress, person=person, population=known
+            )
+
+    def _counted_population(self, source: Source) -> Frequencies:
+        if self.released:
+            raise ParameterError(
+                "population_of_release",
+                "This table is a release, whose labels are compared with a population by "
+                "measure, not by inspect. Use measure with its schema and --population.",
+            )
+        with closing(read_population(source, self.schema)) as people:
+            names = [column.name for column in people.schema.columns]
+            return count(people.engine, people.engine.table, names)
+
+    def measure(
+        self,
+        *,
+        original: Source | None = None,
+        population: Source | None = None,
+        workload: Sequence[str] | None = None,
+    ) -> TableMeasures:
+        """Measure k, every l and t, and all costs of it, alone or against its original.
+
+        Against a population too, and by a workload of questions: see `sfumato measure`.
+        """
+        from sfumato.steward.measure import measure
+
+        known = self.declared or self.schema
+        return measure(
+            self.source, known, original=original, population=population, workload=workload
+        )
 
     def anonymize(self, *criteria: Criterion, **options: Any) -> Release:
         """Release it in a syntactic form that satisfies the criteria.
@@ -107,8 +150,9 @@ def read(
     place = source if release is None else release.table
     starred = release is not None and release.starred
     if schema is None:
-        return replace(_read_unknown(place, progress, ours=release is not None), starred=starred)
-    known = schema if isinstance(schema, Schema) else load(Path(schema))
+        table = _read_unknown(place, progress, ours=release is not None)
+        return replace(table, starred=starred, source=source)
+    known = given = schema if isinstance(schema, Schema) else load(Path(schema))
     if release is None:
         kinds = {column.name: column.kind for column in known.columns}
         engine = open_source(place, kinds=kinds, strict=strict)
@@ -122,7 +166,7 @@ def read(
     reasons = ("declared in the schema",) * len(known.columns)
     declared = () if isinstance(schema, Schema) else (Path(schema),)
     files = (*source_files(source), *declared, *hierarchy_files(known))
-    return Table(engine, known, reasons, starred, files, release is not None)
+    return Table(engine, known, reasons, starred, files, release is not None, source, given)
 
 
 def read_population(source: Source, schema: Schema) -> Table:

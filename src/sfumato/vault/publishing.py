@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 from sfumato.anonymize.taxonomy import grow
 from sfumato.counting.axes import Listed, declared
 from sfumato.errors import OutputError, ParameterError
-from sfumato.files import check_target, write_text
+from sfumato.files import check_target
 from sfumato.publish import kinds
 from sfumato.publish.options import several
 from sfumato.publish.request import Request, to_codes
 from sfumato.publish.spatial.maps import nearest, smallest, to_geojson
 from sfumato.release.in_use import vault_files_around
-from sfumato.release.release import check_places, describe, sidecar
+from sfumato.release.sidecar import sidecar_file
+from sfumato.release.writer import check_places, writing
 from sfumato.report.published import pictures
 from sfumato.steward.table import read_workload
 from sfumato.texts import dumps
@@ -54,7 +55,7 @@ def check_targets(
     in_use = (*kept, *vault_files_around(out))
     if out.suffix.lower() == _GEOJSON:
         to_geojson(_boxes(publication, tables), publication.request.axes)
-        written = [out, sidecar(out)]
+        written = [out, sidecar_file(out)]
         for place in written:
             check_target(place, overwrite=overwrite, kept=in_use)
     else:
@@ -164,14 +165,14 @@ class Published(Answer):
         target = Path(path)
         if target.suffix.lower() != _GEOJSON:
             return super().save(target, overwrite=overwrite)
-        beside = sidecar(target)
-        check_target(target, overwrite=overwrite, kept=self.kept)
-        check_target(beside, overwrite=overwrite, kept=self.kept)
+        for place in (target, sidecar_file(target)):
+            check_target(place, overwrite=overwrite, kept=self.kept)
         boxes = _boxes(self.publication, self.tables)
         drawn = dumps(to_geojson(boxes, self.publication.request.axes))
-        write_text(target, drawn, overwrite=overwrite)
-        write_text(beside, describe([], self), overwrite=overwrite)
-        return [target, beside]
+        with writing(target, overwrite=overwrite) as writer:
+            writer.text(target.name, drawn)
+            writer.tell(self)
+        return writer.written
 
 
 def result(answer: Answer, publication: Publication) -> Published:

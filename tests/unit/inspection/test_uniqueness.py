@@ -96,6 +96,15 @@ def test_journalist_risk_counts_the_population_missing_values_included() -> None
     assert risk.prosecutor.average == pytest.approx(4 / 5)
 
 
+def test_people_are_as_safe_as_their_rarest_row_in_the_population() -> None:
+    visits = pa.table({"zip": ["a", "b", "a", "b"], "who": ["ann", "ann", "bob", "cy"]})
+    population = pa.table({"zip": ["a"] * 8 + ["b"] * 4})
+    risk = reidentification(frequencies(visits), frequencies(population), person="who")
+    assert risk.prosecutor.highest == 1 / 2
+    assert risk.journalist.highest == 1 / 4
+    assert risk.marketer.average == pytest.approx((1 / 4 + 1 / 8 + 1 / 4) / 3)
+
+
 def test_with_many_columns_smaller_sets_are_examined() -> None:
     assert largest_within(8) == 4
     assert largest_within(25) == 4

@@ -11,7 +11,8 @@ import pytest
 
 from sfumato import __version__
 from sfumato.errors import OutputError, SourceError
-from sfumato.release.release import Guarantee, Provenance, Release, sidecar
+from sfumato.release.release import Guarantee, Provenance, Release
+from sfumato.release.sidecar import sidecar_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,7 +81,7 @@ def test_names_of_tables_cannot_lead_elsewhere(tmp_path: Path) -> None:
 
 def test_the_side_car_is_json_that_people_can_read(tmp_path: Path) -> None:
     release(table=TABLE).save(tmp_path / "out.csv")
-    described = json.loads(sidecar(tmp_path / "out.csv").read_text())
+    described = json.loads(sidecar_file(tmp_path / "out.csv").read_text())
     assert described["guarantee"]["statement"] == "Everyone hides among at least 5 rows."
     assert described["tables"][0]["columns"]["day"] == "date"
 

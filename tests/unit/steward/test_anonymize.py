@@ -14,7 +14,7 @@ from sqlglot import exp
 import sfumato as sf
 from sfumato.anonymize.search import SEARCHES as MEMBERS
 from sfumato.errors import CriterionError, OutputError, ParameterError, SchemaError
-from sfumato.release.release import holder_file, sidecar
+from sfumato.release.sidecar import holder_file, sidecar_file
 from sfumato.schema.schema import Schema
 from sfumato.steward.anonymize import anonymize
 from sfumato.steward.table import read
@@ -125,7 +125,7 @@ def test_a_failure_while_writing_leaves_nothing(
     def interrupted(*_: object) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sfumato.steward.anonymized.describe", interrupted)
+    monkeypatch.setattr("sfumato.release.writer.describe", interrupted)
     with pytest.raises(KeyboardInterrupt):
         decided.write(tmp_path / "out.csv", report=tmp_path / "page.html")
     assert [path.name for path in tmp_path.iterdir()] == ["people.toml"]
@@ -334,7 +334,7 @@ def test_the_report_tells_costs_before_and_after(people: Table, tmp_path: Path) 
 def test_the_holders_side_car_is_beside_and_tells_levels(people: Table, tmp_path: Path) -> None:
     decided = anonymize(people, [sf.KAnonymity(3)], suppress="0.1")
     decided.write(tmp_path / "out.parquet", report=tmp_path / "page.html")
-    described = json.loads(sidecar(tmp_path / "out.parquet").read_text())
+    described = json.loads(sidecar_file(tmp_path / "out.parquet").read_text())
     kept = json.loads(holder_file(tmp_path / "out.parquet").read_text())
     assert kept["figures"]["levels"] == decided.figures["levels"]
     assert described["provenance"]["parameters"]["suppress"] == "0.1"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from sqlglot import exp
 
 import sfumato as sf
 from sfumato.anonymize.search import SEARCHES
-from sfumato.errors import SchemaError, SourceError
+from sfumato.errors import ParameterError, SchemaError, SourceError
 from sfumato.steward.anonymize import anonymize
 from sfumato.steward.measure import bound, measure
 
@@ -90,3 +92,84 @@ def test_questions_on_an_anatomy(people: Table, schema: Schema, tmp_path: Path) 
     with pytest.raises(SourceError) as refusal:
         bound(out, "SELECT COUNT(*) FROM people", schema)
     assert refusal.value.code == "release_incomplete"
+
+
+def test_a_workload_tells_how_far_off_answers_are(
+    people: Table, schema: Schema, tmp_path: Path
+) -> None:
+    questions = [
+        "SELECT COUNT(*) FROM people",
+        "SELECT COUNT(*) FROM people WHERE age <= 25",
+        "SELECT AVG(salary) FROM people WHERE age = 0",
+    ]
+    raw = people.engine.run(_everything(people))
+    exact = people.measure(original=raw, workload=questions).json()["workload"]
+    assert exact == {"mean": 0.0, "errors": [0.0, 0.0, None]}
+    anonymize(people, [sf.KAnonymity(8)]).write(tmp_path / "out.csv")
+    with closing(sf.read(tmp_path / "out.csv", schema)) as release:
+        coarse = release.measure(original=raw, workload=questions)
+    assert coarse.k >= 8
+    assert coarse.workload is not None
+    assert coarse.workload.errors[0] == 0
+    assert coarse.workload.errors[1] == pytest.approx(_error(raw, tmp_path, schema, questions[1]))
+    decided = anonymize(people, [sf.FolkDiversity(4, "disease")], algorithm="anatomy")
+    decided.write(tmp_path / "buckets")
+    flu = ["SELECT COUNT(*) FROM people WHERE disease = 'flu'"]
+    buckets = measure(tmp_path / "buckets", schema, original=raw, workload=flu).workload
+    assert buckets is not None
+    assert buckets.mean == 0
+    with pytest.raises(ParameterError) as refusal:
+        people.measure(workload=questions)
+    assert refusal.value.code == "workload_without_original"
+
+
+def _error(raw: pa.Table, folder: Path, schema: Schema, question: str) -> float:
+    true = sum(age <= 25 for age in raw["age"].to_pylist())
+    estimate = bound(folder / "out.csv", question, schema).estimate
+    assert estimate is not None
+    return float(abs(estimate - true) / true)
+
+
+def test_linking_with_a_population_is_counted(people: Table, schema: Schema) -> None:
+    raw = people.engine.run(_everything(people))
+    twice = pa.concat_tables([raw, raw])
+    found = measure(raw, schema, population=twice).json()["population"]
+    alone = people.inspect().reidentification
+    assert found["journalist"] == alone.prosecutor.highest / 2
+    assert found["marketer"] == pytest.approx(alone.prosecutor.average / 2)
+    drawn = people.inspect(population=twice).reidentification
+    assert drawn.prosecutor == alone.prosecutor
+    assert drawn.journalist.highest == found["journalist"]
+    assert drawn.marketer.average == pytest.approx(found["marketer"])
+
+
+def test_a_release_is_compared_with_a_population_by_measure_alone(
+    people: Table, schema: Schema, tmp_path: Path
+) -> None:
+    anonymize(people, [sf.KAnonymity(3)], suppress="0.1").write(tmp_path / "out.csv")
+    raw = people.engine.run(_everything(people))
+    with closing(sf.read(tmp_path / "out.csv", schema)) as release:
+        with pytest.raises(ParameterError) as refusal:
+            release.inspect(population=raw)
+        found = release.measure(population=raw).population
+    assert refusal.value.code == "population_of_release"
+    assert found is not None
+    assert 0 < found["marketer"] <= found["journalist"] <= 1 / 3
+
+
+def test_a_file_that_was_changed_since_it_was_released_is_refused(
+    people: Table, schema: Schema, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.csv"
+    anonymize(people, [sf.KAnonymity(3)], suppress="0.1").write(out)
+    out.write_text(out.read_text().replace("flu", "cold"))
+    for ask in (
+        lambda: measure(out, schema),
+        lambda: bound(out, "SELECT COUNT(*) FROM people", schema),
+        lambda: sf.read(out, schema),
+    ):
+        with pytest.raises(SourceError) as refusal:
+            ask()
+        assert refusal.value.code == "release_changed"
+    (tmp_path / "out.csv.json").unlink()
+    assert measure(out, schema).k >= 3

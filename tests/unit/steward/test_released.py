@@ -10,7 +10,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import QueryError, SchemaError
-from sfumato.release.release import sidecar
+from sfumato.release.sidecar import sidecar_file
 from sfumato.schema.file import load
 from sfumato.steward.anonymize import anonymize
 from sfumato.steward.measure import bound
@@ -67,9 +67,9 @@ def test_a_release_with_noise_is_not_bounded(
     people: Table, schema: sf.Schema, tmp_path: Path
 ) -> None:
     out = _made(people, tmp_path, "optimal")
-    told = json.loads(sidecar(out).read_text())
+    told = json.loads(sidecar_file(out).read_text())
     told["guarantee"]["kind"] = "differential privacy"
-    sidecar(out).write_text(json.dumps(told))
+    sidecar_file(out).write_text(json.dumps(told))
     with pytest.raises(QueryError) as refusal:
         bound(out, "SELECT COUNT(*) FROM people", schema)
     assert refusal.value.code == "worlds_unbounded"

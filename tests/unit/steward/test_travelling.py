@@ -262,7 +262,7 @@ def test_a_side_car_of_old_is_loaded_and_saved_again_without_what_it_told(tmp_pa
         "error": {"loss": 0.5, "before": {"loss": 0}},
         "receipt": None,
     }  # fmt: skip
-    from sfumato.release.release import checksum
+    from sfumato.release.sidecar import checksum
 
     old["tables"][0]["sha256"] = checksum(tmp_path / "out.csv")  # type: ignore[index]
     (tmp_path / "out.csv.json").write_text(json.dumps(old))

@@ -1,4 +1,7 @@
-"""What every criterion is, and the exact comparison of logarithms that some of them need."""
+"""What every criterion is, and the exact comparison of logarithms that some of them need.
+
+Decision 0082.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Distinct combinations of quasi-identifiers as points, for algorithms that group points freely."""
+"""Distinct combinations of quasi-identifiers as points, for algorithms that group points freely.
+
+Decision 0185.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The searches, one member per module and one line in the registry."""
+"""The searches, by family, and one line in the registry for each. Decision 0189."""
 
 from __future__ import annotations
 
@@ -7,29 +7,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from sfumato.anonymize.cost import named
 from sfumato.anonymize.search import (
-    aggarwal as aggarwal_generalize,
-)
-from sfumato.anonymize.search import (
-    aggarwal as aggarwal_suppress,
-)
-from sfumato.anonymize.search import (
-    full_domain as datafly,
-)
-from sfumato.anonymize.search import (
-    full_domain as samarati,
-)
-from sfumato.anonymize.search import (
-    full_domain as sweeney,
-)
-from sfumato.anonymize.search import (
+    aggarwal,
+    full_domain,
     incognito,
     k_optimize,
     meyerson_williams,
     mondrian,
     optimal,
-)
-from sfumato.anonymize.search import (
-    mondrian as mondrian_relaxed,
 )
 from sfumato.anonymize.search.base import Search, SearchProgress
 from sfumato.errors import ParameterError
@@ -65,15 +49,15 @@ _LEVELS = _SUPPRESSES | {"population", "refine"}
 SEARCHES: dict[str, Member] = {
     optimal.NAME: Member(optimal.search, _LEVELS | {"cost"}),
     incognito.NAME: Member(incognito.search, _LEVELS | {"cost"}),
-    samarati.SAMARATI: Member(samarati.samarati, _LEVELS | {"cost"}),
-    sweeney.SWEENEY: Member(sweeney.sweeney, _LEVELS | {"cost"}, cost="precision"),
-    datafly.DATAFLY: Member(datafly.datafly, _LEVELS),
+    full_domain.SAMARATI: Member(full_domain.samarati, _LEVELS | {"cost"}),
+    full_domain.SWEENEY: Member(full_domain.sweeney, _LEVELS | {"cost"}, cost="precision"),
+    full_domain.DATAFLY: Member(full_domain.datafly, _LEVELS),
     mondrian.NAME: Member(mondrian.search, _ANY),
-    mondrian_relaxed.RELAXED: Member(mondrian_relaxed.search_relaxed, _ANY, people="absorbing"),
+    mondrian.RELAXED: Member(mondrian.search_relaxed, _ANY, people="absorbing"),
     k_optimize.NAME: Member(k_optimize.search, _SUPPRESSES | {"cost"}, cost="discernability"),
     meyerson_williams.NAME: Member(meyerson_williams.search, _ANY, people="none"),
-    aggarwal_suppress.SUPPRESS: Member(aggarwal_suppress.suppress_cells, _ANY, people="none"),
-    aggarwal_generalize.GENERALIZE: Member(aggarwal_generalize.generalize, _ANY, people="none"),
+    aggarwal.SUPPRESS: Member(aggarwal.suppress_cells, _ANY, people="none"),
+    aggarwal.GENERALIZE: Member(aggarwal.generalize, _ANY, people="none"),
 }
 
 

@@ -1,4 +1,7 @@
-"""What searches share: progress and time, and the examination of nodes by rolling tables up."""
+"""What searches share: progress and time, and the examination of nodes by rolling tables up.
+
+Decision 0187.
+"""
 
 from __future__ import annotations
 
@@ -125,6 +128,16 @@ class Incumbent:
         if self.best is None:
             self.offer(examiner.examine(examiner.problem.top))
         return self.best
+
+
+def require_cost(algorithm: str, cost: Cost, minimised: str) -> None:
+    """Refuse another cost than the one that an algorithm minimises."""
+    if cost.name != minimised:
+        raise ParameterError(
+            "cost_not_of_algorithm",
+            f"Algorithm {algorithm!r} minimises {minimised}; cost {cost.name!r} cannot be asked of "
+            "it. Drop the cost, or take algorithm 'optimal'.",
+        )
 
 
 def unreachable(problem: Problem, *, suppresses: bool = True) -> CriterionError:

@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.anonymize.lattice.nodes import Node, below, check_size, heights, nodes_where
 from sfumato.anonymize.lattice.projections import failing_rows
 from sfumato.anonymize.outcome import Generalization
-from sfumato.anonymize.search.base import Examiner, Incumbent, unreachable
+from sfumato.anonymize.search.base import Examiner, Incumbent, require_cost, unreachable
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -121,12 +121,7 @@ _MOST_NODES = 200_000
 
 def sweeney(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalization:
     """Examine every node and return the admissible one of least distortion (precision)."""
-    if cost.name != "precision":
-        raise ParameterError(
-            "cost_not_of_algorithm",
-            f"Algorithm {SWEENEY!r} minimises precision; cost {cost.name!r} cannot be asked of it. "
-            "Drop the cost, or take algorithm 'optimal'.",
-        )
+    require_cost(SWEENEY, cost, "precision")
     lattice = check_size(problem.shape, SWEENEY)
     if lattice > _MOST_NODES:
         raise ParameterError(

@@ -9,9 +9,8 @@ import numpy as np
 
 from sfumato.anonymize.partition.groups import Intervals
 from sfumato.anonymize.partition.points import Points, failing, refuse_population
-from sfumato.anonymize.search.base import unreachable
+from sfumato.anonymize.search.base import require_cost, unreachable
 from sfumato.counting.grouping import keys
-from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,12 +36,7 @@ def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Intervals:
     *Guarantee*: the optimum where `optimal` says so; else `bound` is what it costs at least.
     *Reference*: Bayardo and Agrawal 2005.
     """
-    if cost.name != "discernability":
-        raise ParameterError(
-            "cost_not_of_algorithm",
-            f"Algorithm {NAME!r} minimises discernability; cost {cost.name!r} cannot be asked of "
-            "it. Drop the cost, or take algorithm 'optimal'.",
-        )
+    require_cost(NAME, cost, "discernability")
     refuse_population(problem, NAME)
     table = _Table(problem, Points.of(problem))
     best, least, bound = _enumerate(table, watch)

@@ -1,4 +1,4 @@
-"""The cheapest admissible node of the whole lattice."""
+"""The cheapest admissible node of the whole lattice. Decision 0080."""
 
 from __future__ import annotations
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sfumato.anonymize.worlds import answer
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from sfumato.counting.frequencies import Frequencies
-    from sfumato.schema.schema import Schema
+    from sfumato.anonymize.worlds.bounds import AnswerBounds
+
+    Answering = Callable[[str], AnswerBounds]
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,13 @@ class Workload:
         known = [error for error in self.errors if error is not None]
         return sum(known) / len(known) if known else None
 
+    def json(self) -> dict[str, object]:
+        """All of it, ready to be written."""
+        return {"mean": self.mean, "errors": list(self.errors)}
 
-def workload(
-    questions: Sequence[str], original: Frequencies, released: Frequencies, schema: Schema
-) -> Workload:
-    """The mean relative error of aggregate questions on a release.
+
+def workload(questions: Sequence[str], original: Answering, released: Answering) -> Workload:
+    """The mean relative error of aggregate questions on a release, both tables answering them.
 
     *Guarantee*: |estimate - true| / max(|true|, 1) of each question, the estimate being the one
     that takes labels as uniform.
@@ -46,8 +48,7 @@ def workload(
         )
     errors = []
     for question in questions:
-        true = answer(question, original, schema).estimate
-        found = answer(question, released, schema).estimate
+        true, found = original(question).estimate, released(question).estimate
         known = true is not None and found is not None
         errors.append(abs(found - true) / max(abs(true), 1.0) if known else None)  # type: ignore[operator,arg-type]
     return Workload(tuple(errors))

@@ -1,0 +1,153 @@
+"""What lies beside a saved release, and what is read of it (decision 0190).
+
+`OUT.json` travels with the tables: it is a function of what was released and of public facts alone.
+`OUT.holder.json` stays: it has what tells of rows that were not released, and only its owner can
+read it. A release stands once its side-car, which is written last, is there and has the checksums
+of all its files; whatever else lies there is refused.
+
+Decision 0110.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sfumato.errors import SourceError
+from sfumato.files import unfinished
+from sfumato.texts import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from sfumato.release.release import Release
+    from sfumato.schema.column import Kind
+
+Json = Any
+"""Whatever JSON can hold."""
+
+_FORMAT = 2
+_HELD = ("tables", "guarantee", "provenance", "error", "receipt")
+
+
+class Saved(NamedTuple):
+    """A table of a release as it lies in a file."""
+
+    name: str
+    file: str
+    sha256: str
+    columns: Mapping[str, Kind]
+
+
+def sidecar_file(path: Path) -> Path:
+    """Where the description of a saved release lies."""
+    return path / "release.json" if is_folder(path) else path.with_name(path.name + ".json")
+
+
+def holder_file(path: Path) -> Path:
+    """Where what stays with the holder of a saved release lies: never inside what travels."""
+    return path.with_name(path.name + ".holder.json")
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder of that name."""
+    try:
+        return path.is_dir()
+    except OSError:  # a name that is too long to ask about
+        return False
+
+
+def checksum(path: Path) -> str:
+    """The SHA-256 of a file, as the side-car of a release has it."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def describe(release: Release, saved: Sequence[Saved], files: Sequence[Path]) -> str:
+    """The side-car of a saved release, which lets it be loaded again and tells what it is."""
+    travels = release.public
+    return _json(
+        {
+            "format": _FORMAT,
+            "tables": [table._asdict() for table in saved],
+            "guarantee": asdict(travels.guarantee),
+            "provenance": asdict(travels.provenance),
+            "error": travels.error,
+            "receipt": travels.receipt,
+            "files": {
+                file.name: {"sha256": checksum(file), "bytes": file.stat().st_size}
+                for file in files
+            },
+        }
+    )
+
+
+def describe_to_holder(release: Release, saved: Sequence[Saved]) -> str:
+    """What stays with the holder of a saved release, for a file that never travels."""
+    return _json(
+        {
+            "format": _FORMAT,
+            "stays": "This file tells of rows that were not released. Keep it; do not send it.",
+            "tables": {table.name: table.sha256 for table in saved},
+            "fingerprint": release.provenance.fingerprint,
+            "error": release.error,
+            **(release.holder or {}),
+        }
+    )
+
+
+def _json(described: Mapping[str, Json]) -> str:
+    return dumps(described, indent=2, ensure_ascii=False) + "\n"
+
+
+def read_sidecar(path: Path) -> dict[str, Json] | None:
+    """What the side-car of a release says, whose files are all there and as it says.
+
+    Without a side-car of ours there is nothing to be said, unless a writing was broken off there:
+    the file of somebody else is a table like any other.
+    """
+    if unfinished(path):
+        raise SourceError(
+            "release_incomplete",
+            f"'{path}' is not all there: whoever writes it has not ended, or was ended. Wait for "
+            "it, or make the release again, which clears what is left.",
+        )
+    beside = sidecar_file(path)
+    try:
+        told: dict[str, Json] = json.loads(beside.read_bytes())
+        marks = list(_marks(told))
+        described = all(name in told for name in _HELD) and "kind" in told["guarantee"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    if not described:
+        return None
+    for name, mark in marks:
+        _check_file(path, beside, name, mark)
+    return told
+
+
+def _marks(told: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
+    """Each file of a release and its checksum; old side-cars tell of tables alone."""
+    files = told.get("files") or {one["file"]: one for one in told["tables"]}
+    for name, one in files.items():
+        yield Path(name).name, one["sha256"]
+
+
+def _check_file(path: Path, beside: Path, name: str, mark: str) -> None:
+    place = (path if path.is_dir() else path.parent) / name
+    if not place.is_file():
+        raise SourceError(
+            "release_incomplete",
+            f"'{path}' is not all there: its side-car '{beside.name}' tells of a file '{name}', "
+            "which is missing. Put it back, or make the release again.",
+        )
+    if checksum(place) != mark:
+        raise SourceError(
+            "release_changed",
+            f"'{place}' is not the file that was released: it is another than its side-car "
+            f"'{beside.name}' tells of. Put the released one back; or, to read it as a table like "
+            "any other, move the side-car away.",
+        )
