@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.counting.hashing import Native
-    from sfumato.privacy.units import Entity
+    from sfumato.privacy.units import Unit
 
 PERSON, COUNT = "sf_person", "sf_count"
 
 
 def bound(
     rows: exp.Query,
-    unit: Entity,
+    unit: Unit,
     keys: Sequence[str],
     salt: str,
     arguments: Sequence[str] = (),
@@ -94,7 +94,7 @@ def _owned(rows: exp.Query) -> exp.Query:
     )
 
 
-def _excessive(unit: Entity, keys: Sequence[str] | None) -> exp.Query:
+def _excessive(unit: Unit, keys: Sequence[str] | None) -> exp.Query:
     """The persons with more rows or, where keys are given, more groups than the unit allows."""
     counted, rows = exp.Count(this=exp.Star()), exp.convert(unit.max_rows)
     if keys is None:
@@ -222,7 +222,7 @@ _BUCKETS = 62
 _BIT, _USED = "sf_bit", "sf_used"
 
 
-def weigh_rows(rows: exp.Query, unit: Entity) -> exp.Select:
+def weigh_rows(rows: exp.Query, unit: Unit) -> exp.Select:
     """Give every row of somebody its weight; only people with too many rows are looked up."""
     size = _bigint(exp.Count(this=exp.Star()))
     allowed = exp.cast(exp.convert(unit.max_rows * WHOLE), "BIGINT")

@@ -16,7 +16,6 @@ from tomlkit.exceptions import TOMLKitError
 
 from sfumato.errors import SchemaError
 from sfumato.files import write_text
-from sfumato.privacy.units import Entity, Neighbours
 from sfumato.schema.document import Lines, read_text
 from sfumato.schema.domain import Bounds, Values
 from sfumato.schema.hierarchy.base import spell
@@ -108,14 +107,7 @@ def _head(schema: Schema) -> dict[str, str]:
 
 
 def _unit(unit: Unit) -> str:
-    facts: dict[str, object] = {}
-    if isinstance(unit, Entity):
-        facts = {"column": unit.column, "max_rows": unit.max_rows}
-        if unit.max_groups is not None:
-            facts["max_groups"] = unit.max_groups
-    if unit.relation is not Neighbours.ADD_REMOVE:
-        facts["relation"] = str(unit.relation)
-    return _value(facts or "row")
+    return _value(unit.facts() or "row")
 
 
 def _facts(column: Column, folder: Path) -> dict[str, str]:

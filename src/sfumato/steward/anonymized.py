@@ -15,7 +15,6 @@ from sqlglot import exp
 from sfumato.engines.files.output import write_file
 from sfumato.engines.kinds import STORED, kinds_of
 from sfumato.files import whole
-from sfumato.privacy.units import Entity
 from sfumato.release.fingerprint import fingerprint
 from sfumato.release.release import (
     Guarantee,
@@ -182,7 +181,7 @@ class Anonymized:
                 "which its holder keeps."
             )
         people: dict[str, Any] = {"counted": "rows"}
-        if isinstance(unit, Entity) and figures["people"] is not None:
+        if unit.by_person and figures["people"] is not None:
             people = {"counted": "people", "person": unit.column}
         parameters = {
             **people,
