@@ -30,8 +30,6 @@ class Traits:
     """What an engine can do beyond running a query; what it cannot, it refuses by these names."""
 
     creates_tables: bool
-    reports_progress: bool
-    cancels_at_once: bool
     hashed: Callable[[str, Sequence[exp.Expr]], exp.Expr]
     """A quick hash of a text and some values, of any kind or NULL: a BIGINT, not negative.
 
@@ -85,10 +83,6 @@ class Engine(Protocol):
         self, query: exp.Query, target: Path | TableTarget, *, overwrite: bool = False
     ) -> None:
         """Write a query's result to a file or a new table, whole or not at all."""
-        ...
-
-    def progress(self) -> float | None:
-        """Say how much of the running query is done, from 0 to 1; None when that is unknown."""
         ...
 
     def cancel(self, thread: int) -> None:

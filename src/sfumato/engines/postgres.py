@@ -123,9 +123,7 @@ class Postgres:
     """A PostgreSQL database, read through Arrow."""
 
     dialect: ClassVar[str] = "postgres"
-    traits: ClassVar[Traits] = Traits(
-        creates_tables=True, reports_progress=False, cancels_at_once=True, hashed=_hashed
-    )
+    traits: ClassVar[Traits] = Traits(creates_tables=True, hashed=_hashed)
 
     @translating_errors(_translate)
     def __init__(self, address: str, table: exp.Table) -> None:
@@ -249,10 +247,6 @@ class Postgres:
             if getattr(error, "sqlstate", None) == _DUPLICATE_TABLE:
                 raise table_exists(target.name) from None
             raise
-
-    def progress(self) -> float | None:
-        """PostgreSQL does not say how far a query is."""
-        return None
 
     @translating_errors(_translate)
     def cancel(self, thread: int) -> None:

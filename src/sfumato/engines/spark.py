@@ -76,9 +76,7 @@ class Spark:
     """A Spark session, ours or the caller's; only ours is stopped when the engine is closed."""
 
     dialect: ClassVar[str] = "spark"
-    traits: ClassVar[Traits] = Traits(
-        creates_tables=False, reports_progress=False, cancels_at_once=False, hashed=_hashed
-    )
+    traits: ClassVar[Traits] = Traits(creates_tables=False, hashed=_hashed)
 
     def __init__(self, session: SparkSession, table: exp.Table, *, owned: bool = False) -> None:
         # PySpark writes failed queries with their values to standard error at any log level.
@@ -197,10 +195,6 @@ class Spark:
                 "whole or not at all. Write to a file.",
             )
         write_file(lambda: self.stream(query), target, overwrite=overwrite)
-
-    def progress(self) -> float | None:
-        """Spark's stages do not add up to a share of the query."""
-        return None
 
     @translating_errors(_translate)
     def cancel(self, thread: int) -> None:

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any, cast
 
 from sfumato.errors import ParameterError
-from sfumato.privacy.numbers import positive, positive_delta
+from sfumato.privacy.numbers import positive_delta, store, store_positive
 from sfumato.privacy.units import Neighbours
 
 
@@ -23,7 +23,7 @@ class PureEvent:
     epsilon: Fraction
 
     def __post_init__(self) -> None:
-        _store(self, epsilon=positive(self.epsilon, "epsilon"))
+        store_positive(self, "epsilon")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,11 +34,7 @@ class LaplaceNoise:
     l1_sensitivity: Fraction
 
     def __post_init__(self) -> None:
-        _store(
-            self,
-            scale=positive(self.scale, "scale"),
-            l1_sensitivity=positive(self.l1_sensitivity, "l1_sensitivity"),
-        )
+        store_positive(self, "scale", "l1_sensitivity")
 
     @property
     def epsilon(self) -> Fraction:
@@ -54,11 +50,7 @@ class GaussianNoise:
     l2_sensitivity_squared: Fraction
 
     def __post_init__(self) -> None:
-        _store(
-            self,
-            variance=positive(self.variance, "variance"),
-            l2_sensitivity_squared=positive(self.l2_sensitivity_squared, "l2_sensitivity_squared"),
-        )
+        store_positive(self, "variance", "l2_sensitivity_squared")
 
     @property
     def rho(self) -> Fraction:
@@ -77,7 +69,7 @@ class ExponentialChoice:
     epsilon: Fraction
 
     def __post_init__(self) -> None:
-        _store(self, epsilon=positive(self.epsilon, "epsilon"))
+        store_positive(self, "epsilon")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +80,7 @@ class RandomizedResponseEvent:
     categories: int
 
     def __post_init__(self) -> None:
-        _store(self, epsilon=positive(self.epsilon, "epsilon"))
+        store_positive(self, "epsilon")
         _check_count(self.categories, "categories", least=2)
 
 
@@ -103,7 +95,7 @@ class ThresholdKeysEvent:
     delta: Fraction
 
     def __post_init__(self) -> None:
-        _store(self, delta=positive_delta(self.delta))
+        store(self, delta=positive_delta(self.delta))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +106,8 @@ class ApproxEvent:
     delta: Fraction
 
     def __post_init__(self) -> None:
-        _store(self, epsilon=positive(self.epsilon, "epsilon"), delta=positive_delta(self.delta))
+        store_positive(self, "epsilon")
+        store(self, delta=positive_delta(self.delta))
 
 
 @dataclass(frozen=True)
@@ -124,7 +117,7 @@ class Composed:
     events: tuple[Event, ...]
 
     def __post_init__(self) -> None:
-        _store(self, events=_some_events(self.events))
+        store(self, events=_some_events(self.events))
 
 
 @dataclass(frozen=True)
@@ -150,7 +143,7 @@ class Parallel:
     relation: Neighbours
 
     def __post_init__(self) -> None:
-        _store(self, parts=_some_events(self.parts), relation=Neighbours(self.relation))
+        store(self, parts=_some_events(self.parts), relation=Neighbours(self.relation))
 
 
 Leaf = (
@@ -166,11 +159,6 @@ Leaf = (
 
 Event = Leaf | Composed | Repeated | Parallel
 """What was done: a leaf, or a composition of events."""
-
-
-def _store(event: object, **values: object) -> None:
-    for name, value in values.items():
-        object.__setattr__(event, name, value)
 
 
 def _check_count(value: object, name: str, *, least: int) -> None:

@@ -175,4 +175,3 @@ def test_refusals() -> None:
     assert caught.value.code == "rows_not_declared"
     with pytest.raises(ParameterError):
         SmoothMedian(epsilon=ONE, rows=5, size=11, delta=ONE)
-    assert SmoothMedian.traits.relations == {Neighbours.REPLACE_ONE}

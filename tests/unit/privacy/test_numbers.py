@@ -123,14 +123,6 @@ def test_delta_zero_is_refused_with_gaussian_noise() -> None:
     assert not pure.admits(pure.zero(), pure.charge(GAUSSIAN))
 
 
-def test_a_large_delta_is_advised_against() -> None:
-    # 1000^-1.1 = 5.01e-4
-    assert numbers.delta_warning(Fraction(50, 10**5), size=1000) is None
-    advice = numbers.delta_warning(Fraction(51, 10**5), size=1000)
-    assert advice is not None
-    assert "1000 people" in advice
-
-
 @pytest.mark.parametrize(
     ("value", "code"),
     [
