@@ -299,7 +299,7 @@ def release_lock(handle: int) -> None:
     fcntl.flock(handle, fcntl.LOCK_UN)
 
 
-def holder(handle: int) -> str:
+def lock_holder(handle: int) -> str:
     """Who holds the lock of an open file, in words, as far as the system tells."""
     status = os.fstat(handle)
     device, node = status.st_dev, str(status.st_ino)

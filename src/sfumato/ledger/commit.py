@@ -146,7 +146,7 @@ class OutsideHead:
         if not files.acquire_lock(self._file, seconds=self._timeout_seconds):
             raise LedgerError(
                 "ledger_busy",
-                f"The ledger is held by {files.holder(self._file)} for more than "
+                f"The ledger is held by {files.lock_holder(self._file)} for more than "
                 f"{self._timeout_seconds:g} seconds; no answer is given. Wait until it ends, or "
                 "end it, and try again.",
             )
