@@ -4,6 +4,8 @@ A scratch folder is for its owner's eyes alone, and gone when its process is. A 
 killed cannot clean up after itself. Its folder is locked as long as it lives, by the kernel and not
 by a number that another process may get later; so whoever comes next in the same place can tell
 what is dead, and removes it.
+
+Decision 0172. Decision 0180.
 """
 
 from __future__ import annotations

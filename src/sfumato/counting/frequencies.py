@@ -3,6 +3,8 @@
 Counting happens in the engine, by GROUP BY where the data lives; what comes here is one row per
 combination that occurs, as integer codes and 64-bit counts. Memory is bounded by the number of
 combinations, not of rows.
+
+Decision 0001.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 A query is a tree, put into the words of one engine. What engines say may quote data and goes no
 further: errors are translated into ours.
+
+Decision 0002. Decision 0061. Decision 0126.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import pyarrow as pa
 from sqlglot import ErrorLevel, exp
 from sqlglot.errors import ParseError
 
-from sfumato.errors import InternalError, SfumatoError, SourceError
+from sfumato.errors import EngineError, InternalError, SfumatoError, SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -190,6 +192,16 @@ def translating_errors(
         return call
 
     return decorate
+
+
+def engine_failed(engine: str, detail: str) -> EngineError:
+    """Say that an engine could not run a query, and nothing of why: that may quote data."""
+    return EngineError(
+        "engine_failed",
+        f"{engine} could not run the query. Its own words may quote data and are kept in the "
+        "detail.",
+        detail=detail,
+    )
 
 
 def table_missing(engine: str, detail: str) -> SourceError:

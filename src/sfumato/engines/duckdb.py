@@ -20,6 +20,7 @@ from sfumato.engines.base import (
     column,
     created,
     dropped,
+    engine_failed,
     everything,
     named,
     render,
@@ -66,11 +67,7 @@ def translate(error: Exception) -> BaseException:
             "DuckDB ran out of memory. Allow it more memory, or ask for less at a time.",
             detail=detail,
         )
-    return EngineError(
-        "engine_failed",
-        "DuckDB could not run the query. Its own words may quote data and are kept in the detail.",
-        detail=detail,
-    )
+    return engine_failed("DuckDB", detail)
 
 
 def _hashed(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:

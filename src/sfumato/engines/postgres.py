@@ -16,6 +16,7 @@ from sfumato.engines.base import (
     Traits,
     created,
     dropped,
+    engine_failed,
     everything,
     named,
     render,
@@ -89,12 +90,7 @@ def _translate(error: Exception) -> BaseException:
     detail = f"{type(error).__name__}: {error}"
     if getattr(error, "sqlstate", None) == _UNDEFINED_TABLE:
         return table_missing("PostgreSQL", detail)
-    return EngineError(
-        "engine_failed",
-        "PostgreSQL could not run the query. Its own words may quote data and are kept in the "
-        "detail.",
-        detail=detail,
-    )
+    return engine_failed("PostgreSQL", detail)
 
 
 def _rendered(tree: exp.Expr) -> str:

@@ -7,6 +7,8 @@ file of fixed size are overwritten in turn, each with its own check sum and sync
 receipt is given out. A crash can spoil only the slot being written; the other still holds the
 position before it, which is never ahead of the database. Overwriting in place needs no directory
 sync and no growing file, so a sync costs one disk write.
+
+Decision 0030.
 """
 
 from __future__ import annotations

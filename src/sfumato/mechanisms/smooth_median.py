@@ -1,4 +1,7 @@
-"""The median with noise of its smooth sensitivity."""
+"""The median with noise of its smooth sensitivity.
+
+Decision 0041.
+"""
 
 from __future__ import annotations
 

@@ -17,13 +17,15 @@ from sfumato.privacy.units import Neighbours
 
 
 @dataclass(frozen=True, kw_only=True)
-class PureEvent:
-    """Any mechanism that is epsilon-differentially private."""
-
+class _OfEpsilon:
     epsilon: Fraction
 
     def __post_init__(self) -> None:
         store_positive(self, "epsilon")
+
+
+class PureEvent(_OfEpsilon):
+    """Any mechanism that is epsilon-differentially private."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,29 +60,22 @@ class GaussianNoise:
         return self.l2_sensitivity_squared / (2 * self.variance)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExponentialChoice:
+class ExponentialChoice(_OfEpsilon):
     """A choice by the exponential mechanism: epsilon-private and of bounded range epsilon.
 
     Only for the exponential mechanism itself; permute-and-flip and noisy maxima with other noise
     have no bounded range and are a `PureEvent`.
     """
 
-    epsilon: Fraction
-
-    def __post_init__(self) -> None:
-        store_positive(self, "epsilon")
-
 
 @dataclass(frozen=True, kw_only=True)
-class RandomizedResponseEvent:
+class RandomizedResponseEvent(_OfEpsilon):
     """One answer by randomized response over `categories` values, in which replacing is hidden."""
 
-    epsilon: Fraction
     categories: int
 
     def __post_init__(self) -> None:
-        store_positive(self, "epsilon")
+        super().__post_init__()
         _check_count(self.categories, "categories", least=2)
 
 
@@ -99,14 +94,13 @@ class ThresholdKeysEvent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ApproxEvent:
+class ApproxEvent(_OfEpsilon):
     """Any mechanism that is (epsilon, delta)-differentially private, delta above 0."""
 
-    epsilon: Fraction
     delta: Fraction
 
     def __post_init__(self) -> None:
-        store_positive(self, "epsilon")
+        super().__post_init__()
         store(self, delta=positive_delta(self.delta))
 
 

@@ -9,6 +9,8 @@ their deltas add up: let the last filter break at the end. On the transcripts on
 that last one, the loss is its loss when it stopped, so the chance mass above exp(epsilon) is at
 most delta_i there; summed over the filters it is at most the sum of the deltas. A filter that was
 passed over once stays broken, because counts only grow.
+
+Decision 0021.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 A parameter keeps the value its writer meant: a float stands for its shortest decimal form, so 0.1
 is one tenth. A budget is counted in whole units, and a cost is always rounded up to the next one.
+
+Decision 0020. Decision 0198.
 """
 
 from __future__ import annotations
