@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from sfumato.errors import ParameterError
-from sfumato.privacy import composition as basic
 from sfumato.privacy import numbers
+from sfumato.privacy.composition import basic_guarantee
 from sfumato.privacy.events import GaussianNoise
 from sfumato.privacy.filters import Budget, PureFilter
 from sfumato.privacy.losses import Zcdp, zcdp_to_approx
@@ -117,7 +117,7 @@ def test_delta_zero_is_refused_with_gaussian_noise() -> None:
         zcdp_to_approx(Zcdp(rho=GAUSSIAN.rho), delta=Fraction(0))
     assert refused.value.code == "delta_not_positive"
     with pytest.raises(ParameterError) as refused:
-        basic.basic_guarantee(GAUSSIAN)
+        basic_guarantee(GAUSSIAN)
     assert refused.value.code == "event_not_expressible"
     pure = Budget((PureFilter(epsilon=Fraction(10)),))
     assert not pure.admits(pure.zero(), pure.charge(GAUSSIAN))
