@@ -6,6 +6,8 @@ by a number that another process may get later; so whoever comes next in the sam
 what is dead, and removes it. Where several files are to appear together, a journal in the folder
 says which, before the first of them does: of a writing that did not get to the last of them, all is
 taken back, and what they replaced is put back.
+
+Decision 0172. Decision 0180.
 """
 
 from __future__ import annotations
@@ -375,7 +377,7 @@ def release_lock(handle: int) -> None:
     fcntl.flock(handle, fcntl.LOCK_UN)
 
 
-def holder(handle: int) -> str:
+def lock_holder(handle: int) -> str:
     """Who holds the lock of an open file, in words, as far as the system tells."""
     status = os.fstat(handle)
     device, node = status.st_dev, str(status.st_ino)

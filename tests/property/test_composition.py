@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.privacy import composition as basic
-from sfumato.privacy import loss_distributions as pld
-from sfumato.privacy import renyi, zcdp
-from sfumato.privacy.composition import LeafPrice, flatten, total
+from sfumato.privacy import loss_distributions, renyi, zcdp
+from sfumato.privacy.composition import LeafPrice, basic_price, flatten, total
 from sfumato.privacy.events import (
     ApproxEvent,
     Composed,
@@ -37,7 +35,7 @@ from sfumato.privacy.units import Neighbours
 unhurried = settings(deadline=None, max_examples=40)
 
 PRICES: dict[str, LeafPrice] = {
-    "basic": basic.basic_price,
+    "basic": basic_price,
     "zcdp": zcdp.price,
     "renyi": partial(renyi.price, orders=(Fraction(3, 2), Fraction(16))),
 }
@@ -104,9 +102,9 @@ def test_what_happened_does_not_depend_on_how_it_is_written(event: Event, count:
 )
 def test_n_at_once_cost_what_they_cost_one_by_one_by_loss_distributions(leaf: Leaf) -> None:
     delta = Fraction(1, 10**6)
-    at_once = pld.epsilon(Repeated(leaf, 10), delta=delta)
-    assert at_once == pld.epsilon(Composed((leaf,) * 10), delta=delta)
-    assert at_once > 3 * pld.epsilon(leaf, delta=delta)
+    at_once = loss_distributions.epsilon(Repeated(leaf, 10), delta=delta)
+    assert at_once == loss_distributions.epsilon(Composed((leaf,) * 10), delta=delta)
+    assert at_once > 3 * loss_distributions.epsilon(leaf, delta=delta)
 
 
 @unhurried

@@ -4,6 +4,8 @@ An axis is *declared* when its values come from the schema, which is public, and
 they come from the data, which is private: a differentially private method must pay for those.
 A missing value (NULL) and, among reals, NaN have codes of their own behind all others. Batches of
 values from an engine are turned into these codes, dictionaries and counts.
+
+Decision 0165.
 """
 
 from __future__ import annotations

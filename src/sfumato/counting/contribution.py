@@ -25,6 +25,8 @@ What is kept of a person is a function of that person's own rows and of the salt
 people, and not of the order in which rows lie in a file. The salt is secret and drawn anew for each
 release, so nobody can craft keys that survive. Rows without a person (NULL) are left out: no bound
 would hold for them.
+
+Decision 0004. Decision 0093. Decision 0120.
 """
 
 from __future__ import annotations
@@ -40,14 +42,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.counting.hashing import Native
-    from sfumato.privacy.units import Entity
+    from sfumato.privacy.units import Unit
 
 PERSON, COUNT = "sf_person", "sf_count"
 
 
 def bound(
     rows: exp.Query,
-    unit: Entity,
+    unit: Unit,
     keys: Sequence[str],
     salt: str,
     arguments: Sequence[str] = (),
@@ -94,7 +96,7 @@ def _owned(rows: exp.Query) -> exp.Query:
     )
 
 
-def _excessive(unit: Entity, keys: Sequence[str] | None) -> exp.Query:
+def _excessive(unit: Unit, keys: Sequence[str] | None) -> exp.Query:
     """The persons with more rows or, where keys are given, more groups than the unit allows."""
     counted, rows = exp.Count(this=exp.Star()), exp.convert(unit.max_rows)
     if keys is None:
@@ -142,17 +144,19 @@ def _hashed(keys: Sequence[str], used: Sequence[str], keyed: Keyed) -> exp.Query
 
 def _placed(keys: Sequence[str], groups: int) -> exp.Query:
     """The combinations of each person's first groups by hash; the keys themselves break ties."""
-    place = exp.Window(
-        this=exp.DenseRank(),
-        partition_by=[exp.column(PERSON)],
-        order=_order("sf_key_hash", *keys),
+    return _first(exp.to_table("sf_hashed"), _order("sf_key_hash", *keys), groups)
+
+
+def _first(rows: exp.Expr, order: exp.Order, groups: int) -> exp.Select:
+    """The rows of everybody's first groups, in an order that tells groups apart."""
+    place = exp.Window(this=exp.DenseRank(), partition_by=[exp.column(PERSON)], order=order)
+    placed = exp.select(exp.Star(), exp.alias_(place, "sf_place", copy=False)).from_(
+        rows, copy=False
     )
-    placed = exp.select(exp.Star(), exp.alias_(place, "sf_place")).from_("sf_hashed", copy=False)
-    first = exp.column("sf_place") <= exp.convert(groups)
     return (
         exp.select(exp.Star())
         .from_(placed.subquery("sf_ranked", copy=False), copy=False)
-        .where(first, copy=False)
+        .where(exp.column("sf_place") <= exp.convert(groups), copy=False)
     )
 
 
@@ -198,17 +202,13 @@ def _kept(max_rows: int) -> exp.Expr:
     return exp.case().when(total <= exp.convert(max_rows), count).else_(sampled)
 
 
-def _order(*names: str) -> exp.Order:
-    ordered = [exp.Ordered(this=exp.column(name), nulls_first=False) for name in names]
-    return exp.Order(expressions=ordered)
+def _order(*values: str | exp.Expr) -> exp.Order:
+    trees = [exp.column(one) if isinstance(one, str) else one for one in values]
+    return exp.Order(expressions=[exp.Ordered(this=one, nulls_first=False) for one in trees])
 
 
 def _same_person() -> exp.Expr:
     return exp.column(PERSON, table="sf_rows").eq(exp.column(PERSON, table="sf_excessive"))
-
-
-def _integer(value: exp.Expr) -> exp.Expr:
-    return exp.Cast(this=value, to=exp.DataType.build("BIGINT"))
 
 
 WEIGHT = "sf_weight"
@@ -222,11 +222,11 @@ _BUCKETS = 62
 _BIT, _USED = "sf_bit", "sf_used"
 
 
-def weigh_rows(rows: exp.Query, unit: Entity) -> exp.Select:
+def weigh_rows(rows: exp.Query, unit: Unit) -> exp.Select:
     """Give every row of somebody its weight; only people with too many rows are looked up."""
-    size = _bigint(exp.Count(this=exp.Star()))
+    size = _integer(exp.Count(this=exp.Star()))
     allowed = exp.cast(exp.convert(unit.max_rows * WHOLE), "BIGINT")
-    share = _bigint(exp.IntDiv(this=allowed, expression=size))
+    share = _integer(exp.IntDiv(this=allowed, expression=size))
     heavy = (
         exp.select(exp.column(PERSON), exp.alias_(share, WEIGHT, copy=False))
         .from_(rows.subquery("sf_counted"), copy=False)
@@ -242,20 +242,8 @@ def weigh_rows(rows: exp.Query, unit: Entity) -> exp.Select:
 def keep_groups(rows: exp.Query, groups: int, keys: Sequence[str], keyed: Keyed) -> exp.Query:
     """Keep the rows of the first so many groups of everybody."""
     early = _early(rows, groups, keys, keyed)
-    order = (keyed.order([PERSON, *keys]), *map(exp.column, keys))
-    place = exp.Window(
-        this=exp.DenseRank(),
-        partition_by=[exp.column(PERSON)],
-        order=exp.Order(expressions=[exp.Ordered(this=one, nulls_first=False) for one in order]),
-    )
-    placed = exp.select(exp.Star(), exp.alias_(place, "sf_place", copy=False)).from_(
-        early.subquery("sf_early", copy=False), copy=False
-    )
-    return (
-        exp.select(exp.Star())
-        .from_(placed.subquery("sf_placed", copy=False), copy=False)
-        .where(exp.column("sf_place") <= exp.convert(groups), copy=False)
-    )
+    order = _order(keyed.order([PERSON, *keys]), *keys)
+    return _first(early.subquery("sf_early", copy=False), order, groups)
 
 
 def _early(rows: exp.Query, groups: int, keys: Sequence[str], keyed: Keyed) -> exp.Query:
@@ -301,5 +289,5 @@ def _with_person(rows: exp.Query, people: exp.Query) -> exp.Select:
     )
 
 
-def _bigint(value: exp.Expr) -> exp.Expr:
+def _integer(value: exp.Expr) -> exp.Expr:
     return exp.Cast(this=value, to=exp.DataType.build("BIGINT"))

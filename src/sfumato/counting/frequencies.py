@@ -3,6 +3,8 @@
 Counting happens in the engine, by GROUP BY where the data lives; what comes here is one row per
 combination that occurs, as integer codes and 64-bit counts. Memory is bounded by the number of
 combinations, not of rows.
+
+Decision 0001.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from sfumato.counting.axes import Axis, Grid, encode
 from sfumato.counting.contribution import COUNT, PERSON, bound
 from sfumato.counting.grouping import group
 from sfumato.errors import ParameterError, SourceError
-from sfumato.privacy.units import Entity, Rows
+from sfumato.privacy.units import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,7 +124,7 @@ def count(
     keys = [f"sf_key_{place}" for place in range(len(columns))]
     selected = _rows(table, columns, keys, where)
     rows: exp.Query = selected
-    if isinstance(unit, Entity):
+    if unit.column is not None:
         if salt is None or weight is not None:
             raise ParameterError(
                 "unit_needs_salt",
@@ -133,7 +135,7 @@ def count(
         rows = bound(with_person, unit, keys, salt)
     elif weight is not None:
         rows = selected.select(exp.alias_(exp.column(weight, quoted=True), COUNT))
-    counted = _counted(rows, keys, has_counts=isinstance(unit, Entity) or weight is not None)
+    counted = _counted(rows, keys, has_counts=unit.by_person or weight is not None)
     axes, codes, counts = encode(engine.stream(counted), columns)
     return _keep_inside(axes, codes, counts, outside)
 

@@ -2,6 +2,8 @@
 
 A query is a tree, put into the words of one engine. What engines say may quote data and goes no
 further: errors are translated into ours.
+
+Decision 0002. Decision 0061. Decision 0126.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import pyarrow as pa
 from sqlglot import ErrorLevel, exp
 from sqlglot.errors import ParseError
 
-from sfumato.errors import InternalError, SfumatoError, SourceError
+from sfumato.errors import EngineError, InternalError, SfumatoError, SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,8 +32,6 @@ class Traits:
     """What an engine can do beyond running a query; what it cannot, it refuses by these names."""
 
     creates_tables: bool
-    reports_progress: bool
-    cancels_at_once: bool
     hashed: Callable[[str, Sequence[exp.Expr]], exp.Expr]
     """A quick hash of a text and some values, of any kind or NULL: a BIGINT, not negative.
 
@@ -85,10 +85,6 @@ class Engine(Protocol):
         self, query: exp.Query, target: Path | TableTarget, *, overwrite: bool = False
     ) -> None:
         """Write a query's result to a file or a new table, whole or not at all."""
-        ...
-
-    def progress(self) -> float | None:
-        """Say how much of the running query is done, from 0 to 1; None when that is unknown."""
         ...
 
     def cancel(self, thread: int) -> None:
@@ -196,6 +192,16 @@ def translating_errors(
         return call
 
     return decorate
+
+
+def engine_failed(engine: str, detail: str) -> EngineError:
+    """Say that an engine could not run a query, and nothing of why: that may quote data."""
+    return EngineError(
+        "engine_failed",
+        f"{engine} could not run the query. Its own words may quote data and are kept in the "
+        "detail.",
+        detail=detail,
+    )
 
 
 def table_missing(engine: str, detail: str) -> SourceError:

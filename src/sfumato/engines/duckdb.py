@@ -20,6 +20,7 @@ from sfumato.engines.base import (
     column,
     created,
     dropped,
+    engine_failed,
     everything,
     named,
     render,
@@ -44,9 +45,6 @@ R = TypeVar("R")
 MEMORY_LIMIT = "2GB"
 """What DuckDB may hold in memory before it spills to its private directory."""
 
-CURSORS = 2
-"""How many queries at a time report progress; a cursor made after locking cannot."""
-
 _STORED_AS = {
     Kind.INTEGER: "BIGINT",
     Kind.REAL: "DOUBLE",
@@ -69,11 +67,7 @@ def translate(error: Exception) -> BaseException:
             "DuckDB ran out of memory. Allow it more memory, or ask for less at a time.",
             detail=detail,
         )
-    return EngineError(
-        "engine_failed",
-        "DuckDB could not run the query. Its own words may quote data and are kept in the detail.",
-        detail=detail,
-    )
+    return engine_failed("DuckDB", detail)
 
 
 def _hashed(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
@@ -87,9 +81,7 @@ class DuckDB:
     """An embedded database with one source, locked so that no query reaches anything else."""
 
     dialect: ClassVar[str] = "duckdb"
-    traits: ClassVar[Traits] = Traits(
-        creates_tables=True, reports_progress=True, cancels_at_once=True, hashed=_hashed
-    )
+    traits: ClassVar[Traits] = Traits(creates_tables=True, hashed=_hashed)
 
     @translating_errors(translate)
     def __init__(self, *, memory_limit: str = MEMORY_LIMIT) -> None:
@@ -97,18 +89,12 @@ class DuckDB:
             config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
         )
         self._files: list[RegularFile] = []
-        self._latest: duckdb.DuckDBPyConnection | None = None
         self._running: list[tuple[int, duckdb.DuckDBPyConnection]] = []
         self._source_kind = "TABLE"
         # Cells lie there in clear: for this user's eyes alone, and swept if we are killed.
         self._spill = Scratch(temporary_folder(), "sfumato-")
         self._set("temp_directory", exp.Literal.string(str(self._spill.path / "duckdb")))
         self._set("memory_limit", exp.Literal.string(memory_limit))
-        self._cursors = [self._connection.cursor() for _ in range(CURSORS)]
-        for cursor in self._cursors:
-            self._set("enable_progress_bar", exp.true(), cursor)
-            self._set("enable_progress_bar_print", exp.false(), cursor)
-            self._set("progress_bar_time", exp.Literal.number(0), cursor)
 
     @property
     def table(self) -> exp.Table:
@@ -266,11 +252,6 @@ class DuckDB:
                 raise table_exists(target.name) from None
             raise
 
-    def progress(self) -> float | None:
-        """Say how much of the latest query is done, from 0 to 1; None when that is unknown."""
-        percentage = self._latest.query_progress() if self._latest else -1
-        return percentage / 100 if percentage >= 0 else None
-
     def cancel(self, thread: int) -> None:
         """Stop the queries that a thread of this process is running."""
         for owner, cursor in list(self._running):
@@ -290,16 +271,13 @@ class DuckDB:
     def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Open a cursor for each query: a connection holds only one result at a time."""
         self._check_files()
-        with ExitStack() as stack:
-            try:
-                cursor = self._latest = self._cursors.pop()
-                stack.callback(self._cursors.append, cursor)
-            except IndexError:
-                cursor = stack.enter_context(closing(self._connection.cursor()))
+        with closing(self._connection.cursor()) as cursor:
             running = (get_ident(), cursor)
             self._running.append(running)
-            stack.callback(self._running.remove, running)
-            yield cursor
+            try:
+                yield cursor
+            finally:
+                self._running.remove(running)
 
     @translating_errors(translate)
     def _create_from(self, name: str, data: pa.Table | pa.RecordBatchReader) -> None:
@@ -348,12 +326,9 @@ class DuckDB:
         for file in self._files:
             file.check_unchanged()
 
-    def _set(
-        self, name: str, value: exp.Expr, connection: duckdb.DuckDBPyConnection | None = None
-    ) -> None:
+    def _set(self, name: str, value: exp.Expr) -> None:
         setting = exp.SetItem(this=exp.EQ(this=exp.Var(this=name), expression=value))
-        words = render(exp.Set(expressions=[setting]), self.dialect)
-        (connection or self._connection).execute(words)
+        self._connection.execute(render(exp.Set(expressions=[setting]), self.dialect))
 
 
 def _interruptible(cursor: duckdb.DuckDBPyConnection, work: Callable[[], R]) -> R:

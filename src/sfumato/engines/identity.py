@@ -1,6 +1,8 @@
 """What a source is, however it is spelled: the files behind a path, the tables behind a name.
 
 The catalogue of a DuckDB file tells which tables a name stands for, through views of any depth.
+
+Decision 0170.
 """
 
 from __future__ import annotations

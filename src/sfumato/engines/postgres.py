@@ -16,6 +16,7 @@ from sfumato.engines.base import (
     Traits,
     created,
     dropped,
+    engine_failed,
     everything,
     named,
     render,
@@ -89,12 +90,7 @@ def _translate(error: Exception) -> BaseException:
     detail = f"{type(error).__name__}: {error}"
     if getattr(error, "sqlstate", None) == _UNDEFINED_TABLE:
         return table_missing("PostgreSQL", detail)
-    return EngineError(
-        "engine_failed",
-        "PostgreSQL could not run the query. Its own words may quote data and are kept in the "
-        "detail.",
-        detail=detail,
-    )
+    return engine_failed("PostgreSQL", detail)
 
 
 def _rendered(tree: exp.Expr) -> str:
@@ -123,9 +119,7 @@ class Postgres:
     """A PostgreSQL database, read through Arrow."""
 
     dialect: ClassVar[str] = "postgres"
-    traits: ClassVar[Traits] = Traits(
-        creates_tables=True, reports_progress=False, cancels_at_once=True, hashed=_hashed
-    )
+    traits: ClassVar[Traits] = Traits(creates_tables=True, hashed=_hashed)
 
     @translating_errors(_translate)
     def __init__(self, address: str, table: exp.Table) -> None:
@@ -249,10 +243,6 @@ class Postgres:
             if getattr(error, "sqlstate", None) == _DUPLICATE_TABLE:
                 raise table_exists(target.name) from None
             raise
-
-    def progress(self) -> float | None:
-        """PostgreSQL does not say how far a query is."""
-        return None
 
     @translating_errors(_translate)
     def cancel(self, thread: int) -> None:

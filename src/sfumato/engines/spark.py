@@ -17,6 +17,7 @@ from sqlglot import exp
 from sfumato.engines.base import (
     TableTarget,
     Traits,
+    engine_failed,
     everything,
     named,
     render,
@@ -28,13 +29,13 @@ from sfumato.engines.base import (
 from sfumato.engines.files.output import write_file
 from sfumato.engines.identity import Identity, of_folder, unresolved
 from sfumato.engines.kinds import kinds_of
-from sfumato.errors import EngineError, OutputError, SourceError
+from sfumato.errors import OutputError, SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from sfumato.schema.column import Kind
 
@@ -59,11 +60,7 @@ def _translate(error: Exception) -> BaseException:
     detail = f"{type(error).__name__}: {error}"
     if detail.startswith("AnalysisException: [TABLE_OR_VIEW_NOT_FOUND]"):
         return table_missing("Spark", detail)
-    return EngineError(
-        "engine_failed",
-        "Spark could not run the query. Its own words may quote data and are kept in the detail.",
-        detail=detail,
-    )
+    return engine_failed("Spark", detail)
 
 
 def _hashed(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
@@ -76,9 +73,7 @@ class Spark:
     """A Spark session, ours or the caller's; only ours is stopped when the engine is closed."""
 
     dialect: ClassVar[str] = "spark"
-    traits: ClassVar[Traits] = Traits(
-        creates_tables=False, reports_progress=False, cancels_at_once=False, hashed=_hashed
-    )
+    traits: ClassVar[Traits] = Traits(creates_tables=False, hashed=_hashed)
 
     def __init__(self, session: SparkSession, table: exp.Table, *, owned: bool = False) -> None:
         # PySpark writes failed queries with their values to standard error at any log level.
@@ -168,22 +163,14 @@ class Spark:
     @contextmanager
     def lend(self, table: pa.Table) -> Iterator[exp.Table]:
         """Let queries see a small table of ours, under a name of its own, for a while."""
-        name = f"lent_{token_hex(8)}"
-        self._register(name, table)
-        try:
-            yield named(name)
-        finally:
-            self._session.catalog.dropTempView(name)
+        with self._temporary(lambda: self._session.createDataFrame(table)) as lent:
+            yield lent
 
     @contextmanager
     def view(self, query: exp.Query) -> Iterator[exp.Table]:
         """Let queries see a query's result as it is at their time, under a name, for a while."""
-        name = f"view_{token_hex(8)}"
-        self._name(name, query)
-        try:
-            yield named(name)
-        finally:
-            self._session.catalog.dropTempView(name)
+        with self._temporary(lambda: self._session.sql(render(query, self.dialect))) as view:
+            yield view
 
     @translating_errors(_translate)
     def write(
@@ -197,10 +184,6 @@ class Spark:
                 "whole or not at all. Write to a file.",
             )
         write_file(lambda: self.stream(query), target, overwrite=overwrite)
-
-    def progress(self) -> float | None:
-        """Spark's stages do not add up to a share of the query."""
-        return None
 
     @translating_errors(_translate)
     def cancel(self, thread: int) -> None:
@@ -219,13 +202,15 @@ class Spark:
         if last:
             self._session.stop()
 
-    @translating_errors(_translate)
-    def _name(self, name: str, query: exp.Query) -> None:
-        self._session.sql(render(query, self.dialect)).createTempView(name)
-
-    @translating_errors(_translate)
-    def _register(self, name: str, table: pa.Table) -> None:
-        self._session.createDataFrame(table).createTempView(name)
+    @contextmanager
+    def _temporary(self, frame: Callable[[], DataFrame]) -> Iterator[exp.Table]:
+        """A frame under a name of its own, for a while."""
+        name = f"view_{token_hex(8)}"
+        translating_errors(_translate)(lambda: frame().createTempView(name))()
+        try:
+            yield named(name)
+        finally:
+            self._session.catalog.dropTempView(name)
 
 
 _OF_NOBODY = {"OneRowRelation", "LocalRelation", "Range"}

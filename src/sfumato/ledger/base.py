@@ -3,6 +3,8 @@
 The order of every answer: reserve (durable, and the head outside the database synced) → receipt →
 entropy → read → noise → `store` (durable) → released. After a crash every open reservation stays
 spent; one that is known to have drawn no entropy can be resumed.
+
+Decision 0031. Decision 0183.
 """
 
 from __future__ import annotations

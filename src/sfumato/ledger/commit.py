@@ -7,6 +7,8 @@ file of fixed size are overwritten in turn, each with its own check sum and sync
 receipt is given out. A crash can spoil only the slot being written; the other still holds the
 position before it, which is never ahead of the database. Overwriting in place needs no directory
 sync and no growing file, so a sync costs one disk write.
+
+Decision 0030.
 """
 
 from __future__ import annotations
@@ -146,7 +148,7 @@ class OutsideHead:
         if not files.acquire_lock(self._file, seconds=self._timeout_seconds):
             raise LedgerError(
                 "ledger_busy",
-                f"The ledger is held by {files.holder(self._file)} for more than "
+                f"The ledger is held by {files.lock_holder(self._file)} for more than "
                 f"{self._timeout_seconds:g} seconds; no answer is given. Wait until it ends, or "
                 "end it, and try again.",
             )

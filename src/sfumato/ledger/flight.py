@@ -3,6 +3,8 @@
 Under a flight a note says which charge was made for the question, and whether its entropy was
 drawn. The note lies in the memory of the machine: a killed process leaves it as it was, a power cut
 loses it, and a note of an earlier boot, or none, counts as drawn. So it needs no sync.
+
+Decision 0177.
 """
 
 from __future__ import annotations

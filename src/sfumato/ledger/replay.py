@@ -1,4 +1,7 @@
-"""Replay of the chain: the balances follow from the entries alone."""
+"""Replay of the chain: the balances follow from the entries alone.
+
+Decision 0176.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Each rule checks everything before it writes anything, so that a refused operation leaves its draft
 untouched and the others of the same group commit go through.
+
+Decision 0032. Decision 0175.
 """
 
 from __future__ import annotations

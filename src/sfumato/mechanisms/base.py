@@ -6,14 +6,11 @@ Private integers come in NumPy arrays: int64 as long as results fit, Python inte
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.privacy.units import Neighbours
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -84,36 +81,12 @@ def to_floats(steps: NDArray[Any], granule: Fraction) -> NDArray[np.float64]:
     return np.asarray(steps * float(granule.numerator) / float(granule.denominator))
 
 
-class Norm(StrEnum):
-    """How the change that one person makes to the input of a mechanism is measured."""
-
-    L1 = "l1"
-    L2 = "l2"
-    MAXIMUM = "maximum"
-
-
-EITHER = frozenset(Neighbours)
-
-
-@dataclass(frozen=True)
-class Traits:
-    """What a planner reads: the neighbour relations it may be used for, and its norm.
-
-    `norm` is None where the mechanism derives the effect of one person itself.
-    """
-
-    relations: frozenset[Neighbours]
-    norm: Norm | None
-
-
 class Mechanism(Protocol):
     """A step that turns private integers into something that may leave.
 
     Parameters are public facts, so the event (what it costs) and the error to expect (`bound`, with
     what else it needs to know) are known before any row is read.
     """
-
-    traits: ClassVar[Traits]
 
     @property
     def event(self) -> Event:
@@ -145,12 +118,6 @@ class AdditiveNoise(Mechanism, Protocol):
     def steps(self, values: ArrayLike, entropy: Entropy) -> NDArray[Any]:
         """Add noise to integers and give integers."""
         ...
-
-
-def store(mechanism: object, **values: object) -> None:
-    """Set checked fields of a frozen dataclass while it is being made."""
-    for name, value in values.items():
-        object.__setattr__(mechanism, name, value)
 
 
 def check_beta(beta: float) -> float:

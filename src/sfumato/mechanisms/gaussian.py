@@ -5,22 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from sfumato.mechanisms.base import (
-    EITHER,
-    Norm,
-    Traits,
     add,
     check_beta,
     integers,
-    store,
     to_floats,
 )
 from sfumato.noise.discrete import discrete_gaussian
 from sfumato.privacy.elementary import exp_up
 from sfumato.privacy.events import GaussianNoise
-from sfumato.privacy.numbers import positive
+from sfumato.privacy.numbers import store_positive
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,12 +43,9 @@ class Gaussian:
     rho: Fraction
     l2_sensitivity_squared: Fraction = Fraction(1)
     granule: Fraction = Fraction(1)
-    traits: ClassVar[Traits] = Traits(EITHER, Norm.L2)
 
     def __post_init__(self) -> None:
-        squared = positive(self.l2_sensitivity_squared, "l2_sensitivity_squared")
-        store(self, l2_sensitivity_squared=squared, rho=positive(self.rho, "rho"))
-        store(self, granule=positive(self.granule, "granule"))
+        store_positive(self, "l2_sensitivity_squared", "rho", "granule")
 
     @property
     def steps_variance(self) -> Fraction:

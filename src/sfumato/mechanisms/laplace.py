@@ -5,26 +5,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import (
-    EITHER,
-    Norm,
-    Traits,
     add,
     check_beta,
     integers,
     narrow,
-    store,
     to_floats,
 )
 from sfumato.noise.discrete import discrete_laplace
 from sfumato.privacy.elementary import exp_down, exp_up
 from sfumato.privacy.events import LaplaceNoise
-from sfumato.privacy.numbers import positive
+from sfumato.privacy.numbers import store_positive
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -52,14 +48,9 @@ class Geometric:
 
     epsilon: Fraction
     l1_sensitivity: Fraction = Fraction(1)
-    traits: ClassVar[Traits] = Traits(EITHER, Norm.L1)
 
     def __post_init__(self) -> None:
-        store(
-            self,
-            epsilon=positive(self.epsilon, "epsilon"),
-            l1_sensitivity=positive(self.l1_sensitivity, "l1_sensitivity"),
-        )
+        store_positive(self, "epsilon", "l1_sensitivity")
 
     @property
     def scale(self) -> Fraction:
@@ -120,7 +111,6 @@ class TruncatedGeometric:
     low: int
     high: int
     l1_sensitivity: Fraction = Fraction(1)
-    traits: ClassVar[Traits] = Traits(EITHER, Norm.L1)
 
     def __post_init__(self) -> None:
         if self.low >= self.high:
@@ -181,12 +171,9 @@ class Laplace:
     epsilon: Fraction
     l1_sensitivity: Fraction
     granule: Fraction
-    traits: ClassVar[Traits] = Traits(EITHER, Norm.L1)
 
     def __post_init__(self) -> None:
-        store(self, granule=positive(self.granule, "granule"))
-        sensitivity = positive(self.l1_sensitivity, "l1_sensitivity")
-        store(self, epsilon=positive(self.epsilon, "epsilon"), l1_sensitivity=sensitivity)
+        store_positive(self, "granule", "l1_sensitivity", "epsilon")
 
     @property
     def on_steps(self) -> Geometric:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.base import EITHER, Traits, check_beta, integers, store, whole, widened
+from sfumato.mechanisms.base import check_beta, integers, whole, widened
 from sfumato.noise.selection import choose_within, uniform_below
 from sfumato.privacy.events import ExponentialChoice
-from sfumato.privacy.numbers import exact, positive
+from sfumato.privacy.numbers import exact, positive, store
 from sfumato.privacy.sensitivity import of_quantile_score
 from sfumato.privacy.units import Rows
 
@@ -76,7 +76,6 @@ class Quantile:
     unit: Unit = _ROWS
     granule: int = 1
     """What one row counts in the numbers of rows that are given, where rows may count less."""
-    traits: ClassVar[Traits] = Traits(EITHER, None)
 
     def __post_init__(self) -> None:
         rank = exact(self.rank, "rank")

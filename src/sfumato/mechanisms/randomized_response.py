@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.base import Traits, check_beta, integers, store, whole
+from sfumato.mechanisms.base import check_beta, integers, whole
 from sfumato.noise.selection import choose_within, uniform_integers
 from sfumato.privacy import events
-from sfumato.privacy.numbers import positive
-from sfumato.privacy.units import Neighbours
+from sfumato.privacy.numbers import store, store_positive
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -39,14 +38,10 @@ class RandomizedResponse:
 
     epsilon: Fraction
     categories: int
-    traits: ClassVar[Traits] = Traits(frozenset({Neighbours.REPLACE_ONE}), None)
 
     def __post_init__(self) -> None:
-        store(
-            self,
-            epsilon=positive(self.epsilon, "epsilon"),
-            categories=whole(self.categories, "categories", least=2),
-        )
+        store_positive(self, "epsilon")
+        store(self, categories=whole(self.categories, "categories", least=2))
 
     @property
     def event(self) -> events.RandomizedResponseEvent:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.base import EITHER, Traits, store, to_floats, whole
+from sfumato.mechanisms.base import to_floats, whole
 from sfumato.mechanisms.laplace import Geometric
 from sfumato.noise.selection import uniform_integers
 from sfumato.privacy import numbers
@@ -46,7 +46,6 @@ class SampleAggregate:
     high: Fraction
     granule: Fraction
     relation: Neighbours = Neighbours.ADD_REMOVE
-    traits: ClassVar[Traits] = Traits(EITHER, None)
 
     def __post_init__(self) -> None:
         low, high = numbers.bounds(self.low, self.high)
@@ -63,7 +62,7 @@ class SampleAggregate:
                 f"{blocks} outputs within [{low}, {high}] do not add up in 64 bits at a granule of "
                 f"{granule}. Give a coarser one.",
             )
-        store(
+        numbers.store(
             self,
             epsilon=numbers.positive(self.epsilon, "epsilon"),
             blocks=blocks,

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.base import EITHER, Norm, Traits, add, check_beta, integers, store, whole
+from sfumato.mechanisms.base import add, check_beta, integers, whole
 from sfumato.mechanisms.laplace import Geometric
 from sfumato.noise.discrete import discrete_laplace
 from sfumato.noise.exponential import bernoulli_exp
 from sfumato.noise.selection import choose, uniform_below
 from sfumato.privacy.events import ExponentialChoice, PureEvent
-from sfumato.privacy.numbers import positive
+from sfumato.privacy.numbers import positive, store, store_positive
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -36,15 +36,10 @@ class ScoredChoice:
     candidates: int
     sensitivity: Fraction = Fraction(1)
     monotone: bool = False
-    traits: ClassVar[Traits] = Traits(EITHER, Norm.MAXIMUM)
 
     def __post_init__(self) -> None:
-        store(
-            self,
-            epsilon=positive(self.epsilon, "epsilon"),
-            sensitivity=positive(self.sensitivity, "sensitivity"),
-            candidates=whole(self.candidates, "candidates", least=1),
-        )
+        store_positive(self, "epsilon", "sensitivity")
+        store(self, candidates=whole(self.candidates, "candidates", least=1))
 
     @property
     def rate(self) -> Fraction:

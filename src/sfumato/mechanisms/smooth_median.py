@@ -1,20 +1,23 @@
-"""The median with noise of its smooth sensitivity."""
+"""The median with noise of its smooth sensitivity.
+
+Decision 0041.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.base import Traits, check_beta, integers, store, whole
+from sfumato.mechanisms.base import check_beta, integers, whole
 from sfumato.noise.discrete import geometric, rounded_cauchy
 from sfumato.privacy.elementary import exp_up, log_up
 from sfumato.privacy.events import ApproxEvent, PureEvent
-from sfumato.privacy.numbers import positive, probability
+from sfumato.privacy.numbers import probability, store, store_positive
 from sfumato.privacy.units import Neighbours
 
 if TYPE_CHECKING:
@@ -56,18 +59,17 @@ class SmoothMedian:
     delta: Fraction = Fraction(0)
     resolution: int = 1
     relation: Neighbours = Neighbours.REPLACE_ONE
-    traits: ClassVar[Traits] = Traits(frozenset({Neighbours.REPLACE_ONE}), None)
 
     def __post_init__(self) -> None:
+        store_positive(self, "epsilon")
         store(
             self,
-            epsilon=positive(self.epsilon, "epsilon"),
             delta=probability(self.delta, "delta"),
             rows=whole(self.rows, "rows", least=1),
             size=whole(self.size, "size", least=2),
             resolution=whole(self.resolution, "resolution", least=1),
         )
-        if self.relation not in self.traits.relations:
+        if self.relation is not Neighbours.REPLACE_ONE:
             raise ParameterError(
                 "relation_not_supported",
                 "The smooth sensitivity of the median holds for replacing one of a public number "

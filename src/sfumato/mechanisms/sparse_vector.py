@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.mechanisms.base import EITHER, Norm, Traits, add, check_beta, integers, store, whole
+from sfumato.mechanisms.base import add, check_beta, integers, whole
 from sfumato.mechanisms.laplace import Geometric
 from sfumato.noise.discrete import discrete_laplace
 from sfumato.privacy.events import PureEvent
-from sfumato.privacy.numbers import positive
+from sfumato.privacy.numbers import store, store_positive
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -45,17 +45,12 @@ class SparseVector:
     sensitivity: Fraction = Fraction(1)
     monotone: bool = False
     numeric_epsilon: Fraction | None = None
-    traits: ClassVar[Traits] = Traits(EITHER, Norm.MAXIMUM)
 
     def __post_init__(self) -> None:
-        store(
-            self,
-            epsilon=positive(self.epsilon, "epsilon"),
-            sensitivity=positive(self.sensitivity, "sensitivity"),
-            cutoff=whole(self.cutoff, "cutoff", least=1),
-        )
+        store_positive(self, "epsilon", "sensitivity")
+        store(self, cutoff=whole(self.cutoff, "cutoff", least=1))
         if self.numeric_epsilon is not None:
-            store(self, numeric_epsilon=positive(self.numeric_epsilon, "numeric_epsilon"))
+            store_positive(self, "numeric_epsilon")
 
     @property
     def event(self) -> PureEvent:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.base import EITHER, Traits, store, whole
+from sfumato.mechanisms.base import whole
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.privacy import events
+from sfumato.privacy.numbers import store
 from sfumato.privacy.units import Neighbours
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ class ThresholdKeys:
     max_groups: int
     max_count: int = 1
     relation: Neighbours = Neighbours.ADD_REMOVE
-    traits: ClassVar[Traits] = Traits(EITHER, None)
 
     def __post_init__(self) -> None:
         checked = events.ThresholdKeysEvent(delta=self.delta)

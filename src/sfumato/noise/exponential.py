@@ -20,6 +20,8 @@ arithmetic. The library's logarithm of a float is assumed right within 2^-48 of 
 lies within 2^-33 of c = (w + 1/2) / 2^32, which float64 holds exactly. A level z known within
 e = 2^-45 (1 + z) gives exp(-z) within 2^-44, as (1 + z) exp(-z) <= 1, and the library's exponential
 is assumed right within 2^-48. So |c - exp(-z)| > 2^-33 + OPEN decides, OPEN = 2^-36.
+
+Decision 0010.
 """
 
 from __future__ import annotations

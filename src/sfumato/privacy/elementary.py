@@ -37,13 +37,6 @@ def sqrt_down(value: Fraction, bits: int = BITS) -> Fraction:
     return _scale(isqrt((value * 4**shift).__floor__()), shift)
 
 
-def sqrt_up(value: Fraction, bits: int = BITS) -> Fraction:
-    """Bound a square root from above."""
-    shift = _sqrt_shift(value, bits)
-    square = (value * 4**shift).__ceil__()
-    return _scale(0 if square == 0 else isqrt(square - 1) + 1, shift)
-
-
 def _sqrt_shift(value: Fraction, bits: int) -> int:
     return bits + max(0, value.denominator.bit_length() - value.numerator.bit_length())
 

@@ -12,18 +12,20 @@ from fractions import Fraction
 from typing import Any, cast
 
 from sfumato.errors import ParameterError
-from sfumato.privacy.numbers import positive, positive_delta
+from sfumato.privacy.numbers import positive_delta, store, store_positive
 from sfumato.privacy.units import Neighbours
 
 
 @dataclass(frozen=True, kw_only=True)
-class PureEvent:
-    """Any mechanism that is epsilon-differentially private."""
-
+class _OfEpsilon:
     epsilon: Fraction
 
     def __post_init__(self) -> None:
-        _store(self, epsilon=positive(self.epsilon, "epsilon"))
+        store_positive(self, "epsilon")
+
+
+class PureEvent(_OfEpsilon):
+    """Any mechanism that is epsilon-differentially private."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,11 +36,7 @@ class LaplaceNoise:
     l1_sensitivity: Fraction
 
     def __post_init__(self) -> None:
-        _store(
-            self,
-            scale=positive(self.scale, "scale"),
-            l1_sensitivity=positive(self.l1_sensitivity, "l1_sensitivity"),
-        )
+        store_positive(self, "scale", "l1_sensitivity")
 
     @property
     def epsilon(self) -> Fraction:
@@ -54,11 +52,7 @@ class GaussianNoise:
     l2_sensitivity_squared: Fraction
 
     def __post_init__(self) -> None:
-        _store(
-            self,
-            variance=positive(self.variance, "variance"),
-            l2_sensitivity_squared=positive(self.l2_sensitivity_squared, "l2_sensitivity_squared"),
-        )
+        store_positive(self, "variance", "l2_sensitivity_squared")
 
     @property
     def rho(self) -> Fraction:
@@ -66,29 +60,22 @@ class GaussianNoise:
         return self.l2_sensitivity_squared / (2 * self.variance)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExponentialChoice:
+class ExponentialChoice(_OfEpsilon):
     """A choice by the exponential mechanism: epsilon-private and of bounded range epsilon.
 
     Only for the exponential mechanism itself; permute-and-flip and noisy maxima with other noise
     have no bounded range and are a `PureEvent`.
     """
 
-    epsilon: Fraction
-
-    def __post_init__(self) -> None:
-        _store(self, epsilon=positive(self.epsilon, "epsilon"))
-
 
 @dataclass(frozen=True, kw_only=True)
-class RandomizedResponseEvent:
+class RandomizedResponseEvent(_OfEpsilon):
     """One answer by randomized response over `categories` values, in which replacing is hidden."""
 
-    epsilon: Fraction
     categories: int
 
     def __post_init__(self) -> None:
-        _store(self, epsilon=positive(self.epsilon, "epsilon"))
+        super().__post_init__()
         _check_count(self.categories, "categories", least=2)
 
 
@@ -103,18 +90,18 @@ class ThresholdKeysEvent:
     delta: Fraction
 
     def __post_init__(self) -> None:
-        _store(self, delta=positive_delta(self.delta))
+        store(self, delta=positive_delta(self.delta))
 
 
 @dataclass(frozen=True, kw_only=True)
-class ApproxEvent:
+class ApproxEvent(_OfEpsilon):
     """Any mechanism that is (epsilon, delta)-differentially private, delta above 0."""
 
-    epsilon: Fraction
     delta: Fraction
 
     def __post_init__(self) -> None:
-        _store(self, epsilon=positive(self.epsilon, "epsilon"), delta=positive_delta(self.delta))
+        super().__post_init__()
+        store(self, delta=positive_delta(self.delta))
 
 
 @dataclass(frozen=True)
@@ -124,7 +111,7 @@ class Composed:
     events: tuple[Event, ...]
 
     def __post_init__(self) -> None:
-        _store(self, events=_some_events(self.events))
+        store(self, events=_some_events(self.events))
 
 
 @dataclass(frozen=True)
@@ -150,7 +137,7 @@ class Parallel:
     relation: Neighbours
 
     def __post_init__(self) -> None:
-        _store(self, parts=_some_events(self.parts), relation=Neighbours(self.relation))
+        store(self, parts=_some_events(self.parts), relation=Neighbours(self.relation))
 
 
 Leaf = (
@@ -166,11 +153,6 @@ Leaf = (
 
 Event = Leaf | Composed | Repeated | Parallel
 """What was done: a leaf, or a composition of events."""
-
-
-def _store(event: object, **values: object) -> None:
-    for name, value in values.items():
-        object.__setattr__(event, name, value)
 
 
 def _check_count(value: object, name: str, *, least: int) -> None:

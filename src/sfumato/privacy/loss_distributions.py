@@ -4,6 +4,8 @@ For reports only. The set of events must be fixed beforehand, and the arithmetic
 (float64, pessimistic discretisation), so no budget is kept by it. Counts are expanded here and
 distributions composed directly, because accountants of dp-accounting 0.6 ignore counts in some of
 their branches.
+
+Decision 0022.
 """
 
 from __future__ import annotations

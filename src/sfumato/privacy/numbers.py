@@ -2,6 +2,8 @@
 
 A parameter keeps the value its writer meant: a float stands for its shortest decimal form, so 0.1
 is one tenth. A budget is counted in whole units, and a cost is always rounded up to the next one.
+
+Decision 0020. Decision 0198.
 """
 
 from __future__ import annotations
@@ -147,6 +149,18 @@ def positive_delta(value: object) -> Fraction:
     return number
 
 
+def store(record: object, **values: object) -> None:
+    """Set checked fields of a frozen record while it is being made."""
+    for name, value in values.items():
+        object.__setattr__(record, name, value)
+
+
+def store_positive(record: object, *names: str) -> None:
+    """Read fields of a frozen record as exact numbers above 0."""
+    for name in names:
+        store(record, **{name: positive(getattr(record, name), name)})
+
+
 def epsilon(value: object, *, maximum: Fraction = EPSILON_MAXIMUM) -> Fraction:
     """Read an epsilon that a caller asks for: positive, countable, and within policy."""
     return _request(value, "epsilon", EPSILON_UNIT, maximum)
@@ -198,13 +212,6 @@ def delta(value: object, *, size: int | None = None) -> Fraction:
             f"to be published outright. Ask for far less than 1/{size}.",
         )
     return number
-
-
-def delta_warning(value: Fraction, *, size: int) -> str | None:
-    """Advise against a delta above size^-1.1, which is allowed but weak; None when it is fine."""
-    if value**10 * size**11 <= 1:
-        return None
-    return f"delta {float(value):.1e} is large for {size} people; take less than {size**-1.1:.0e}."
 
 
 def bounds(lower: object, upper: object, *, constant: bool = False) -> tuple[Fraction, Fraction]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import ParameterError
 from sfumato.privacy.numbers import bounds, exact
-from sfumato.privacy.units import Entity, Neighbours
+from sfumato.privacy.units import Neighbours
 
 if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
@@ -35,7 +35,7 @@ def of_count(unit: Unit, *, grouped: bool = False) -> Sensitivity:
 
 def of_people(unit: Unit, *, grouped: bool = False) -> Sensitivity:
     """Bound the count of people, each counted once, in total or per group."""
-    groups = Fraction(unit.groups if grouped and isinstance(unit, Entity) else 1)
+    groups = Fraction(unit.groups if grouped else 1)
     if grouped and unit.relation is Neighbours.REPLACE_ONE:
         # One person leaves all of its groups and another one enters as many other ones.
         groups *= 2
@@ -51,11 +51,11 @@ def of_sum(
     that always contribute keep a replacement within upper - lower.
     """
     low, high = bounds(lower, upper, constant=True)
-    rows = _rows(unit)
+    rows = unit.max_rows
     largest = rows * max(abs(low), abs(high))
     if unit.relation is Neighbours.ADD_REMOVE:
         return Sensitivity(l1=largest, l2_squared=largest**2)
-    if optional or grouped or isinstance(unit, Entity):
+    if optional or grouped or unit.by_person:
         low, high = min(low, Fraction(0)), max(high, Fraction(0))
     spread = rows * (high - low)
     if grouped:
@@ -72,9 +72,5 @@ def of_quantile_score(unit: Unit, quantile: object) -> Fraction:
             "quantile_out_of_range", f"quantile must be from 0 to 1, but {share} was given."
         )
     if unit.relation is Neighbours.REPLACE_ONE:
-        return _rows(unit)
-    return _rows(unit) * max(share, 1 - share)
-
-
-def _rows(unit: Unit) -> Fraction:
-    return Fraction(unit.max_rows if isinstance(unit, Entity) else 1)
+        return Fraction(unit.max_rows)
+    return unit.max_rows * max(share, 1 - share)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import tomlkit
 
 from sfumato.files import write_text
-from sfumato.privacy.units import Entity, Neighbours
 from sfumato.schema.document import Lines, read_text
 from sfumato.schema.domain import Bounds, Values
 from sfumato.schema.hierarchy.base import spell
@@ -42,14 +41,7 @@ def _section(column: Column, folder: Path, note: str | None) -> str:
 
 
 def _unit(unit: Unit) -> str:
-    facts: dict[str, object] = {}
-    if isinstance(unit, Entity):
-        facts = {"column": unit.column, "max_rows": unit.max_rows}
-        if unit.max_groups is not None:
-            facts["max_groups"] = unit.max_groups
-    if unit.relation is not Neighbours.ADD_REMOVE:
-        facts["relation"] = str(unit.relation)
-    return _value(facts or "row")
+    return _value(unit.facts() or "row")
 
 
 def _facts(column: Column, folder: Path) -> dict[str, str]:

@@ -54,7 +54,7 @@ class Parser:
         table = self._need(document, "table", str, ())
         declared = self._need(document, "columns", dict, ())
         columns = tuple(self._column(name, declared[name]) for name in declared)
-        unit = self._unit(document.get("unit", "row"))
+        unit = self._unit(document.get("unit", "row"), ("unit",))
         try:
             return Schema(table, columns, unit)
         except SchemaError as error:
@@ -65,8 +65,7 @@ class Parser:
                 place = ("columns", list(declared)[pair[1]])
             raise self._lines.error(error.code, place, error.message) from None
 
-    def _unit(self, raw: object) -> Unit:
-        place: Place = ("unit",)
+    def _unit(self, raw: object, place: Place) -> Unit:
         if raw == "row":
             return Rows()
         if not isinstance(raw, dict):

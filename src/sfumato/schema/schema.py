@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from sfumato.errors import SchemaError
-from sfumato.privacy.units import Entity, Rows, Unit
+from sfumato.privacy.units import Rows, Unit
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.names import check_name, check_names, quoted, suggestion
 
@@ -24,16 +24,16 @@ class Schema:
         if not self.columns:
             raise SchemaError("columns_none", "A schema must declare at least one column.")
         check_names([column.name for column in self.columns])
-        if isinstance(self.unit, Entity):
-            self._check_unit(self.unit)
+        if self.unit.column is not None:
+            self._check_unit(self.unit.column)
 
-    def _check_unit(self, unit: Entity) -> None:
-        column = self._by_name.get(unit.column)
+    def _check_unit(self, name: str) -> None:
+        column = self._by_name.get(name)
         if column is None:
             raise SchemaError(
                 "unit_column_missing",
-                f"The privacy unit names the column {quoted(unit.column)}, which is not declared; "
-                + suggestion(unit.column, self._by_name),
+                f"The privacy unit names the column {quoted(name)}, which is not declared; "
+                + suggestion(name, self._by_name),
             )
         if column.nullable:
             raise SchemaError(

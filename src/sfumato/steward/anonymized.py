@@ -13,7 +13,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.engines.kinds import STORED, kinds_of
-from sfumato.privacy.units import Entity
 from sfumato.release.fingerprint import fingerprint
 from sfumato.release.release import Guarantee, Provenance, Release
 from sfumato.release.writer import check_outputs, writing
@@ -161,7 +160,7 @@ class Anonymized:
                 "which its holder keeps."
             )
         people: dict[str, Any] = {"counted": "rows"}
-        if isinstance(unit, Entity) and figures["people"] is not None:
+        if unit.by_person and figures["people"] is not None:
             people = {"counted": "people", "person": unit.column}
         parameters = {
             **people,

@@ -27,7 +27,6 @@ from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.taxonomy import grow
 from sfumato.counting.frequencies import count
 from sfumato.errors import CriterionError, ParameterError, SchemaError
-from sfumato.privacy.units import Entity
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.names import quoted
 
@@ -188,7 +187,7 @@ def pose(
 
 def person_of(schema: Schema) -> str | None:
     """The column that says whose row it is, where the unit is a person."""
-    return schema.unit.column if isinstance(schema.unit, Entity) else None
+    return schema.unit.column
 
 
 def _require_hierarchy(column: Column, *, released: bool) -> None:

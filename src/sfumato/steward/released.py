@@ -11,7 +11,7 @@ from sqlglot import exp
 from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.sources import open_source
 from sfumato.errors import QueryError
-from sfumato.privacy.units import Entity, Rows
+from sfumato.privacy.units import Rows
 from sfumato.release.sidecar import read_sidecar
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.hierarchy.base import ROOT
@@ -119,7 +119,7 @@ def open_labels(source: Source, schema: Schema, *, strict: bool = True) -> tuple
 
 def _unit(schema: Schema, held: Collection[str]) -> Unit:
     unit = schema.unit
-    if not isinstance(unit, Entity):
+    if unit.column is None:
         return unit
     tells = unit.column in held and schema.column(unit.column).role is not Role.QUASI
     return unit if tells else Rows(relation=unit.relation)

@@ -22,7 +22,6 @@ from sfumato.files import check_apart
 from sfumato.inspection import inspect
 from sfumato.inspection.profile import ColumnProfile, TextFacts, measure_texts, profile_columns
 from sfumato.inspection.roles import Guess, guess, kind_of
-from sfumato.privacy.units import Entity
 from sfumato.release.in_use import hierarchy_files, source_files, vault_files_around
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.file import load, save
@@ -78,13 +77,12 @@ class Table:
             for column, reason in zip(self.schema.columns, self.reasons, strict=True)
         ]
         unit = self.schema.unit
-        person = unit.column if isinstance(unit, Entity) else None
         with ExitStack() as views:
             table = self.engine.table
             if self.starred:
                 table = views.enter_context(self.engine.view(released_rows(self.engine)))
             return inspect(
-                self.engine, table, guesses, progress=progress, person=person, population=known
+                self.engine, table, guesses, progress=progress, person=unit.column, population=known
             )
 
     def _counted_population(self, source: Source) -> Frequencies:

@@ -315,11 +315,6 @@ class EngineContract:
             engine.write(tree, target)
         assert refusal.value.code == "output_exists"
 
-    def test_progress_is_a_share(self, engine: Engine) -> None:
-        """Progress is between 0 and 1, or unknown."""
-        progress = engine.progress()
-        assert progress is None or 0 <= progress <= 1
-
     @pytest.mark.parametrize("way", ["run", "stream", "write"])
     def test_errors_quote_no_data(
         self,

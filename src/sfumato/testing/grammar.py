@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from sfumato.engines.kinds import STORED
 from sfumato.errors import QueryError
-from sfumato.privacy.units import Entity, Rows
+from sfumato.privacy.units import Rows
 from sfumato.query.plan import levels
 from sfumato.query.plan.planner import plan_question
 from sfumato.query.sql.relation import RowScope
@@ -99,7 +99,7 @@ def rows(draw: np.random.Generator, count: int) -> pa.Table:
 
 def catalogue(unit: Unit) -> Catalogue:
     """What is declared of the tables."""
-    person = Column("who", Kind.TEXT, nullable=not isinstance(unit, Entity))
+    person = Column("who", Kind.TEXT, nullable=not unit.by_person)
     home = (person, Column("k", Kind.INTEGER, domain=Bounds(0, 3)))
     place = (
         Column("s", Kind.TEXT, domain=Values((*COLOURS, "green"))),
@@ -117,7 +117,7 @@ class Grammar:
 
     def __init__(self, draw: np.random.Generator, unit: Unit) -> None:
         self._draw = draw
-        self._by_person = isinstance(unit, Entity)
+        self._by_person = unit.by_person
         self._catalogue = catalogue(unit)
         self._expressions = _expressions()
         self._names: dict[str, str] = {}

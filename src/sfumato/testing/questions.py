@@ -15,7 +15,7 @@ from sfumato.counting.contribution import PERSON
 from sfumato.engines.kinds import STORED
 from sfumato.engines.sources import open_duckdb
 from sfumato.method import Dataset
-from sfumato.privacy.units import Entity, Rows
+from sfumato.privacy.units import Rows
 from sfumato.query.answer.exact import ExactAggregates, all_groups
 from sfumato.query.plan import NOISY, Argument, Key, Measure, Plan
 from sfumato.query.plan.statistics import Rank
@@ -90,7 +90,7 @@ def plan(
     source = exp.select(*(exp.column(key.column, quoted=True) for key in keys))
     for one in arguments.values():
         source = source.select(_clamped(one).as_(one.column, quoted=True))
-    if isinstance(unit, Entity):
+    if unit.column is not None:
         source = source.select(exp.column(unit.column, quoted=True).as_(PERSON))
     if not source.expressions:
         source = source.select(exp.convert(1).as_("one"))

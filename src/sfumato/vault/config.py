@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from sfumato import files as locks
+from sfumato import files
 from sfumato.errors import InternalError, ParameterError, SchemaError
 from sfumato.files import sweep, whole
 from sfumato.privacy.filters import Budget
 from sfumato.privacy.losses import Approx
 from sfumato.privacy.numbers import EPSILON_MAXIMUM, positive
-from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
 from sfumato.release.in_use import VAULT
 from sfumato.schema.document import Lines, read_text
 from sfumato.schema.names import clash, quoted
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
     from pathlib import Path
 
+    from sfumato.privacy.units import Unit
     from sfumato.schema.document import Place
 
 
@@ -159,12 +159,12 @@ def locked(folder: Path) -> Iterator[None]:
     """Let nobody else change a vault meanwhile."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        if not locks.acquire_lock(handle, seconds=locks.PATIENCE_SECONDS):
+        if not files.acquire_lock(handle, seconds=files.PATIENCE_SECONDS):
             raise InternalError(
                 "vault_busy",
-                f"The vault '{folder}' is being changed by {locks.holder(handle)} for more than "
-                f"{locks.PATIENCE_SECONDS:g} seconds. Nothing was changed. Wait until it ends, or "
-                "end it, and try again.",
+                f"The vault '{folder}' is being changed by {files.lock_holder(handle)} for more "
+                f"than {files.PATIENCE_SECONDS:g} seconds. Nothing was changed. Wait until it "
+                "ends, or end it, and try again.",
             )
         yield
     finally:
@@ -264,7 +264,9 @@ class _Parser(Parser):
                 continue
             population = self._need(raw, "population", str, place)
             self._check_population(population, budgets, (*place, "population"))
-            unit = self._unit_at(raw.get("unit"), (*place, "unit"))
+            at, said = (*place, "unit"), raw.get("unit")
+            # Unlike in a schema it must be said, because it is what is promised.
+            unit = self._unit(said if said == "row" else self._typed(said, dict, at), at)
             consent = self._need(raw, "consent", str, place) if "consent" in raw else None
             found[name] = PrivateSet(source, schema, unit, population, consent, identity)
         return found
@@ -278,21 +280,6 @@ class _Parser(Parser):
         if name not in budgets:
             message = f"there is no budget for it; add [populations.{name}] with epsilon = ..."
             raise self._lines.error("vault_budget_missing", place, message)
-
-    def _unit_at(self, raw: object, place: Place) -> Unit:
-        """A privacy unit; unlike in a schema it must be said, because it is what is promised."""
-        if raw == "row":
-            return Rows()
-        table = self._typed(raw, dict, place)
-        self._known(table, ("column", "max_rows", "max_groups", "relation"), place)
-        relation = Neighbours.ADD_REMOVE
-        if "relation" in table:
-            relation = self._choice(Neighbours, table["relation"], (*place, "relation"))
-        if set(table) == {"relation"}:
-            return Rows(relation=relation)
-        column = self._need(table, "column", str, place)
-        with self._at(place):
-            return Entity(column, table.get("max_rows", 0), table.get("max_groups"), relation)
 
     def _keys(self, raw: dict[str, object], place: Place) -> dict[tuple[str, ...], int]:
         keys: dict[tuple[str, ...], int] = {}

@@ -19,7 +19,7 @@ from sfumato.engines.base import everything
 from sfumato.engines.sources import files_of, missing_columns
 from sfumato.errors import QueryError, SchemaError, SfumatoError, SourceError
 from sfumato.method import Dataset
-from sfumato.privacy.units import Entity, Rows
+from sfumato.privacy.units import Rows
 from sfumato.schema.column import Kind
 from sfumato.schema.names import quoted
 from sfumato.steward.table import check_columns
@@ -52,7 +52,7 @@ def consenting(table: exp.Table, unit: Unit, column: str) -> exp.Query:
     what one person can move.
     """
     agreed = named_column(column)
-    if not isinstance(unit, Entity):
+    if unit.column is None:
         return everything(table.copy()).where(agreed)
     person = named_column(unit.column)
     said_yes = exp.case().when(agreed, exp.convert(1)).else_(exp.convert(0))

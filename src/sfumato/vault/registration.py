@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.privacy.filters import Budget
-from sfumato.privacy.units import Entity, Neighbours, Rows
+from sfumato.privacy.units import Entity, Rows
 from sfumato.query.sql.tables import fanouts
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.file import load as load_schema
@@ -122,7 +122,7 @@ class Registration:
         declared = schema.unit
         if self.unit == "row":
             return Rows(relation=declared.relation)
-        if self.unit is None and not isinstance(declared, Entity):
+        if self.unit is None and not declared.by_person:
             if self.max_rows is not None or self.max_groups is not None:
                 raise ParameterError(
                     "unit_missing",
@@ -130,7 +130,7 @@ class Registration:
                     "row. Name the column that tells people apart with --unit.",
                 )
             return declared
-        usual = declared if isinstance(declared, Entity) else None
+        usual = declared if declared.by_person else None
         most = self.max_rows
         if most is None and usual is not None:
             most = usual.max_rows
@@ -143,7 +143,7 @@ class Registration:
                 f"With the unit {quoted(self.unit or '')} say how many rows of one person are used "
                 "at most: --max-rows 10.",
             )
-        column = self.unit or (usual.column if usual else "")
+        column = self.unit or declared.column or ""
         return Entity(column, most, groups, declared.relation)
 
     def _budget(self, config: Config, population: str) -> Budget:
@@ -213,7 +213,7 @@ def _checked(config: Config, name: str, schema: Path) -> Schema:
 def _check_people(table: People, warn: Callable[[str], None]) -> None:
     """Refuse a unit's column that names nobody or one person only; warn where it is idle."""
     unit = table.schema.unit
-    if not isinstance(unit, Entity):
+    if unit.column is None:
         return
     person = exp.column(unit.column, quoted=True)
     counts = [
@@ -237,10 +237,9 @@ def _check_people(table: People, warn: Callable[[str], None]) -> None:
 
 def _check_bounds(schema: Schema) -> None:
     """Refuse numbers and dates of which nothing is declared: what is not public is not known."""
-    unit = schema.unit.column if isinstance(schema.unit, Entity) else None
     for column in schema.columns:
         if column.domain is None and column.kind in _DECLARE:
-            if column.role is Role.IDENTIFIER or column.name == unit:
+            if column.role is Role.IDENTIFIER or column.name == schema.unit.column:
                 continue
             raise SchemaError(
                 "bounds_missing",
@@ -269,12 +268,8 @@ def _stored(config: Config, given: str) -> str:
 
 
 def _written(unit: Unit) -> str | InlineTable:
-    usual = unit.relation is Neighbours.ADD_REMOVE
-    relation = {} if usual else {"relation": str(unit.relation)}
-    if isinstance(unit, Entity):
-        groups = {} if unit.max_groups is None else {"max_groups": unit.max_groups}
-        return _inline({"column": unit.column, "max_rows": unit.max_rows, **groups, **relation})
-    return "row" if usual else _inline(relation)
+    facts = unit.facts()
+    return _inline(facts) if facts else "row"
 
 
 def _inline(values: Mapping[str, object]) -> InlineTable:

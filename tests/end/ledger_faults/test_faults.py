@@ -158,10 +158,10 @@ def test_L1_the_order_test_catches_a_lazy_log(bench: Any) -> None:
 
 
 def test_L1_the_order_test_catches_a_lazy_head(bench: Any) -> None:
-    from sfumato.ledger import commit as head
+    from sfumato.ledger import commit
 
     def lazily() -> None:
-        head._sync_data = lambda _: None
+        commit._sync_data = lambda _: None
         bench.answer(5)
 
     assert early_answers(bench, lazily) == (5, 5)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -127,26 +126,6 @@ def test_spilled_files_are_private_and_removed(opened: Callable[..., DuckDB]) ->
     assert not directory.exists()
 
 
-def test_progress(opened: Callable[..., DuckDB]) -> None:
-    engine = opened(pa.table({"x": range(3_000_000)}))
-    assert engine.progress() is None
-    seen: list[float | None] = []
-    stop = threading.Event()
-
-    def watch() -> None:
-        while not stop.wait(0.01):
-            seen.append(engine.progress())
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    hashes = "SELECT MD5(CAST(x AS VARCHAR)) AS m FROM source"
-    engine.run(parsed(f"SELECT COUNT(*) AS n FROM ({hashes}) WHERE m < 'a'"))
-    stop.set()
-    watcher.join()
-    assert any(share is not None and 0 <= share <= 1 for share in seen)
-    assert engine.progress() is None
-
-
 def test_interrupt() -> None:
     script = (
         "import pyarrow as pa, sys\n"
@@ -177,7 +156,7 @@ def test_a_result_left_in_the_middle_does_not_hide_why(opened: Callable[..., Duc
     def interrupted() -> None:
         with engine.lend(pa.table({"b": [1]})):
             # So an interruption leaves a cursor whose query had just begun to answer.
-            left = [one.sql("FROM RANGE(1000000)").to_arrow_reader(10) for one in engine._cursors]
+            left = engine._connection.cursor().sql("FROM RANGE(1000000)").to_arrow_reader(10)
             assert left
             raise KeyboardInterrupt
 

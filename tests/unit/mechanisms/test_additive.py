@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.base import Norm, add, integers, to_floats
+from sfumato.mechanisms.base import add, integers, to_floats
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Geometric, Laplace, TruncatedGeometric
 from sfumato.privacy.events import GaussianNoise, LaplaceNoise
-from sfumato.privacy.units import Neighbours
 from sfumato.testing.audit import fit
 from sfumato.testing.entropy import SeededEntropy
 
@@ -48,8 +47,6 @@ def test_geometric_states_its_cost_and_error() -> None:
     mechanism = Geometric(epsilon=HALF, l1_sensitivity=Fraction(3))
     assert mechanism.event == LaplaceNoise(scale=Fraction(6), l1_sensitivity=Fraction(3))
     assert mechanism.event.epsilon == HALF
-    assert mechanism.traits.norm is Norm.L1
-    assert mechanism.traits.relations == set(Neighbours)
     points = np.arange(-2000, 2001)
     mass = geometric_mass(points, 1 / 6)
     assert mechanism.variance == pytest.approx(float((mass * points**2).sum()))
@@ -185,7 +182,6 @@ def test_gaussian_has_its_law_cost_and_error() -> None:
         variance=Fraction(32), l2_sensitivity_squared=Fraction(8)
     )
     assert mechanism.event.rho == Fraction(1, 8)
-    assert mechanism.traits.norm is Norm.L2
     points = np.arange(-200, 201)
     mass = np.exp(-(points**2) / 64)
     mass /= mass.sum()

@@ -1,4 +1,4 @@
-"""What holds for every mechanism: its description, its traits, its cost from public facts."""
+"""What holds for every mechanism: its description, its cost from public facts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from sfumato.mechanisms.selection import Exponential, NoisyMax, PermuteAndFlip
 from sfumato.mechanisms.smooth_median import SmoothMedian
 from sfumato.mechanisms.sparse_vector import SparseVector
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
-from sfumato.privacy.units import Neighbours
 
 if TYPE_CHECKING:
     from sfumato.mechanisms.base import AdditiveNoise, Mechanism
@@ -48,8 +47,6 @@ def test_mechanism_describes_itself(mechanism: Mechanism) -> None:
     text = type(mechanism).__doc__ or ""
     for heading in ("Guarantee", "Sensitivity", "Error", "Edges", "Reference"):
         assert f"*{heading}*: " in text
-    assert mechanism.traits.relations <= set(Neighbours)
-    assert mechanism.traits.relations
 
 
 @pytest.mark.parametrize("mechanism", ALL, ids=lambda mechanism: type(mechanism).__name__)

@@ -12,7 +12,7 @@ import pytest
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.quantile import Counted, Quantile
 from sfumato.mechanisms.smooth_median import SmoothMedian
-from sfumato.noise import discrete as cauchy
+from sfumato.noise import discrete
 from sfumato.noise.discrete import rounded_cauchy
 from sfumato.privacy.events import ApproxEvent, PureEvent
 from sfumato.privacy.units import Neighbours, Rows
@@ -58,7 +58,7 @@ def test_rounded_cauchy_is_the_same_when_every_draw_is_decided_exactly(
             return super().words(count) if count > 1 else np.array([2**63], dtype=np.uint64)
 
     quick = rounded_cauchy(Fraction(1000, 7), 2_000, Long(2))
-    monkeypatch.setattr(cauchy, "_LARGEST_FLOAT", 0.0)
+    monkeypatch.setattr(discrete, "_LARGEST_FLOAT", 0.0)
     exact = rounded_cauchy(Fraction(1000, 7), 2_000, Long(2))
     assert np.array_equal(quick, exact)
 
@@ -72,10 +72,10 @@ def test_huge_cauchy_draws_do_not_overflow() -> None:
 
 def test_points_at_the_rim_are_decided_by_more_bits() -> None:
     rim = np.array([2**53 - 1, 0, int(2**53 * math.sqrt(0.5))])
-    inside = cauchy._inside(rim, rim[::-1].copy(), SeededEntropy(4))
+    inside = discrete._inside(rim, rim[::-1].copy(), SeededEntropy(4))
     assert inside.shape == (3,)
-    assert not cauchy._inside_exactly(2**53 - 1, 2**53 - 1, SeededEntropy(4))
-    assert cauchy._inside_exactly(1, 1, SeededEntropy(4))
+    assert not discrete._inside_exactly(2**53 - 1, 2**53 - 1, SeededEntropy(4))
+    assert discrete._inside_exactly(1, 1, SeededEntropy(4))
 
 
 def test_laplace_noise_of_the_known_sensitivity() -> None:
@@ -175,4 +175,3 @@ def test_refusals() -> None:
     assert caught.value.code == "rows_not_declared"
     with pytest.raises(ParameterError):
         SmoothMedian(epsilon=ONE, rows=5, size=11, delta=ONE)
-    assert SmoothMedian.traits.relations == {Neighbours.REPLACE_ONE}

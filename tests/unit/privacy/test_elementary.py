@@ -55,9 +55,8 @@ def test_log_is_enclosed_absolutely(value: Fraction, bits: int) -> None:
 @unhurried
 @given(value=positives, bits=bits)
 def test_sqrt_is_enclosed_relatively(value: Fraction, bits: int) -> None:
-    low, high = elementary.sqrt_down(value, bits), elementary.sqrt_up(value, bits)
-    assert low**2 <= value <= high**2
-    assert (high - low) ** 2 <= value / Fraction(4) ** (bits - 1)
+    low = elementary.sqrt_down(value, bits)
+    assert low**2 <= value <= (low * (1 + 1 / Fraction(2) ** (bits - 2))) ** 2
 
 
 @unhurried
@@ -76,8 +75,6 @@ def test_rounding_keeps_its_side(value: Fraction, bits: int) -> None:
         (elementary.log_down, 1, 0),
         (elementary.log_up, 1, 0),
         (elementary.sqrt_down, 0, 0),
-        (elementary.sqrt_up, 0, 0),
-        (elementary.sqrt_up, Fraction(9, 4), Fraction(3, 2)),
         (elementary.sqrt_down, Fraction(9, 4), Fraction(3, 2)),
     ],
 )

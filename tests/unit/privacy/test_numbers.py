@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from sfumato.errors import ParameterError
-from sfumato.privacy import composition as basic
 from sfumato.privacy import numbers
+from sfumato.privacy.composition import basic_guarantee
 from sfumato.privacy.events import GaussianNoise
 from sfumato.privacy.filters import Budget, PureFilter
 from sfumato.privacy.losses import Zcdp, zcdp_to_approx
@@ -117,18 +117,10 @@ def test_delta_zero_is_refused_with_gaussian_noise() -> None:
         zcdp_to_approx(Zcdp(rho=GAUSSIAN.rho), delta=Fraction(0))
     assert refused.value.code == "delta_not_positive"
     with pytest.raises(ParameterError) as refused:
-        basic.basic_guarantee(GAUSSIAN)
+        basic_guarantee(GAUSSIAN)
     assert refused.value.code == "event_not_expressible"
     pure = Budget((PureFilter(epsilon=Fraction(10)),))
     assert not pure.admits(pure.zero(), pure.charge(GAUSSIAN))
-
-
-def test_a_large_delta_is_advised_against() -> None:
-    # 1000^-1.1 = 5.01e-4
-    assert numbers.delta_warning(Fraction(50, 10**5), size=1000) is None
-    advice = numbers.delta_warning(Fraction(51, 10**5), size=1000)
-    assert advice is not None
-    assert "1000 people" in advice
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sfumato.privacy import composition as basic
 from sfumato.privacy import zcdp
+from sfumato.privacy.composition import basic_guarantee
 from sfumato.privacy.losses import Pure
 from sfumato.privacy.units import Entity, Neighbours, Rows
 from sfumato.publish.kinds import prepare
@@ -33,7 +33,7 @@ NAMES = [" ".join([kind, *map(str, options.values())]) for kind, options in ASKE
 @pytest.mark.parametrize(("kind", "options"), ASKED, ids=NAMES)
 def test_epsilon_is_spent_exactly(kind: str, options: Any, unit: Any) -> None:
     request = request_for(whole_numbers(20, nullable=True), unit=unit, epsilon="0.7")
-    spent = basic.basic_guarantee(prepare(kind, request, options).event)
+    spent = basic_guarantee(prepare(kind, request, options).event)
     assert spent == Pure(epsilon=Fraction(7, 10))
 
 
@@ -51,5 +51,5 @@ def test_epsilon_and_delta_are_not_passed(kind: str, options: Any) -> None:
     request = request_for(whole_numbers(20), epsilon="0.7", delta="1e-6")
     event = prepare(kind, request, options).event
     assert zcdp.epsilon(event, delta=Fraction(1, 10**6)) <= Fraction(7, 10) or (
-        basic.basic_guarantee(event).epsilon <= Fraction(7, 10)
+        basic_guarantee(event).epsilon <= Fraction(7, 10)
     )

@@ -1,4 +1,7 @@
-"""CSV in: header, separator and shape found by us, cells as text, all in one pass over the file."""
+"""CSV in: header, separator and shape found by us, cells as text, all in one pass over the file.
+
+Decision 0060.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The shape of a CSV, checked byte by byte at NumPy speed: every row whole, every quote closed."""
+"""The shape of a CSV, checked byte by byte at NumPy speed: every row whole, every quote closed.
+
+Decision 0060.
+"""
 
 from __future__ import annotations
 

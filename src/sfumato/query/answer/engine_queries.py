@@ -20,7 +20,6 @@ from sqlglot import exp
 from sfumato.counting.axes import Listed
 from sfumato.counting.contribution import COUNT, PERSON, WEIGHT, bound, keep_groups, weigh_rows
 from sfumato.mechanisms.base import narrow
-from sfumato.privacy.units import Entity
 from sfumato.query.plan.statistics import Count, DistinctCount, Rank, Total
 from sfumato.schema.column import Kind
 
@@ -81,7 +80,7 @@ class Aggregates:
         """Sums of terms by all keys and other columns, every person's weight bounded."""
         columns = [*self._columns, *others]
         figures = dict(terms)
-        if isinstance(self._plan.unit, Entity):
+        if self._plan.unit.by_person:
             rows = self._weighed(rows)
             weight = exp.column(WEIGHT)
             figures = {
@@ -107,15 +106,15 @@ class Aggregates:
     def _weighed(self, rows: exp.Query) -> exp.Query:
         """What is kept of everybody, with its weight."""
         if not self._limits_groups:
-            return weigh_rows(rows, self._entity)
-        kept = keep_groups(rows, self._entity.groups, self._columns, self._keyed)
+            return weigh_rows(rows, self._plan.unit)
+        kept = keep_groups(rows, self._plan.unit.groups, self._columns, self._keyed)
         # Weighing reads its rows twice; these have a name, so that they are found only once.
-        weighed = weigh_rows(exp.select(exp.Star()).from_("sf_kept", copy=False), self._entity)
+        weighed = weigh_rows(exp.select(exp.Star()).from_("sf_kept", copy=False), self._plan.unit)
         return weighed.with_("sf_kept", as_=kept, copy=False)
 
     def people(self, level: Level) -> EngineQuery:
         """How many people there are by a level's keys, each in at most so many groups."""
-        groups, columns = self._entity.groups, [key.column for key in level.keys]
+        groups, columns = self._plan.unit.groups, [key.column for key in level.keys]
         rows = self._source
         if level.groups is None or level.groups > groups:
             rows = keep_groups(rows, groups, columns, self._keyed)
@@ -128,7 +127,7 @@ class Aggregates:
         """How many values of a column there are by a level's keys."""
         columns = [key.column for key in level.keys]
         rows: exp.Query = self._source.copy()
-        if isinstance(self._plan.unit, Entity):
+        if self._plan.unit.by_person:
             pairs = _distinct(self._source, [PERSON, *columns, wanted.column])
             present = pairs.where(exp.column(wanted.column).is_(exp.Null()).not_(), copy=False)
             bounded = bound(
@@ -151,17 +150,12 @@ class Aggregates:
         return EngineQuery(self._declared(grouped, columns), level.positions, (COUNT,))
 
     @property
-    def _entity(self) -> Entity:
-        assert isinstance(self._plan.unit, Entity)
-        return self._plan.unit
-
-    @property
     def _limits_groups(self) -> bool:
         """Whether a person can have more groups than are allowed, by what is declared."""
         axes = [key.axis for key in self._plan.keys]
         groups = prod(axis.size for axis in axes if axis is not None)
-        within = groups <= self._entity.groups and None not in axes
-        return self._entity.groups < self._entity.max_rows and not within
+        within = groups <= self._plan.unit.groups and None not in axes
+        return self._plan.unit.groups < self._plan.unit.max_rows and not within
 
     def _terms(self, one: Additive) -> list[exp.Expr]:
         """What to sum for a statistic: its terms, limb by limb from the lowest."""
@@ -181,7 +175,7 @@ class Aggregates:
 
 def limb_bits(unit: Unit) -> int:
     """How many bits of a term are summed in one 64-bit integer, weights included."""
-    return 12 if isinstance(unit, Entity) else 23
+    return 12 if unit.by_person else 23
 
 
 def limbs(one: Additive, unit: Unit) -> int:

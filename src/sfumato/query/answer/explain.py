@@ -16,7 +16,6 @@ import numpy as np
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.quantile import Quantile
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
-from sfumato.privacy.units import Entity
 from sfumato.query.answer.figures import BETA, NoisyStatistic, ratio, spread_factor
 from sfumato.query.answer.noisy import adjusted_variances
 from sfumato.query.plan import Function
@@ -183,7 +182,7 @@ def _advice(question: Question) -> Iterator[str]:
         gain = math.sqrt(relative_error(plan, other) / relative_error(plan, question.allocation))
         if gain < _WORTHWHILE:
             yield f"Allow a delta of 1e-6: Gaussian noise would lower the error to {gain:.0%}."
-    if isinstance(plan.unit, Entity) and plan.unit.max_rows > 1:
+    if plan.unit.max_rows > 1:
         yield (
             f"Lower max_rows, now {plan.unit.max_rows}: the noise shrinks in proportion, though "
             "more rows of busy people are left out."

@@ -24,7 +24,6 @@ from sfumato.privacy.elementary import sqrt_down
 from sfumato.privacy.events import Composed
 from sfumato.privacy.losses import Approx, approx_to_zcdp
 from sfumato.privacy.price import Price, price
-from sfumato.privacy.units import Entity
 from sfumato.query.plan import Level, levels
 from sfumato.query.plan.statistics import (
     Count,
@@ -150,7 +149,7 @@ def allocate(plan: Plan, price: QueryPrice) -> Allocation:
             "threshold, which needs a delta. Give delta, or declare the values in the schema.",
         )
     _check_weights(plan, price.weights)
-    carrier: Statistic = PeopleCount() if isinstance(plan.unit, Entity) else Count()
+    carrier: Statistic = PeopleCount() if plan.unit.by_person else Count()
     effects = _effects(plan, found, carrier)
     if not effects:
         raise QueryError(
@@ -272,7 +271,7 @@ def _threshold(plan: Plan, noise: Mechanism, delta: Fraction) -> ThresholdKeys:
         noise=noise,
         delta=delta,
         max_groups=unit.groups,
-        max_count=1 if isinstance(plan.unit, Entity) else unit.max_rows,
+        max_count=1 if plan.unit.by_person else unit.max_rows,
         relation=unit.relation,
     )
 

@@ -11,7 +11,6 @@ from sqlglot import exp
 
 from sfumato.counting.contribution import PERSON
 from sfumato.errors import QueryError
-from sfumato.privacy.units import Entity
 from sfumato.query.builder import built_tree
 from sfumato.query.expressions import compile_value
 from sfumato.query.plan import Plan
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from fractions import Fraction
 
-    from sfumato.privacy.units import Unit
     from sfumato.query.expressions.typed import Typed
     from sfumato.query.sql.relation import Block
     from sfumato.query.sql.tables import Catalogue
@@ -91,7 +89,7 @@ def _plan(select: exp.Select, catalogue: Catalogue) -> Plan:
         datasets=tuple(sorted(block.whole.private)),
         source=_source(planner, block, keys, measures),
         unit=unit,
-        multiplicity=1 if isinstance(unit, Entity) else block.whole.most or 1,
+        multiplicity=1 if unit.by_person else block.whole.most or 1,
         keys=tuple(key.key for _, key in keys),
         levels=levels,
         measures=tuple(measures.found),
@@ -219,11 +217,9 @@ def _source(
 
 def _narrowed(plan: Plan, options: PrivacyClause) -> Plan:
     """A plan with the bounds that the question itself asks for; never wider than declared."""
-    unit: Unit = plan.unit
+    unit = plan.unit
     column = options.privacy_unit_column
-    if column is not None and (
-        not isinstance(unit, Entity) or unit.column.casefold() != column.casefold()
-    ):
+    if column is not None and (unit.column is None or unit.column.casefold() != column.casefold()):
         raise QueryError(
             "unit_not_declared",
             f"The privacy unit is declared by the owner, not by the question. {unit.sentence()}",
@@ -231,7 +227,7 @@ def _narrowed(plan: Plan, options: PrivacyClause) -> Plan:
     rows, groups = options.max_rows_contributed, options.max_groups_contributed
     if rows is None and groups is None:
         return plan
-    if not isinstance(unit, Entity):
+    if not unit.by_person:
         raise QueryError(
             "unit_not_declared", f"Nothing is to be bounded per person. {unit.sentence()}"
         )
@@ -243,4 +239,4 @@ def _narrowed(plan: Plan, options: PrivacyClause) -> Plan:
             f"A question may use from 1 to {unit.max_rows} rows in 1 to {unit.groups} groups of "
             f"each person, not {rows} and {groups}.",
         )
-    return replace(plan, unit=replace(unit, max_rows=rows, max_groups=groups))
+    return replace(plan, unit=unit.bounded(rows, groups))

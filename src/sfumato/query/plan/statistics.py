@@ -118,7 +118,7 @@ def parts(measure: Measure, unit: Unit) -> tuple[Statistic, ...]:
     """The statistics that a measure is made of."""
     argument = measure.argument
     if measure.function is Function.COUNT_PEOPLE:
-        return (PeopleCount() if isinstance(unit, Entity) else Count(),)
+        return (PeopleCount() if unit.by_person else Count(),)
     if argument is None:
         return (Count(),)
     rows = Count(argument.column if argument.nullable else None)
@@ -162,7 +162,7 @@ class Effect:
 
     sensitivity: Sensitivity
     spread: Fraction
-    unit: Entity
+    unit: Unit
     granule: int = 1
 
     @property
@@ -176,28 +176,24 @@ class Effect:
         return self.sensitivity.l2_squared / self.spread**2
 
 
-def bounded(plan: Plan) -> Entity:
+def bounded(plan: Plan) -> Unit:
     """The unit as it stands after bounding: at most so many rows, in at most so many groups."""
-    if isinstance(plan.unit, Entity):
-        return plan.unit
-    return Entity("row", plan.multiplicity, relation=plan.unit.relation)
+    return plan.unit if plan.unit.by_person else plan.unit.bounded(plan.multiplicity)
 
 
-def _ranking(unit: Entity, fine: int, *, grouped: bool) -> tuple[Entity, int]:
+def _ranking(unit: Unit, fine: int, *, grouped: bool) -> tuple[Unit, int]:
     """The unit, and what its rows count, whose score moves as much as those of all groups together.
 
     A replaced person leaves some groups and enters others: twice as many rows come or go.
     """
     if grouped and unit.relation is Neighbours.REPLACE_ONE:
-        return Entity(unit.column, unit.max_rows), 2 * fine
-    return Entity(unit.column, unit.max_rows, relation=unit.relation), fine
+        return Entity(unit.column or "row", unit.max_rows), 2 * fine
+    return unit.bounded(unit.max_rows), fine
 
 
 def granule(plan: Plan, statistic: Statistic) -> int:
     """How many units of what the engine sums make one row, or one step of a value."""
-    weighed = isinstance(plan.unit, Entity) and not isinstance(
-        statistic, PeopleCount | DistinctCount
-    )
+    weighed = plan.unit.by_person and not isinstance(statistic, PeopleCount | DistinctCount)
     return WHOLE if weighed else 1
 
 

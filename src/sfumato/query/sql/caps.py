@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sfumato.errors import QueryError
-from sfumato.privacy.units import Entity
 from sfumato.query.sql.relation import PERSON, Block, RowScope, column
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ def beside_text(most: int, characters: int) -> int:
 def least_rows(relation: Relation) -> int | None:
     """The declared number of rows of one person; None for relations that are never capped."""
     unit = relation.owner and relation.owner.unit
-    return unit.max_rows if isinstance(unit, Entity) else None
+    return unit.max_rows if unit and unit.by_person else None
 
 
 def check_texts(values: Iterable[Typed]) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sfumato.errors import QueryError
-from sfumato.privacy.units import Entity
 from sfumato.query.expressions import compile_value
 from sfumato.query.expressions.conditions import ORDERED
 from sfumato.query.expressions.typed import (
@@ -100,7 +99,7 @@ def _check_person(select: exp.Select, block: Block, keys: list[Typed]) -> int | 
         return None
     person = next((place for place, key in enumerate(keys) if key.unit), None)
     if person is None:
-        name = f"{owner.unit.column!r}" if isinstance(owner.unit, Entity) else "an entity column"
+        name = f"{owner.unit.column!r}" if owner.unit.by_person else "an entity column"
         raise QueryError(
             "aggregate_mixes_people",
             f"Cannot aggregate in {part(select)}: its rows would mix people. Put the privacy unit, "

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sfumato.errors import QueryError
-from sfumato.privacy.units import Entity, Rows
 from sfumato.query.expressions import compile_value
 from sfumato.query.expressions.typed import demand
 from sfumato.query.sql.parse import part
@@ -144,7 +143,7 @@ def _check_same_people(
     join: exp.Join, left: Owner, right: Owner, nodes: Iterable[exp.Expr], scope: RowScope
 ) -> None:
     """Refuse a join of two private tables unless it pairs rows of one person."""
-    if isinstance(left.unit, Rows) or isinstance(right.unit, Rows):
+    if not (left.unit.by_person and right.unit.by_person):
         raise QueryError(
             "join_without_person",
             f"Cannot use {part(join)}: where each row is a person of its own, two private tables "
@@ -251,11 +250,6 @@ def _owner(left: Owner | None, right: Owner | None) -> Owner | None:
     """Whose rows a join yields. Of two bounds on what a person adds the wider one is kept."""
     if left is None or right is None:
         return left or right
-    assert isinstance(left.unit, Entity)
-    assert isinstance(right.unit, Entity)
-    unit = replace(
-        left.unit,
-        max_rows=max(left.unit.max_rows, right.unit.max_rows),
-        max_groups=max(left.unit.groups, right.unit.groups),
-    )
+    one, other = left.unit, right.unit
+    unit = one.bounded(max(one.max_rows, other.max_rows), max(one.groups, other.groups))
     return replace(left, unit=unit)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sfumato.privacy.units import Entity
 from sfumato.query.expressions.typed import (
     FIRST_DAY,
     LAST_DAY,
@@ -70,8 +69,7 @@ def declared_table(name: str, declared: PrivateRows | PublicRows, alias: str) ->
     """A declared table under an alias."""
     table = exp.Table(this=exp.to_identifier(name, quoted=True))
     table.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
-    unit = declared.unit if isinstance(declared, PrivateRows) else None
-    person = unit.column if isinstance(unit, Entity) else None
+    person = declared.unit.column if isinstance(declared, PrivateRows) else None
     columns = _Columns(declared.schema, alias, person)
     if isinstance(declared, PrivateRows):
         return Relation(

@@ -13,8 +13,8 @@ from sfumato.errors import ParameterError
 from sfumato.estimation.trees import LeastSquares
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Geometric
-from sfumato.privacy import composition as basic
 from sfumato.privacy import zcdp
+from sfumato.privacy.composition import basic_guarantee
 from sfumato.privacy.units import Entity, Neighbours, Rows
 from sfumato.publish import kinds
 from sfumato.publish.request import AnswersRanges, PredictsVariance
@@ -63,7 +63,7 @@ def test_the_price_is_spent_whole_and_no_more(
 ) -> None:
     unit = Entity("person", max_rows=3, relation=relation)
     pure = method(name, request_for(SIZES, unit=unit, epsilon="0.7"))
-    assert basic.basic_guarantee(pure.event).epsilon == Fraction(7, 10)
+    assert basic_guarantee(pure.event).epsilon == Fraction(7, 10)
     concentrated = method(name, request_for(SIZES, unit=unit, rho="0.01"))
     spent, delta = zcdp.guarantee(concentrated.event)
     assert delta == 0

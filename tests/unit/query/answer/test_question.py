@@ -15,8 +15,8 @@ from sqlglot import exp, parse_one
 from sfumato.engines.sources import open_duckdb
 from sfumato.errors import ParameterError, QueryError
 from sfumato.noise.entropy import SystemEntropy
-from sfumato.privacy import composition as basic
 from sfumato.privacy import zcdp
+from sfumato.privacy.composition import basic_guarantee
 from sfumato.privacy.events import from_record, to_record
 from sfumato.privacy.losses import Approx, Pure
 from sfumato.privacy.units import Entity, Neighbours, Rows
@@ -194,7 +194,7 @@ def test_finish_sees_noisy_figures_only() -> None:
 @pytest.mark.parametrize("unit", [Rows(), Entity("who", 7, 3, Neighbours.REPLACE_ONE)])
 def test_costs_add_up_to_what_was_offered(unit: Any) -> None:
     asked = plan([declared("city", CITIES)], ALL, unit=unit, levels=[(0,), ()])
-    assert basic.basic_guarantee(ask(asked, epsilon="0.7").event) == Pure(epsilon=Fraction(7, 10))
+    assert basic_guarantee(ask(asked, epsilon="0.7").event) == Pure(epsilon=Fraction(7, 10))
     spent, delta = zcdp.guarantee(ask(asked, rho="0.3").event)
     assert Fraction(3, 10) - Fraction(1, 10**15) <= spent.rho <= Fraction(3, 10)
     assert delta == 0
@@ -205,7 +205,7 @@ def test_costs_add_up_to_what_was_offered(unit: Any) -> None:
 def test_keys_pay_their_delta() -> None:
     asked = plan([observed("city")], ALL, unit=Entity("who", 3))
     delta = Fraction(1, 10**6)
-    assert basic.basic_guarantee(ask(asked, epsilon=1, delta=delta).event) == Approx(
+    assert basic_guarantee(ask(asked, epsilon=1, delta=delta).event) == Approx(
         epsilon=Fraction(1), delta=delta
     )
     _, spent = zcdp.guarantee(ask(asked, rho=1, delta=delta).event)
