@@ -139,7 +139,7 @@ def _remove_dead(path: Path) -> None:
         os.close(handle)
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     """One of several files or folders that appear together, and where what it replaces is kept."""
 
     final: str
@@ -158,7 +158,7 @@ def mark_of(path: Path) -> tuple[int, ...] | None:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def write_journal(scratch: Path, entries: Iterable[Entry]) -> None:
+def write_journal(scratch: Path, entries: Iterable[JournalEntry]) -> None:
     """Say what is about to appear, the last of it last."""
     (scratch / _JOURNAL).write_text(dumps(list(entries)), encoding="utf-8")
     sync(scratch / _JOURNAL)
@@ -185,15 +185,15 @@ def unfinished(path: Path) -> bool:
     )
 
 
-def _journal(scratch: Path) -> list[Entry]:
+def _journal(scratch: Path) -> list[JournalEntry]:
     try:
         found = json.loads((scratch / _JOURNAL).read_bytes())
-        return [Entry(final, old, tuple(mark)) for final, old, mark in found]
+        return [JournalEntry(final, old, tuple(mark)) for final, old, mark in found]
     except (OSError, ValueError, TypeError):
         return []
 
 
-def _stands(entries: list[Entry]) -> bool:
+def _stands(entries: list[JournalEntry]) -> bool:
     """Whether what appears together has: the last of it is there."""
     return bool(entries) and mark_of(Path(entries[-1].final)) == entries[-1].mark
 

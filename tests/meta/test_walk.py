@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 SCRIPT = r"""
 import json, sys, threading
+from inspect import CO_OPTIMIZED
 from pathlib import Path
 import sfumato
 from sfumato.vault.registration import Registration, create
@@ -41,8 +42,8 @@ Registration(
 crossed = set()
 
 def seen(frame, event, _):
-    code = frame.f_code
-    if event == "call" and code.co_filename.startswith(ROOT) and code.co_name != "<module>":
+    code = frame.f_code  # bodies of modules and of classes run when they are loaded
+    if event == "call" and code.co_flags & CO_OPTIMIZED and code.co_filename.startswith(ROOT):
         crossed.add(code.co_filename.removeprefix(ROOT))
 
 def walked(vault, sql):

@@ -19,7 +19,7 @@ from urllib.parse import quote
 from sfumato.engines.files.output import format_of
 from sfumato.errors import OutputError
 from sfumato.files import (
-    Entry,
+    JournalEntry,
     Scratch,
     acquire_lock,
     check_apart,
@@ -174,11 +174,11 @@ class _Staged(NamedTuple):
         """Where what it replaces is kept until all is done."""
         return self.path.parent.with_suffix(".old")
 
-    def entry(self) -> Entry:
+    def entry(self) -> JournalEntry:
         """It in a journal."""
         mark = mark_of(self.path)
         assert mark is not None
-        return Entry(str(self.final), str(self.old), mark)
+        return JournalEntry(str(self.final), str(self.old), mark)
 
     def sync(self) -> None:
         """Have it on the disk, readable for whom it is."""
