@@ -1,7 +1,8 @@
 """Charts in one quiet hand: figures become a Vega-Lite drawing and its words, and SVG for any page.
 
 Colours are middle tones that stand out (3:1 and more) on a light and on a dark page alike; text
-and axes take the page's own ink. A drawing has no script, no style and no outside resource."""
+and axes take the page's own ink. A drawing has no script, no style and no outside resource.
+"""
 
 from __future__ import annotations
 
