@@ -71,10 +71,16 @@ def test_at_most_forty_public_names_and_all_of_them_load() -> None:
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
-    heavy = "{'duckdb', 'pyarrow', 'numpy', 'sqlglot', 'sqlalchemy', 'pandas', 'rich'}"
+    heavy = "{'duckdb', 'jinja2', 'pyarrow', 'numpy', 'sqlglot', 'sqlalchemy', 'pandas', 'rich'}"
     code = f"import sys, sfumato; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_pages_load_their_templates_only_when_one_is_made() -> None:
+    code = "import sys, sfumato.cli.main, sfumato.report.release; print('jinja2' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_no_unfinished_work_is_marked_in_the_tree() -> None:

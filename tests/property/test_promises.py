@@ -41,50 +41,19 @@ ROWS_ONLY = ["meyerson-williams", "aggarwal-suppress", "aggarwal-generalize"]
 SCHEMA = """\
 table = "visits"
 unit = {unit}
-[columns.patient]
-role = "other"
-kind = "text"
-nullable = false
-[columns.zip]
-role = "quasi"
-kind = "text"
-hierarchy = {{ mask = "right" }}
-[columns.job]
-role = "quasi"
-kind = "text"
-hierarchy = {{ file = "job.csv" }}
-[columns.severity]
-role = "sensitive"
-kind = "text"
-values = ["low", "medium", "high", "severe"]
-[columns.ill]
-role = "sensitive"
-kind = "text"
-hierarchy = {{ file = "ill.csv" }}
-[columns.pay]
-role = "sensitive"
-kind = "integer"
-bounds = [0, 40]
-[columns.seen]
-role = "sensitive"
-kind = "date"
-[columns.ward]
-role = "sensitive"
-kind = "text"
+[columns]
+patient = {{ role = "other", kind = "text", nullable = false }}
+zip = {{ role = "quasi", kind = "text", hierarchy = {{ mask = "right" }} }}
+job = {{ role = "quasi", kind = "text", hierarchy = {{ file = "job.csv" }} }}
+severity = {{ role = "sensitive", kind = "text", values = ["low", "medium", "high", "severe"] }}
+ill = {{ role = "sensitive", kind = "text", hierarchy = {{ file = "ill.csv" }} }}
+pay = {{ role = "sensitive", kind = "integer", bounds = [0, 40] }}
+seen = {{ role = "sensitive", kind = "date" }}
+ward = {{ role = "sensitive", kind = "text" }}
 """
-JOBS = [
-    ["nurse", "care", "*"],
-    ["clerk", "desk", "*"],
-    ["doctor", "care", "*"],
-    ["boss", "desk", "*"],
-]
+JOBS = [way.split() for way in ("nurse care *", "clerk desk *", "doctor care *", "boss desk *")]
 # The groups are interleaved: the order is that of the lines, not of the tree.
-ILLS = [
-    ["ulcer", "belly", "*"],
-    ["flu", "lung", "*"],
-    ["gout", "belly", "*"],
-    ["cold", "lung", "*"],
-]
+ILLS = [way.split() for way in ("ulcer belly *", "flu lung *", "gout belly *", "cold lung *")]
 ORDERS = {
     "severity": "declared order of values",
     "ill": "order of the hierarchy's leaves",
@@ -199,9 +168,8 @@ class Claim:
 
     def presence(self, key: tuple[str, ...], rows: Sequence[Row], low: str, high: str) -> bool:
         fitting = self.matches(key)
-        return bool(fitting) and Fraction(low) <= Fraction(self.people(rows), fitting) <= Fraction(
-            high
-        )
+        least, most = Fraction(low) * fitting, Fraction(high) * fitting
+        return fitting > 0 and least <= self.people(rows) <= most
 
     def shares(self, rows: Sequence[Row], column: str) -> list[tuple[Fraction, Fraction]]:
         """The share of each value of the original, in its order: in the class, in the original."""
@@ -310,18 +278,10 @@ def make(home: Path, seed: int, *, people: bool, most: int) -> Files:
         home_zip, job = one(["11", "12", "21", "22"]), one([way[0] for way in JOBS])
         for _ in range(int(draw.integers(1, 4))):
             moved = one(["11", "12", "21"]) if draw.integers(4) == 0 else home_zip
-            rows.append(
-                [
-                    f"p{number}",
-                    moved,
-                    job,
-                    one(["low", "medium", "high", "severe"]),
-                    one([way[0] for way in ILLS]),
-                    str(int(draw.integers(8, 12))),
-                    one(["2026-01-09", "2025-12-10", "2026-10-02"]),
-                    one(["north", "east"]),
-                ]
-            )
+            severity = one(["low", "medium", "high", "severe"])
+            ill, pay = one([way[0] for way in ILLS]), str(int(draw.integers(8, 12)))
+            seen, ward = one(["2026-01-09", "2025-12-10", "2026-10-02"]), one(["north", "east"])
+            rows.append([f"p{number}", moved, job, severity, ill, pay, seen, ward])
     unit = '{ column = "patient", max_rows = 9 }' if people else '"row"'
     (home / "visits.toml").write_text(SCHEMA.format(unit=unit))
     names = ["patient", "zip", "job", "severity", "ill", "pay", "seen", "ward"]
@@ -360,9 +320,8 @@ POPULATION: list[list[Any]] = [
 def promised(files: Files, criteria: list[Any], algorithm: str, table: Table, limit: str) -> bool:
     """Make a release and check what it promises; False where no release reaches that."""
     out = files.home / "out.csv"
-    options: dict[str, Any] = {}
-    if algorithm in [*LEVELS, "k-optimize"]:
-        options["suppress"] = limit
+    suppresses = algorithm in {*LEVELS, "k-optimize"}
+    options: dict[str, Any] = {"suppress": limit} if suppresses else {}
     with ExitStack() as stack:
         if any(one.compares_population for one in criteria):
             everyone = read_population(files.home / "everyone.csv", table.schema)
@@ -417,27 +376,24 @@ def test_the_buckets_of_an_anatomy_are_diverse(tmp_path: Path) -> None:
         buckets[row["group"]][row["ill"]] += int(row["count"])
     assert {group: counts.total() for group, counts in buckets.items()} == sizes
     assert all(2 * max(counts.values()) <= counts.total() for counts in buckets.values())
-    names = ["patient", "zip", "job"]
-    assert _rows(records(out / "quasi.csv"), names) == _rows(files.original, names)
+    assert _rows(records(out / "quasi.csv")) == _rows(files.original)
 
 
 def test_permuting_and_perturbing_move_nothing_else(tmp_path: Path) -> None:
     files = make(tmp_path, 4, people=False, most=60)
     with closing(read(tmp_path / "visits.csv", tmp_path / "visits.toml")) as table:
-        out = tmp_path / "permuted.csv"
+        out, blurred = tmp_path / "permuted.csv", tmp_path / "perturbed.csv"
         asked = [sf.KAnonymity(3), sf.DistinctDiversity(2, "ill")]
         anonymize(table, asked, algorithm="permute").write(out)
-        blurred = tmp_path / "perturbed.csv"
         anonymize(table, [], algorithm="perturb").write(blurred)
     released = records(out)
     assert "ill" in released[0]
     assert Counter(row["ill"] for row in released) == Counter(row["ill"] for row in files.original)
-    names = ["patient", "zip", "job"]
-    assert _rows(released, names) == _rows(files.original, names)
+    assert _rows(released) == _rows(files.original)
     moved = records(blurred)
     assert all(0 <= int(row["pay"]) <= 40 for row in moved)
-    assert _rows(moved, [*names, "ill"]) == _rows(files.original, [*names, "ill"])
+    assert _rows(moved, "ill") == _rows(files.original, "ill")
 
 
-def _rows(table: list[Row], names: list[str]) -> Counter[tuple[str, ...]]:
-    return Counter(tuple(row[name] for name in names) for row in table)
+def _rows(table: list[Row], *more: str) -> Counter[tuple[str, ...]]:
+    return Counter(tuple(row[name] for name in ("patient", "zip", "job", *more)) for row in table)

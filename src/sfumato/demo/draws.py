@@ -2,6 +2,7 @@
 
 These draws decide nothing about real people and protect no one: they are a fixed function of the
 row number (the SplitMix64 finalizer, Steele, Lea and Flood 2014), and anyone can compute them.
+Decision 0070.
 """
 
 from __future__ import annotations

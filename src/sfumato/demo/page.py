@@ -10,9 +10,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as arrow_parquet
 
 from sfumato import __version__
-from sfumato.demo import registers as clinic
-from sfumato.demo import registers as voters
-from sfumato.demo import town
+from sfumato.demo import registers, town
 from sfumato.demo.sections import SECTIONS
 from sfumato.demo.town import Town
 from sfumato.errors import OutputError
@@ -20,7 +18,7 @@ from sfumato.files import check_apart, whole
 from sfumato.inspection.roles import Guess
 from sfumato.release.in_use import vault_files_around
 from sfumato.report.blocks import FileLinks, Heading, Paragraph
-from sfumato.report.page import render
+from sfumato.report.page import generator_of, render
 from sfumato.steward.table import read
 
 if TYPE_CHECKING:
@@ -62,8 +60,8 @@ def run(out: Path, progress: Progress, *, people: int = town.TOWN_SIZE) -> list[
         progress(0, steps)
         tables = {
             "town": town.table(people),
-            "visits": clinic.visits_table(people),
-            "voters": voters.voters_table(people),
+            "visits": registers.visits_table(people),
+            "voters": registers.voters_table(people),
         }
         progress(1, steps)
         _write_files(tables, places)
@@ -146,9 +144,8 @@ def _check(out: Path, names: list[str]) -> None:
     used = vault_files_around(out / PAGE)
     for name in names:
         check_apart(out / name, used)
-    mark = f'<meta name="generator" content="{_GENERATOR}">'
     with suppress(OSError, UnicodeDecodeError):
-        if mark in (out / PAGE).read_text(encoding="utf-8")[:4096]:
+        if generator_of((out / PAGE).read_text(encoding="utf-8")[:4096]) == _GENERATOR:
             return
     for name in names:
         if (out / name).exists():

@@ -32,7 +32,7 @@ VISITS = pa.schema(_VISIT_KINDS)
 _YEAR = 366  # 2024, the year before the day of the count, was a leap year.
 # Out of five visits three are for the person's own disease, one for flu, one a mere check.
 _REASON = WeightedChoice(np.array([3.0, 1.0, 1.0]))
-_OWN, _FLU, _CHECK = range(3)
+_OWN, _FLU = range(2)
 
 
 def visits_batches(people: int, *, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:

@@ -1,7 +1,8 @@
 """Charts in one quiet hand: figures become a Vega-Lite drawing and its words, and SVG for any page.
 
 Colours are middle tones that stand out (3:1 and more) on a light and on a dark page alike; text
-and axes take the page's own ink. A drawing has no script, no style and no outside resource."""
+and axes take the page's own ink. A drawing has no script, no style and no outside resource.
+"""
 
 from __future__ import annotations
 
@@ -155,48 +156,6 @@ def line(
         for point in points
     ]
     return Chart(spec, label, PageTable(label, headers, rows))
-
-
-def scatter(points: Sequence[Point], *, label: str, x: str, y: str, series: str) -> Chart:
-    """Draw points, coloured by series."""
-    spec = {
-        "data": {"values": _points(points)},
-        "height": 260,
-        "mark": {"type": "point", "filled": True, "opacity": 1, "size": 48},
-        "encoding": {
-            "x": _axis("x", x),
-            "y": _axis("y", y),
-            "color": _series("series", series, (point.series for point in points)),
-        },
-    }
-    rows = [(point.series, show(point.x), show(point.y)) for point in points]
-    return Chart(spec, label, PageTable(label, (series, x, y), rows))
-
-
-def grid(
-    cells: Sequence[tuple[str, str, float]], *, label: str, x: str, y: str, value: str
-) -> Chart:
-    """Draw a heat map: columns and rows in the order of their first cell."""
-    _finite(number for *_, number in cells)
-    columns, rows = (list(dict.fromkeys(cell[place] for cell in cells)) for place in (0, 1))
-    bare = {"grid": False}
-    spec = {
-        "data": {"values": [{"x": a, "y": b, "value": number} for a, b, number in cells]},
-        "height": {"step": 22},
-        "mark": {"type": "rect"},
-        "encoding": {
-            "x": {"field": "x", "type": "ordinal", "title": x, "sort": columns, "axis": bare},
-            "y": {"field": "y", "type": "ordinal", "title": y, "sort": rows, "axis": bare},
-            "color": {
-                "field": "value",
-                "type": "quantitative",
-                "title": value,
-                "scale": {"range": list(SHADES)},
-            },
-        },
-    }
-    table = PageTable(label, (x, y, value), [(a, b, show(number)) for a, b, number in cells])
-    return Chart(spec, label, table)
 
 
 def crowd(share: float, *, label: str, inside: str, outside: str) -> Chart:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 DECADES = 4
 """The shades go down to one part in ten thousand of the densest box; the palest is all below."""
 _LISTED = 10
+_DENSITY = "Count per area"
 
 
 class Rectangle(NamedTuple):
@@ -36,9 +37,7 @@ class Rectangle(NamedTuple):
         return self.mass / ((self.right - self.left) * (self.top - self.bottom))
 
 
-def boxes_map(
-    rectangles: Sequence[Rectangle], *, label: str, x: str, y: str, value: str = "Count per area"
-) -> Chart:
+def boxes_map(rectangles: Sequence[Rectangle], *, label: str, x: str, y: str) -> Chart:
     """Draw boxes shaded by density on a logarithmic scale, with the densest of them as a table.
 
     Noisy counts of zero and below have the palest shade, as all have if nothing is above zero.
@@ -56,7 +55,7 @@ def boxes_map(
     shade = {
         "field": "density",
         "type": "quantitative",
-        "title": value,
+        "title": _DENSITY,
         "scale": {"type": "log", "domain": [least, most], "range": list(SHADES)},
         "legend": {"orient": "bottom", "format": "~g", "tickCount": DECADES + 1},
     }
@@ -86,7 +85,7 @@ def boxes_map(
         for one in listed
     ]  # fmt: skip
     return Chart(
-        spec, label, PageTable(f"{label}: the densest boxes", (x, y, "Count", value), rows)
+        spec, label, PageTable(f"{label}: the densest boxes", (x, y, "Count", _DENSITY), rows)
     )
 
 

@@ -1,7 +1,8 @@
 """Requests and tables of counts in memory, for tests of methods that publish.
 
 Among them a generated grid of 64,909 cells, as on a well-known slide on noisy counts, and its
-figures."""
+figures.
+"""
 
 from __future__ import annotations
 

@@ -125,18 +125,24 @@ class Grammar:
     def question(self) -> tuple[str, Plan]:
         """A question that can be answered: its words and its plan."""
         while True:
-            self._names = {}
-            words = self._outermost()
-            try:
-                plan = plan_question(words, self._catalogue).plan
-                groups = sum(level.groups or 0 for level in levels(plan))
-            except QueryError:
-                continue
-            scans = sum(1 for _ in plan.source.find_all(exp.Table))
-            if groups <= MOST_GROUPS and scans <= MOST_SCANS:
+            words = self.words()
+            plan = self.plan(words)
+            if plan is not None:
                 return words, plan
 
-    def _outermost(self) -> str:
+    def plan(self, words: str) -> Plan | None:
+        """The plan of a question, if it can be answered and is no more work than wanted."""
+        try:
+            plan = plan_question(words, self._catalogue).plan
+            groups = sum(level.groups or 0 for level in levels(plan))
+        except QueryError:
+            return None
+        scans = sum(1 for _ in plan.source.find_all(exp.Table))
+        return plan if groups <= MOST_GROUPS and scans <= MOST_SCANS else None
+
+    def words(self) -> str:
+        """The words of a question, which may be refused."""
+        self._names = {}
         wanted = ", ".join(self._aggregate() for _ in range(self._draw.integers(1, 4)))
         rest = self._where() + self._groups()
         source = self._source(2, wanted + rest)

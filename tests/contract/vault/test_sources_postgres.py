@@ -17,7 +17,7 @@ from sfumato.testing.ledgers import (
     add,
     add_publicly,
     check_alias,
-    code_in_one_line,
+    code_of,
     make,
     refusal,
     rows,
@@ -85,7 +85,7 @@ def test_a_table_by_any_name(server: str) -> None:
     add("visits", f"{server}#visits")
     before = state()
     for table in ALIASES:
-        assert code_in_one_line(add, "again", f"{server}#{table}") == "dataset_attached", table
+        assert code_of(add, "again", f"{server}#{table}") == "dataset_attached", table
     assert state() == before
     check_alias(f"{server}#twice")
 
@@ -99,7 +99,7 @@ def test_a_server_by_any_address(server: str) -> None:
         server.replace("clinic_", "%63linic_"),
         f"{server}&options={path}",
     ):
-        assert code_in_one_line(add, "again", f"{address}#visits") == "dataset_attached", address
+        assert code_of(add, "again", f"{address}#visits") == "dataset_attached", address
     check_alias(f"{server}&options={path}#visits")
 
 

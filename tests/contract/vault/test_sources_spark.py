@@ -13,7 +13,7 @@ from sfumato.testing.ledgers import (
     add,
     add_publicly,
     check_alias,
-    code_in_one_line,
+    code_of,
     make,
     refusal,
     rows,
@@ -57,7 +57,7 @@ def test_a_table_of_spark_by_any_name(spark: str) -> None:
     add("visits", f"{spark}visits")
     aliases = [f"{spark}{table}" for table in ("VISITS", "`visits`", "seen", "copied")]
     for alias in (*aliases, spark.replace("#", "#spark_catalog.") + "visits", "visits.parquet"):
-        assert code_in_one_line(add, "again", alias) == "dataset_attached", alias
+        assert code_of(add, "again", alias) == "dataset_attached", alias
     check_alias(f"{spark}within")
 
 
@@ -72,7 +72,7 @@ def test_a_table_of_spark_by_its_files(spark: str) -> None:
     arrow_csv.write_csv(rows(3000), "copy.csv")
     add("visits", f"{spark}others")
     for path in ("others", "others/others.parquet", "copy.csv"):
-        assert code_in_one_line(add, "again", path) == "dataset_attached", path
+        assert code_of(add, "again", path) == "dataset_attached", path
     assert refusal(add_publicly, "again", "others") == "source_private"
     check_alias("link.parquet")
 

@@ -7,9 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from sfumato.demo import registers as clinic
-from sfumato.demo import registers as voters
-from sfumato.demo import town
+from sfumato.demo import registers, town
 from sfumato.schema.column import Role
 from sfumato.schema.domain import Bounds, Values
 from sfumato.schema.file import load
@@ -30,12 +28,12 @@ def people() -> pa.Table:
 
 @pytest.fixture(scope="module")
 def visits() -> pa.Table:
-    return clinic.visits_table(PEOPLE)
+    return registers.visits_table(PEOPLE)
 
 
 @pytest.fixture(scope="module")
 def listed() -> pa.Table:
-    return voters.voters_table(PEOPLE)
+    return registers.voters_table(PEOPLE)
 
 
 def mean(table: pa.Table, column: str, **where: str) -> float:
@@ -49,7 +47,9 @@ def years(table: pa.Table) -> NDArray[np.int64]:
     return born
 
 
-@pytest.mark.parametrize("batches", [town.batches, clinic.visits_batches, voters.voters_batches])
+@pytest.mark.parametrize(
+    "batches", [town.batches, registers.visits_batches, registers.voters_batches]
+)
 def test_a_row_depends_on_its_number_alone(
     batches: Callable[..., Iterator[pa.RecordBatch]],
 ) -> None:
@@ -64,8 +64,8 @@ def test_a_row_depends_on_its_number_alone(
     ("table", "schema"),
     [
         (town.table, town.SCHEMA),
-        (clinic.visits_table, clinic.VISITS),
-        (voters.voters_table, voters.VOTERS),
+        (registers.visits_table, registers.VISITS),
+        (registers.voters_table, registers.VOTERS),
     ],
 )
 def test_nobody_makes_an_empty_table(table: Callable[[int], pa.Table], schema: pa.Schema) -> None:
@@ -155,7 +155,7 @@ def test_voters_are_a_part_of_the_adults(people: pa.Table, listed: pa.Table) -> 
 
 @pytest.mark.parametrize(
     ("name", "make"),
-    [("town.toml", town.table), ("visits.toml", clinic.visits_table)],
+    [("town.toml", town.table), ("visits.toml", registers.visits_table)],
     ids=["town", "visits"],
 )
 def test_the_schema_file_fits_the_table(name: str, make: Callable[[int], pa.Table]) -> None:

@@ -33,12 +33,6 @@ CHARTS = {
         series="method",
         logarithmic=True,
     ),
-    "scatter": charts.scatter(
-        [Point("a", 1, 2), Point("b", 3, 4)], label="Scatter", x="x", y="y", series="group"
-    ),
-    "grid": charts.grid(
-        [("left", "top", 1), ("right", "top", 2)], label="Grid", x="x", y="y", value="count"
-    ),
     "crowd": charts.crowd(0.87, label="Crowd", inside="alone", outside="together"),
 }
 
@@ -114,7 +108,7 @@ def test_names_inside_drawings_differ() -> None:
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_numbers_that_cannot_be_drawn_are_refused(number: float) -> None:
     with pytest.raises(ParameterError) as caught:
-        charts.scatter([Point("a", 1, number)], label="l", x="x", y="y", series="s")
+        charts.line([Point("a", 1, number)], label="l", x="x", y="y", series="s")
     assert caught.value.code == "chart_not_finite"
 
 

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from sfumato.report import maps as mosaic
+from sfumato.report import maps
 from sfumato.report.blocks import Mosaic, PageTable
 from sfumato.report.charts import SHADES
 from sfumato.report.page import render
@@ -28,13 +28,13 @@ def test_every_cell_has_its_shade_and_only_one() -> None:
     values = np.array([[-3.0, 0.0, 0.5], [1.0, 9.0, 10.0], [99.0, 1e6, 2.0]])
     begins = [1.0, 10.0, 100.0, 1000.0, 10_000.0, 100_000.0]
     expected = [[0, 0, 0], [1, 1, 2], [2, 6, 1]]
-    assert painted(mosaic.draw_tile(values, begins), (3, 3)).tolist() == expected
+    assert painted(maps.draw_tile(values, begins), (3, 3)).tolist() == expected
 
 
 def test_steps_grow_by_equal_factors() -> None:
-    begins = mosaic.shade_steps(64.0)
+    begins = maps.shade_steps(64.0)
     assert np.allclose(np.diff(np.log(begins)), np.log(64) / 6)
-    assert mosaic.shade_steps(0.0)[0] == 1
+    assert maps.shade_steps(0.0)[0] == 1
 
 
 def test_the_page_shows_pictures_with_names_shades_and_figures() -> None:

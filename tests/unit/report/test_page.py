@@ -4,12 +4,14 @@ import re
 from base64 import b64encode
 from hashlib import sha256
 from html.parser import HTMLParser
+from importlib.resources import files
 
 import pytest
 
 from sfumato.report import charts
 from sfumato.report.blocks import (
     Block,
+    Chart,
     FileLinks,
     Heading,
     Headline,
@@ -18,7 +20,7 @@ from sfumato.report.blocks import (
     PageTable,
     Paragraph,
 )
-from sfumato.report.page import render
+from sfumato.report.page import generator_of, render
 
 EVIL = '<script>alert("1")</script>&\'"'
 _CROWD = charts.crowd(0.5, label=EVIL, inside=EVIL, outside="x")
@@ -136,8 +138,22 @@ def test_a_row_of_the_wrong_length_is_our_mistake() -> None:
         render("t", [PageTable("t", ("a", "b"), [("only one",)])], lead="l", footer="f")
 
 
+def test_a_page_says_what_made_it() -> None:
+    page = render("t", [], lead="l", footer="f", generator="a program")
+    assert generator_of(page) == "a program"
+    assert generator_of("<html>mine</html>") is None
+
+
+def test_only_drawings_and_the_style_sheet_are_trusted() -> None:
+    templates = files("sfumato.report").joinpath("templates")
+    pages = [one.read_text() for one in templates.iterdir() if one.name.endswith(".html")]
+    trusted = {one for page in pages for one in re.findall(r"([\w.]+)(?:\([^)]*\))?\|safe", page)}
+    assert trusted == {"draw", "draw_tile", "style"}
+
+
 def test_two_charts_in_one_page_share_no_names() -> None:
-    chart = charts.grid([("a", "b", 1), ("c", "b", 2)], label="g", x="x", y="y", value="v")
+    clipped = {"data": {"values": [{}]}, "mark": {"type": "point", "clip": True}}
+    chart = Chart(clipped, "g", PageTable("g", ("a",), [("b",)]))
     html = render("t", [chart, chart], lead="l", footer="f")
     ids = re.findall(r'\bid="([^"]+)"', html)
     assert ids

@@ -14,7 +14,7 @@ from sfumato.testing.ledgers import (
     VAULT,
     add,
     add_publicly,
-    code_in_one_line,
+    code_of,
     make,
     refusal,
     rows,
@@ -114,7 +114,7 @@ def test_a_refused_public_addition_changes_nothing() -> None:
 
 def test_a_refused_name_is_still_free() -> None:
     add("visits", "visits.csv")
-    assert code_in_one_line(add, "again", "visits.csv") == "dataset_attached"
+    assert code_of(add, "again", "visits.csv") == "dataset_attached"
     add("again", "others.csv")
     assert {one["account"] for one in accounts.balances(VAULT)} == {"visits", "again"}
 
@@ -126,7 +126,7 @@ def test_what_cannot_be_written_changes_nothing(monkeypatch: pytest.MonkeyPatch)
     before = state()
     with monkeypatch.context() as broken:
         broken.setattr(addition, "save", full)
-        assert code_in_one_line(add, "visits", "visits.csv") == "output_unwritable"
+        assert code_of(add, "visits", "visits.csv") == "output_unwritable"
     assert state() == before
     add("visits", "visits.csv")
 
@@ -151,8 +151,8 @@ def test_a_death_between_two_steps_is_healed(
     heal()
     if step != "open_accounts":
         add("visits", "visits.csv")
-    assert code_in_one_line(add, "visits", "visits.csv") == "dataset_exists"
-    assert code_in_one_line(add, "again", "./visits.csv") == "dataset_attached"
+    assert code_of(add, "visits", "visits.csv") == "dataset_exists"
+    assert code_of(add, "again", "./visits.csv") == "dataset_attached"
     add("others", "others.csv")
     with open_vault(VAULT) as vault:
         assert vault.query("SELECT COUNT(*) AS n FROM visits", epsilon="0.5").charged
@@ -172,4 +172,4 @@ def test_death_after_the_configuration_loses_no_binding(monkeypatch: pytest.Monk
     open_vault(VAULT).close()
     (VAULT / "vault.toml").write_bytes(empty)
     Path("visits.csv").rename("moved.csv")
-    assert code_in_one_line(add, "again", "moved.csv") == "dataset_attached"
+    assert code_of(add, "again", "moved.csv") == "dataset_attached"

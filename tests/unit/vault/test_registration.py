@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sfumato.errors import CallerError, LedgerError, OutputError, SfumatoError
+from sfumato.errors import CallerError, LedgerError, OutputError
 from sfumato.privacy.units import Entity, Rows
+from sfumato.testing.ledgers import code_of
 from sfumato.vault import accounts, registration
 from sfumato.vault.config import PrivateSet, PublicSet, load, save
 from sfumato.vault.registration import Registration, add_public, create
@@ -34,13 +35,6 @@ def replaced(old: str, new: str) -> None:
     text = schema.read_text()
     assert old in text
     schema.write_text(text.replace(old, new))
-
-
-def code_of(action: Any, **options: Any) -> str:
-    with pytest.raises(SfumatoError) as caught:
-        action(**options)
-    assert "\n" not in caught.value.message
-    return caught.value.code
 
 
 def test_a_vault_is_a_private_folder_with_its_head_outside() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
+from sfumato.testing.ledgers import code_of
 from sfumato.vault.registration import Registration, add_public, create
 
 if TYPE_CHECKING:
@@ -44,12 +45,6 @@ def private() -> sf.Private:
     table = pa.table({"city": ["a", "b", "b", "b"] * 500, "age": [10, 20, 30, 40] * 500})
     people = sf.read(table, sf.Schema("people", columns))
     return sf.protect(people, epsilon=5, delta="1e-6")
-
-
-def code_of(action: Any, *given: Any, **options: Any) -> str:
-    with pytest.raises(SfumatoError) as caught:
-        action(*given, **options)
-    return caught.value.code
 
 
 def test_an_answer_is_near_the_truth_and_says_how_near(vault: sf.Vault) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.demo import registers as homes
 from sfumato.demo.draws import below
+from sfumato.demo.registers import HOMES, MAP_SIDE, homes_table
 from sfumato.demo.town import MAX_VISITS
 from sfumato.publish.histogram import box_sums
 from sfumato.report import charts
@@ -59,7 +59,7 @@ def section(town: Town) -> list[Block]:
         Heading("Publish statistics"),
         Paragraph(
             "A table of counts can be published once and for all, with noise in every cell that "
-            f"hides any one person. The map shows in which of {homes.MAP_SIDE**2:,} cells "
+            f"hides any one person. The map shows in which of {MAP_SIDE**2:,} cells "
             "people live. The smaller epsilon, the better they are hidden and the more noise there "
             "is."
         ),
@@ -74,12 +74,12 @@ def section(town: Town) -> list[Block]:
 
 def _homes(people: int) -> list[Block]:
     """The map at four prices, and how well each method answers about rectangles of it."""
-    table = homes.homes_table(people)
-    truth = np.zeros((homes.MAP_SIDE, homes.MAP_SIDE))
+    table = homes_table(people)
+    truth = np.zeros((MAP_SIDE, MAP_SIDE))
     np.add.at(truth, (table["east"].to_numpy(), table["north"].to_numpy()), 1)
-    ends = below("rectangles", np.arange(4 * _QUERIES, dtype=np.uint64), homes.MAP_SIDE)
+    ends = below("rectangles", np.arange(4 * _QUERIES, dtype=np.uint64), MAP_SIDE)
     queries = np.sort(ends.reshape(_QUERIES, 2, 2), axis=2)
-    with closing(read(table, homes.HOMES)) as opened:
+    with closing(read(table, HOMES)) as opened:
         return [
             _map(opened, truth),
             Heading("One map, many ways", level=3),

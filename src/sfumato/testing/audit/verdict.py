@@ -1,4 +1,7 @@
-"""The audit of one mechanism on one pair of neighbouring tables, by lower bounds on its loss."""
+"""The audit of one mechanism on one pair of neighbouring tables, by lower bounds on its loss.
+
+Decision 0040.
+"""
 
 from __future__ import annotations
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from sfumato.demo import registers as clinic
-from sfumato.demo import town
+from sfumato.demo import registers, town
 from sfumato.demo.sections.questions import recovered, section
 from sfumato.report.blocks import Chart, Note, PageTable
 
@@ -23,7 +22,7 @@ class Tables:
     """All of the town that the section looks at."""
 
     people: pa.Table = town.table(PEOPLE)
-    visits: pa.Table = clinic.visits_table(PEOPLE)
+    visits: pa.Table = registers.visits_table(PEOPLE)
 
 
 def test_answers_stand_beside_the_truth_until_the_budget_is_spent() -> None:

@@ -1,0 +1,98 @@
+"""The list of refusals is closed: a code that a command can give is refused in one of its cases.
+
+A code that no case gives is named here with the reason why not.
+"""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "sfumato"
+REFUSED = runpy.run_path(str(Path(__file__).with_name("test_refusals.py")))
+ELSEWHERE = {
+    # Other commands.
+    "anonymize/": "anonymize, measure and worlds touch no vault",
+    "cli/anonymize.py": "anonymize touches no vault",
+    "demo/": "the demo makes a town of its own",
+    "inspection/": "inspect touches no vault",
+    "steward/": "what an owner does with a table without a budget touches no vault",
+    "release/recoding.py": "anonymize touches no vault",
+    "cli/process.py": "arguments and streams are looked at before anything is opened",
+    "release/writer.py": "where releases are written; what publish is refused there is above",
+    "release/sidecar.py": "releases are read by other commands",
+    "vault/registration.py": "add is tested by itself",
+    "vault/creation.py": "add is tested by itself",
+    "vault/sources.py": "add is tested by itself",
+    "schema/": "schema files are read when a vault is opened, before its ledger is",
+    "testing/": "for tests",
+    # Read after the charge, where all that fails is `answer_failed`, with exit code 1.
+    "engines/": "data is read after the charge; of what is read before, workloads, some are above",
+    "report/": "pages are made after the charge, where a mistake is no longer the caller's",
+    # Planned from declarations alone, before the ledger is asked; some of each are above.
+    "query/": "all refused questions of the front's list are asked above",
+    "publish/": "plans see neither data nor ledger",
+    "counting/": "axes are planned like these; counts are made after the charge",
+    "mechanisms/": "their parameters come from plans",
+    "noise/": "its parameters come from mechanisms",
+    "privacy/composition.py": "reports, not commands, use other accountants",
+    "privacy/loss_distributions.py": "reports, not commands, use other accountants",
+    "privacy/events.py": "events come from plans",
+    "privacy/filters/": "budgets of the configuration are checked when it is read",
+    "privacy/losses.py": "budgets of the configuration are checked when it is read",
+    "privacy/sensitivity.py": "plans see neither data nor ledger",
+    "privacy/units.py": "units of the configuration are checked when it is read",
+}
+"""Where codes are raised that none of these commands can give after it has changed anything."""
+
+
+OUT_OF_REACH = {
+    "vault_closed": "a command closes its vault when it ends: tests/unit/vault",
+    "account_exists": "accounts are opened as configured, after a comparison (budget_changed)",
+    "accounts_empty": "every question is about a data set, and that has a population",
+    "bounds_equal": "bounds are declared in schemas",
+    "bounds_reversed": "bounds are declared in schemas",
+    "bounds_too_wide": "bounds are declared in schemas",
+    "delta_above_size": "needs a declared size, which no command declares",
+    "delta_not_positive": "no command needs a delta above 0 by itself (delta_missing)",
+    "digest_invalid": "digests are ours",
+    "release_unreadable": "releases are read by other commands",
+    "request_answered": "only in a race, which the stored answer settles",
+    "ledger_taken": "needs a PostgreSQL server; the contract tests of vaults have one",
+    **dict.fromkeys(
+        (
+            *("bound_not_number", "bound_not_finite", "parameter_not_number"),
+            *("parameter_not_finite", "parameter_not_positive", "parameter_negative"),
+            "parameter_out_of_range",
+        ),
+        "parameters of other names are checked by plans",
+    ),
+    **dict.fromkeys(
+        ("epsilon_negative", "rho_negative"), "amounts must be positive (not_positive)"
+    ),
+}
+
+
+def refusals() -> dict[str, set[str]]:
+    """Every code with exit 2 or 3 in the source, and the modules that give it."""
+    reference = runpy.run_path(str(ROOT / "docs" / "reference" / "errors.py"))
+    found: dict[str, set[str]] = {}
+    for path, code, exit_code, _ in reference["codes"]():
+        if exit_code in (2, 3):
+            found.setdefault(code, set()).add(str(path.relative_to(SOURCE)))
+    return found
+
+
+def test_the_list_of_refusals_is_closed() -> None:
+    covered = {case.code for case in REFUSED["CASES"]} | set(REFUSED["QUESTIONS"].values())
+    open_codes = {
+        code: sorted(modules)
+        for code, modules in refusals().items()
+        if code not in covered | set(OUT_OF_REACH)
+        and not all(one.startswith(tuple(ELSEWHERE)) for one in modules)
+    }
+    assert open_codes == {}
+    assert covered & set(OUT_OF_REACH) == set()
+    assert set(OUT_OF_REACH) <= set(refusals())
+    assert [one for one in ELSEWHERE if not (SOURCE / one).exists()] == []
