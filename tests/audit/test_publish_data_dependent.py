@@ -218,7 +218,7 @@ def test_a_price_spent_on_the_choice_and_again_on_the_answer_is_caught() -> None
     request = request_for(whole_numbers(8), unit=REPLACED, epsilon=2)
     options = {"queries": "marginals", "iterations": 1, "iterate": "average"}
     right = mwem.prepare(request, **options)
-    wrong = replace(right, purse=Spending(epsilon=Fraction(4)))
+    wrong = replace(right, spending=Spending(epsilon=Fraction(4)))
 
     def run(made: Any) -> Any:
         def read(counts: Any, runs: int, entropy: Entropy) -> NDArray[Any]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.publish.measurement import Noise
@@ -37,7 +37,7 @@ def prepare(request: Request, cuts: Sequence[NDArray[np.int64]]) -> WorkloadAnsw
     queries = np.unique(request.boxes[held], axis=0)
     most = _most_together(queries, cuts)
     columns = ColumnNorms(l1=most, l2_squared=most, signed=False)
-    noises = [purse.noise(columns.sensitivity(request)) for purse in spendings(request.price)]
+    noises = [spending.noise(columns.sensitivity(request)) for spending in spendings(request.price)]
     return WorkloadAnswers(request, queries, columns, min(noises, key=lambda one: one.variance))
 
 
@@ -121,20 +121,20 @@ class WorkloadAnswers:
             },
             "note": "Only the ranges of the workload are answered.",
         }
-        if len(self.domain.rim_codes[0]):
-            stated["missing"] = {"sd": self.noise.stddev / self.columns.rim_weight(self.noise)}
+        if len(self.domain.missing_codes[0]):
+            stated["missing"] = {"sd": self.noise.stddev / self.columns.missing_weight(self.noise)}
         return stated
 
-    def measured(self, counts: Frequencies) -> NDArray[np.int64]:
+    def measured(self, counter: Counter) -> NDArray[np.int64]:
         """The whole numbers that noise is put on: of the ranges, and of missing values."""
-        cells, rim = self.domain.split(counts)
-        weight = self.columns.rim_weight(self.noise)
-        return np.concatenate([box_sums(cells, self.queries), weight * rim])
+        cells, nulls = self.domain.split(counter)
+        weight = self.columns.missing_weight(self.noise)
+        return np.concatenate([box_sums(cells, self.queries), weight * nulls])
 
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every range, and one for every cell of missing values if there are some."""
-        noisy = self.noise.steps(self.measured(counts), entropy).astype(np.float64)
-        weight = self.columns.rim_weight(self.noise)
+        noisy = self.noise.steps(self.measured(counter), entropy).astype(np.float64)
+        weight = self.columns.missing_weight(self.noise)
         answers, missing = np.split(noisy, [len(self.queries)])
         columns: dict[str, pa.Array] = {}
         for place, axis in enumerate(self.request.axes):
@@ -145,7 +145,7 @@ class WorkloadAnswers:
         if len(missing):
             values = [
                 axis.decode(codes)
-                for axis, codes in zip(self.request.axes, self.domain.rim_codes, strict=True)
+                for axis, codes in zip(self.request.axes, self.domain.missing_codes, strict=True)
             ]
             names = [*self.request.columns, "count"]
             tables["missing"] = pa.Table.from_arrays(

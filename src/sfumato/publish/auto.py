@@ -40,9 +40,9 @@ def prepare(request: Request, *, total: object = None) -> StrategyMethod | Workl
     shape = checked(request)
     search = TreeSearch(request.boxes, spendings(request.price), request.sensitivity)
     found = {"tree": StrategyMethod(request, blocks_of(search.of_cells(shape)), {})}
-    ladders = tuple(halves(points) for points in shape)
+    nestings = tuple(halves(points) for points in shape)
     for way in ("uniform", "optimised"):
-        plans = planned(request, ladders, way, None)
+        plans = planned(request, nestings, way, None)
         found[f"wavelet, {way}"] = min(plans, key=lambda one: one.workload_mse)
     cuts = _cuts(request, shape)
     found |= _for_workload(request, search, cuts)

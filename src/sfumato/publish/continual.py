@@ -15,9 +15,8 @@ import numpy as np
 
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import widened
-from sfumato.publish import domain as blank
 from sfumato.publish import options
-from sfumato.publish.domain import Domain
+from sfumato.publish.domain import Domain, blank_cells
 from sfumato.publish.measurement import ColumnNorms, one_axis, spendings, without_postprocess
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.publish.measurement import Noise
@@ -60,9 +59,9 @@ def prepare(request: Request, *, method: object = None) -> Continual:
             f"{request.columns[0]!r} has {points:,}. Take method 'tree' or a coarser step.",
         )
     ways = [
-        Continual(domain, factor, purse.noise(factor.columns.sensitivity(request)))
+        Continual(domain, factor, spending.noise(factor.columns.sensitivity(request)))
         for factor in factors
-        for purse in spendings(request.price)
+        for spending in spendings(request.price)
     ]
     boxes = request.boxes
 
@@ -230,25 +229,25 @@ class Continual:
                 "largest_sd": math.sqrt(self.running_variance.max()),
             }
         }
-        if len(self.domain.rim_codes[0]):
-            stated["missing"] = {"sd": self.noise.stddev / self._rim_weight}
+        if len(self.domain.missing_codes[0]):
+            stated["missing"] = {"sd": self.noise.stddev / self._missing_weight}
         return stated
 
     @property
-    def _rim_weight(self) -> int:
-        return self.factor.columns.rim_weight(self.noise)
+    def _missing_weight(self) -> int:
+        return self.factor.columns.missing_weight(self.noise)
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
         """The table that will be released, without a row."""
-        return {"continual": blank.cells(self.domain.axes, "running")}
+        return {"continual": blank_cells(self.domain.axes, "running")}
 
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The running count at every point; then, where values may be missing, how many are."""
-        interior, rim = self.domain.split(counts)
+        interior, nulls = self.domain.split(counter)
         running = self.factor.running(interior, self.noise, entropy)
-        weighted = widened(rim, self._rim_weight) * self._rim_weight
-        missing = self.noise.steps(weighted, entropy) / self._rim_weight
+        weighted = widened(nulls, self._missing_weight) * self._missing_weight
+        missing = self.noise.steps(weighted, entropy) / self._missing_weight
         table = self.domain.table(running, missing.astype(np.float64), name="running")
         return {"continual": table}
 

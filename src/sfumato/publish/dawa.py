@@ -16,8 +16,7 @@ from sfumato.estimation.trees import dyadic_line
 from sfumato.mechanisms.base import add, widened
 from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.events import Composed, PureEvent
-from sfumato.publish import domain as blank
-from sfumato.publish.domain import Domain
+from sfumato.publish.domain import Domain, blank_cells
 from sfumato.publish.histogram import box_sums
 from sfumato.publish.measurement import one_axis, spendings
 from sfumato.publish.postprocess import caveat, check, postprocess
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.publish.measurement import Noise
@@ -46,13 +45,13 @@ def prepare(request: Request) -> Dawa:
         Dawa(
             domain,
             Geometric(
-                epsilon=purse.pure_epsilon(PARTITION_SHARE),
+                epsilon=spending.pure_epsilon(PARTITION_SHARE),
                 l1_sensitivity=2 * request.sensitivity.l1,
             ),
-            purse.noise(request.sensitivity, 1 - PARTITION_SHARE),
+            spending.noise(request.sensitivity, 1 - PARTITION_SHARE),
             request.postprocess,
         )
-        for purse in spendings(request.price)
+        for spending in spendings(request.price)
     ]
     return min(made, key=lambda one: one.noise.variance + one.cost_noise.variance)
 
@@ -121,13 +120,13 @@ class Dawa:
     @property
     def tables(self) -> Mapping[str, pa.Table]:
         """The table that will be released, without a row."""
-        return {"dawa": blank.cells(self.domain.axes)}
+        return {"dawa": blank_cells(self.domain.axes)}
 
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every cell."""
-        interior, rim = self.domain.split(counts)
+        interior, nulls = self.domain.split(counter)
         even = self.even(interior, entropy)
-        figures = np.append(even, self.noise.steps(rim, entropy).astype(np.float64))
+        figures = np.append(even, self.noise.steps(nulls, entropy).astype(np.float64))
         if self.steps:
             figures = postprocess(figures, self.steps, lines=[dyadic_line(len(figures))])
         inner, outer = np.split(figures, [len(even)])

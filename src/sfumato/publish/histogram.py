@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from sfumato.publish import domain as blank
 from sfumato.publish import options
-from sfumato.publish.domain import Domain
+from sfumato.publish.domain import Domain, blank_cells
 from sfumato.publish.measurement import spendings
 from sfumato.publish.postprocess import caveat, check, with_missing
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.publish.measurement import Noise
@@ -35,7 +34,7 @@ def prepare(request: Request, *, total: object = None) -> Histogram:
     """Choose the noise of least variance that the price pays for; `total` is public if given."""
     public = None if total is None else options.whole(total, "total", least=0, most=1 << 53)
     check(request.postprocess, total=public)
-    noises = [purse.noise(request.sensitivity) for purse in spendings(request.price)]
+    noises = [spending.noise(request.sensitivity) for spending in spendings(request.price)]
     least = min(noises, key=lambda noise: noise.variance)
     return Histogram(Domain(request.axes), least, request.postprocess, public)
 
@@ -89,12 +88,12 @@ class Histogram:
     @property
     def tables(self) -> Mapping[str, pa.Table]:
         """The table that will be released, without a row."""
-        return {"histogram": blank.cells(self.domain.axes)}
+        return {"histogram": blank_cells(self.domain.axes)}
 
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every cell."""
-        interior, rim = self.domain.split(counts)
-        noisy = self.noise.steps(np.concatenate([interior.ravel(), rim]), entropy)
+        interior, nulls = self.domain.split(counter)
+        noisy = self.noise.steps(np.concatenate([interior.ravel(), nulls]), entropy)
         if not self.steps:
             kept = np.asarray(np.clip(noisy, -(2**63), 2**63 - 1), dtype=np.int64)
             return {"histogram": self.domain.table(kept[: interior.size], kept[interior.size :])}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.counting.axes import Grid
-from sfumato.counting.frequencies import count
+from sfumato.counting.frequencies import BoundedCounter
 from sfumato.errors import ParameterError
 from sfumato.publish.postprocess import unstated
 from sfumato.publish.request import (
@@ -86,20 +86,14 @@ class Publication:
         }
 
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
-        """Count, bounded by the unit, add noise, and give the release."""
+        """Count what the method asks for, bounded by the unit, add noise, and give the release."""
         data = datasets[self.request.dataset]
         # Fresh for each release, and never shown: it keys the hash by which rows are kept.
         salt = "".join(f"{word:016x}" for word in entropy.words(2).tolist())
-        counts = count(
-            data.engine,
-            data.table,
-            self.request.axes,
-            unit=self.request.unit,
-            salt=salt,
-            outside="drop",
-        )
+        request = self.request
+        counter = BoundedCounter(data.engine, data.table, request.axes, request.unit, salt)
         return Release(
-            self.method.release(counts, entropy),
+            self.method.release(counter, entropy),
             self.guarantee,
             Provenance(self.name, self.parameters, fingerprint=""),
             self.error,

@@ -99,7 +99,7 @@ class ColumnNorms:
             l1=person.l1 * self.l1, l2_squared=person.l2_squared * self.l2_squared * opposite
         )
 
-    def rim_weight(self, noise: Noise) -> int:
+    def missing_weight(self, noise: Noise) -> int:
         """How many times a cell outside the matrix can be counted, by this noise, for nothing."""
         return self.l1 if isinstance(noise, Geometric) else isqrt(self.l2_squared)
 

@@ -15,8 +15,7 @@ from sfumato.mechanisms.quantile import Counted, Quantile
 from sfumato.privacy.events import ExponentialChoice, Repeated
 from sfumato.privacy.numbers import exact
 from sfumato.privacy.units import Neighbours
-from sfumato.publish import domain as blank
-from sfumato.publish.domain import figure_name, points
+from sfumato.publish.domain import blank_cells, figure_name, points
 from sfumato.publish.measurement import one_axis, spendings, without_postprocess
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.counting.axes import Axis
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.publish.measurement import Spending
@@ -44,7 +43,7 @@ def prepare(request: Request, *, ranks: object = None) -> Quantiles:
     without_postprocess(request, "quantiles")
     one_axis(request, "quantiles")
     wanted = _ranks(_DEFAULT if ranks is None else ranks)
-    made = [Quantiles(request, wanted, purse) for purse in spendings(request.price)]
+    made = [Quantiles(request, wanted, spending) for spending in spendings(request.price)]
     return max(made, key=lambda one: one.epsilon)
 
 
@@ -105,7 +104,7 @@ class Quantiles:
 
     request: Request
     ranks: tuple[Fraction, ...]
-    purse: Spending
+    spending: Spending
 
     @property
     def _axis(self) -> Axis:
@@ -125,7 +124,7 @@ class Quantiles:
     @cached_property
     def epsilon(self) -> Fraction:
         """What each depth costs."""
-        return self.purse.choice_epsilon(Fraction(1, self.depths))
+        return self.spending.choice_epsilon(Fraction(1, self.depths))
 
     @property
     def event(self) -> Event:
@@ -167,10 +166,11 @@ class Quantiles:
     @property
     def tables(self) -> Mapping[str, pa.Table]:
         """The table that will be released, without a row."""
-        return {"quantiles": blank.cells([self._axis], "rank")}
+        return {"quantiles": blank_cells([self._axis], "rank")}
 
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every rank, in order: the rank and the value."""
+        counts = counter.of(self.request.columns)
         return {"quantiles": self._table(self.choose(counts.codes[0], counts.counts, entropy))}
 
     def _table(self, codes: NDArray[np.int64]) -> pa.Table:

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.laplace import Geometric
-from sfumato.publish import domain as blank
 from sfumato.publish import options
+from sfumato.publish.domain import blank_figures
 from sfumato.publish.measurement import ColumnNorms, spendings, without_postprocess
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.counting.axes import Axis
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.publish.measurement import Noise
@@ -107,7 +107,7 @@ def prepare(
     start = 0 if seed is None else options.whole(seed, "seed", least=0, most=(1 << 63) - 1)
     hashing = Hashing(lines, buckets, start)
     sensitivity = hashing.columns.sensitivity(request)
-    noises = [purse.noise(sensitivity) for purse in spendings(request.price)]
+    noises = [spending.noise(sensitivity) for spending in spendings(request.price)]
     return Sketch(request.axes, hashing, min(noises, key=lambda noise: noise.variance))
 
 
@@ -199,10 +199,11 @@ class Sketch:
     @property
     def tables(self) -> Mapping[str, pa.Table]:
         """The table that will be released, without a row."""
-        return {"sketch": blank.figures("line", "bucket", "count")}
+        return {"sketch": blank_figures("line", "bucket", "count")}
 
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every bucket of every line."""
+        counts = counter.of([axis.column for axis in self.axes])
         summary = self.hashing.summary(self.cells(counts.codes), counts.counts)
         noisy = self.noise.steps(summary, entropy)
         figures = np.asarray(np.clip(noisy, -(2**63), 2**63 - 1), dtype=np.int64)

@@ -98,7 +98,7 @@ def test_the_noise_of_least_variance_is_taken() -> None:
     )
     for delta in ("1e-6", "9/10"):
         asked = request(epsilon=1, delta=delta, unit=Rows(relation=Neighbours.REPLACE_ONE))
-        noises = [purse.noise(asked.sensitivity) for purse in spendings(asked.price)]
+        noises = [spending.noise(asked.sensitivity) for spending in spendings(asked.price)]
         assert prepare(asked).noise.variance == min(noise.variance for noise in noises)
     assert prepare(asked).parameters == {"noise": "gaussian"}
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import InternalError, ParameterError
-from sfumato.publish import domain as blank
+from sfumato.publish.domain import blank_cells
 from sfumato.publish.marginals import cells_table
 from sfumato.publish.marginals.wanted import table_name, wanted
 from sfumato.publish.measurement import ColumnNorms, spendings
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.counting.axes import Axis
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.publish.marginals.wanted import Set
@@ -52,7 +52,7 @@ def prepare(request: Request, *, way: object = None, of: object = None) -> Parit
     sensitivity = ColumnNorms(
         l1=len(coefficients), l2_squared=len(coefficients), signed=True
     ).sensitivity(request)
-    noises = [purse.noise(sensitivity) for purse in spendings(request.price)]
+    noises = [spending.noise(sensitivity) for spending in spendings(request.price)]
     least = min(noises, key=lambda noise: noise.variance)
     return Parities(request.axes, sets, coefficients, least)
 
@@ -126,12 +126,13 @@ class Parities:
     def tables(self) -> Mapping[str, pa.Table]:
         """The tables that will be released, without a row."""
         return {
-            table_name(self.axes, places): blank.cells([self.axes[place] for place in places])
+            table_name(self.axes, places): blank_cells([self.axes[place] for place in places])
             for places in self.sets
         }
 
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One table for every marginal, all of them sums over one table of whole counts."""
+        counts = counter.of([axis.column for axis in self.axes])
         noisy = self.noise.steps(self.matrix @ counts.dense().ravel(), entropy)
         table = self.nearest(noisy.astype(np.float64)).reshape(counts.sizes)
         released = {}

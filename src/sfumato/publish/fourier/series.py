@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.mechanisms.base import widened
-from sfumato.publish import domain as blank
 from sfumato.publish import options
-from sfumato.publish.domain import Domain
+from sfumato.publish.domain import Domain, blank_cells
 from sfumato.publish.histogram import box_sums
 from sfumato.publish.measurement import ColumnNorms, one_axis, spendings
 from sfumato.publish.postprocess import caveat, check, with_missing
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.publish.measurement import Noise
@@ -52,9 +51,9 @@ def prepare(request: Request, *, coefficients: object = None) -> Series:
     options.whole(kept * domain.shape[0], "coefficients times points", least=1, most=MOST_ENTRIES)
     waves = Waves(domain.shape[0], kept)
     columns = waves.columns
-    noises = [purse.noise(columns.sensitivity(request)) for purse in spendings(request.price)]
+    noises = [spending.noise(columns.sensitivity(request)) for spending in spendings(request.price)]
     least = min(noises, key=lambda noise: noise.variance)
-    return Series(domain, waves, least, columns.rim_weight(least), request.postprocess)
+    return Series(domain, waves, least, columns.missing_weight(least), request.postprocess)
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,7 @@ class Series:
     domain: Domain
     waves: Waves
     noise: Noise
-    rim_weight: int
+    missing_weight: int
     steps: tuple[str, ...] = ()
 
     @property
@@ -173,8 +172,8 @@ class Series:
         cell = self.ranges_variance(np.zeros((1, 1, 2), dtype=np.int64))
         note = "noise alone; frequencies left out add a bias that depends on the data"
         stated: dict[str, Any] = {"cell": {"sd": math.sqrt(cell[0])}, "note": note}
-        if len(self.domain.rim_codes[0]):
-            stated["missing"] = {"sd": self.noise.stddev / self.rim_weight}
+        if len(self.domain.missing_codes[0]):
+            stated["missing"] = {"sd": self.noise.stddev / self.missing_weight}
         return {**stated, "note": f"{note}; {caveat(self.steps)}"} if self.steps else stated
 
     def smooth(self, counts: NDArray[np.int64], entropy: Entropy) -> NDArray[np.float64]:
@@ -185,14 +184,14 @@ class Series:
     @property
     def tables(self) -> Mapping[str, pa.Table]:
         """The table that will be released, without a row."""
-        return {"fourier": blank.cells(self.domain.axes)}
+        return {"fourier": blank_cells(self.domain.axes)}
 
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every cell."""
-        interior, rim = self.domain.split(counts)
+        interior, nulls = self.domain.split(counter)
         smooth = self.smooth(interior, entropy)
-        weighted = widened(rim, self.rim_weight) * self.rim_weight
-        missing = self.noise.steps(weighted, entropy) / self.rim_weight
+        weighted = widened(nulls, self.missing_weight) * self.missing_weight
+        missing = self.noise.steps(weighted, entropy) / self.missing_weight
         inner, outer = smooth, missing.astype(np.float64)
         if self.steps:
             inner, outer = with_missing(inner, outer, self.steps)

@@ -14,7 +14,7 @@ from sfumato.mechanisms.selection import Exponential
 from sfumato.mechanisms.sparse_vector import ABOVE, SparseVector
 from sfumato.privacy.events import Composed, Repeated
 from sfumato.privacy.sensitivity import Sensitivity, of_sum
-from sfumato.publish import domain as blank
+from sfumato.publish.domain import blank_cells
 from sfumato.publish.histogram import box_sums
 from sfumato.publish.postprocess import caveat, postprocess
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.publish.domain import Domain
@@ -141,7 +141,7 @@ class Mwem:
     iterations: int
     iterate: str
     selection: str
-    purse: Spending
+    spending: Spending
 
     @property
     def _share(self) -> Fraction:
@@ -156,24 +156,24 @@ class Mwem:
     @cached_property
     def total_noise(self) -> Noise:
         """The noise of the number of rows."""
-        return self.purse.noise(of_sum(self.request.unit, 1, 1), TOTAL_SHARE)
+        return self.spending.noise(of_sum(self.request.unit, 1, 1), TOTAL_SHARE)
 
     @cached_property
     def noise(self) -> Noise:
         """The noise of each answer."""
-        return self.purse.noise(self.sensitivity, self._share / self.iterations)
+        return self.spending.noise(self.sensitivity, self._share / self.iterations)
 
     @cached_property
     def choice(self) -> Exponential | SparseVector:
         """What chooses queries: for each round, or once for all of them."""
         if self.selection == "exponential":
             return Exponential(
-                epsilon=self.purse.choice_epsilon(self._share / self.iterations),
+                epsilon=self.spending.choice_epsilon(self._share / self.iterations),
                 candidates=len(self.queries),
                 sensitivity=self.sensitivity.l1,
             )
         return SparseVector(
-            epsilon=self.purse.pure_epsilon(self._share),
+            epsilon=self.spending.pure_epsilon(self._share),
             cutoff=self.iterations,
             sensitivity=self.sensitivity.l1,
         )
@@ -227,15 +227,15 @@ class Mwem:
     @property
     def tables(self) -> Mapping[str, pa.Table]:
         """The table that will be released, without a row."""
-        return {"mwem": blank.cells(self.domain.axes)}
+        return {"mwem": blank_cells(self.domain.axes)}
 
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every cell."""
-        learnt = self.learn(counts.dense()[None], entropy)[0]
+        learnt = self.learn(counter.of(self.request.columns).dense()[None], entropy)[0]
         if self._steps:
             learnt = postprocess(learnt, self._steps)
         inner = learnt[tuple(slice(size) for size in self.domain.shape)]
-        return {"mwem": self.domain.table(inner, learnt[self.domain.rim_codes])}
+        return {"mwem": self.domain.table(inner, learnt[self.domain.missing_codes])}
 
     def ranges(
         self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]

@@ -29,7 +29,7 @@ from sfumato.noise.discrete import geometric
 from sfumato.noise.entropy import Draws, collect
 from sfumato.noise.exponential import bernoulli_exp
 from sfumato.noise.selection import uniform_integers
-from sfumato.publish import domain as blank
+from sfumato.publish.domain import blank_cells
 from sfumato.publish.sparse.cells import Passing, empty_cells, power
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.mechanisms.laplace import Geometric
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
@@ -97,12 +97,12 @@ class ThresholdFilter:
     @property
     def tables(self) -> Mapping[str, pa.Table]:
         """The table that will be released, without a row."""
-        return {"sparse": blank.cells(self.cells.axes)}
+        return {"sparse": blank_cells(self.cells.axes)}
 
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The cells that pass, in order."""
-        occupied = self.cells.numbers(counts)
-        noisy = narrowed(self.noise.steps(counts.counts, entropy))
+        occupied, rows = self.cells.occupied(counter)
+        noisy = narrowed(self.noise.steps(rows, entropy))
         passes = (np.abs(noisy) if self.sides == 2 else noisy) >= self.threshold
         ranks = self._passing.places(self.cells.count - len(occupied), entropy)
         beyond = geometric(self.noise.scale, len(ranks), entropy)
@@ -250,12 +250,12 @@ class PrioritySample:
     @property
     def tables(self) -> Mapping[str, pa.Table]:
         """The table that will be released, without a row."""
-        return {"sparse": blank.cells(self.cells.axes)}
+        return {"sparse": blank_cells(self.cells.axes)}
 
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The sampled cells, in order, with their estimates."""
-        occupied = self.cells.numbers(counts)
-        noisy = narrowed(self.noise.steps(counts.counts, entropy))
+        occupied, rows = self.cells.occupied(counter)
+        noisy = narrowed(self.noise.steps(rows, entropy))
         parts = uniform_integers(self.level, len(noisy), entropy) + 1
         passes = parts <= np.abs(noisy)
         ranks = self._passing.places(self.cells.count - len(occupied), entropy)

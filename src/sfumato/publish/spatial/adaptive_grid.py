@@ -44,8 +44,8 @@ def prepare(request: Request, *, grid: object = None) -> AdaptiveGrid:
     coarse = None if grid is None else options.whole(grid, "grid", least=1, most=_FINEST)
     check(request.postprocess)
     ways = [
-        tuple(purse.noise(request.sensitivity, one) for one in _SHARES)
-        for purse in spendings(request.price)
+        tuple(spending.noise(request.sensitivity, one) for one in _SHARES)
+        for spending in spendings(request.price)
     ]
     least = min(ways, key=lambda noises: noises[-1].variance)
     return AdaptiveGrid(

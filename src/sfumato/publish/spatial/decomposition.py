@@ -14,7 +14,7 @@ from sfumato.errors import ParameterError
 from sfumato.estimation import boxes as ranges
 from sfumato.estimation.trees import Generation, LeastSquares, descended, in_small_families
 from sfumato.privacy.numbers import exact
-from sfumato.publish import domain as blank
+from sfumato.publish.domain import blank_boxes, blank_figures
 from sfumato.publish.postprocess import caveat, postprocess
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.estimation.trees import BoxTree
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
@@ -36,7 +36,7 @@ USUAL_HEIGHT = 8
 """The height of a tree whose leaves most rows come to lie in."""
 
 
-def share(value: object, name: str, *, default: Fraction) -> Fraction:
+def price_share(value: object, name: str, *, default: Fraction) -> Fraction:
     """Read the share of the price that is spent on the shape of a tree."""
     given = default if value is None else exact(value, name)
     if not 0 < given < 1:
@@ -47,7 +47,7 @@ def share(value: object, name: str, *, default: Fraction) -> Fraction:
     return given
 
 
-def levels(height: int, dimensions: int, purse: Spending) -> list[Fraction]:
+def level_shares(height: int, dimensions: int, spending: Spending) -> list[Fraction]:
     """Shares of the levels of a tree, the root's first, that err least on ranges.
 
     They grow down to depth 8. Levels further down, n of them, have together as much as sqrt(n)
@@ -58,7 +58,7 @@ def levels(height: int, dimensions: int, purse: Spending) -> list[Fraction]:
     1 / share^2, and as their square root under Gaussian noise, of variance 1 / share
     (Cormode et al. 2012, Lemma 3).
     """
-    growth = 2 ** ((dimensions - 1) / (2 if purse.epsilon is None else 3))
+    growth = 2 ** ((dimensions - 1) / (2 if spending.epsilon is None else 3))
     most = growth ** min(height, USUAL_HEIGHT)
     further = max(height - USUAL_HEIGHT, 1) ** 0.5
     wanted = [
@@ -116,12 +116,12 @@ class Decomposition(ABC):
     @property
     def tables(self) -> Mapping[str, pa.Table]:
         """The tables that will be released, without a row, and of their columns the main ones."""
-        found = {"boxes": blank.boxes(self.space.axes)}
-        return {**found, "missing": blank.figures("count")} if self.space.patterns else found
+        found = {"boxes": blank_boxes(self.space.axes)}
+        return {**found, "missing": blank_figures("count")} if self.space.patterns else found
 
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """All boxes with their counts and, where values can be missing, those rows apart."""
-        growth = self.space.plant(counts)
+        growth = self.space.plant(counter)
         self.grow(growth, entropy)
         tree, (values, precisions) = growth.tree, growth.measured
         fitted = LeastSquares(tree, precisions)

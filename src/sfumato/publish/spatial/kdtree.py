@@ -14,8 +14,13 @@ from sfumato.privacy.events import Composed, ExponentialChoice
 from sfumato.publish import options
 from sfumato.publish.measurement import spendings
 from sfumato.publish.postprocess import check
-from sfumato.publish.spatial import decomposition as budget
-from sfumato.publish.spatial.decomposition import USUAL_HEIGHT, Decomposition, middle
+from sfumato.publish.spatial.decomposition import (
+    USUAL_HEIGHT,
+    Decomposition,
+    level_shares,
+    middle,
+    price_share,
+)
 from sfumato.publish.spatial.growth import LARGEST, Space
 
 if TYPE_CHECKING:
@@ -159,10 +164,11 @@ def prepare(
         # Who says when to stop may have every box cut: then there can be no more than these.
         tall = min(tall, most)
         cut = min(cut, tall)
-    part = budget.share(medians, "medians", default=_MEDIANS)
+    part = price_share(medians, "medians", default=_MEDIANS)
     check(request.postprocess)
     ways = [
-        _tree(request, space, purse, tall, cut, part, least) for purse in spendings(request.price)
+        _tree(request, space, spending, tall, cut, part, least)
+        for spending in spendings(request.price)
     ]
     judged = middle(request, space)
     return min(ways, key=lambda way: float(way.ranges_variance(judged).mean()))
@@ -171,7 +177,7 @@ def prepare(
 def _tree(
     request: Request,
     space: Space,
-    purse: Spending,
+    spending: Spending,
     height: int,
     cut: int,
     medians: Fraction,
@@ -181,22 +187,22 @@ def _tree(
     axes = [place for place, size in enumerate(space.shape) if size > 1]
     rounds = cut * len(axes)
     counts = 1 - medians if rounds else Fraction(1)
-    shares = [counts * one for one in budget.levels(height, max(1, len(axes)), purse)]
-    noises = [purse.noise(request.sensitivity, one) for one in shares]
+    shares = [counts * one for one in level_shares(height, max(1, len(axes)), spending)]
+    noises = [spending.noise(request.sensitivity, one) for one in shares]
     rests = [
-        purse.noise(request.sensitivity, sum(shares[depth + 1 :], Fraction(0)))
+        spending.noise(request.sensitivity, sum(shares[depth + 1 :], Fraction(0)))
         for depth in range(height)
     ]
     if prune is None:
-        usual = budget.levels(min(height, USUAL_HEIGHT), max(1, len(axes)), purse)[-1]
-        least = _ENOUGH * purse.noise(request.sensitivity, counts * usual).stddev
+        usual = level_shares(min(height, USUAL_HEIGHT), max(1, len(axes)), spending)[-1]
+        least = _ENOUGH * spending.noise(request.sensitivity, counts * usual).stddev
         # However little noise there is, a box of nobody is not cut.
         prunes = [max(1, round(max(least, _DOUBT * noise.stddev))) for noise in noises[:-1]]
     else:
         prunes = [prune] * height
     cuts = [
         Medians(
-            epsilon=purse.choice_epsilon(medians / rounds),
+            epsilon=spending.choice_epsilon(medians / rounds),
             sensitivity=request.sensitivity.l1,
         )
         for _ in range(rounds)

@@ -14,8 +14,7 @@ from sfumato.privacy.elementary import log_up
 from sfumato.privacy.events import Composed, PureEvent
 from sfumato.publish.measurement import spendings
 from sfumato.publish.postprocess import check
-from sfumato.publish.spatial import decomposition as budget
-from sfumato.publish.spatial.decomposition import Decomposition
+from sfumato.publish.spatial.decomposition import Decomposition, price_share
 from sfumato.publish.spatial.growth import Space
 
 if TYPE_CHECKING:
@@ -32,18 +31,18 @@ if TYPE_CHECKING:
 
 def prepare(request: Request, *, shape: object = None) -> PrivTree:
     """Share the price out; `shape` is the share of the tree's own shape, half if not given."""
-    part = budget.share(shape, "shape", default=Fraction(1, 2))
+    part = price_share(shape, "shape", default=Fraction(1, 2))
     check(request.postprocess)
     space = Space(request.axes)
     ways = [
         PrivTree(
             space=space,
-            noises=(purse.noise(request.sensitivity, 1 - part),),
-            epsilon=purse.pure_epsilon(part),
+            noises=(spending.noise(request.sensitivity, 1 - part),),
+            epsilon=spending.pure_epsilon(part),
             l1_sensitivity=request.sensitivity.l1,
             steps=request.postprocess,
         )
-        for purse in spendings(request.price)
+        for spending in spendings(request.price)
     ]
     return min(ways, key=lambda way: way.noises[0].variance + 2 * float(way.scale) ** 2)
 
