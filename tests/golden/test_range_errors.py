@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 from sfumato.estimation.blocks import Nesting, balanced, spectrum
+from sfumato.estimation.boxes import box_sums
 from sfumato.publish import auto, quadtree, wavelet
 from sfumato.publish import tree as kind
-from sfumato.publish.histogram import box_sums
 from sfumato.publish.tree import step_shares
 from sfumato.publish.tree.blocks import BlockCounts, MeasuredLevel
 from sfumato.publish.tree.method import StrategyMethod

@@ -11,9 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import ParameterError
-from sfumato.publish.domain import Domain
-from sfumato.publish.histogram import box_sums
-from sfumato.publish.measurement import ColumnNorms, spendings
+from sfumato.estimation.boxes import box_sums
+from sfumato.publish.domain import Domain, range_columns
+from sfumato.publish.measurement import (
+    ColumnNorms,
+    SingleNoise,
+    least_noise,
+    noise_error,
+    noise_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +28,6 @@ if TYPE_CHECKING:
 
     from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
-    from sfumato.privacy.events import Event
     from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
 
@@ -37,8 +42,7 @@ def prepare(request: Request, cuts: Sequence[NDArray[np.int64]]) -> WorkloadAnsw
     queries = np.unique(request.boxes[held], axis=0)
     most = _most_together(queries, cuts)
     columns = ColumnNorms(l1=most, l2_squared=most, signed=False)
-    noises = [spending.noise(columns.sensitivity(request)) for spending in spendings(request.price)]
-    return WorkloadAnswers(request, queries, columns, min(noises, key=lambda one: one.variance))
+    return WorkloadAnswers(request, queries, columns, least_noise(request, columns))
 
 
 def _most_together(queries: NDArray[np.int64], cuts: Sequence[NDArray[np.int64]]) -> int:
@@ -60,7 +64,7 @@ def _most_together(queries: NDArray[np.int64], cuts: Sequence[NDArray[np.int64]]
 
 
 @dataclass(frozen=True, eq=False)
-class WorkloadAnswers:
+class WorkloadAnswers(SingleNoise):
     """The count of each different range of a workload with independent noise.
 
     *Guarantee*: the price in full, epsilon or rho, for all ranges together.
@@ -81,18 +85,13 @@ class WorkloadAnswers:
     """What was chosen beside the noise, in JSON form."""
 
     @property
-    def event(self) -> Event:
-        """What it costs."""
-        return self.noise.event
-
-    @property
     def parameters(self) -> Mapping[str, Any]:
         """How many ranges are answered, of which so many meet."""
         return {
             **(self.chosen or {}),
             "queries": len(self.queries),
             "most_together": self.columns.l1,
-            "noise": type(self.noise).__name__.lower(),
+            "noise": noise_name(self.noise),
         }
 
     @cached_property
@@ -112,7 +111,7 @@ class WorkloadAnswers:
         """The deviation of every answer, of the workload, and of missing values."""
         assert self.request.boxes is not None
         stated: dict[str, Any] = {
-            "answers": {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)},
+            "answers": noise_error(self.noise),
             "workload": {
                 "mse": self.workload_mse,
                 "sd": math.sqrt(self.workload_mse),
@@ -136,11 +135,7 @@ class WorkloadAnswers:
         noisy = self.noise.steps(self.measured(counter), entropy).astype(np.float64)
         weight = self.columns.missing_weight(self.noise)
         answers, missing = np.split(noisy, [len(self.queries)])
-        columns: dict[str, pa.Array] = {}
-        for place, axis in enumerate(self.request.axes):
-            for end, word in enumerate(("from", "to")):
-                codes = self.queries[:, place, end]
-                columns[f"{axis.column}_{word}"] = axis.decode(codes.astype(np.int32))
+        columns = range_columns(self.request.axes, self.queries)
         tables = {"answers": pa.table({**columns, "count": pa.array(answers)})}
         if len(missing):
             values = [

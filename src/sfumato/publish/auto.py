@@ -9,7 +9,8 @@ import numpy as np
 
 from sfumato.publish import answers
 from sfumato.publish.measurement import spendings
-from sfumato.publish.tree import blocks_of, checked, public_total
+from sfumato.publish.postprocess import public_total
+from sfumato.publish.tree import blocks_of, checked
 from sfumato.publish.tree.method import StrategyMethod
 from sfumato.publish.tree.regions import regions
 from sfumato.publish.tree.search import TreeSearch

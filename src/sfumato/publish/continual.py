@@ -17,7 +17,14 @@ from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import widened
 from sfumato.publish import options
 from sfumato.publish.domain import Domain, blank_cells
-from sfumato.publish.measurement import ColumnNorms, one_axis, spendings, without_postprocess
+from sfumato.publish.measurement import (
+    ColumnNorms,
+    SingleNoise,
+    noise_name,
+    one_axis,
+    spendings,
+    without_postprocess,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +34,6 @@ if TYPE_CHECKING:
 
     from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
-    from sfumato.privacy.events import Event
     from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
 
@@ -184,7 +190,7 @@ def _convolved(rows: NDArray[Any], entries: NDArray[Any]) -> NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class Continual:
+class Continual(SingleNoise):
     """Noise on a factor of the running sum, and running counts put together from it.
 
     *Guarantee*: the price in full, epsilon or rho, for all running counts together.
@@ -205,14 +211,9 @@ class Continual:
     noise: Noise
 
     @property
-    def event(self) -> Event:
-        """What it costs."""
-        return self.noise.event
-
-    @property
     def parameters(self) -> Mapping[str, Any]:
         """The factor and the noise that were chosen."""
-        return {"method": self.factor.name, "noise": type(self.noise).__name__.lower()}
+        return {"method": self.factor.name, "noise": noise_name(self.noise)}
 
     @cached_property
     def running_variance(self) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -16,9 +16,8 @@ from sfumato.estimation.trees import dyadic_line
 from sfumato.mechanisms.base import add, widened
 from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.events import Composed, PureEvent
-from sfumato.publish.domain import Domain, blank_cells
-from sfumato.publish.histogram import box_sums
-from sfumato.publish.measurement import one_axis, spendings
+from sfumato.publish.domain import CellsMethod, Domain
+from sfumato.publish.measurement import noise_error, noise_name, one_axis, spendings
 from sfumato.publish.postprocess import caveat, check, postprocess
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def prepare(request: Request) -> Dawa:
 
 
 @dataclass(frozen=True)
-class Dawa:
+class Dawa(CellsMethod):
     """A partition into dyadic blocks of least noisy cost, and noise on the count of each block.
 
     A block costs the sum of the distances of its counts from their median, what its count's noise
@@ -78,6 +77,7 @@ class Dawa:
     with independent counts in place of their second stage.
     """
 
+    table: ClassVar[str] = "dawa"
     domain: Domain
     cost_noise: Geometric
     noise: Noise
@@ -93,7 +93,7 @@ class Dawa:
         """The share of the partition, and the noise of the counts."""
         return {
             "partition_share": str(PARTITION_SHARE),
-            "noise": type(self.noise).__name__.lower(),
+            "noise": noise_name(self.noise),
         }
 
     @property
@@ -104,7 +104,7 @@ class Dawa:
             "of a bucket are taken as even, so the error of cells and ranges depends on the data"
         )
         return {
-            "bucket": {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)},
+            "bucket": noise_error(self.noise),
             "note": f"{note}; {caveat(self.steps)}" if self.steps else note,
         }
 
@@ -117,11 +117,6 @@ class Dawa:
         """
         return round(self.noise.stddev + self.cost_noise.stddev)
 
-    @property
-    def tables(self) -> Mapping[str, pa.Table]:
-        """The table that will be released, without a row."""
-        return {"dawa": blank_cells(self.domain.axes)}
-
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every cell."""
         interior, nulls = self.domain.split(counter)
@@ -131,12 +126,6 @@ class Dawa:
             figures = postprocess(figures, self.steps, lines=[dyadic_line(len(figures))])
         inner, outer = np.split(figures, [len(even)])
         return {"dawa": self.domain.table(inner, outer)}
-
-    def ranges(
-        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """Estimate the rows in each range by adding up its cells."""
-        return box_sums(self.domain.interior(tables["dawa"]), boxes)
 
     def even(self, counts: NDArray[np.int64], entropy: Entropy) -> NDArray[np.float64]:
         """Noisy counts along the last axis, even within each bucket."""

@@ -11,17 +11,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.counting.axes import Grid
 from sfumato.errors import ParameterError
+from sfumato.estimation.boxes import box_sums
 from sfumato.schema.names import untaken
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -94,6 +96,37 @@ class Domain:
         """The interior of a table that `table` made."""
         figures = np.asarray(table.column(figure_name(self.axes, name)), dtype=np.float64)
         return figures[: prod(self.shape)].reshape(self.shape)
+
+
+def range_columns(axes: Sequence[Axis], boxes: NDArray[np.int64]) -> dict[str, pa.Array]:
+    """The first and the last value of each column of some ranges; none where one is empty."""
+    empty = (boxes[:, :, 0] > boxes[:, :, 1]).any(axis=1)
+    columns: dict[str, pa.Array] = {}
+    for place, axis in enumerate(axes):
+        for end, word in enumerate(("from", "to")):
+            codes = np.clip(boxes[:, place, end], 0, max(points(axis) - 1, 0)).astype(np.int64)
+            values = axis.decode(codes)
+            columns[f"{axis.column}_{word}"] = pc.if_else(pa.array(empty), None, values)
+    return columns
+
+
+class CellsMethod:
+    """A method that releases one table of all cells, and answers ranges by adding cells up."""
+
+    domain: Domain
+    table: ClassVar[str]
+    """The name of the table."""
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The table that will be released, without a row."""
+        return {self.table: blank_cells(self.domain.axes)}
+
+    def ranges(
+        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Estimate the rows in each box by adding up its cells."""
+        return box_sums(self.domain.interior(tables[self.table]), boxes)
 
 
 def blank_cells(axes: Sequence[Axis], figure: str = "count") -> pa.Table:

@@ -172,6 +172,7 @@ def _digest(content: str | bytes) -> str:
 
 KINDS = {
     "auto": "auto",
+    "above": "above",
     "histogram": "histogram",
     "sparse": "sparse",
     "fourier": "fourier",

@@ -12,8 +12,9 @@ from sfumato.estimation.blocks import Nesting, spectrum
 from sfumato.publish import options
 from sfumato.publish.domain import LARGEST
 from sfumato.publish.measurement import spendings
+from sfumato.publish.postprocess import public_total
 from sfumato.publish.spatial import kdtree
-from sfumato.publish.tree import blocks_of, checked, deepened, in_step, public_total
+from sfumato.publish.tree import blocks_of, checked, deepened, in_step
 from sfumato.publish.tree.method import StrategyMethod
 from sfumato.publish.tree.search import SharedTree
 from sfumato.publish.tree.shares import ShareProblem, block_sizes, starting_shares

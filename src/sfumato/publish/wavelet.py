@@ -18,8 +18,9 @@ import numpy as np
 from sfumato.estimation.blocks import Nesting, assembled, gathered, spectrum
 from sfumato.mechanisms.base import widened
 from sfumato.publish import options
-from sfumato.publish.measurement import ColumnNorms, spendings
-from sfumato.publish.tree import checked, public_total
+from sfumato.publish.measurement import ColumnNorms, noise_name, spendings
+from sfumato.publish.postprocess import public_total
+from sfumato.publish.tree import checked
 from sfumato.publish.tree.blocks import DiagonalStrategy, MeasuredLevel
 from sfumato.publish.tree.method import StrategyMethod
 from sfumato.publish.tree.nominal import nominal_nestings
@@ -121,7 +122,7 @@ class Contrasts(DiagonalStrategy):
         return {
             "fanouts": [list(nesting.fanouts) for nesting in self.nestings],
             "scales": [[list(one.level), str(one.share)] for one in self.measured],
-            "noise": type(self.measured[0].noise).__name__.lower(),
+            "noise": noise_name(self.measured[0].noise),
         }
 
     @cached_property

@@ -16,17 +16,19 @@ import pytest
 from sfumato.counting.axes import Axis, Grid, Listed
 from sfumato.counting.frequencies import Frequencies
 from sfumato.errors import ParameterError
+from sfumato.estimation.boxes import box_sums
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.events import GaussianNoise, LaplaceNoise
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
-from sfumato.publish.histogram import Histogram, box_sums, prepare
+from sfumato.publish.histogram import Histogram, prepare
 from sfumato.publish.kinds import prepare as publication
 from sfumato.publish.measurement import spendings
-from sfumato.publish.request import AnswersRanges, Request
+from sfumato.publish.request import AnswersRanges, PredictsVariance, Request
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
+from sfumato.testing.counts import frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
 
 CITY = Listed("city", pa.array(["Rome", "Pisa", None]), declared=True)
@@ -213,3 +215,36 @@ def test_it_is_a_kind_of_publication() -> None:
     found = publication("histogram", request(), {})
     assert found.name == "publish histogram"
     assert found.event == prepare(request()).event
+
+
+def test_truncated_counts_lie_between_public_ends() -> None:
+    axes = whole_numbers(40, nullable=True)
+    method = prepare(request_for(axes, epsilon="0.1"), noise="truncated-geometric", most=20)
+    counts = frequencies(axes, [*range(40), 5])
+    table = method.release(counts, SeededEntropy(1))["histogram"]
+    figures = np.asarray(table["count"])
+    assert table["count"].type == pa.int64()
+    assert {0, 20} <= set(figures.tolist()) <= set(range(21))
+    assert method.parameters == {"noise": "truncated-geometric", "most": 20}
+    assert not isinstance(method, PredictsVariance)
+    assert isinstance(method, AnswersRanges)
+
+
+@pytest.mark.parametrize(
+    ("given", "steps", "code"),
+    [
+        ({"noise": "truncated"}, (), "option_not_allowed"),
+        ({"most": 9}, (), "most_without_truncation"),
+        ({"noise": "truncated-geometric"}, (), "most_missing"),
+        ({"noise": "truncated-geometric", "most": 0}, (), "option_not_whole"),
+        (
+            {"noise": "truncated-geometric", "most": 9},
+            ("nonnegative",),
+            "postprocess_of_truncated",
+        ),
+    ],
+)
+def test_wrong_truncation_is_refused(given: dict[str, Any], steps: Any, code: str) -> None:
+    with pytest.raises(ParameterError) as raised:
+        prepare(request_for(whole_numbers(4), postprocess=steps), **given)
+    assert raised.value.code == code

@@ -6,6 +6,7 @@ Statistical tests are seeded; for a fresh seed each would fail with probability 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from fractions import Fraction
 from typing import Any
 
@@ -17,9 +18,16 @@ from hypothesis import strategies as st
 
 from sfumato.counting.axes import Listed
 from sfumato.errors import ParameterError
-from sfumato.privacy.events import ExponentialChoice, Repeated
+from sfumato.privacy.events import ApproxEvent, ExponentialChoice, PureEvent, Repeated
 from sfumato.privacy.units import Entity, Neighbours, Rows
-from sfumato.publish.quantiles import TIES, Quantiles, _Part, _spread, prepare
+from sfumato.publish.quantiles import (
+    TIES,
+    Quantiles,
+    SmoothQuantile,
+    _Part,
+    _spread,
+    prepare,
+)
 from sfumato.testing.counts import frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
 
@@ -206,3 +214,75 @@ def test_huge_domains_have_fewer_places() -> None:
 def test_several_columns_are_refused() -> None:
     with pytest.raises(ParameterError, match="takes one ordered column, not 2"):
         prepare(request_for(whole_numbers(5, 5)))
+
+
+def smooth(unit: Any = None, **given: Any) -> SmoothQuantile:
+    made = prepare(
+        request_for(whole_numbers(100, nullable=True), unit=unit or Rows(), epsilon=5),
+        mechanism="smooth",
+        **given,
+    )
+    assert isinstance(made, SmoothQuantile)
+    return made
+
+
+def test_a_smooth_median_is_near_where_rows_crowd() -> None:
+    counts = np.zeros(101, dtype=np.int64)
+    counts[[20, 49, 50, 51, 80, 100]] = 100, 400, 500, 400, 100, 77
+    for rows in (1400, 1500, 1600):
+        made = smooth(rows=rows)
+        table = made.release(frequencies(made.request.axes, counts), SeededEntropy(3))["quantiles"]
+        assert table["rank"].to_pylist() == [0.5]
+        assert abs(table["a"][0].as_py() - 50) <= 1
+
+
+@given(
+    st.lists(st.integers(0, 100), max_size=12), st.integers(0, 100), st.integers(1, 9), st.data()
+)
+def test_one_row_more_changes_one_value_of_the_public_table(
+    codes: list[int], more: int, rows: int, data: st.DataObject
+) -> None:
+    made = smooth(rows=rows)
+
+    def table(values: list[int]) -> Counter[int]:
+        found, counts = np.unique(np.array(values, dtype=np.int64), return_counts=True)
+        points = made.table(found, counts)
+        assert len(points) == rows
+        assert (np.diff(points) >= 0).all()
+        return Counter(points.tolist())
+
+    before = table(codes)
+    assert (before - table([*codes, more])).total() <= 1
+    if codes:
+        place = data.draw(st.integers(0, len(codes) - 1))
+        assert (before - table([*codes[:place], more, *codes[place + 1 :]])).total() <= 1
+
+
+@pytest.mark.parametrize(
+    ("unit", "given", "code"),
+    [
+        (Rows(), {"mechanism": "smooth"}, "rows_missing"),
+        (Rows(), {"mechanism": "smooth", "rows": 0}, "option_not_whole"),
+        (Rows(), {"mechanism": "smooth", "rows": 9, "ranks": "0.25"}, "smooth_not_median"),
+        (Rows(), {"mechanism": "rough"}, "option_not_allowed"),
+        (Rows(), {"rows": 9}, "rows_not_needed"),
+        (Entity("who", max_rows=2), {"mechanism": "smooth", "rows": 9}, "smooth_one_row"),
+    ],
+)
+def test_wrong_options_of_a_mechanism_are_refused(
+    unit: Any, given: dict[str, Any], code: str
+) -> None:
+    with pytest.raises(ParameterError) as raised:
+        prepare(request_for(whole_numbers(4), unit=unit), **given)
+    assert raised.value.code == code
+
+
+def test_a_smooth_median_costs_what_is_paid() -> None:
+    axes = whole_numbers(4)
+    pure = prepare(request_for(axes, epsilon=1), mechanism="smooth", rows=9)
+    assert pure.event == PureEvent(epsilon=Fraction(1))
+    both = prepare(request_for(axes, epsilon=1, delta="0.01"), mechanism="smooth", rows=9)
+    assert both.event == ApproxEvent(epsilon=Fraction(1), delta=Fraction(1, 100))
+    replaced = Rows(relation=Neighbours.REPLACE_ONE)
+    made = prepare(request_for(axes, rho="1/2", unit=replaced), mechanism="smooth", rows=9)
+    assert made.event == PureEvent(epsilon=Fraction(1))

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from sfumato.mechanisms.base import widened
 from sfumato.publish import options
-from sfumato.publish.domain import Domain, blank_cells
-from sfumato.publish.histogram import box_sums
-from sfumato.publish.measurement import ColumnNorms, one_axis, spendings
+from sfumato.publish.domain import CellsMethod, Domain
+from sfumato.publish.measurement import ColumnNorms, SingleNoise, least_noise, noise_name, one_axis
 from sfumato.publish.postprocess import caveat, check, with_missing
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
     from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
-    from sfumato.privacy.events import Event
     from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
 
@@ -51,8 +49,7 @@ def prepare(request: Request, *, coefficients: object = None) -> Series:
     options.whole(kept * domain.shape[0], "coefficients times points", least=1, most=MOST_ENTRIES)
     waves = Waves(domain.shape[0], kept)
     columns = waves.columns
-    noises = [spending.noise(columns.sensitivity(request)) for spending in spendings(request.price)]
-    least = min(noises, key=lambda noise: noise.variance)
+    least = least_noise(request, columns)
     return Series(domain, waves, least, columns.missing_weight(least), request.postprocess)
 
 
@@ -133,7 +130,7 @@ class Waves:
 
 
 @dataclass(frozen=True)
-class Series:
+class Series(SingleNoise, CellsMethod):
     """Noise on the first Fourier coefficients of a series of counts, the others set to zero.
 
     *Guarantee*: the price in full, epsilon or rho, for all coefficients together.
@@ -147,6 +144,7 @@ class Series:
     *Reference*: Rastogi & Nath 2010, Algorithm 1, with both parts of each coefficient counted.
     """
 
+    table: ClassVar[str] = "fourier"
     domain: Domain
     waves: Waves
     noise: Noise
@@ -154,16 +152,11 @@ class Series:
     steps: tuple[str, ...] = ()
 
     @property
-    def event(self) -> Event:
-        """What it costs."""
-        return self.noise.event
-
-    @property
     def parameters(self) -> Mapping[str, Any]:
         """How many coefficients are kept, and the noise that was chosen."""
         return {
             "coefficients": self.waves.coefficients,
-            "noise": type(self.noise).__name__.lower(),
+            "noise": noise_name(self.noise),
         }
 
     @property
@@ -181,11 +174,6 @@ class Series:
         noisy = self.noise.steps(self.waves.measured(counts), entropy)
         return self.waves.inverse(noisy.astype(np.float64))
 
-    @property
-    def tables(self) -> Mapping[str, pa.Table]:
-        """The table that will be released, without a row."""
-        return {"fourier": blank_cells(self.domain.axes)}
-
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every cell."""
         interior, nulls = self.domain.split(counter)
@@ -196,12 +184,6 @@ class Series:
         if self.steps:
             inner, outer = with_missing(inner, outer, self.steps)
         return {"fourier": self.domain.table(inner, outer)}
-
-    def ranges(
-        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """Estimate the rows in each range by adding up its cells."""
-        return box_sums(self.domain.interior(tables["fourier"]), boxes)
 
     def ranges_variance(self, boxes: NDArray[np.int64]) -> NDArray[np.float64]:
         """The variance of each estimate, exactly; the bias of smoothing is not in it."""

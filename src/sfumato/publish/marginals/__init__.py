@@ -15,12 +15,11 @@ from sfumato.estimation.residuals import MarginalLattice
 from sfumato.privacy.events import Composed
 from sfumato.privacy.numbers import positive
 from sfumato.privacy.units import Neighbours
-from sfumato.publish import options
 from sfumato.publish.domain import blank_cells, figure_name
 from sfumato.publish.marginals.strategy import measured_residuals, measured_tables
 from sfumato.publish.marginals.wanted import table_name, wanted
-from sfumato.publish.measurement import spendings
-from sfumato.publish.postprocess import caveat, check, postprocess
+from sfumato.publish.measurement import noise_name, spendings
+from sfumato.publish.postprocess import caveat, postprocess, public_total
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,7 +77,7 @@ class Marginals:
         ]
         chosen = {
             "marginals": [table_name(self.request.axes, places) for places in self.sets],
-            "noise": type(strategy.noises[0]).__name__.lower(),
+            "noise": noise_name(strategy.noises[0]),
             "measured": "residuals" if strategy.centred else "tables",
             "shares": dict(zip(measured, map(str, strategy.shares), strict=True)),
         }
@@ -158,8 +157,7 @@ def prepare(
     `weights`, one for each, say how much an error in their cells matters; `total` is the number
     of rows if it is public.
     """
-    public = None if total is None else options.whole(total, "total", least=0, most=1 << 53)
-    check(request.postprocess, total=public)
+    public = public_total(request, total)
     sets = wanted(request.axes, way=way, of=of)
     # A column of one value changes no table, so it takes no part.
     columns = [place for place, axis in enumerate(request.axes) if axis.size > 1]

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from sfumato.mechanisms.selection import Exponential
 from sfumato.mechanisms.sparse_vector import ABOVE, SparseVector
 from sfumato.privacy.events import Composed, Repeated
 from sfumato.privacy.sensitivity import Sensitivity, of_sum
-from sfumato.publish.domain import blank_cells
-from sfumato.publish.histogram import box_sums
+from sfumato.publish.domain import CellsMethod
+from sfumato.publish.measurement import noise_name
 from sfumato.publish.postprocess import caveat, postprocess
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ PASSES = 2
 
 
 @dataclass(frozen=True)
-class Mwem:
+class Mwem(CellsMethod):
     """Start from an even table; again and again measure a query that it answers badly, and mend it.
 
     The update is A(x) *= exp(q(x) (m - q(A)) / (2 n)) with the noisy answer m, then A is brought
@@ -135,6 +135,7 @@ class Mwem:
     choosing by the sparse vector.
     """
 
+    table: ClassVar[str] = "mwem"
     request: Request
     domain: Domain
     queries: Queries
@@ -195,7 +196,7 @@ class Mwem:
             "queries": f"{len(self.queries)} {self.queries.name}",
             "iterate": self.iterate,
             "selection": self.selection,
-            "noise": type(self.noise).__name__.lower(),
+            "noise": noise_name(self.noise),
         }
 
     @property
@@ -224,11 +225,6 @@ class Mwem:
     def _steps(self) -> tuple[str, ...]:
         return self.request.postprocess
 
-    @property
-    def tables(self) -> Mapping[str, pa.Table]:
-        """The table that will be released, without a row."""
-        return {"mwem": blank_cells(self.domain.axes)}
-
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every cell."""
         learnt = self.learn(counter.of(self.request.columns).dense()[None], entropy)[0]
@@ -236,12 +232,6 @@ class Mwem:
             learnt = postprocess(learnt, self._steps)
         inner = learnt[tuple(slice(size) for size in self.domain.shape)]
         return {"mwem": self.domain.table(inner, learnt[self.domain.missing_codes])}
-
-    def ranges(
-        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """Estimate the rows in each box by adding up its cells; their variance is not known."""
-        return box_sums(self.domain.interior(tables["mwem"]), boxes)
 
     def learn(self, counts: NDArray[np.int64], entropy: Entropy) -> NDArray[np.float64]:
         """The table learnt from each of some tables of counts (runs, codes of each column).

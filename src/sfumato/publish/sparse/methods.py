@@ -30,6 +30,7 @@ from sfumato.noise.entropy import Draws, collect
 from sfumato.noise.exponential import bernoulli_exp
 from sfumato.noise.selection import uniform_integers
 from sfumato.publish.domain import blank_cells
+from sfumato.publish.measurement import SingleNoise, noise_error
 from sfumato.publish.sparse.cells import Passing, empty_cells, power
 
 if TYPE_CHECKING:
@@ -42,14 +43,13 @@ if TYPE_CHECKING:
     from sfumato.counting.frequencies import Counter
     from sfumato.mechanisms.laplace import Geometric
     from sfumato.noise.entropy import Entropy
-    from sfumato.privacy.events import Event
     from sfumato.publish.sparse.cells import Bounds, NumberedCells
 
 _WIDEST = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
-class ThresholdFilter:
+class ThresholdFilter(SingleNoise):
     """Noise on every cell, of which those with a noisy count of at least the threshold are kept.
 
     With two sides, those at or below minus the threshold are kept too.
@@ -68,11 +68,6 @@ class ThresholdFilter:
     sides: int
 
     @property
-    def event(self) -> Event:
-        """What it costs."""
-        return self.noise.event
-
-    @property
     def parameters(self) -> Mapping[str, Any]:
         """The method and its threshold."""
         method = "threshold" if self.sides == 1 else "filter"
@@ -83,7 +78,7 @@ class ThresholdFilter:
         """Of a cell that is kept whatever its noise; how many empty cells come; what is lost."""
         beyond = self.threshold + self._mean_beyond
         return {
-            "cell": {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)},
+            "cell": noise_error(self.noise),
             "threshold": self.threshold,
             "empty_released": self.cells.count * self._chance,
             "kept95": self.threshold + _reach(self.noise, 0.05),
@@ -194,7 +189,7 @@ _HIGHEST = 1 << 62
 
 
 @dataclass(frozen=True)
-class PrioritySample:
+class PrioritySample(SingleNoise):
     """Noise on every cell, of which a priority sample of at most `size` cells is released.
 
     *Guarantee*: epsilon-differential privacy: noise on all cells, and a choice that depends on
@@ -221,11 +216,6 @@ class PrioritySample:
             )
 
     @property
-    def event(self) -> Event:
-        """What it costs."""
-        return self.noise.event
-
-    @property
     def parameters(self) -> Mapping[str, Any]:
         """The size of the sample and the level below which no cell is looked at."""
         return {"method": "priority", "size": self.size, "level": self.level}
@@ -234,7 +224,7 @@ class PrioritySample:
     def error(self) -> Mapping[str, Any]:
         """Of a cell that is sampled whatever its noise, and of one that is empty."""
         return {
-            "cell": {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)},
+            "cell": noise_error(self.noise),
             "empty_cell": {"sd": math.sqrt(self._empty_variance)},
             "level": self._typical,
             "note": "cell holds for counts far above the level; unbiased; a count below the level "

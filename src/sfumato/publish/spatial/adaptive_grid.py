@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.errors import ParameterError
 from sfumato.privacy.events import Composed
 from sfumato.publish import options
-from sfumato.publish.measurement import spendings
+from sfumato.publish.measurement import noise_name, spendings
 from sfumato.publish.postprocess import check
 from sfumato.publish.spatial.decomposition import Decomposition
 from sfumato.publish.spatial.growth import LARGEST, Space
@@ -80,7 +80,7 @@ class AdaptiveGrid(Decomposition):
     @property
     def parameters(self) -> Mapping[str, Any]:
         """The noise, and the coarse grid if it was given."""
-        chosen = {"noise": type(self.noises[0]).__name__.lower()}
+        chosen = {"noise": noise_name(self.noises[0])}
         return chosen if self.grid is None else {**chosen, "grid": self.grid}
 
     def grow(self, growth: Growth, entropy: Entropy) -> None:

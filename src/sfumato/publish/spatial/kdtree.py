@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.noise.selection import choose_within, uniform_below
 from sfumato.privacy.events import Composed, ExponentialChoice
 from sfumato.publish import options
-from sfumato.publish.measurement import spendings
+from sfumato.publish.measurement import noise_name, spendings
 from sfumato.publish.postprocess import check
 from sfumato.publish.spatial.decomposition import (
     USUAL_HEIGHT,
@@ -262,7 +262,7 @@ class KdTree(Decomposition):
     def parameters(self) -> Mapping[str, Any]:
         """The shape of the tree and how its price is spent."""
         chosen: dict[str, Any] = {
-            "noise": type(self.noises[0]).__name__.lower(),
+            "noise": noise_name(self.noises[0]),
             "height": len(self.noises) - 1,
             "levels_at_medians": len(self.cuts) // max(1, len(self._columns)),
         }

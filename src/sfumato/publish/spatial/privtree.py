@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.noise.discrete import discrete_laplace
 from sfumato.privacy.elementary import log_up
 from sfumato.privacy.events import Composed, PureEvent
-from sfumato.publish.measurement import spendings
+from sfumato.publish.measurement import noise_name, spendings
 from sfumato.publish.postprocess import check
 from sfumato.publish.spatial.decomposition import Decomposition, price_share
 from sfumato.publish.spatial.growth import Space
@@ -98,7 +98,7 @@ class PrivTree(Decomposition):
     def parameters(self) -> Mapping[str, Any]:
         """The noise of the counts, and by what the tree's shape is decided."""
         return {
-            "noise": type(self.noises[0]).__name__.lower(),
+            "noise": noise_name(self.noises[0]),
             "shape_epsilon": str(self.epsilon),
             "scale": str(self.scale),
             "decay": self.decay,

@@ -15,7 +15,7 @@ from sfumato.estimation.blocks import Nesting
 from sfumato.publish import options
 from sfumato.publish.domain import LARGEST, Domain
 from sfumato.publish.measurement import spendings
-from sfumato.publish.postprocess import check
+from sfumato.publish.postprocess import public_total
 from sfumato.publish.tree.blocks import BlockCounts
 from sfumato.publish.tree.method import StrategyMethod
 from sfumato.publish.tree.search import TreeSearch, nestings_of
@@ -97,13 +97,6 @@ def checked(request: Request) -> tuple[int, ...]:
             "None of the ranges of the workload holds a value. Give ranges that do, or none.",
         )
     return shape
-
-
-def public_total(request: Request, total: object) -> int | None:
-    """The public total, if one is given, once post-processing was checked."""
-    public = None if total is None else options.whole(total, "total", least=0, most=1 << 53)
-    check(request.postprocess, total=public)
-    return public
 
 
 def in_step(

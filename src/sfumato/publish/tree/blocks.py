@@ -11,6 +11,7 @@ import numpy as np
 
 from sfumato.estimation.blocks import assembled, outer, projected, spectrum, totals, variances
 from sfumato.privacy.events import Composed
+from sfumato.publish.measurement import noise_name
 from sfumato.publish.tree.shares import precisions
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class BlockCounts(DiagonalStrategy):
             "fanouts": [list(nesting.fanouts) for nesting in self.nestings],
             "cells": [nesting.cells for nesting in self.nestings],
             "levels": [[list(one.level), str(one.share)] for one in self.measured],
-            "noise": type(self.measured[0].noise).__name__.lower(),
+            "noise": noise_name(self.measured[0].noise),
         }
 
     @cached_property

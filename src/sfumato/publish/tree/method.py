@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from sfumato.estimation.boxes import box_sums
 from sfumato.publish.domain import Domain, blank_boxes, blank_cells
-from sfumato.publish.histogram import box_sums
 from sfumato.publish.postprocess import caveat, with_missing
 
 if TYPE_CHECKING:

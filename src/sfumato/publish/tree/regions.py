@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.estimation.blocks import Nesting, outer
-from sfumato.publish.measurement import ColumnNorms, spendings
+from sfumato.publish.measurement import ColumnNorms, SingleNoise, noise_name, spendings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.noise.entropy import Entropy
-    from sfumato.privacy.events import Event
     from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
 
@@ -155,7 +154,7 @@ _SCALE = 1 << 12
 
 
 @dataclass(frozen=True, eq=False)
-class Regions:
+class Regions(SingleNoise):
     """Weighted sums of a few regions with noise, and the least-squares estimate of all of them.
 
     *Guarantee*: the price in full, epsilon or rho, for all sums together.
@@ -175,11 +174,6 @@ class Regions:
     noise: Noise
 
     @property
-    def event(self) -> Event:
-        """What it costs."""
-        return self.noise.event
-
-    @property
     def parameters(self) -> Mapping[str, Any]:
         """How much is measured, at which scale."""
         return {
@@ -187,7 +181,7 @@ class Regions:
             "regions": self.matrix.shape[1],
             "sums": self.matrix.shape[0],
             "scale": _SCALE,
-            "noise": type(self.noise).__name__.lower(),
+            "noise": noise_name(self.noise),
         }
 
     @property
