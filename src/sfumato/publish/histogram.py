@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
-    from sfumato.privacy.events import Event
     from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
 
@@ -90,7 +89,7 @@ def _truncated(request: Request, total: object, most: object) -> TruncatedHistog
 
 
 @dataclass(frozen=True)
-class TruncatedHistogram(CellsMethod):
+class TruncatedHistogram(SingleNoise, CellsMethod):
     """Geometric noise on the count of every cell, moved to the nearer end outside of 0 and `most`.
 
     *Guarantee*: the price in full, as pure epsilon, for all cells together: truncation looks at
@@ -109,11 +108,6 @@ class TruncatedHistogram(CellsMethod):
     noise: TruncatedGeometric
 
     @property
-    def event(self) -> Event:
-        """What it costs."""
-        return self.noise.event
-
-    @property
     def parameters(self) -> Mapping[str, Any]:
         """The noise, and the largest count."""
         return {"noise": TRUNCATED, "most": self.noise.high}
@@ -122,10 +116,7 @@ class TruncatedHistogram(CellsMethod):
     def error(self) -> Mapping[str, Any]:
         """Bounds for one cell, of a count between the ends."""
         note = "bounds; counts near the ends are biased, and sums of many add their biases up"
-        return {
-            "cell": {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)},
-            "note": note,
-        }
+        return {"cell": noise_error(self.noise), "note": note}
 
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every cell."""

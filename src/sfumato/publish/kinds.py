@@ -186,11 +186,12 @@ KINDS = {
     "tree": "tree",
     "wavelet": "wavelet",
     "adaptive-grid": "spatial.adaptive_grid",
-    "hybrid": "spatial.hybrid",
+    "hybrid": "spatial.kdtree:prepare_hybrid",
     "kdtree": "spatial.kdtree",
     "privtree": "spatial.privtree",
 }
-"""The module of each kind, whose `prepare(request, *, options...)` makes the method."""
+"""The module of each kind, whose `prepare(request, *, options...)`, or the function named, makes
+the method."""
 
 
 def prepare(kind: str, request: Request, options: Mapping[str, object]) -> Publication:
@@ -200,7 +201,8 @@ def prepare(kind: str, request: Request, options: Mapping[str, object]) -> Publi
             "kind_unknown",
             f"There is no kind of publication {quoted(kind)}; {suggestion(kind, list(KINDS))}",
         )
-    make: Prepare = import_module(f"sfumato.publish.{KINDS[kind]}").prepare
+    module, _, function = KINDS[kind].partition(":")
+    make: Prepare = getattr(import_module(f"sfumato.publish.{module}"), function or "prepare")
     known = [
         name
         for name, one in signature(make).parameters.items()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.laplace import Geometric
+from sfumato.mechanisms.laplace import Geometric, TruncatedGeometric
 from sfumato.privacy.elementary import sqrt_down
 from sfumato.privacy.losses import Approx, approx_to_zcdp
 from sfumato.privacy.sensitivity import Sensitivity
@@ -37,7 +37,7 @@ def noise_name(noise: Noise) -> str:
     return type(noise).__name__.lower()
 
 
-def noise_error(noise: Noise) -> dict[str, float]:
+def noise_error(noise: Noise | TruncatedGeometric) -> dict[str, float]:
     """How far one figure of this noise is off, for a release's error."""
     return {"sd": noise.stddev, "bound95": noise.bound(0.05)}
 
@@ -45,7 +45,7 @@ def noise_error(noise: Noise) -> dict[str, float]:
 class SingleNoise:
     """A method or strategy that puts one noise on everything it measures."""
 
-    noise: Noise
+    noise: Noise | TruncatedGeometric
 
     @property
     def event(self) -> Event:

@@ -12,6 +12,8 @@ Those asked for are applied in this order. Blocks are those that a method measur
 any are brought to the whole at once, which is best for cells that are read one by one, and for
 ranges over many of them is not. How far counts are off afterwards depends on the data, so that
 nothing is stated of it.
+
+Decisions 0151 and 0195.
 """
 
 from __future__ import annotations

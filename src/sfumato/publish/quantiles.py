@@ -1,4 +1,7 @@
-"""Several quantiles of one column at once, in order: the middle one first, then both sides."""
+"""Several quantiles of one column at once, in order: the middle one first, then both sides.
+
+Decisions 0145 and 0206.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Where a block has more than two children, as in the tree of a nominal column, the difference of
 each child to the mean of all of them takes the place of the difference of halves.
+
+Decision 0130.
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ def planned(
             if way == "uniform"
             else optimised(nestings, spectrum(nestings, request.boxes), spending)
         )
-        strategy = Contrasts.shared(nestings, shares, spending, request)
+        strategy = contrasts(request, nestings, shares, spending)
         found.append(StrategyMethod(request, strategy, {"budget": way}, total))
     return found
 
@@ -97,24 +99,6 @@ class Contrasts(DiagonalStrategy):
     of missing values are measured at every scale and averaged.
     *Reference*: Xiao, Wang & Gehrke 2010, sections IV (Haar), V (nominal) and VI (several columns).
     """
-
-    @classmethod
-    def shared(
-        cls,
-        nestings: tuple[Nesting, ...],
-        shares: Mapping[Level, Fraction],
-        spending: Spending,
-        request: Request,
-    ) -> Contrasts:
-        """Measure each scale with the noise that its share of a spending buys."""
-        assert sum(shares.values()) == 1
-        found = (
-            MeasuredLevel(
-                level, share, spending.noise(_columns(nestings, level).sensitivity(request), share)
-            )
-            for level, share in shares.items()
-        )
-        return cls(nestings, tuple(found))
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -175,6 +159,18 @@ class Contrasts(DiagonalStrategy):
                 array = array - np.repeat(means, fanout, axis=axis)
             array = array / nesting.widths[at - 1]
         return array
+
+
+def contrasts(
+    request: Request,
+    nestings: tuple[Nesting, ...],
+    shares: Mapping[Level, Fraction],
+    spending: Spending,
+) -> Contrasts:
+    """Measure each scale with the noise that its share of a price buys."""
+    return Contrasts.shared(
+        nestings, shares, spending, lambda level: _columns(nestings, level).sensitivity(request)
+    )
 
 
 def uniform(nestings: Sequence[Nesting]) -> Mapping[Level, Fraction]:

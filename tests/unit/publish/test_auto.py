@@ -13,7 +13,7 @@ from sfumato.errors import ParameterError
 from sfumato.estimation.boxes import box_sums
 from sfumato.publish import auto, quadtree, wavelet
 from sfumato.publish import tree as kind
-from sfumato.publish.answers import WorkloadAnswers
+from sfumato.publish.auto import WorkloadAnswers
 from sfumato.publish.tree.search import aligned_nestings
 from sfumato.testing.counts import agrees, frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy

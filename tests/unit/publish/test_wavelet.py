@@ -17,7 +17,7 @@ from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.events import Composed, LaplaceNoise
 from sfumato.privacy.units import Entity, Neighbours, Rows
 from sfumato.publish.measurement import Spending
-from sfumato.publish.wavelet import Contrasts, prepare, uniform
+from sfumato.publish.wavelet import Contrasts, contrasts, prepare, uniform
 from sfumato.testing.counts import Silence, agrees, frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
 
@@ -57,7 +57,7 @@ def strategy(plan: StrategyMethod) -> Contrasts:
 def measured(nestings: tuple[Nesting, ...], cells: Any) -> dict[Any, list[int]]:
     """The coefficients of each scale; the estimate from them must be the cells themselves."""
     request = request_for(whole_numbers(*(one.size for one in nestings)))
-    whole = Contrasts.shared(nestings, uniform(nestings), Spending(epsilon=Fraction(1)), request)
+    whole = contrasts(request, nestings, uniform(nestings), Spending(epsilon=Fraction(1)))
     heard = [(one, Heard()) for one in whole.measured]
     silent = tuple(one._replace(noise=noise) for one, noise in heard)  # type: ignore[arg-type]
     found, _ = Contrasts(nestings, silent).estimate(

@@ -4,6 +4,8 @@ A column of n values is coded in as many bits as n needs. The parity of a set of
 whether an even or odd number of them is set, and a coefficient is the sum of a parity over all
 rows. A marginal is known from the coefficients of all sets of its own columns' bits, and marginals
 that share columns share coefficients: none is measured twice.
+
+Decision 0137.
 """
 
 from __future__ import annotations

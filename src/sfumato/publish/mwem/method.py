@@ -1,4 +1,7 @@
-"""The method of multiplicative weights, and the tables that learn from noisy answers."""
+"""The method of multiplicative weights, and the tables that learn from noisy answers.
+
+Decision 0147.
+"""
 
 from __future__ import annotations
 

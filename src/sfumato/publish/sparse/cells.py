@@ -5,6 +5,8 @@ p' = 1 - exp(-1/s) is p or a trifle more, so that the cells passed over between 
 chance p' are a geometric variable of scale s, which is drawn exactly; a cell found in this way is
 kept with chance p / p', by a coin that compares as many digits of a uniform number, and of the
 chance, as it takes. Cells then pass independently with chance p' (p / p') = p, exactly.
+
+Decision 0150.
 """
 
 from __future__ import annotations

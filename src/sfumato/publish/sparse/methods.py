@@ -13,6 +13,8 @@ J uniform in {1, ..., L} and W in (0, 1): the priority is above L when |v| >= J.
 
 and of those that pass P(J = j) is proportional to a^j, and |v| - J is geometric whatever J. All of
 it is drawn exactly; W, drawn after the noise and for every cell alike, has 53 digits.
+
+Decisions 0150 and 0152.
 """
 
 from __future__ import annotations
@@ -48,8 +50,25 @@ if TYPE_CHECKING:
 _WIDEST = (1 << 63) - 1
 
 
+class SparseMethod(SingleNoise):
+    """A method that releases few of very many cells; what was left out counts as 0."""
+
+    cells: NumberedCells
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The table that will be released, without a row."""
+        return {"sparse": blank_cells(self.cells.axes)}
+
+    def ranges(
+        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Add up the released cells of each box."""
+        return self.cells.box_sums(tables["sparse"], boxes)
+
+
 @dataclass(frozen=True)
-class ThresholdFilter(SingleNoise):
+class ThresholdFilter(SparseMethod):
     """Noise on every cell, of which those with a noisy count of at least the threshold are kept.
 
     With two sides, those at or below minus the threshold are kept too.
@@ -89,11 +108,6 @@ class ThresholdFilter(SingleNoise):
             "that no one is in",
         }
 
-    @property
-    def tables(self) -> Mapping[str, pa.Table]:
-        """The table that will be released, without a row."""
-        return {"sparse": blank_cells(self.cells.axes)}
-
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The cells that pass, in order."""
         occupied, rows = self.cells.occupied(counter)
@@ -106,12 +120,6 @@ class ThresholdFilter(SingleNoise):
             upgraded = signed(upgraded, entropy)
         numbers = np.concatenate([occupied[passes], empty_cells(occupied, ranks)])
         return {"sparse": self.cells.table(numbers, np.concatenate([noisy[passes], upgraded]))}
-
-    def ranges(
-        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """Add up the released cells of each box; what was left out counts as 0."""
-        return self.cells.box_sums(tables["sparse"], boxes)
 
     def ranges_variance(self, boxes: NDArray[np.int64]) -> NDArray[np.float64]:
         """The variance of each sum, if no one is in the box."""
@@ -189,7 +197,7 @@ _HIGHEST = 1 << 62
 
 
 @dataclass(frozen=True)
-class PrioritySample(SingleNoise):
+class PrioritySample(SparseMethod):
     """Noise on every cell, of which a priority sample of at most `size` cells is released.
 
     *Guarantee*: epsilon-differential privacy: noise on all cells, and a choice that depends on
@@ -237,11 +245,6 @@ class PrioritySample(SingleNoise):
         """The public level: nearly surely more than `size` cells have a priority above it."""
         return self._level(self.size + 6 * math.sqrt(self.size) + 20)
 
-    @property
-    def tables(self) -> Mapping[str, pa.Table]:
-        """The table that will be released, without a row."""
-        return {"sparse": blank_cells(self.cells.axes)}
-
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The sampled cells, in order, with their estimates."""
         occupied, rows = self.cells.occupied(counter)
@@ -270,12 +273,6 @@ class PrioritySample(SingleNoise):
         kept = order[: self.size]
         sampled = values[kept]
         return kept, np.sign(sampled) * np.maximum(np.abs(sampled), level)
-
-    def ranges(
-        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """Add up the estimates of the sampled cells of each box."""
-        return self.cells.box_sums(tables["sparse"], boxes)
 
     def ranges_variance(self, boxes: NDArray[np.int64]) -> NDArray[np.float64]:
         """The variance of each sum, if hardly anyone is there; rows raise the level, and it."""

@@ -1,4 +1,7 @@
-"""What spatial decompositions share: shares of a price, their release, and ranges over it."""
+"""What spatial decompositions share: shares of a price, their release, and ranges over it.
+
+Decision 0140.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.estimation import boxes as ranges
+from sfumato.estimation.boxes import estimates, unevenness, variances
 from sfumato.estimation.trees import Generation, LeastSquares, descended, in_small_families
 from sfumato.privacy.numbers import exact
 from sfumato.publish.domain import blank_boxes, blank_figures
@@ -155,20 +158,20 @@ class Decomposition(ABC):
         self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
     ) -> NDArray[np.float64]:
         """Estimate the rows in each box, taken to lie evenly inside the leaves."""
-        return ranges.estimates(*self.space.read(tables["boxes"]), boxes)
+        return estimates(*self.space.read(tables["boxes"]), boxes)
 
     def ranges_unevenness(
         self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
     ) -> NDArray[np.float64]:
         """The most that rows which lie unevenly in leaves add to the error of each estimate."""
-        return ranges.unevenness(*self.space.read(tables["boxes"]), boxes)
+        return unevenness(*self.space.read(tables["boxes"]), boxes)
 
     def ranges_variance_of(
         self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
     ) -> NDArray[np.float64]:
         """The variance that noise gives each estimate, now that the tree is known."""
         tree, _ = self.space.read(tables["boxes"])
-        return ranges.variances(LeastSquares(tree, self.precisions(tree)), boxes)
+        return variances(LeastSquares(tree, self.precisions(tree)), boxes)
 
 
 def middle(request: Request, space: Space) -> NDArray[np.int64]:

@@ -1,4 +1,7 @@
-"""The kd-tree: boxes are cut at private medians, then, if asked, evenly like a quadtree's."""
+"""The kd-tree: boxes are cut at private medians, then, if asked, evenly like a quadtree's.
+
+Decisions 0141 and 0196.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +125,9 @@ def _occupied(
     return offsets, rows, found
 
 
-_MEDIANS = Fraction(3, 10)
+_MEDIANS, _HYBRID_MEDIANS = Fraction(3, 10), Fraction(1, 10)
+_PART = 4
+"""One level of a hybrid in so many is cut at medians: further down a box has too few rows."""
 _ENOUGH = 4
 """Below so many standard deviations, of the leaves of a tree of usual height, a count tells little
 and those of its parts tell less."""
@@ -172,6 +177,23 @@ def prepare(
     ]
     judged = middle(request, space)
     return min(ways, key=lambda way: float(way.ranges_variance(judged).mean()))
+
+
+def prepare_hybrid(
+    request: Request, *, height: object = None, medians: object = None, prune: object = None
+) -> KdTree:
+    """The kind 'hybrid': medians for a quarter of the height, or two levels if none is given."""
+    tall = USUAL_HEIGHT if height is None else height
+    whole = options.whole(tall, "height", least=1, most=1 << 20)
+    finest = max((size - 1).bit_length() for size in Space(request.axes).shape)
+    cut = -(-whole // _PART) if height is not None else -(-min(whole, max(finest, 1)) // _PART)
+    return prepare(
+        request,
+        height=height,
+        medians=_HYBRID_MEDIANS if medians is None else medians,
+        hybrid=cut,
+        prune=prune,
+    )
 
 
 def _tree(

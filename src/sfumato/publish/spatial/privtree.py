@@ -1,4 +1,7 @@
-"""PrivTree: boxes are divided as long as they seem to hold enough rows, to any depth."""
+"""PrivTree: boxes are divided as long as they seem to hold enough rows, to any depth.
+
+Decision 0142.
+"""
 
 from __future__ import annotations
 

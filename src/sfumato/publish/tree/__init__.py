@@ -115,7 +115,7 @@ def in_step(
     return [
         StrategyMethod(
             request,
-            BlockCounts.shared(aligned, shares, spending, request.sensitivity),
+            BlockCounts.shared(aligned, shares, spending, lambda _: request.sensitivity),
             chosen,
             total,
         )
@@ -148,7 +148,9 @@ def blocks_of(shared: SharedTree) -> BlockCounts:
     """Measure the levels that a search found, with shares as exact fractions."""
     budget = shared.budget
     shares = exact(shared.shares)
-    return BlockCounts.shared(shared.nestings, shares, budget.spending, budget.sensitivity)
+    return BlockCounts.shared(
+        shared.nestings, shares, budget.spending, lambda _: budget.sensitivity
+    )
 
 
 def _up_to(nestings: list[Nesting], fanout: int | None) -> list[Nesting]:

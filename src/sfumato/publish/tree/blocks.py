@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from sfumato.publish.measurement import noise_name
 from sfumato.publish.tree.shares import precisions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from fractions import Fraction
 
     from numpy.typing import NDArray
@@ -41,6 +41,22 @@ class DiagonalStrategy(ABC):
 
     nestings: tuple[Nesting, ...]
     measured: tuple[MeasuredLevel, ...]
+
+    @classmethod
+    def shared(
+        cls,
+        nestings: tuple[Nesting, ...],
+        shares: Mapping[Level, Fraction],
+        spending: Spending,
+        sensitivity: Callable[[Level], Sensitivity],
+    ) -> Self:
+        """Measure each level with the noise that its share of a price buys."""
+        assert sum(shares.values()) == 1
+        found = (
+            MeasuredLevel(level, share, spending.noise(sensitivity(level), share))
+            for level, share in shares.items()
+        )
+        return cls(nestings, tuple(found))
 
     @property
     def event(self) -> Event:
@@ -99,20 +115,6 @@ class BlockCounts(DiagonalStrategy):
     *Reference*: Hay, Rastogi, Miklau & Suciu 2010, Theorem 3; Qardaji, Yang & Li 2013; Cormode,
     Procopiuc, Srivastava, Shen & Yu 2012, section 5; Li, Miklau, Hay, McGregor & Rastogi 2015.
     """
-
-    @classmethod
-    def shared(
-        cls,
-        nestings: tuple[Nesting, ...],
-        shares: Mapping[Level, Fraction],
-        spending: Spending,
-        sensitivity: Sensitivity,
-    ) -> BlockCounts:
-        """Measure each level with the noise that its share of a spending buys."""
-        assert sum(shares.values()) == 1
-        noises = {level: spending.noise(sensitivity, share) for level, share in shares.items()}
-        found = (MeasuredLevel(level, shares[level], noise) for level, noise in noises.items())
-        return cls(nestings, tuple(found))
 
     @property
     def parameters(self) -> Mapping[str, Any]:

@@ -6,6 +6,8 @@ than c; w_t is the size of a block and v_t the variance that the share of t buys
 convex, that sum is at most the sum over t of D_t v_t / w_t, D_t from the present shares, with
 equality at present; the least of the bound, share_t ~ (D_t / w_t)^(1 / (1 + p)) where v ~ share^-p,
 is never worse than the present. Repeated, it finds a local optimum; many starts find a good one.
+
+Decision 0131.
 """
 
 from __future__ import annotations
