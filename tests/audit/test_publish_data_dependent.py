@@ -171,7 +171,7 @@ def audit_quantiles(unit: Any, pair: Any, draws: int) -> Audit:
 
     What these few cannot see, the exact losses of `test_exact_losses` do.
     """
-    made = quantiles.prepare(request_for(whole_numbers(4), unit=unit, epsilon=4))
+    made = quantiles.by_choices(request_for(whole_numbers(4), unit=unit, epsilon=4))
 
     def run(counts: Any, runs: int, entropy: Entropy) -> NDArray[Any]:
         table, codes = np.array(counts), np.arange(4)

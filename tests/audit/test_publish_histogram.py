@@ -13,7 +13,7 @@ import pytest
 from sfumato.privacy.losses import Pure
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
-from sfumato.publish.histogram import Histogram, prepare
+from sfumato.publish.histogram import Histogram, prepare, unbiased
 from sfumato.publish.request import Method, Request
 from sfumato.testing.audit import Claim, Curve, audit
 from sfumato.testing.entropy import SeededEntropy
@@ -42,7 +42,7 @@ def test_the_histogram_keeps_its_claim(
     unit: Unit, pair: Any, cost: dict[str, Any], claim: Claim, power: float
 ) -> None:
     def make(axes: tuple[Axis, ...]) -> Histogram:
-        return prepare(Request(dataset="d", axes=axes, unit=unit, price=price(**cost)))
+        return unbiased(Request(dataset="d", axes=axes, unit=unit, price=price(**cost)))
 
     def run(table: list[int], count: int, entropy: Entropy) -> NDArray[Any]:
         return release_copies(make, table, count, entropy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -37,16 +37,6 @@ if TYPE_CHECKING:
 TRUNCATED = "truncated-geometric"
 
 
-@overload
-def prepare(request: Request, *, total: object = None) -> Histogram: ...
-
-
-@overload
-def prepare(
-    request: Request, *, total: object = None, noise: object, most: object = None
-) -> Histogram | TruncatedHistogram: ...
-
-
 def prepare(
     request: Request, *, total: object = None, noise: object = None, most: object = None
 ) -> Histogram | TruncatedHistogram:
@@ -63,6 +53,11 @@ def prepare(
             f"Only truncated noise keeps counts up to a public number. Give noise={TRUNCATED!r} "
             "beside most, or leave most out.",
         )
+    return unbiased(request, total=total)
+
+
+def unbiased(request: Request, *, total: object = None) -> Histogram:
+    """The histogram with the noise of least variance that the price pays for."""
     public = public_total(request, total)
     return Histogram(Domain(request.axes), least_noise(request), request.postprocess, public)
 

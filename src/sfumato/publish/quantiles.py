@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -46,20 +46,10 @@ _MECHANISMS = ("exponential", "smooth")
 _MOST_ROWS = 1 << 24
 
 
-@overload
-def prepare(request: Request, *, ranks: object = None) -> Quantiles: ...
-
-
-@overload
-def prepare(
-    request: Request, *, ranks: object = None, mechanism: object, rows: object = None
-) -> Quantiles | SmoothQuantile: ...
-
-
 def prepare(
     request: Request, *, ranks: object = None, mechanism: object = None, rows: object = None
 ) -> Quantiles | SmoothQuantile:
-    """Read the wanted ranks and share the price among the depths of the recursion.
+    """Read the wanted ranks, and by which mechanism they are found.
 
     With the `mechanism` "smooth" one rank, 0.5, is found by noise on the median itself, among
     `rows` rows, a public number.
@@ -74,6 +64,11 @@ def prepare(
             "The exponential mechanism needs no public number of rows. Leave rows out, or take "
             "mechanism='smooth'.",
         )
+    return by_choices(request, ranks=ranks)
+
+
+def by_choices(request: Request, *, ranks: object = None) -> Quantiles:
+    """All ranks by exponential choices; the price is shared among the depths of the recursion."""
     wanted = _ranks(_DEFAULT if ranks is None else ranks)
     made = [Quantiles(request, wanted, spending) for spending in spendings(request.price)]
     return max(made, key=lambda one: one.epsilon)

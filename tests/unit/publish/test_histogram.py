@@ -22,7 +22,7 @@ from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.events import GaussianNoise, LaplaceNoise
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
-from sfumato.publish.histogram import Histogram, prepare
+from sfumato.publish.histogram import Histogram, prepare, unbiased
 from sfumato.publish.kinds import prepare as publication
 from sfumato.publish.measurement import spendings
 from sfumato.publish.request import AnswersRanges, PredictsVariance, Request
@@ -134,7 +134,7 @@ def test_the_largest_error_is_within_its_bound_in_95_of_100_releases() -> None:
 
 def test_ranges_add_up_cells_and_state_their_variance() -> None:
     axes = (*line(9), Grid("y", Kind.INTEGER, Bounds(0, 6, 1), nullable=True))
-    method = prepare(request(axes))
+    method = unbiased(request(axes))
     assert isinstance(method, AnswersRanges)
     boxes = np.array([[[0, 8], [0, 6]], [[2, 4], [3, 3]], [[5, 4], [0, 6]], [[8, 8], [6, 6]]])
     tables = method.release(empty(axes), SeededEntropy(3))
@@ -147,7 +147,7 @@ def test_ranges_add_up_cells_and_state_their_variance() -> None:
 
 def test_the_variance_of_ranges_is_seen_in_a_release() -> None:
     axes = line(200_000)
-    method = prepare(request(axes))
+    method = unbiased(request(axes))
     starts = np.arange(0, 200_000, 10)
     boxes = np.stack([starts, starts + 9], axis=1)[:, None, :]
     sums = method.ranges(method.release(empty(axes), SeededEntropy(5)), boxes)
