@@ -204,6 +204,7 @@ def _keys(columns: Sequence[str | Axis]) -> list[str]:
 
 def _bounded(rows: exp.Query, unit: Unit, keys: Sequence[str], salt: str) -> exp.Query:
     """Rows with their person, of whom no more is kept than the unit allows."""
+    assert unit.column is not None
     person = exp.alias_(exp.column(unit.column, quoted=True), PERSON)
     return bound(rows.select(person), unit, keys, salt)
 
