@@ -86,7 +86,7 @@ def _buckets() -> list[dict[str, object]]:
         "no two alike": generator.integers(0, 1000, 1024),
     }
     request = request_for(whole_numbers(1024), epsilon=0.1)
-    plain = histogram.prepare(request).ranges_variance(ends[:, None])
+    plain = histogram.unbiased(request).ranges_variance(ends[:, None])
     return [
         {
             "name": f"dawa: 1,024 counts, {name}, epsilon 0.1, random ranges",
@@ -130,7 +130,7 @@ def _smooth() -> dict[str, object]:
         "unit": "rows, sd",
         "value": series.prepare(request).error["cell"]["sd"],
         "peer": "histogram",
-        "peer_value": histogram.prepare(request).error["cell"]["sd"],
+        "peer_value": histogram.unbiased(request).error["cell"]["sd"],
     }
 
 
@@ -142,9 +142,9 @@ def _ranks() -> dict[str, object]:
     up_to = counts.cumsum()
     wanted = np.arange(1, 16) / 16
     request = request_for(whole_numbers(points), epsilon=0.1)
-    together = quantiles.prepare(request, ranks=wanted.tolist())
+    together = quantiles.by_choices(request, ranks=wanted.tolist())
     alone = [
-        quantiles.prepare(request_for(whole_numbers(points), epsilon=0.1 / 15), ranks=[one])
+        quantiles.by_choices(request_for(whole_numbers(points), epsilon=0.1 / 15), ranks=[one])
         for one in wanted.tolist()
     ]
 
@@ -171,7 +171,7 @@ def _ranks() -> dict[str, object]:
 
 def _speed() -> list[dict[str, object]]:
     points = 1_000_000
-    made = quantiles.prepare(request_for(whole_numbers(points)), ranks="0.1,0.25,0.5,0.75,0.9")
+    made = quantiles.by_choices(request_for(whole_numbers(points)), ranks="0.1,0.25,0.5,0.75,0.9")
     started = time.process_time()
     made.choose(np.arange(points), np.arange(points) % 3, SystemEntropy())
     five = time.process_time() - started

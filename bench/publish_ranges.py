@@ -25,7 +25,7 @@ from sfumato.schema.domain import Bounds
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.publish.answers import WorkloadAnswers
+    from sfumato.publish.auto import WorkloadAnswers
     from sfumato.publish.tree.method import StrategyMethod
 
 

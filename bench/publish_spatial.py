@@ -20,7 +20,7 @@ from sfumato.noise.entropy import SystemEntropy
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Rows
 from sfumato.publish.request import Request
-from sfumato.publish.spatial import adaptive_grid, hybrid, kdtree, privtree
+from sfumato.publish.spatial import adaptive_grid, kdtree, privtree
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
 
@@ -125,7 +125,7 @@ def methods(epsilon: str) -> dict[str, Decomposition]:
     """Every decomposition at one price, as it is without options; the quadtree is a kd-tree's."""
     request = _request(epsilon)
     return {
-        "kd-hybrid": hybrid.prepare(request),
+        "kd-hybrid": kdtree.prepare_hybrid(request),
         "quadtree": kdtree.prepare(request, hybrid=0),
         "privtree": privtree.prepare(request),
         "adaptive grid": adaptive_grid.prepare(request),

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from sfumato.mechanisms.laplace import Geometric
-from sfumato.privacy.losses import Pure
+from sfumato.privacy.losses import Approx, Pure
 from sfumato.privacy.units import Entity, Neighbours, Rows
-from sfumato.publish import continual, dawa, mwem, quantiles, sketch
+from sfumato.publish import above, continual, dawa, mwem, quantiles, sketch
 from sfumato.publish.fourier import series
 from sfumato.publish.measurement import Spending
 from sfumato.testing.audit import Curve, audit
@@ -171,7 +171,7 @@ def audit_quantiles(unit: Any, pair: Any, draws: int) -> Audit:
 
     What these few cannot see, the exact losses of `test_exact_losses` do.
     """
-    made = quantiles.prepare(request_for(whole_numbers(4), unit=unit, epsilon=4))
+    made = quantiles.by_choices(request_for(whole_numbers(4), unit=unit, epsilon=4))
 
     def run(counts: Any, runs: int, entropy: Entropy) -> NDArray[Any]:
         table, codes = np.array(counts), np.arange(4)
@@ -185,6 +185,56 @@ def audit_quantiles(unit: Any, pair: Any, draws: int) -> Audit:
 def test_quantiles_keep_their_epsilon(unit: Any, pair: Any) -> None:
     found = audit_quantiles(unit, pair, 200)
     assert not found.violated, found.sentence()
+
+
+@pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 100)], ids=["cauchy", "laplace"])
+@pytest.mark.parametrize(
+    ("unit", "pair"),
+    [
+        (REPLACED, ([5, 4], [4, 5])),
+        (Rows(), ([4, 4], [5, 4])),
+        (Rows(), ([7, 6], [7, 7])),
+        (Rows(), ([2, 1], [2, 2])),
+    ],
+    ids=["replaced", "fewer", "more", "far fewer"],
+)
+def test_smooth_medians_keep_their_claim(unit: Any, pair: Any, delta: Fraction) -> None:
+    """Of nine rows in public, whatever the table has: missing ones stand at both ends."""
+    asked = request_for(whole_numbers(2), unit=unit, epsilon=1, delta=delta)
+    made = quantiles.prepare(asked, mechanism="smooth", rows=9)
+    assert isinstance(made, quantiles.SmoothQuantile)
+    fine = replace(made.mechanism, resolution=100)
+
+    def run(counts: Any, runs: int, entropy: Entropy) -> NDArray[Any]:
+        table = made.table(np.arange(2), np.array(counts))
+        return fine.sample(np.broadcast_to(table, (runs, 9)), entropy)
+
+    claim = Approx(epsilon=Fraction(1), delta=delta) if delta else ONE
+    found = audit(run, pair, claim, entropy=SeededEntropy(9), draws=50_000)
+    assert not found.violated, found.sentence()
+
+
+@pytest.mark.parametrize(
+    ("unit", "pair"),
+    [
+        (Rows(), ([5, 5, 5], [6, 6, 6])),
+        (REPLACED, ([5, 6, 5], [6, 5, 6])),
+        (Entity("who", max_rows=2), ([4, 5, 4], [6, 7, 6])),
+    ],
+    ids=["added", "replaced", "people"],
+)
+def test_ranges_above_a_threshold_keep_their_epsilon(unit: Any, pair: Any) -> None:
+    """Three ranges that one person moves at once, of which two hits are paid for."""
+    asked = request_for(whole_numbers(4), unit=unit, epsilon=2, boxes=[(0, 1), (1, 2), (1, 3)])
+    made = above.prepare(asked, threshold=5, at_most=2)
+
+    def run(sums: Any, runs: int, entropy: Entropy) -> NDArray[Any]:
+        return made.judge(many(sums, runs), entropy)
+
+    claim = Pure(epsilon=Fraction(2))
+    found = audit(run, pair, claim, entropy=SeededEntropy(10), draws=50_000)
+    assert not found.violated, found.sentence()
+    assert found.power > 0.2, found.sentence()
 
 
 def test_noise_for_one_level_one_line_or_one_wave_is_caught() -> None:
@@ -218,7 +268,7 @@ def test_a_price_spent_on_the_choice_and_again_on_the_answer_is_caught() -> None
     request = request_for(whole_numbers(8), unit=REPLACED, epsilon=2)
     options = {"queries": "marginals", "iterations": 1, "iterate": "average"}
     right = mwem.prepare(request, **options)
-    wrong = replace(right, purse=Spending(epsilon=Fraction(4)))
+    wrong = replace(right, spending=Spending(epsilon=Fraction(4)))
 
     def run(made: Any) -> Any:
         def read(counts: Any, runs: int, entropy: Entropy) -> NDArray[Any]:

@@ -13,8 +13,8 @@ import pytest
 from sfumato.privacy.losses import Pure
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
-from sfumato.publish.histogram import Histogram, prepare
-from sfumato.publish.request import Request
+from sfumato.publish.histogram import Histogram, prepare, unbiased
+from sfumato.publish.request import Method, Request
 from sfumato.testing.audit import Claim, Curve, audit
 from sfumato.testing.entropy import SeededEntropy
 from sfumato.testing.publications import release_copies
@@ -42,7 +42,7 @@ def test_the_histogram_keeps_its_claim(
     unit: Unit, pair: Any, cost: dict[str, Any], claim: Claim, power: float
 ) -> None:
     def make(axes: tuple[Axis, ...]) -> Histogram:
-        return prepare(Request(dataset="d", axes=axes, unit=unit, price=price(**cost)))
+        return unbiased(Request(dataset="d", axes=axes, unit=unit, price=price(**cost)))
 
     def run(table: list[int], count: int, entropy: Entropy) -> NDArray[Any]:
         return release_copies(make, table, count, entropy)
@@ -50,3 +50,19 @@ def test_the_histogram_keeps_its_claim(
     found = audit(run, pair, claim, entropy=SeededEntropy(6))
     assert not found.violated, found.sentence()
     assert found.power >= power, found.sentence()
+
+
+@pytest.mark.parametrize("pair", [([5, 0, 2], [5, 1, 2]), ([8, 8, 2], [8, 9, 2])])
+def test_the_truncated_histogram_keeps_its_claim(pair: Any) -> None:
+    """Also of a count above the public end, which is told as about that."""
+
+    def make(axes: tuple[Axis, ...]) -> Method:
+        asked = Request(dataset="d", axes=axes, unit=Rows(), price=price(epsilon=1))
+        return prepare(asked, noise="truncated-geometric", most=8)
+
+    def run(table: list[int], count: int, entropy: Entropy) -> NDArray[Any]:
+        return release_copies(make, table, count, entropy)
+
+    found = audit(run, pair, ONE, entropy=SeededEntropy(7))
+    assert not found.violated, found.sentence()
+    assert found.power >= 0.8, found.sentence()

@@ -76,7 +76,7 @@ def measured(
     counts = Frequencies(asked.axes, tuple(codes.T), np.ones(len(rows), dtype=np.int64))
     silent = tuple(Silent() for _ in strategy.noises)
     watched = replace(strategy, noises=silent)  # type: ignore[arg-type]
-    watched.measure(counts, range(len(SIZES)), SeededEntropy(1))
+    watched.measure(counts, asked.columns, SeededEntropy(1))
     return [noise.seen[0] for noise in silent]
 
 

@@ -19,7 +19,7 @@ import pytest
 from sfumato.counting.axes import Listed
 from sfumato.privacy.losses import Pure
 from sfumato.privacy.units import Entity, Neighbours, Rows
-from sfumato.publish import answers, auto, quadtree, wavelet
+from sfumato.publish import auto, quadtree, wavelet
 from sfumato.publish import tree as kind
 from sfumato.publish.tree.method import StrategyMethod
 from sfumato.publish.tree.regions import Regions
@@ -141,7 +141,7 @@ RECTANGLES = np.array(
 @pytest.mark.parametrize("cost", [{"epsilon": 1}, {"rho": "1/2"}], ids=["pure", "zcdp"])
 def test_of_noise_on_the_queries(unit: Any, cost: dict[str, Any]) -> None:
     request = request_for(whole_numbers(4, 4, nullable=True), boxes=RECTANGLES, unit=unit, **cost)
-    plan = answers.prepare(request, [np.arange(5)] * 2)
+    plan = auto.noise_on_queries(request, [np.arange(5)] * 2)
     assert plan.columns.l1 == 4
     rows = 3 if unit is PEOPLE else 1
     moved: dict[tuple[int, ...], int] = {} if unit is ADDED else {(-1, -1): rows}

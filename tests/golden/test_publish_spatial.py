@@ -13,10 +13,10 @@ import pytest
 from sfumato.counting.axes import Grid
 from sfumato.counting.frequencies import Frequencies
 from sfumato.counting.grouping import group
+from sfumato.estimation.boxes import box_sums
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Rows
 from sfumato.publish import kinds
-from sfumato.publish.histogram import box_sums
 from sfumato.publish.request import AnswersRanges, Request
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds

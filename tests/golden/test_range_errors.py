@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 from sfumato.estimation.blocks import Nesting, balanced, spectrum
+from sfumato.estimation.boxes import box_sums
 from sfumato.publish import auto, quadtree, wavelet
 from sfumato.publish import tree as kind
-from sfumato.publish.histogram import box_sums
 from sfumato.publish.tree import step_shares
 from sfumato.publish.tree.blocks import BlockCounts, MeasuredLevel
 from sfumato.publish.tree.method import StrategyMethod
@@ -55,7 +55,7 @@ def workload(columns: int) -> NDArray[np.int64]:
     return np.sort(np.stack(sides, axis=1), axis=2)
 
 
-def ladders(columns: int, fanout: int) -> tuple[Nesting, ...]:
+def nestings(columns: int, fanout: int) -> tuple[Nesting, ...]:
     points = POINTS[columns]
     depth = next(one for one in range(1, 13) if fanout**one >= points)
     return (Nesting(points, balanced(points, depth)),) * columns
@@ -63,23 +63,23 @@ def ladders(columns: int, fanout: int) -> tuple[Nesting, ...]:
 
 def blocks(columns: int, fanout: int, shares: dict[Level, Any]) -> BlockCounts:
     measured = [MeasuredLevel(at, share, Continuous(share)) for at, share in shares.items()]  # type: ignore[arg-type]
-    return BlockCounts(ladders(columns, fanout), tuple(measured))
+    return BlockCounts(nestings(columns, fanout), tuple(measured))
 
 
 def in_step(
     columns: int, fanout: int, *, geometric: bool = False, root: bool = True
 ) -> BlockCounts:
-    shares = step_shares(ladders(columns, fanout), geometric=geometric, root=root)
+    shares = step_shares(nestings(columns, fanout), geometric=geometric, root=root)
     return blocks(columns, fanout, dict(shares))
 
 
 def tensor(fanout: int) -> BlockCounts:
-    size = ladders(2, fanout)[0].depth + 1
+    size = nestings(2, fanout)[0].depth + 1
     return blocks(2, fanout, {(a, b): 1 / size**2 for a in range(size) for b in range(size)})
 
 
 def privelet(columns: int) -> Contrasts:
-    chosen = ladders(columns, 2)
+    chosen = nestings(columns, 2)
     shares = uniform(chosen)
     measured = [MeasuredLevel(at, share, Continuous(share)) for at, share in shares.items()]  # type: ignore[arg-type]
     return Contrasts(chosen, tuple(measured))
@@ -110,7 +110,7 @@ CLOSED: dict[tuple[int, str], DiagonalStrategy] = {
 @pytest.mark.parametrize(("columns", "name"), list(CLOSED))
 def test_closed_form(columns: int, name: str) -> None:
     strategy = CLOSED[columns, name]
-    energies = spectrum(strategy.ladders, workload(columns))
+    energies = spectrum(strategy.nestings, workload(columns))
     mse = float((energies / strategy.precisions).sum())
     assert mse == pytest.approx((ONE if columns == 1 else TWO)[name]["eps1"], rel=1e-9)
 
@@ -164,7 +164,7 @@ def monte_carlo(planned: StrategyMethod, runs: int) -> NDArray[np.float64]:
     boxes = planned.request.boxes
     assert boxes is not None
     entropy = SeededEntropy(20)
-    shape = [ladder.size for ladder in planned.strategy.ladders]
+    shape = [nesting.size for nesting in planned.strategy.nestings]
     none, rim = np.zeros(shape, dtype=np.int64), np.zeros(0, dtype=np.int64)
     found = []
     for _ in range(runs):

@@ -40,10 +40,11 @@ def test_every_publication_states_its_guarantee() -> None:
     # These only carry what others promise: a request's method, a kind's tree, a strategy.
     carriers = {
         *("kinds.py:Publication", "decomposition.py:Decomposition", "method.py:StrategyMethod"),
-        "blocks.py:DiagonalStrategy",
+        *("blocks.py:DiagonalStrategy", "measurement.py:SingleNoise"),
     }
     headings = HEADINGS["mechanisms"][1]
     assert missing("publish", "event", headings).keys() == carriers
+    assert missing("publish", "release", headings).keys() <= carriers
     assert missing("publish", "estimate", headings) == {}
 
 

@@ -51,7 +51,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "demo": {
         "errors", "schema", "files", "inspection", "report", "release.in_use", "publish", "steward",
-        "vault",
+        "estimation.boxes", "vault",
     },
     "cli": {
         "errors", "files", "texts", "inspection", "report", "release", "publish", "steward",

@@ -66,7 +66,7 @@ def measured(
     counts = Frequencies(asked.axes, codes, np.ones(len(cells), dtype=np.int64))
     silent = tuple(Silent() for _ in strategy.noises)
     watched = replace(strategy, noises=silent)  # type: ignore[arg-type]
-    columns = [place for place, size in enumerate(sizes) if size > 1]
+    columns = [axis.column for axis in asked.axes if axis.size > 1]
     watched.measure(counts, columns, SeededEntropy(1))
     return [noise.seen[0] for noise in silent]
 

@@ -135,8 +135,10 @@ def test_blocks_keep_their_sums_from_the_whole_down(values: list[float], fanouts
 
 
 def test_the_blocks_of_a_nominal_column_are_its_groups() -> None:
-    ladder = NominalNesting(4, (2, 3), leaves=np.array([3, 0, 4, 1]))  # groups of codes 1 3 and 0 2
-    upper, lower = ladder.line()
+    nesting = NominalNesting(
+        4, (2, 3), leaves=np.array([3, 0, 4, 1])
+    )  # groups of codes 1 3 and 0 2
+    upper, lower = nesting.line()
     assert upper.tolist() == [0, 0]
     assert lower.tolist() == [1, 0, 1, 0]
 

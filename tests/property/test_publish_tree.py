@@ -1,4 +1,4 @@
-"""Trees and wavelets over any ladders: variances, sensitivities, round trips."""
+"""Trees and wavelets over any nestings: variances, sensitivities, round trips."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UNITS: list[Unit] = [
 
 
 @st.composite
-def ladders(draw: Any) -> tuple[Nesting, ...]:
+def nestings(draw: Any) -> tuple[Nesting, ...]:
     found = []
     for _ in range(draw(st.integers(1, 3))):
         cells = draw(st.integers(1, 9))
@@ -47,7 +47,7 @@ class Fixed(Silence):
         self.variance = variance
 
 
-@given(ladders(), st.data())
+@given(nestings(), st.data())
 @settings(max_examples=60, deadline=None)
 def test_without_noise_the_estimate_is_the_truth(chosen: tuple[Nesting, ...], data: Any) -> None:
     leaf = tuple(one.depth for one in chosen)
@@ -59,12 +59,12 @@ def test_without_noise_the_estimate_is_the_truth(chosen: tuple[Nesting, ...], da
         for level in {*levels, leaf}
     )
     cells = np.arange(np.prod([one.size for one in chosen])).reshape([one.size for one in chosen])
-    found, rim = BlockCounts(chosen, measured).estimate(cells, np.array([3]), SeededEntropy(1))
+    found, nulls = BlockCounts(chosen, measured).estimate(cells, np.array([3]), SeededEntropy(1))
     assert np.allclose(found, cells, atol=1e-8)
-    assert np.allclose(rim, 3)
+    assert np.allclose(nulls, 3)
 
 
-@given(ladders(), st.data())
+@given(nestings(), st.data())
 @settings(max_examples=60, deadline=None)
 def test_more_levels_never_make_a_range_worse(chosen: tuple[Nesting, ...], data: Any) -> None:
     leaf = tuple(one.depth for one in chosen)

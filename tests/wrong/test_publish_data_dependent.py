@@ -103,6 +103,28 @@ def sketch_of_equal_signs(cells: tuple[int, ...], size: int, generator: Generato
     return np.round(signed + generator.laplace(0, 1, size), 1)
 
 
+def median_of_local_sensitivity(rows: tuple[int, ...], size: int, generator: Generator) -> Any:
+    """Noise scaled to what one row can do to this very table, which the noise then tells."""
+    ordered = np.sort(rows)
+    middle = (len(ordered) - 1) // 2
+    local = max(np.diff(ordered[middle - 1 : middle + 2]))
+    return np.round(ordered[middle] + local * generator.laplace(0, 1, size), 1)
+
+
+def counts_cut_at_the_number_of_rows(
+    counts: tuple[int, ...], size: int, generator: Generator
+) -> Any:
+    """Truncated noise whose upper end is the table's own number of rows."""
+    noisy = np.round(np.array(counts) + generator.laplace(0, 1, (size, len(counts))))
+    return np.clip(noisy, 0, sum(counts))
+
+
+def ranges_above_of_one_noise(counts: tuple[int, ...], size: int, generator: Generator) -> Any:
+    """The threshold gets noise and the counts get none."""
+    line = 1 + generator.laplace(0, 1, (size, 1))
+    return (np.array(counts) >= line).astype(int)
+
+
 WRONG: list[tuple[Callable[..., Any], Any]] = [
     (weights_with_the_price_spent_twice, ((14, 19), (15, 18))),
     (parity_of_single_sensitivity, ((3, 0), (2, 1))),
@@ -113,6 +135,9 @@ WRONG: list[tuple[Callable[..., Any], Any]] = [
     (partition_by_exact_costs, ((3, 0), (4, 0))),
     (sketch_of_unpaid_depth, ((7,), ())),
     (sketch_of_equal_signs, ((7,), (8,))),
+    (median_of_local_sensitivity, ((0, 0, 0, 10, 10), (0, 0, 0, 0, 10))),
+    (counts_cut_at_the_number_of_rows, ((3, 0), (4, 0))),
+    (ranges_above_of_one_noise, ((2, 0), (1, 1))),
 ]
 
 

@@ -13,7 +13,7 @@ from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.losses import Pure
 from sfumato.privacy.units import Neighbours, Rows
-from sfumato.publish import answers, quadtree, wavelet
+from sfumato.publish import auto, quadtree, wavelet
 from sfumato.publish import tree as kind
 from sfumato.testing.audit import Curve, audit
 from sfumato.testing.counts import request_for, whole_numbers
@@ -93,7 +93,7 @@ def a_replaced_row_is_an_added_one() -> MeasuredPair:
 def a_row_is_in_one_query_only() -> MeasuredPair:
     """Two queries hold the first cell, whose noise is that of one count."""
     boxes = np.array([[[0, 1]], [[0, 3]]])
-    plan = answers.prepare(request_for(whole_numbers(4), boxes=boxes), [np.array([0, 2, 4])])
+    plan = auto.noise_on_queries(request_for(whole_numbers(4), boxes=boxes), [np.array([0, 2, 4])])
     return scaled(
         measured_by_answers(plan, changed((4,), (0,)), changed((4,), (0,), 0)), Fraction(2)
     )

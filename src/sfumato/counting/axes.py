@@ -59,6 +59,25 @@ class Listed:
         """The values that these codes stand for."""
         return self.values.take(pa.array(codes))
 
+    def code(self) -> exp.Expr:
+        """The SQL of the value itself, whose code is looked up when it comes."""
+        return exp.column(self.column, quoted=True)
+
+    def holds(self, key: str) -> exp.Expr:
+        """The SQL that says whether a value of `code` is on the axis."""
+        values = self.values.drop_null().to_pylist()
+        literals = [
+            exp.cast(exp.convert(repr(one)), "DOUBLE")
+            if isinstance(one, float)
+            else exp.convert(one)
+            for one in values
+        ]
+        missing = exp.column(key).is_(exp.Null())
+        if not literals:
+            return missing if self.values.null_count else exp.false()
+        listed = exp.column(key).isin(*literals)
+        return exp.or_(listed, missing) if self.values.null_count else listed
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -117,6 +136,10 @@ class Grid:
         case = case.when(value <= low, exp.convert(0))
         case = case.when(value >= high, exp.convert(self.points - 1))
         return exp.cast(case.else_(self._nearest(value)), "BIGINT")
+
+    def holds(self, key: str) -> exp.Expr:
+        """The SQL that says whether a code of `code` is on the axis."""
+        return exp.column(key).is_(exp.Null()).not_()
 
     def _nearest(self, value: exp.Expr) -> exp.Expr:
         """The nearest point of a value strictly inside the bounds."""

@@ -4,7 +4,7 @@ Counting happens in the engine, by GROUP BY where the data lives; what comes her
 combination that occurs, as integer codes and 64-bit counts. Memory is bounded by the number of
 combinations, not of rows.
 
-Decision 0001.
+Decisions 0001 and 0205.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato.counting.axes import Axis, Grid, encode
+from sfumato.counting.axes import Axis, encode
 from sfumato.counting.contribution import COUNT, PERSON, bound
 from sfumato.counting.grouping import group
 from sfumato.errors import ParameterError, SourceError
@@ -69,6 +69,10 @@ class Frequencies:
     def axis(self, column: str) -> Axis:
         """The axis of a column."""
         return self.axes[self.columns.index(column)]
+
+    def of(self, columns: Sequence[str]) -> Frequencies:
+        """Count some of the columns: what is in memory already is its own counter."""
+        return self if tuple(columns) == self.columns else self.marginal(columns)
 
     def marginal(self, columns: Sequence[str]) -> Frequencies:
         """Frequencies of some of the columns, in the order given, rolled up from these."""
@@ -121,23 +125,88 @@ def count(
     `weight`, an integer column is added up instead of rows. With an `Entity` as unit, each person's
     contribution is bounded under the secret `salt`.
     """
-    keys = [f"sf_key_{place}" for place in range(len(columns))]
-    selected = _rows(table, columns, keys, where)
-    rows: exp.Query = selected
-    if unit.column is not None:
+    keys = _keys(columns)
+    rows: exp.Query = _rows(table, columns, keys, where)
+    if unit.by_person:
         if salt is None or weight is not None:
             raise ParameterError(
                 "unit_needs_salt",
                 "Counting by person needs a secret salt and cannot be weighted. "
                 "Give salt=... and no weight.",
             )
-        with_person = selected.select(exp.alias_(exp.column(unit.column, quoted=True), PERSON))
-        rows = bound(with_person, unit, keys, salt)
+        rows = _bounded(rows, unit, keys, salt)
     elif weight is not None:
-        rows = selected.select(exp.alias_(exp.column(weight, quoted=True), COUNT))
+        rows = rows.select(exp.alias_(exp.column(weight, quoted=True), COUNT))
     counted = _counted(rows, keys, has_counts=unit.by_person or weight is not None)
     axes, codes, counts = encode(engine.stream(counted), columns)
     return _keep_inside(axes, codes, counts, outside)
+
+
+class Counter(Protocol):
+    """What a method counts with: as many tables as it asks for, all of the same rows."""
+
+    def of(self, columns: Sequence[str]) -> Frequencies:
+        """Count combinations of some columns."""
+        ...
+
+
+@dataclass(frozen=True)
+class BoundedCounter:
+    """Counts any of some declared columns where the data lies, of rows bounded by person once.
+
+    Which rows of a person are kept, and which rows have a value that is not declared and are left
+    out, is decided by all the columns and one secret salt, whatever is asked for. So every table is
+    a marginal of the one table of all columns, which itself need not be counted and may be larger
+    than any memory. One person moves each table by no more than the unit says: its cells are sums
+    of disjoint cells of that table, so that no norm of a difference grows but the L2 norm, up to
+    that of all rows in one cell, which is the one that the unit states. What several tables cost
+    together follows by composition, table by table, and needs nothing of how they were counted.
+    """
+
+    engine: Engine
+    table: exp.Table
+    axes: tuple[Axis, ...]
+    unit: Unit
+    salt: str
+
+    def of(self, columns: Sequence[str]) -> Frequencies:
+        """Count combinations of some of the columns."""
+        names = [axis.column for axis in self.axes]
+        if list(columns) == names:
+            return count(
+                self.engine,
+                self.table,
+                self.axes,
+                unit=self.unit,
+                salt=self.salt,
+                outside="drop",
+            )
+        if not columns:
+            return self.of(names[:1]).marginal(())
+        keys, places = _keys(self.axes), [names.index(column) for column in columns]
+        rows: exp.Query = _rows(self.table, self.axes, keys, None)
+        if self.unit.by_person:
+            rows = _bounded(rows, self.unit, keys, self.salt)
+        others = [
+            axis.holds(key)
+            for place, (axis, key) in enumerate(zip(self.axes, keys, strict=True))
+            if place not in places
+        ]
+        counted = _counted(rows, [keys[place] for place in places], has_counts=self.unit.by_person)
+        asked = tuple(self.axes[place] for place in places)
+        answer = self.engine.stream(counted.where(*others, copy=False))
+        return _keep_inside(*encode(answer, asked), "drop")
+
+
+def _keys(columns: Sequence[str | Axis]) -> list[str]:
+    return [f"sf_key_{place}" for place in range(len(columns))]
+
+
+def _bounded(rows: exp.Query, unit: Unit, keys: Sequence[str], salt: str) -> exp.Query:
+    """Rows with their person, of whom no more is kept than the unit allows."""
+    assert unit.column is not None
+    person = exp.alias_(exp.column(unit.column, quoted=True), PERSON)
+    return bound(rows.select(person), unit, keys, salt)
 
 
 def _rows(
@@ -148,9 +217,7 @@ def _rows(
 ) -> exp.Select:
     """The rows to count, with their keys under names of our own."""
     values = [
-        column.code()
-        if isinstance(column, Grid)
-        else exp.column(column if isinstance(column, str) else column.column, quoted=True)
+        exp.column(column, quoted=True) if isinstance(column, str) else column.code()
         for column in columns
     ]
     named = [exp.alias_(value, key, copy=False) for value, key in zip(values, keys, strict=True)]
@@ -159,7 +226,7 @@ def _rows(
     return query if where is None else query.where(where)
 
 
-def _counted(rows: exp.Query, keys: Sequence[str], *, has_counts: bool) -> exp.Query:
+def _counted(rows: exp.Query, keys: Sequence[str], *, has_counts: bool) -> exp.Select:
     names = [exp.column(key) for key in keys]
     how_many = exp.Sum(this=exp.column(COUNT)) if has_counts else exp.Count(this=exp.Star())
     query = exp.select(*names, exp.alias_(exp.cast(how_many, "BIGINT"), COUNT))

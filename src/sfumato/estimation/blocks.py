@@ -10,6 +10,8 @@ a range r is the sum over levels of |P_j r|^2 / precision_j, its *energies* over
 
 An estimate is split into these projections by means of blocks, and put together again by
 repetition. Axes are taken one by one, so that over several axes it is the same few lines for each.
+
+Decision 0130.
 """
 
 from __future__ import annotations
@@ -137,7 +139,7 @@ class Nesting:
 
 
 def balanced(cells: int, depth: int) -> tuple[int, ...]:
-    """The fan-outs of a ladder of this depth: nearly equal, with few cells more than needed."""
+    """The fan-outs of a nesting of this depth: nearly equal, with few cells more than needed."""
     fanout = max(int(cells ** (1 / depth)) - 1, 1)
     while fanout**depth < cells:
         fanout += 1
@@ -158,22 +160,25 @@ def outer(sides: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     return np.asarray(found[0])
 
 
-def box_energies(ladders: Sequence[Nesting], boxes: NDArray[np.int64]) -> list[NDArray[np.float64]]:
+def box_energies(
+    nestings: Sequence[Nesting], boxes: NDArray[np.int64]
+) -> list[NDArray[np.float64]]:
     """The energies of boxes along every axis; a box that is empty in one axis is so in all."""
     empty = (boxes[:, :, 1] < boxes[:, :, 0]).any(axis=1)
     found = [
-        ladder.energies(boxes[:, axis, 0], boxes[:, axis, 1]) for axis, ladder in enumerate(ladders)
+        nesting.energies(boxes[:, axis, 0], boxes[:, axis, 1])
+        for axis, nesting in enumerate(nestings)
     ]
     found[0][empty] = 0.0
     return found
 
 
-def spectrum(ladders: Sequence[Nesting], boxes: NDArray[np.int64] | None) -> NDArray[np.float64]:
+def spectrum(nestings: Sequence[Nesting], boxes: NDArray[np.int64] | None) -> NDArray[np.float64]:
     """The mean energy of a workload in each tuple of levels; of all ranges where none is given."""
     if boxes is None:
-        return outer([ladder.usual_energies() for ladder in ladders])
-    energies = box_energies(ladders, boxes)
-    total = np.zeros([ladder.depth + 1 for ladder in ladders])
+        return outer([nesting.usual_energies() for nesting in nestings])
+    energies = box_energies(nestings, boxes)
+    total = np.zeros([nesting.depth + 1 for nesting in nestings])
     for start in range(0, len(boxes), _QUERIES):
         *others, last = (one[start : start + _QUERIES] for one in energies)
         leading = _products(others).reshape(len(last), -1) if others else np.ones((len(last), 1))
@@ -182,10 +187,10 @@ def spectrum(ladders: Sequence[Nesting], boxes: NDArray[np.int64] | None) -> NDA
 
 
 def variances(
-    ladders: Sequence[Nesting], boxes: NDArray[np.int64], precisions: NDArray[np.float64]
+    nestings: Sequence[Nesting], boxes: NDArray[np.int64], precisions: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """The variance of the estimate of each box."""
-    energies = box_energies(ladders, boxes)
+    energies = box_energies(nestings, boxes)
     found = np.empty(len(boxes))
     for start in range(0, len(boxes), _QUERIES):
         part = slice(start, start + _QUERIES)
@@ -266,10 +271,10 @@ _FEW = 8
 
 
 def totals(
-    cells: NDArray[np.int64], ladders: Sequence[Nesting], levels: Sequence[Level]
+    cells: NDArray[np.int64], nestings: Sequence[Nesting], levels: Sequence[Level]
 ) -> dict[Level, NDArray[np.int64]]:
     """The counts of all blocks of some tuples of levels, finer ones first where they nest."""
-    found = {tuple(ladder.depth for ladder in ladders): cells}
+    found = {tuple(nesting.depth for nesting in nestings): cells}
     for level in sorted(levels, reverse=True):
         # The coarsest array so far that is nowhere coarser than this one.
         source = min(
@@ -277,8 +282,10 @@ def totals(
             key=lambda one: found[one].size,
         )
         array = found[source]
-        for axis, ladder in enumerate(ladders):
-            array = gathered(array, ladder.widths[level[axis]] // ladder.widths[source[axis]], axis)
+        for axis, nesting in enumerate(nestings):
+            array = gathered(
+                array, nesting.widths[level[axis]] // nesting.widths[source[axis]], axis
+            )
         found[level] = array
     return {level: found[level] for level in levels}
 
@@ -297,22 +304,22 @@ def gathered(array: NDArray[Any], fanout: int, axis: int) -> NDArray[Any]:
     return found
 
 
-def projected(measured: Levels, ladders: Sequence[Nesting]) -> Levels:
+def projected(measured: Levels, nestings: Sequence[Nesting]) -> Levels:
     """The projections of a sum of arrays that are constant on the blocks of their levels."""
-    for axis, ladder in enumerate(ladders):
-        measured = _along(axis, measured, ladder, _split)
+    for axis, nesting in enumerate(nestings):
+        measured = _along(axis, measured, nesting, _split)
     return measured
 
 
-def assembled(projections: Levels, ladders: Sequence[Nesting]) -> NDArray[np.float64]:
+def assembled(projections: Levels, nestings: Sequence[Nesting]) -> NDArray[np.float64]:
     """The array of cells that has these projections; those that are absent are zero."""
-    for axis, ladder in enumerate(ladders):
-        projections = _along(axis, projections, ladder, _join)
+    for axis, nesting in enumerate(nestings):
+        projections = _along(axis, projections, nesting, _join)
     (cells,) = projections.values()
     return cells
 
 
-def _along(axis: int, arrays: Levels, ladder: Nesting, step: Step) -> Levels:
+def _along(axis: int, arrays: Levels, nesting: Nesting, step: Step) -> Levels:
     """Take a step along one axis with all arrays that agree in the levels of the others."""
     lines: dict[Level, dict[int, NDArray[np.float64]]] = defaultdict(dict)
     for level, array in arrays.items():
@@ -320,15 +327,15 @@ def _along(axis: int, arrays: Levels, ladder: Nesting, step: Step) -> Levels:
     return {
         (*others[:axis], level, *others[axis + 1 :]): array
         for others, line in lines.items()
-        for level, array in step(line, ladder, axis).items()
+        for level, array in step(line, nesting, axis).items()
     }
 
 
-def _split(line: Line, ladder: Nesting, axis: int) -> Line:
+def _split(line: Line, nesting: Nesting, axis: int) -> Line:
     """From the cells up: what a level has beyond the means of its blocks is its projection."""
     found: dict[int, NDArray[np.float64]] = {}
     carried: NDArray[np.float64] | None = None
-    for level in range(ladder.depth, -1, -1):
+    for level in range(nesting.depth, -1, -1):
         here = line.get(level)
         if carried is not None:
             here = carried if here is None else here + carried
@@ -337,19 +344,19 @@ def _split(line: Line, ladder: Nesting, axis: int) -> Line:
         if level == 0:
             found[0] = here
             break
-        fanout = ladder.fanouts[level - 1]
+        fanout = nesting.fanouts[level - 1]
         carried = gathered(here, fanout, axis) / fanout
         if fanout > 1:
             found[level] = here - np.repeat(carried, fanout, axis=axis)
     return found
 
 
-def _join(line: Line, ladder: Nesting, axis: int) -> Line:
+def _join(line: Line, nesting: Nesting, axis: int) -> Line:
     """From the whole down: a block's value is that of its parent and its own projection."""
     array = line[0]
-    for level, fanout in enumerate(ladder.fanouts, start=1):
+    for level, fanout in enumerate(nesting.fanouts, start=1):
         if fanout > 1:
             array = np.repeat(array, fanout, axis=axis)
         if level in line:
             array = array + line[level]
-    return {ladder.depth: array}
+    return {nesting.depth: array}

@@ -1,8 +1,9 @@
-"""How many rows lie in ranges, from a released tree: inside a leaf they are spread evenly."""
+"""How many rows lie in boxes, from a tree, inside whose leaves they lie evenly, or from cells."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import product
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.estimation.trees import BoxTree, LeastSquares
+
+    Number = TypeVar("Number", np.float64, np.int64)
 
 _AT_ONCE = 1024
 _ENTRIES = 1 << 22
@@ -72,3 +75,21 @@ def variances(fitted: LeastSquares, boxes: NDArray[np.int64]) -> NDArray[np.floa
 
 def _batches(count: int, size: int) -> Iterator[NDArray[np.int64]]:
     return (np.arange(start, min(start + size, count)) for start in range(0, count, size))
+
+
+def box_sums(interior: NDArray[Number], boxes: NDArray[np.int64]) -> NDArray[Number]:
+    """Add up a dense array over boxes of inclusive codes; a box that ends before it begins is 0.
+
+    By running sums along every axis, of which each box needs those at its corners.
+    """
+    sums = np.pad(interior, [(1, 0)] * interior.ndim)
+    for axis in range(interior.ndim):
+        np.cumsum(sums, axis=axis, out=sums)
+    # The sum up to a code, included, is one place further on.
+    before, last = boxes[:, :, 0], np.maximum(boxes[:, :, 1] + 1, boxes[:, :, 0])
+    found = np.zeros(len(boxes), dtype=sums.dtype)
+    for corner in product((False, True), repeat=interior.ndim):
+        places = np.where(corner, last, before)
+        sign = (-1) ** (interior.ndim - sum(corner))
+        found += sign * sums[tuple(places.T)]
+    return found

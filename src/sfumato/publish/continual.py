@@ -15,10 +15,16 @@ import numpy as np
 
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import widened
-from sfumato.publish import domain as blank
 from sfumato.publish import options
-from sfumato.publish.domain import Domain
-from sfumato.publish.measurement import ColumnNorms, one_axis, spendings, without_postprocess
+from sfumato.publish.domain import Domain, blank_cells
+from sfumato.publish.measurement import (
+    ColumnNorms,
+    SingleNoise,
+    noise_name,
+    one_axis,
+    spendings,
+    without_postprocess,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,9 +32,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
-    from sfumato.privacy.events import Event
     from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
 
@@ -60,9 +65,9 @@ def prepare(request: Request, *, method: object = None) -> Continual:
             f"{request.columns[0]!r} has {points:,}. Take method 'tree' or a coarser step.",
         )
     ways = [
-        Continual(domain, factor, purse.noise(factor.columns.sensitivity(request)))
+        Continual(domain, factor, spending.noise(factor.columns.sensitivity(request)))
         for factor in factors
-        for purse in spendings(request.price)
+        for spending in spendings(request.price)
     ]
     boxes = request.boxes
 
@@ -185,7 +190,7 @@ def _convolved(rows: NDArray[Any], entries: NDArray[Any]) -> NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class Continual:
+class Continual(SingleNoise):
     """Noise on a factor of the running sum, and running counts put together from it.
 
     *Guarantee*: the price in full, epsilon or rho, for all running counts together.
@@ -206,14 +211,9 @@ class Continual:
     noise: Noise
 
     @property
-    def event(self) -> Event:
-        """What it costs."""
-        return self.noise.event
-
-    @property
     def parameters(self) -> Mapping[str, Any]:
         """The factor and the noise that were chosen."""
-        return {"method": self.factor.name, "noise": type(self.noise).__name__.lower()}
+        return {"method": self.factor.name, "noise": noise_name(self.noise)}
 
     @cached_property
     def running_variance(self) -> NDArray[np.float64]:
@@ -230,25 +230,25 @@ class Continual:
                 "largest_sd": math.sqrt(self.running_variance.max()),
             }
         }
-        if len(self.domain.rim_codes[0]):
-            stated["missing"] = {"sd": self.noise.stddev / self._rim_weight}
+        if len(self.domain.missing_codes[0]):
+            stated["missing"] = {"sd": self.noise.stddev / self._missing_weight}
         return stated
 
     @property
-    def _rim_weight(self) -> int:
-        return self.factor.columns.rim_weight(self.noise)
+    def _missing_weight(self) -> int:
+        return self.factor.columns.missing_weight(self.noise)
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
         """The table that will be released, without a row."""
-        return {"continual": blank.cells(self.domain.axes, "running")}
+        return {"continual": blank_cells(self.domain.axes, "running")}
 
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The running count at every point; then, where values may be missing, how many are."""
-        interior, rim = self.domain.split(counts)
+        interior, nulls = self.domain.split(counter)
         running = self.factor.running(interior, self.noise, entropy)
-        weighted = widened(rim, self._rim_weight) * self._rim_weight
-        missing = self.noise.steps(weighted, entropy) / self._rim_weight
+        weighted = widened(nulls, self._missing_weight) * self._missing_weight
+        missing = self.noise.steps(weighted, entropy) / self._missing_weight
         table = self.domain.table(running, missing.astype(np.float64), name="running")
         return {"continual": table}
 

@@ -2,13 +2,15 @@
 
 Where neighbouring cells have like counts, one count spread over them errs less than noise on each.
 Which cells are alike is a private fact, so a part of the price is paid for the partition.
+
+Decision 0146.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -16,10 +18,8 @@ from sfumato.estimation.trees import dyadic_line
 from sfumato.mechanisms.base import add, widened
 from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.events import Composed, PureEvent
-from sfumato.publish import domain as blank
-from sfumato.publish.domain import Domain
-from sfumato.publish.histogram import box_sums
-from sfumato.publish.measurement import one_axis, spendings
+from sfumato.publish.domain import CellsMethod, Domain
+from sfumato.publish.measurement import noise_error, noise_name, one_axis, spendings
 from sfumato.publish.postprocess import caveat, check, postprocess
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.publish.measurement import Noise
@@ -46,19 +46,19 @@ def prepare(request: Request) -> Dawa:
         Dawa(
             domain,
             Geometric(
-                epsilon=purse.pure_epsilon(PARTITION_SHARE),
+                epsilon=spending.pure_epsilon(PARTITION_SHARE),
                 l1_sensitivity=2 * request.sensitivity.l1,
             ),
-            purse.noise(request.sensitivity, 1 - PARTITION_SHARE),
+            spending.noise(request.sensitivity, 1 - PARTITION_SHARE),
             request.postprocess,
         )
-        for purse in spendings(request.price)
+        for spending in spendings(request.price)
     ]
     return min(made, key=lambda one: one.noise.variance + one.cost_noise.variance)
 
 
 @dataclass(frozen=True)
-class Dawa:
+class Dawa(CellsMethod):
     """A partition into dyadic blocks of least noisy cost, and noise on the count of each block.
 
     A block costs the sum of the distances of its counts from their median, what its count's noise
@@ -79,6 +79,7 @@ class Dawa:
     with independent counts in place of their second stage.
     """
 
+    table: ClassVar[str] = "dawa"
     domain: Domain
     cost_noise: Geometric
     noise: Noise
@@ -94,7 +95,7 @@ class Dawa:
         """The share of the partition, and the noise of the counts."""
         return {
             "partition_share": str(PARTITION_SHARE),
-            "noise": type(self.noise).__name__.lower(),
+            "noise": noise_name(self.noise),
         }
 
     @property
@@ -105,7 +106,7 @@ class Dawa:
             "of a bucket are taken as even, so the error of cells and ranges depends on the data"
         )
         return {
-            "bucket": {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)},
+            "bucket": noise_error(self.noise),
             "note": f"{note}; {caveat(self.steps)}" if self.steps else note,
         }
 
@@ -118,26 +119,15 @@ class Dawa:
         """
         return round(self.noise.stddev + self.cost_noise.stddev)
 
-    @property
-    def tables(self) -> Mapping[str, pa.Table]:
-        """The table that will be released, without a row."""
-        return {"dawa": blank.cells(self.domain.axes)}
-
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every cell."""
-        interior, rim = self.domain.split(counts)
+        interior, nulls = self.domain.split(counter)
         even = self.even(interior, entropy)
-        figures = np.append(even, self.noise.steps(rim, entropy).astype(np.float64))
+        figures = np.append(even, self.noise.steps(nulls, entropy).astype(np.float64))
         if self.steps:
             figures = postprocess(figures, self.steps, lines=[dyadic_line(len(figures))])
         inner, outer = np.split(figures, [len(even)])
         return {"dawa": self.domain.table(inner, outer)}
-
-    def ranges(
-        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """Estimate the rows in each range by adding up its cells."""
-        return box_sums(self.domain.interior(tables["dawa"]), boxes)
 
     def even(self, counts: NDArray[np.int64], entropy: Entropy) -> NDArray[np.float64]:
         """Noisy counts along the last axis, even within each bucket."""

@@ -5,16 +5,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from sfumato.publish import domain as blank
+from sfumato.errors import ParameterError
+from sfumato.mechanisms.laplace import TruncatedGeometric
 from sfumato.publish import options
-from sfumato.publish.domain import Domain
-from sfumato.publish.measurement import spendings
-from sfumato.publish.postprocess import caveat, check, with_missing
+from sfumato.publish.domain import CellsMethod, Domain
+from sfumato.publish.measurement import (
+    SingleNoise,
+    least_noise,
+    noise_error,
+    noise_name,
+    spendings,
+)
+from sfumato.publish.postprocess import caveat, public_total, with_missing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,26 +28,101 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
-    from sfumato.privacy.events import Event
     from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
 
-    Number = TypeVar("Number", np.float64, np.int64)
+
+TRUNCATED = "truncated-geometric"
 
 
-def prepare(request: Request, *, total: object = None) -> Histogram:
-    """Choose the noise of least variance that the price pays for; `total` is public if given."""
-    public = None if total is None else options.whole(total, "total", least=0, most=1 << 53)
-    check(request.postprocess, total=public)
-    noises = [purse.noise(request.sensitivity) for purse in spendings(request.price)]
-    least = min(noises, key=lambda noise: noise.variance)
-    return Histogram(Domain(request.axes), least, request.postprocess, public)
+def prepare(
+    request: Request, *, total: object = None, noise: object = None, most: object = None
+) -> Histogram | TruncatedHistogram:
+    """Choose the noise of least variance that the price pays for; `total` is public if given.
+
+    With the `noise` "truncated-geometric" every count lies from 0 to `most`, a public number.
+    """
+    way = options.choice(noise or "least", "noise", ("least", TRUNCATED))
+    if way == TRUNCATED:
+        return _truncated(request, total, most)
+    if most is not None:
+        raise ParameterError(
+            "most_without_truncation",
+            f"Only truncated noise keeps counts up to a public number. Give noise={TRUNCATED!r} "
+            "beside most, or leave most out.",
+        )
+    return unbiased(request, total=total)
+
+
+def unbiased(request: Request, *, total: object = None) -> Histogram:
+    """The histogram with the noise of least variance that the price pays for."""
+    public = public_total(request, total)
+    return Histogram(Domain(request.axes), least_noise(request), request.postprocess, public)
+
+
+def _truncated(request: Request, total: object, most: object) -> TruncatedHistogram:
+    if request.postprocess or total is not None:
+        raise ParameterError(
+            "postprocess_of_truncated",
+            "Truncated counts are whole numbers of at least 0 already, and no longer unbiased: "
+            "other post-processing would add to that. Leave it out, or leave noise out.",
+        )
+    if most is None:
+        raise ParameterError(
+            "most_missing",
+            "Truncated noise needs the largest count that a cell can have, as a public number: "
+            "give most=N. The number of rows of the table is private unless you publish it.",
+        )
+    high = options.whole(most, "most", least=1, most=1 << 53)
+    epsilon = spendings(request.price)[0].pure_epsilon()
+    noise = TruncatedGeometric(
+        epsilon=epsilon, low=0, high=high, l1_sensitivity=request.sensitivity.l1
+    )
+    return TruncatedHistogram(Domain(request.axes), noise)
 
 
 @dataclass(frozen=True)
-class Histogram:
+class TruncatedHistogram(SingleNoise, CellsMethod):
+    """Geometric noise on the count of every cell, moved to the nearer end outside of 0 and `most`.
+
+    *Guarantee*: the price in full, as pure epsilon, for all cells together: truncation looks at
+    noisy counts and at public ends alone.
+    *Sensitivity*: L1, of a histogram under the privacy unit.
+    *Error*: of a cell never more than without truncation, for counts up to `most`; biased near the
+    ends, so that ranges over many cells add the biases up and nothing is stated of them. For each
+    loss that falls with distance from the truth, a reader who knows more of the count can do best
+    from this release.
+    *Edges*: a count above `most` is told as about `most`. Missing values have cells of their own.
+    *Reference*: Ghosh, Roughgarden & Sundararajan 2009, section 2.
+    """
+
+    table: ClassVar[str] = "histogram"
+    domain: Domain
+    noise: TruncatedGeometric
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The noise, and the largest count."""
+        return {"noise": TRUNCATED, "most": self.noise.high}
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """Bounds for one cell, of a count between the ends."""
+        note = "bounds; counts near the ends are biased, and sums of many add their biases up"
+        return {"cell": noise_error(self.noise), "note": note}
+
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """One row for every cell."""
+        interior, nulls = self.domain.split(counter)
+        noisy = self.noise.steps(np.concatenate([interior.ravel(), nulls]), entropy)
+        inner, outer = np.split(noisy, [interior.size])
+        return {self.table: self.domain.table(inner, outer)}
+
+
+@dataclass(frozen=True)
+class Histogram(SingleNoise, CellsMethod):
     """Independent integer noise on the count of every cell, those of missing values included.
 
     *Guarantee*: the price in full, epsilon or rho, for all cells together; every declared cell is
@@ -54,20 +135,16 @@ class Histogram:
     2009.
     """
 
+    table: ClassVar[str] = "histogram"
     domain: Domain
     noise: Noise
     steps: tuple[str, ...] = ()
     total: int | None = None
 
     @property
-    def event(self) -> Event:
-        """What it costs."""
-        return self.noise.event
-
-    @property
     def parameters(self) -> Mapping[str, Any]:
         """Which noise was chosen, and the total that counts are brought to."""
-        chosen = {"noise": type(self.noise).__name__.lower()}
+        chosen = {"noise": noise_name(self.noise)}
         return chosen if self.total is None else {**chosen, "total": self.total}
 
     @cached_property
@@ -81,20 +158,15 @@ class Histogram:
         # Cells are independent, so each may pass the bound with this chance.
         each = -math.expm1(math.log(0.95) / self.cells)
         stated: dict[str, Any] = {
-            "cell": {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)},
+            "cell": noise_error(self.noise),
             "largest95": self.noise.bound(each),
         }
         return {**stated, "note": caveat(self.steps)} if self.steps else stated
 
-    @property
-    def tables(self) -> Mapping[str, pa.Table]:
-        """The table that will be released, without a row."""
-        return {"histogram": blank.cells(self.domain.axes)}
-
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every cell."""
-        interior, rim = self.domain.split(counts)
-        noisy = self.noise.steps(np.concatenate([interior.ravel(), rim]), entropy)
+        interior, nulls = self.domain.split(counter)
+        noisy = self.noise.steps(np.concatenate([interior.ravel(), nulls]), entropy)
         if not self.steps:
             kept = np.asarray(np.clip(noisy, -(2**63), 2**63 - 1), dtype=np.int64)
             return {"histogram": self.domain.table(kept[: interior.size], kept[interior.size :])}
@@ -109,12 +181,6 @@ class Histogram:
         )
         return {"histogram": self.domain.table(*done)}
 
-    def ranges(
-        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """Estimate the rows in each box by adding up its cells."""
-        return box_sums(self.domain.interior(tables["histogram"]), boxes)
-
     def ranges_unevenness(
         self, _tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
     ) -> NDArray[np.float64]:
@@ -125,21 +191,3 @@ class Histogram:
         """The variance of each estimate before post-processing: cells times the noise's."""
         lengths = np.maximum(boxes[:, :, 1] - boxes[:, :, 0] + 1, 0)
         return np.asarray(lengths.prod(axis=1, dtype=np.float64) * self.noise.variance)
-
-
-def box_sums(interior: NDArray[Number], boxes: NDArray[np.int64]) -> NDArray[Number]:
-    """Add up a dense array over boxes of inclusive codes; a box that ends before it begins is 0.
-
-    By running sums along every axis, of which each box needs those at its corners.
-    """
-    sums = np.pad(interior, [(1, 0)] * interior.ndim)
-    for axis in range(interior.ndim):
-        np.cumsum(sums, axis=axis, out=sums)
-    # The sum up to a code, included, is one place further on.
-    before, last = boxes[:, :, 0], np.maximum(boxes[:, :, 1] + 1, boxes[:, :, 0])
-    found = np.zeros(len(boxes), dtype=sums.dtype)
-    for corner in product((False, True), repeat=interior.ndim):
-        places = np.where(corner, last, before)
-        sign = (-1) ** (interior.ndim - sum(corner))
-        found += sign * sums[tuple(places.T)]
-    return found

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.counting.axes import Grid
-from sfumato.counting.frequencies import count
+from sfumato.counting.frequencies import BoundedCounter
 from sfumato.errors import ParameterError
 from sfumato.publish.postprocess import unstated
 from sfumato.publish.request import (
@@ -86,20 +86,14 @@ class Publication:
         }
 
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
-        """Count, bounded by the unit, add noise, and give the release."""
+        """Count what the method asks for, bounded by the unit, add noise, and give the release."""
         data = datasets[self.request.dataset]
         # Fresh for each release, and never shown: it keys the hash by which rows are kept.
         salt = "".join(f"{word:016x}" for word in entropy.words(2).tolist())
-        counts = count(
-            data.engine,
-            data.table,
-            self.request.axes,
-            unit=self.request.unit,
-            salt=salt,
-            outside="drop",
-        )
+        request = self.request
+        counter = BoundedCounter(data.engine, data.table, request.axes, request.unit, salt)
         return Release(
-            self.method.release(counts, entropy),
+            self.method.release(counter, entropy),
             self.guarantee,
             Provenance(self.name, self.parameters, fingerprint=""),
             self.error,
@@ -178,6 +172,7 @@ def _digest(content: str | bytes) -> str:
 
 KINDS = {
     "auto": "auto",
+    "above": "above",
     "histogram": "histogram",
     "sparse": "sparse",
     "fourier": "fourier",
@@ -191,11 +186,12 @@ KINDS = {
     "tree": "tree",
     "wavelet": "wavelet",
     "adaptive-grid": "spatial.adaptive_grid",
-    "hybrid": "spatial.hybrid",
+    "hybrid": "spatial.kdtree:prepare_hybrid",
     "kdtree": "spatial.kdtree",
     "privtree": "spatial.privtree",
 }
-"""The module of each kind, whose `prepare(request, *, options...)` makes the method."""
+"""The module of each kind, whose `prepare(request, *, options...)`, or the function named, makes
+the method."""
 
 
 def prepare(kind: str, request: Request, options: Mapping[str, object]) -> Publication:
@@ -205,7 +201,8 @@ def prepare(kind: str, request: Request, options: Mapping[str, object]) -> Publi
             "kind_unknown",
             f"There is no kind of publication {quoted(kind)}; {suggestion(kind, list(KINDS))}",
         )
-    make: Prepare = import_module(f"sfumato.publish.{KINDS[kind]}").prepare
+    module, _, function = KINDS[kind].partition(":")
+    make: Prepare = getattr(import_module(f"sfumato.publish.{module}"), function or "prepare")
     known = [
         name
         for name, one in signature(make).parameters.items()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.laplace import Geometric
+from sfumato.mechanisms.laplace import Geometric, TruncatedGeometric
 from sfumato.privacy.elementary import sqrt_down
 from sfumato.privacy.losses import Approx, approx_to_zcdp
 from sfumato.privacy.sensitivity import Sensitivity
@@ -24,13 +24,33 @@ from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
     from sfumato.counting.axes import Axis
+    from sfumato.privacy.events import Event
     from sfumato.privacy.price import Price
     from sfumato.publish.request import Request
 
-    # RESHAPE
-
 Noise = Geometric | Gaussian
 """Exact integer noise that is added to counts."""
+
+
+def noise_name(noise: Noise) -> str:
+    """What a noise is called among a release's parameters."""
+    return type(noise).__name__.lower()
+
+
+def noise_error(noise: Noise | TruncatedGeometric) -> dict[str, float]:
+    """How far one figure of this noise is off, for a release's error."""
+    return {"sd": noise.stddev, "bound95": noise.bound(0.05)}
+
+
+class SingleNoise:
+    """A method or strategy that puts one noise on everything it measures."""
+
+    noise: Noise | TruncatedGeometric
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        return self.noise.event
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,9 +119,16 @@ class ColumnNorms:
             l1=person.l1 * self.l1, l2_squared=person.l2_squared * self.l2_squared * opposite
         )
 
-    def rim_weight(self, noise: Noise) -> int:
+    def missing_weight(self, noise: Noise) -> int:
         """How many times a cell outside the matrix can be counted, by this noise, for nothing."""
         return self.l1 if isinstance(noise, Geometric) else isqrt(self.l2_squared)
+
+
+def least_noise(request: Request, norms: ColumnNorms | None = None) -> Noise:
+    """The noise of least variance that a price pays for, on a histogram or a matrix's product."""
+    sensitivity = request.sensitivity if norms is None else norms.sensitivity(request)
+    noises = [spending.noise(sensitivity) for spending in spendings(request.price)]
+    return min(noises, key=lambda noise: noise.variance)
 
 
 def one_axis(request: Request, kind: str) -> Axis:

@@ -12,6 +12,8 @@ Those asked for are applied in this order. Blocks are those that a method measur
 any are brought to the whole at once, which is best for cells that are read one by one, and for
 ranges over many of them is not. How far counts are off afterwards depends on the data, so that
 nothing is stated of it.
+
+Decisions 0151 and 0195.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import numpy as np
 
 from sfumato.errors import ParameterError
 from sfumato.estimation.trees import descended, flat_line, generations, nearest
+from sfumato.publish import options
 from sfumato.schema.names import quoted, suggestion
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.estimation.trees import Line
+    from sfumato.publish.request import Request
 
     Floats = NDArray[np.float64]
 
@@ -55,6 +59,13 @@ def check(names: Sequence[str], *, total: int | None = None) -> None:
         raise ParameterError(
             "postprocess_total_negative", f"A total of counts must be at least 0, not {total}."
         )
+
+
+def public_total(request: Request, total: object) -> int | None:
+    """The public total, if one is given, once post-processing was checked."""
+    public = None if total is None else options.whole(total, "total", least=0, most=1 << 53)
+    check(request.postprocess, total=public)
+    return public
 
 
 def caveat(names: Sequence[str]) -> str:

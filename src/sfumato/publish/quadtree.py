@@ -12,8 +12,9 @@ from sfumato.estimation.blocks import Nesting, spectrum
 from sfumato.publish import options
 from sfumato.publish.domain import LARGEST
 from sfumato.publish.measurement import spendings
+from sfumato.publish.postprocess import public_total
 from sfumato.publish.spatial import kdtree
-from sfumato.publish.tree import blocks_of, checked, deepened, in_step, public_total
+from sfumato.publish.tree import blocks_of, checked, deepened, in_step
 from sfumato.publish.tree.method import StrategyMethod
 from sfumato.publish.tree.search import SharedTree
 from sfumato.publish.tree.shares import ShareProblem, block_sizes, starting_shares
@@ -64,15 +65,15 @@ def of_cells(
     way = options.choice(budget or default, "budget", ["geometric", "uniform", "optimised"])
     full = max(*((points - 1).bit_length() for points in shape), 1)
     most = full if height is None else options.whole(height, "height", least=1, most=full)
-    ladders = tuple(_halved(points, most) for points in shape)
+    nestings = tuple(_halved(points, most) for points in shape)
     if way != "optimised":
-        plans = in_step(request, ladders, geometric=way == "geometric", root=True, total=public)
+        plans = in_step(request, nestings, geometric=way == "geometric", root=True, total=public)
     else:
         plans = [
             StrategyMethod(
-                request, blocks_of(_optimised(request, ladders, purse)), {"budget": way}, public
+                request, blocks_of(_optimised(request, nestings, spending)), {"budget": way}, public
             )
-            for purse in spendings(request.price)
+            for spending in spendings(request.price)
         ]
     return min(plans, key=lambda one: one.workload_mse)
 
@@ -98,12 +99,14 @@ def _halved(points: int, height: int) -> Nesting:
     return Nesting(points, (2,) * height, cuts)
 
 
-def _optimised(request: Request, ladders: tuple[Nesting, ...], purse: Spending) -> SharedTree:
+def _optimised(request: Request, nestings: tuple[Nesting, ...], spending: Spending) -> SharedTree:
     """The best shares of levels in step."""
-    in_step_only = np.eye(ladders[0].depth + 1, dtype=bool)
-    tried = starting_shares(ladders)
+    in_step_only = np.eye(nestings[0].depth + 1, dtype=bool)
+    tried = starting_shares(nestings)
     tried = tried[~tried[:, ~in_step_only].any(axis=1)]
-    energies = spectrum(ladders, request.boxes)
-    budget = ShareProblem(energies, block_sizes(ladders), purse, request.sensitivity, in_step_only)
+    energies = spectrum(nestings, request.boxes)
+    budget = ShareProblem(
+        energies, block_sizes(nestings), spending, request.sensitivity, in_step_only
+    )
     found = budget.improved(tried)
-    return SharedTree(ladders, budget, found[np.argmin(budget.error(found))]).settled()
+    return SharedTree(nestings, budget, found[np.argmin(budget.error(found))]).settled()

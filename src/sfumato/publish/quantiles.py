@@ -1,4 +1,7 @@
-"""Several quantiles of one column at once, in order: the middle one first, then both sides."""
+"""Several quantiles of one column at once, in order: the middle one first, then both sides.
+
+Decisions 0145 and 0206.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +15,22 @@ import pyarrow as pa
 
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.quantile import Counted, Quantile
+from sfumato.mechanisms.smooth_median import SmoothMedian
 from sfumato.privacy.events import ExponentialChoice, Repeated
 from sfumato.privacy.numbers import exact
 from sfumato.privacy.units import Neighbours
-from sfumato.publish import domain as blank
-from sfumato.publish.domain import figure_name, points
+from sfumato.publish import options
+from sfumato.publish.domain import blank_cells, figure_name, points
 from sfumato.publish.measurement import one_axis, spendings, without_postprocess
+from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from sfumato.counting.axes import Axis
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.publish.measurement import Spending
@@ -37,15 +42,142 @@ TIES = 256
 MOST = 1000
 _FINEST = 10**6
 _DEFAULT = ("0.25", "0.5", "0.75")
+_MECHANISMS = ("exponential", "smooth")
+_MOST_ROWS = 1 << 24
 
 
-def prepare(request: Request, *, ranks: object = None) -> Quantiles:
-    """Read the wanted ranks and share the price among the depths of the recursion."""
+def prepare(
+    request: Request, *, ranks: object = None, mechanism: object = None, rows: object = None
+) -> Quantiles | SmoothQuantile:
+    """Read the wanted ranks, and by which mechanism they are found.
+
+    With the `mechanism` "smooth" one rank, 0.5, is found by noise on the median itself, among
+    `rows` rows, a public number.
+    """
     without_postprocess(request, "quantiles")
     one_axis(request, "quantiles")
+    if options.choice(mechanism or "exponential", "mechanism", _MECHANISMS) == "smooth":
+        return _smooth(request, ranks, rows)
+    if rows is not None:
+        raise ParameterError(
+            "rows_not_needed",
+            "The exponential mechanism needs no public number of rows. Leave rows out, or take "
+            "mechanism='smooth'.",
+        )
+    return by_choices(request, ranks=ranks)
+
+
+def by_choices(request: Request, *, ranks: object = None) -> Quantiles:
+    """All ranks by exponential choices; the price is shared among the depths of the recursion."""
     wanted = _ranks(_DEFAULT if ranks is None else ranks)
-    made = [Quantiles(request, wanted, purse) for purse in spendings(request.price)]
+    made = [Quantiles(request, wanted, spending) for spending in spendings(request.price)]
     return max(made, key=lambda one: one.epsilon)
+
+
+def _smooth(request: Request, ranks: object, rows: object) -> SmoothQuantile:
+    """The median by smooth sensitivity, where a person is one row of a public number."""
+    if _ranks("0.5" if ranks is None else ranks) != (Fraction(1, 2),):
+        raise ParameterError(
+            "smooth_not_median",
+            "Smooth sensitivity is known of the median alone. Ask for ranks=0.5, or take "
+            "mechanism='exponential'.",
+        )
+    if rows is None:
+        raise ParameterError(
+            "rows_missing",
+            "The smooth median is that of a public number of rows: give rows=N, about as many as "
+            "there are. The number of rows in the table itself is private.",
+        )
+    replaced = request.unit.relation is Neighbours.REPLACE_ONE
+    if request.sensitivity.l1 > (2 if replaced else 1):
+        raise ParameterError(
+            "smooth_one_row",
+            "Smooth sensitivity is known where a person has one row, but a person may have more "
+            "here. Protect the table with max_rows=1, or take mechanism='exponential'.",
+        )
+    size = points(request.axes[0])
+    if size < 2:
+        raise ParameterError(
+            "median_of_one_value",
+            f"Column {quoted(request.columns[0])} has one declared value, which is its median.",
+        )
+    price = request.price
+    epsilon = spendings(price)[0].pure_epsilon()
+    delta = price.delta if price.rho is None else Fraction(0)
+    number = options.whole(rows, "rows", least=1, most=_MOST_ROWS)
+    return SmoothQuantile(
+        request, SmoothMedian(epsilon=epsilon, delta=delta, rows=number, size=size)
+    )
+
+
+@dataclass(frozen=True)
+class SmoothQuantile:
+    """The median with noise scaled to its smooth sensitivity: little where rows crowd around it.
+
+    *Guarantee*: the price in full, epsilon or (epsilon, delta): with a delta the noise is Laplace,
+    without one Cauchy.
+    *Sensitivity*: one row that comes, goes or is replaced changes one of `rows` values, whatever
+    the table holds: rows that lack, and those whose value is missing, stand half at the lowest and
+    half at the highest point, so that one row more takes the place of one of them; of rows too many
+    as many are left out at either end, and one row more moves one value into what is kept or out.
+    So neighbours under either relation are tables of as many rows that differ in one.
+    *Error*: depends on the table; `error` bounds it for every table, which is far more.
+    *Edges*: the lower median of an even number. The answer lies on the declared grid.
+    *Reference*: Nissim, Raskhodnikova & Smith 2007, Claim 3.3 and Lemma 2.9.
+    """
+
+    request: Request
+    mechanism: SmoothMedian
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        return self.mechanism.event
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The rank, and the public number of rows."""
+        return {"ranks": ["1/2"], "mechanism": "smooth", "rows": self.mechanism.rows}
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """How many points the median is off by, at most, with 95 %, whatever the table is."""
+        worst = {"points_bound95": self.mechanism.bound(0.05)}
+        note = "in points of the column, for every table; far less where rows crowd at the median"
+        return {"quantiles": {"1/2": worst}, "note": note}
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The table that will be released, without a row."""
+        return {"quantiles": blank_cells(self.request.axes, "rank")}
+
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """One row: the rank and the value."""
+        counts = counter.of(self.request.columns)
+        table = self.table(counts.codes[0], counts.counts)
+        found = self.mechanism.sample(table[None], entropy)
+        return {"quantiles": quantile_table(self.request.axes[0], [Fraction(1, 2)], found)}
+
+    def table(self, codes: NDArray[np.integer], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """As many points, in order, as there are rows in public, whatever the table holds."""
+        present = np.flatnonzero(codes < self.mechanism.size)
+        order = present[np.argsort(codes[present], kind="stable")]
+        rows = self.mechanism.rows
+        ends = np.cumsum(counts[order])
+        held = int(ends[-1]) if len(ends) else 0
+        # The places kept of all rows in order; those before the first row stand at the low end.
+        first = (held - rows) // 2 if held > rows else -((rows - held) // 2)
+        places = np.arange(first, first + rows)
+        at = np.searchsorted(ends, places, side="right")
+        values = np.append(codes[order].astype(np.int64), self.mechanism.size - 1)[at]
+        return np.where(places < 0, 0, values)
+
+
+def quantile_table(axis: Axis, ranks: Sequence[Fraction], codes: NDArray[np.int64]) -> pa.Table:
+    """One row for every rank: the rank and the value."""
+    names = [figure_name([axis], "rank"), axis.column]
+    figures = pa.array([float(rank) for rank in ranks])
+    return pa.Table.from_arrays([figures, axis.decode(codes)], names=names)
 
 
 def _ranks(value: object) -> tuple[Fraction, ...]:
@@ -105,7 +237,7 @@ class Quantiles:
 
     request: Request
     ranks: tuple[Fraction, ...]
-    purse: Spending
+    spending: Spending
 
     @property
     def _axis(self) -> Axis:
@@ -125,7 +257,7 @@ class Quantiles:
     @cached_property
     def epsilon(self) -> Fraction:
         """What each depth costs."""
-        return self.purse.choice_epsilon(Fraction(1, self.depths))
+        return self.spending.choice_epsilon(Fraction(1, self.depths))
 
     @property
     def event(self) -> Event:
@@ -167,16 +299,13 @@ class Quantiles:
     @property
     def tables(self) -> Mapping[str, pa.Table]:
         """The table that will be released, without a row."""
-        return {"quantiles": blank.cells([self._axis], "rank")}
+        return {"quantiles": blank_cells([self._axis], "rank")}
 
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every rank, in order: the rank and the value."""
-        return {"quantiles": self._table(self.choose(counts.codes[0], counts.counts, entropy))}
-
-    def _table(self, codes: NDArray[np.int64]) -> pa.Table:
-        ranks = pa.array([float(rank) for rank in self.ranks])
-        names = [figure_name(self.request.axes, "rank"), self._axis.column]
-        return pa.Table.from_arrays([ranks, self._axis.decode(codes)], names=names)
+        counts = counter.of(self.request.columns)
+        found = self.choose(counts.codes[0], counts.counts, entropy)
+        return {"quantiles": quantile_table(self._axis, self.ranks, found)}
 
     def choose(
         self, codes: NDArray[np.integer], counts: NDArray[np.int64], entropy: Entropy

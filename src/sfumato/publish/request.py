@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from sfumato.counting.axes import Axis, Listed
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.privacy.price import Price
@@ -144,8 +144,8 @@ class Method(Protocol):
         """The tables that it will release, by name, without a row: places can be checked early."""
         ...
 
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """The noisy tables. `counts` are bounded by the unit and drop what is not declared."""
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """The noisy tables. Counts are bounded by the unit and drop what is not declared."""
         ...
 
 

@@ -16,9 +16,16 @@ import pyarrow as pa
 
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.laplace import Geometric
-from sfumato.publish import domain as blank
 from sfumato.publish import options
-from sfumato.publish.measurement import ColumnNorms, spendings, without_postprocess
+from sfumato.publish.domain import blank_figures
+from sfumato.publish.measurement import (
+    ColumnNorms,
+    SingleNoise,
+    least_noise,
+    noise_error,
+    noise_name,
+    without_postprocess,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,9 +33,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.counting.axes import Axis
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
-    from sfumato.privacy.events import Event
     from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
 
@@ -106,9 +112,7 @@ def prepare(
     buckets = WIDTH if width is None else options.whole(width, "width", least=2, most=MOST_WIDTH)
     start = 0 if seed is None else options.whole(seed, "seed", least=0, most=(1 << 63) - 1)
     hashing = Hashing(lines, buckets, start)
-    sensitivity = hashing.columns.sensitivity(request)
-    noises = [purse.noise(sensitivity) for purse in spendings(request.price)]
-    return Sketch(request.axes, hashing, min(noises, key=lambda noise: noise.variance))
+    return Sketch(request.axes, hashing, least_noise(request, hashing.columns))
 
 
 @dataclass(frozen=True)
@@ -150,7 +154,7 @@ def _mixed(words: NDArray[np.uint64] | np.uint64) -> NDArray[np.uint64]:
 
 
 @dataclass(frozen=True)
-class Sketch:
+class Sketch(SingleNoise):
     """A count sketch with independent noise on every bucket.
 
     *Guarantee*: the price in full, epsilon or rho, for all lines together.
@@ -171,11 +175,6 @@ class Sketch:
     noise: Noise
 
     @property
-    def event(self) -> Event:
-        """What it costs."""
-        return self.noise.event
-
-    @property
     def parameters(self) -> Mapping[str, Any]:
         """All that is needed to compute the hash again, and the noise that was chosen."""
         hashing = self.hashing
@@ -184,14 +183,14 @@ class Sketch:
             "width": hashing.width,
             "seed": hashing.seed,
             "hash": "splitmix64",
-            "noise": type(self.noise).__name__.lower(),
+            "noise": noise_name(self.noise),
         }
 
     @property
     def error(self) -> Mapping[str, Any]:
         """The noise of a bucket and of an estimate by the median of the lines."""
         return {
-            "bucket": {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)},
+            "bucket": noise_error(self.noise),
             "cell": {"sd": median_stddev(self.noise, self.hashing.depth)},
             "note": "noise alone; cells that share a bucket add what depends on the data",
         }
@@ -199,10 +198,11 @@ class Sketch:
     @property
     def tables(self) -> Mapping[str, pa.Table]:
         """The table that will be released, without a row."""
-        return {"sketch": blank.figures("line", "bucket", "count")}
+        return {"sketch": blank_figures("line", "bucket", "count")}
 
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every bucket of every line."""
+        counts = counter.of([axis.column for axis in self.axes])
         summary = self.hashing.summary(self.cells(counts.codes), counts.counts)
         noisy = self.noise.steps(summary, entropy)
         figures = np.asarray(np.clip(noisy, -(2**63), 2**63 - 1), dtype=np.int64)

@@ -2,6 +2,8 @@
 
 Where a block has more than two children, as in the tree of a nominal column, the difference of
 each child to the mean of all of them takes the place of the difference of halves.
+
+Decision 0130.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ import numpy as np
 from sfumato.estimation.blocks import Nesting, assembled, gathered, spectrum
 from sfumato.mechanisms.base import widened
 from sfumato.publish import options
-from sfumato.publish.measurement import ColumnNorms, spendings
-from sfumato.publish.tree import checked, public_total
+from sfumato.publish.measurement import ColumnNorms, noise_name, spendings
+from sfumato.publish.postprocess import public_total
+from sfumato.publish.tree import checked
 from sfumato.publish.tree.blocks import DiagonalStrategy, MeasuredLevel
 from sfumato.publish.tree.method import StrategyMethod
 from sfumato.publish.tree.nominal import nominal_nestings
@@ -53,11 +56,11 @@ def prepare(
     way = options.choice(budget or "uniform", "budget", ["uniform", "optimised"])
     shape = checked(request)
     nominal = nominal_nestings(request.axes, hierarchy or request.groups or None)
-    ladders = tuple(
+    nestings = tuple(
         nominal.get(column) or halves(points)
         for column, points in zip(request.columns, shape, strict=True)
     )
-    plans = planned(request, ladders, way, public)
+    plans = planned(request, nestings, way, public)
     return min(plans, key=lambda one: one.workload_mse)
 
 
@@ -67,17 +70,17 @@ def halves(points: int) -> Nesting:
 
 
 def planned(
-    request: Request, ladders: tuple[Nesting, ...], way: str, total: int | None
+    request: Request, nestings: tuple[Nesting, ...], way: str, total: int | None
 ) -> list[StrategyMethod]:
     """One plan for each way to pay."""
     found = []
-    for purse in spendings(request.price):
+    for spending in spendings(request.price):
         shares = (
-            uniform(ladders)
+            uniform(nestings)
             if way == "uniform"
-            else optimised(ladders, spectrum(ladders, request.boxes), purse)
+            else optimised(nestings, spectrum(nestings, request.boxes), spending)
         )
-        strategy = Contrasts.shared(ladders, shares, purse, request)
+        strategy = contrasts(request, nestings, shares, spending)
         found.append(StrategyMethod(request, strategy, {"budget": way}, total))
     return found
 
@@ -97,132 +100,126 @@ class Contrasts(DiagonalStrategy):
     *Reference*: Xiao, Wang & Gehrke 2010, sections IV (Haar), V (nominal) and VI (several columns).
     """
 
-    @classmethod
-    def shared(
-        cls,
-        ladders: tuple[Nesting, ...],
-        shares: Mapping[Level, Fraction],
-        purse: Spending,
-        request: Request,
-    ) -> Contrasts:
-        """Measure each scale with the noise that its share of a purse buys."""
-        assert sum(shares.values()) == 1
-        found = (
-            MeasuredLevel(
-                level, share, purse.noise(_columns(ladders, level).sensitivity(request), share)
-            )
-            for level, share in shares.items()
-        )
-        return cls(ladders, tuple(found))
-
     @property
     def parameters(self) -> Mapping[str, Any]:
         """What is spent on each scale."""
         return {
-            "fanouts": [list(ladder.fanouts) for ladder in self.ladders],
+            "fanouts": [list(nesting.fanouts) for nesting in self.nestings],
             "scales": [[list(one.level), str(one.share)] for one in self.measured],
-            "noise": type(self.measured[0].noise).__name__.lower(),
+            "noise": noise_name(self.measured[0].noise),
         }
 
     @cached_property
     def precisions(self) -> NDArray[np.float64]:
         """1 / variance of the estimate in each projection."""
         # Projections in which nothing can differ, within blocks of one child, are never asked for.
-        found = np.ones([ladder.depth + 1 for ladder in self.ladders])
+        found = np.ones([nesting.depth + 1 for nesting in self.nestings])
         for level, _, noise in self.measured:
-            found[level] = _weight(self.ladders, level) / noise.variance
+            found[level] = _weight(self.nestings, level) / noise.variance
         return found
 
     @cached_property
-    def rim_precision(self) -> float:
+    def missing_precision(self) -> float:
         """1 / variance of the estimate of a cell of missing values."""
-        return sum(self._rim_weight(one) ** 2 / one.noise.variance for one in self.measured)
+        return sum(self._missing_weight(one) ** 2 / one.noise.variance for one in self.measured)
 
-    def _rim_weight(self, one: MeasuredLevel) -> int:
-        return _columns(self.ladders, one.level).rim_weight(one.noise)
+    def _missing_weight(self, one: MeasuredLevel) -> int:
+        return _columns(self.nestings, one.level).missing_weight(one.noise)
 
     def estimate(
-        self, cells: NDArray[np.int64], rim: NDArray[np.int64], entropy: Entropy
+        self, cells: NDArray[np.int64], nulls: NDArray[np.int64], entropy: Entropy
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Measure all scales with noise; give the estimate of cells and rim."""
+        """Measure all scales with noise; give the estimate of cells and missing values."""
         # Along each axis a contrast weighs blocks by no more than their number under one parent.
-        widest = prod(max(2, *ladder.fanouts) for ladder in self.ladders)
-        coefficients = dict(_coefficients(widened(cells, widest), self.ladders, 0))
+        widest = prod(max(2, *nesting.fanouts) for nesting in self.nestings)
+        coefficients = dict(_coefficients(widened(cells, widest), self.nestings, 0))
         found: dict[Level, NDArray[np.float64]] = {}
-        around = np.zeros(len(rim))
+        around = np.zeros(len(nulls))
         for one in self.measured:
-            exact_ones, weight = coefficients[one.level], self._rim_weight(one)
-            around_ones = weight * widened(rim, weight)
+            exact_ones, weight = coefficients[one.level], self._missing_weight(one)
+            around_ones = weight * widened(nulls, weight)
             noisy = one.noise.steps(np.concatenate([exact_ones.ravel(), around_ones]), entropy)
             inside, outside = np.split(noisy.astype(np.float64), [exact_ones.size])
             found[one.level] = self._projection(inside.reshape(exact_ones.shape), one.level)
             around += outside * (weight / one.noise.variance)
-        return assembled(found, self.ladders), around / self.rim_precision
+        return assembled(found, self.nestings), around / self.missing_precision
 
     def _projection(self, array: NDArray[np.float64], level: Level) -> NDArray[np.float64]:
         """What noisy coefficients say of each block: its mean beyond its parent's."""
-        for axis, (ladder, at) in enumerate(zip(self.ladders, level, strict=True)):
+        for axis, (nesting, at) in enumerate(zip(self.nestings, level, strict=True)):
             if at == 0:
-                array = array / ladder.size
+                array = array / nesting.size
                 continue
-            fanout = ladder.fanouts[at - 1]
+            fanout = nesting.fanouts[at - 1]
             if fanout == 2:
                 both = np.stack([array, -array], axis=axis + 1)
                 array = both.reshape(*array.shape[:axis], -1, *array.shape[axis + 1 :])
             else:
                 means = gathered(array, fanout, axis) / fanout
                 array = array - np.repeat(means, fanout, axis=axis)
-            array = array / ladder.widths[at - 1]
+            array = array / nesting.widths[at - 1]
         return array
 
 
-def uniform(ladders: Sequence[Nesting]) -> Mapping[Level, Fraction]:
+def contrasts(
+    request: Request,
+    nestings: tuple[Nesting, ...],
+    shares: Mapping[Level, Fraction],
+    spending: Spending,
+) -> Contrasts:
+    """Measure each scale with the noise that its share of a price buys."""
+    return Contrasts.shared(
+        nestings, shares, spending, lambda level: _columns(nestings, level).sensitivity(request)
+    )
+
+
+def uniform(nestings: Sequence[Nesting]) -> Mapping[Level, Fraction]:
     """The same share for every tuple of scales."""
-    scales = _scales(ladders)
+    scales = _scales(nestings)
     return dict.fromkeys(scales, Fraction(1, len(scales)))
 
 
 def optimised(
-    ladders: Sequence[Nesting], energies: NDArray[np.float64], purse: Spending
+    nestings: Sequence[Nesting], energies: NDArray[np.float64], spending: Spending
 ) -> Mapping[Level, Fraction]:
     """The shares of least error for a workload: by Lagrange, because scales are independent.
 
     The variance of a scale falls with the square of its share of epsilon, or with its share of rho.
     """
     wanted = np.zeros(energies.shape)
-    for level in _scales(ladders):
-        columns = _columns(ladders, level)
-        size = columns.l1**2 if purse.rho is None else columns.l2_squared
-        wanted[level] = energies[level] * size / _weight(ladders, level)
-    shares = wanted ** (1 / 3 if purse.rho is None else 1 / 2)
-    for level in _scales(ladders):
+    for level in _scales(nestings):
+        columns = _columns(nestings, level)
+        size = columns.l1**2 if spending.rho is None else columns.l2_squared
+        wanted[level] = energies[level] * size / _weight(nestings, level)
+    shares = wanted ** (1 / 3 if spending.rho is None else 1 / 2)
+    for level in _scales(nestings):
         shares[level] = max(shares[level], _LEAST * shares.max())
     return exact(shares / shares.sum())
 
 
-def _scales(ladders: Sequence[Nesting]) -> list[Level]:
+def _scales(nestings: Sequence[Nesting]) -> list[Level]:
     """The tuples of levels at which something can differ."""
     lines = [
-        [0, *(at for at, fanout in enumerate(ladder.fanouts, start=1) if fanout > 1)]
-        for ladder in ladders
+        [0, *(at for at, fanout in enumerate(nesting.fanouts, start=1) if fanout > 1)]
+        for nesting in nestings
     ]
     return list(product(*lines))
 
 
 def _coefficients(
-    cells: NDArray[np.int64], ladders: Sequence[Nesting], axis: int
+    cells: NDArray[np.int64], nestings: Sequence[Nesting], axis: int
 ) -> Iterator[tuple[Level, NDArray[np.int64]]]:
     """The coefficients of all scales along this axis and those after it."""
-    if axis == len(ladders):
+    if axis == len(nestings):
         yield (), cells
         return
-    ladder, blocks = ladders[axis], cells
-    for at in range(ladder.depth, -1, -1):
-        fanout = ladder.fanouts[at - 1] if at else 0
+    nesting, blocks = nestings[axis], cells
+    for at in range(nesting.depth, -1, -1):
+        fanout = nesting.fanouts[at - 1] if at else 0
         if fanout == 1:
             continue
         found = _contrasts(blocks, fanout, axis) if fanout else blocks
-        for others, array in _coefficients(found, ladders, axis + 1):
+        for others, array in _coefficients(found, nestings, axis + 1):
             yield (at, *others), array
         blocks = gathered(blocks, fanout, axis) if fanout else blocks
 
@@ -236,9 +233,11 @@ def _contrasts(blocks: NDArray[np.int64], fanout: int, axis: int) -> NDArray[np.
     return np.asarray(2 * lefts - parents)
 
 
-def _columns(ladders: Sequence[Nesting], level: Level) -> ColumnNorms:
+def _columns(nestings: Sequence[Nesting], level: Level) -> ColumnNorms:
     """What one row does to the coefficients of a tuple of scales."""
-    fanouts = [ladder.fanouts[at - 1] for ladder, at in zip(ladders, level, strict=True) if at > 0]
+    fanouts = [
+        nesting.fanouts[at - 1] for nesting, at in zip(nestings, level, strict=True) if at > 0
+    ]
     return ColumnNorms(
         l1=prod(2 * (fanout - 1) for fanout in fanouts if fanout > 2),
         l2_squared=prod(fanout * (fanout - 1) for fanout in fanouts if fanout > 2),
@@ -246,10 +245,10 @@ def _columns(ladders: Sequence[Nesting], level: Level) -> ColumnNorms:
     )
 
 
-def _weight(ladders: Sequence[Nesting], level: Level) -> float:
+def _weight(nestings: Sequence[Nesting], level: Level) -> float:
     """The precision in a projection of coefficients of variance 1."""
     found = 1.0
-    for ladder, at in zip(ladders, level, strict=True):
-        fanout = ladder.fanouts[at - 1] if at else 1
-        found *= ladder.widths[max(at - 1, 0)] * (fanout if fanout > 2 else 1)
+    for nesting, at in zip(nestings, level, strict=True):
+        fanout = nesting.fanouts[at - 1] if at else 1
+        found *= nesting.widths[max(at - 1, 0)] * (fanout if fanout > 2 else 1)
     return found

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.noise.entropy import Entropy
-    from sfumato.publish.answers import WorkloadAnswers
+    from sfumato.publish.auto import WorkloadAnswers
     from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Method
     from sfumato.publish.spatial.decomposition import Decomposition

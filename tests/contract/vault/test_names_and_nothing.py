@@ -183,7 +183,9 @@ def test_F_publications_of_nothing(kind: str, rows: int, duckdb_engine: Open) ->
     table = pa.table({one: pa.array([None] * rows, pa.int64()) for one in "ab"})
     private = protected(duckdb_engine(table), columns, sf.Rows())
     planar = kind in ("quadtree", "adaptive-grid", "hybrid", "kdtree")
-    published = private.publish(kind, columns=["a", "b"] if planar else ["a"], epsilon=1)
+    watched: dict[str, Any] = {"workload": [[(0, 3)]], "threshold": 9} if kind == "above" else {}
+    names = ["a", "b"] if planar else ["a"]
+    published = private.publish(kind, columns=names, epsilon=1, **watched)
     assert published.tables
 
 

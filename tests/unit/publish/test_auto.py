@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from sfumato.errors import ParameterError
+from sfumato.estimation.boxes import box_sums
 from sfumato.publish import auto, quadtree, wavelet
 from sfumato.publish import tree as kind
-from sfumato.publish.answers import WorkloadAnswers
-from sfumato.publish.histogram import box_sums
+from sfumato.publish.auto import WorkloadAnswers
 from sfumato.publish.tree.search import aligned_nestings
 from sfumato.testing.counts import agrees, frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
@@ -217,7 +217,7 @@ def test_queries_are_answered_one_by_one_where_that_is_best() -> None:
     assert made.ranges_variance(boxes[:1]).tolist() == [0.0]
     assert (errors[:, 0] == 0).all()
     missing = np.array([tables["missing"]["count"].to_pylist() for tables in released], float)
-    known = missing[:, :20] - dense[made.domain.rim_codes][:20].astype(np.float64)
+    known = missing[:, :20] - dense[made.domain.missing_codes][:20].astype(np.float64)
     assert agrees(known, np.full(20, made.error["missing"]["sd"] ** 2))
     assert released[0]["answers"].column_names == ["a_from", "a_to", "b_from", "b_to", "count"]
     assert made.workload_mse == made.error["workload"]["mse"]

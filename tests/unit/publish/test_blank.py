@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -45,7 +45,9 @@ def private() -> Private:
     [*ASKED.items(), ("marginals", ("x", "city")), ("fourier", ("y", "city")), ("tree", ("x",))],
 )
 def test_a_kind_foretells_its_tables(private: Private, kind: str, columns: tuple[str, ...]) -> None:
-    released = private.publish(kind, columns=columns, epsilon="0.1", delta="1e-9")
+    watched: dict[str, Any] = {"workload": [[(0, 3), (0, 7)]], "threshold": 9}
+    asked = watched if kind == "above" else {}
+    released = private.publish(kind, columns=columns, epsilon="0.1", delta="1e-9", **asked)
     foretold = released.publication.method.tables
     assert list(foretold) == list(released.tables)
     for name, blank in foretold.items():

@@ -1,4 +1,4 @@
-"""Cells of declared columns: the interior and the rim of missing values."""
+"""Cells of declared columns: the interior and the nulls of missing values."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def test_points_leave_missing_values_out() -> None:
 def test_counts_fall_apart_into_interior_and_rim() -> None:
     codes = (np.array([0, 0, 2, 3, 3]), np.array([0, 2, 1, 1, 2]))
     counts = Frequencies((AGE, SEX), codes, np.array([5, 1, 7, 2, 3]))
-    interior, rim = DOMAIN.split(counts)
+    interior, nulls = DOMAIN.split(counts)
     assert interior.tolist() == [[5, 0], [0, 0], [0, 7]]
     # (0, missing), (1, missing), (2, missing), then everything whose age is missing.
-    assert rim.tolist() == [1, 0, 0, 0, 2, 3]
+    assert nulls.tolist() == [1, 0, 0, 0, 2, 3]
 
 
 def test_a_table_has_every_cell_once_and_reads_back() -> None:
@@ -48,8 +48,8 @@ def test_a_table_has_every_cell_once_and_reads_back() -> None:
 
 def test_without_missing_values_there_is_no_rim() -> None:
     domain = Domain((Grid("x", Kind.INTEGER, Bounds(0, 3), nullable=False),))
-    interior, rim = domain.split(Frequencies(domain.axes, (np.array([1]),), np.array([4])))
-    assert (interior.tolist(), rim.size) == ([0, 4, 0, 0], 0)
+    interior, nulls = domain.split(Frequencies(domain.axes, (np.array([1]),), np.array([4])))
+    assert (interior.tolist(), nulls.size) == ([0, 4, 0, 0], 0)
 
 
 def test_too_many_cells_are_refused_with_a_way_out() -> None:

@@ -16,17 +16,19 @@ import pytest
 from sfumato.counting.axes import Axis, Grid, Listed
 from sfumato.counting.frequencies import Frequencies
 from sfumato.errors import ParameterError
+from sfumato.estimation.boxes import box_sums
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.events import GaussianNoise, LaplaceNoise
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
-from sfumato.publish.histogram import Histogram, box_sums, prepare
+from sfumato.publish.histogram import Histogram, prepare, unbiased
 from sfumato.publish.kinds import prepare as publication
 from sfumato.publish.measurement import spendings
-from sfumato.publish.request import AnswersRanges, Request
+from sfumato.publish.request import AnswersRanges, PredictsVariance, Request
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
+from sfumato.testing.counts import frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
 
 CITY = Listed("city", pa.array(["Rome", "Pisa", None]), declared=True)
@@ -98,7 +100,7 @@ def test_the_noise_of_least_variance_is_taken() -> None:
     )
     for delta in ("1e-6", "9/10"):
         asked = request(epsilon=1, delta=delta, unit=Rows(relation=Neighbours.REPLACE_ONE))
-        noises = [purse.noise(asked.sensitivity) for purse in spendings(asked.price)]
+        noises = [spending.noise(asked.sensitivity) for spending in spendings(asked.price)]
         assert prepare(asked).noise.variance == min(noise.variance for noise in noises)
     assert prepare(asked).parameters == {"noise": "gaussian"}
 
@@ -132,7 +134,7 @@ def test_the_largest_error_is_within_its_bound_in_95_of_100_releases() -> None:
 
 def test_ranges_add_up_cells_and_state_their_variance() -> None:
     axes = (*line(9), Grid("y", Kind.INTEGER, Bounds(0, 6, 1), nullable=True))
-    method = prepare(request(axes))
+    method = unbiased(request(axes))
     assert isinstance(method, AnswersRanges)
     boxes = np.array([[[0, 8], [0, 6]], [[2, 4], [3, 3]], [[5, 4], [0, 6]], [[8, 8], [6, 6]]])
     tables = method.release(empty(axes), SeededEntropy(3))
@@ -145,7 +147,7 @@ def test_ranges_add_up_cells_and_state_their_variance() -> None:
 
 def test_the_variance_of_ranges_is_seen_in_a_release() -> None:
     axes = line(200_000)
-    method = prepare(request(axes))
+    method = unbiased(request(axes))
     starts = np.arange(0, 200_000, 10)
     boxes = np.stack([starts, starts + 9], axis=1)[:, None, :]
     sums = method.ranges(method.release(empty(axes), SeededEntropy(5)), boxes)
@@ -213,3 +215,36 @@ def test_it_is_a_kind_of_publication() -> None:
     found = publication("histogram", request(), {})
     assert found.name == "publish histogram"
     assert found.event == prepare(request()).event
+
+
+def test_truncated_counts_lie_between_public_ends() -> None:
+    axes = whole_numbers(40, nullable=True)
+    method = prepare(request_for(axes, epsilon="0.1"), noise="truncated-geometric", most=20)
+    counts = frequencies(axes, [*range(40), 5])
+    table = method.release(counts, SeededEntropy(1))["histogram"]
+    figures = np.asarray(table["count"])
+    assert table["count"].type == pa.int64()
+    assert {0, 20} <= set(figures.tolist()) <= set(range(21))
+    assert method.parameters == {"noise": "truncated-geometric", "most": 20}
+    assert not isinstance(method, PredictsVariance)
+    assert isinstance(method, AnswersRanges)
+
+
+@pytest.mark.parametrize(
+    ("given", "steps", "code"),
+    [
+        ({"noise": "truncated"}, (), "option_not_allowed"),
+        ({"most": 9}, (), "most_without_truncation"),
+        ({"noise": "truncated-geometric"}, (), "most_missing"),
+        ({"noise": "truncated-geometric", "most": 0}, (), "option_not_whole"),
+        (
+            {"noise": "truncated-geometric", "most": 9},
+            ("nonnegative",),
+            "postprocess_of_truncated",
+        ),
+    ],
+)
+def test_wrong_truncation_is_refused(given: dict[str, Any], steps: Any, code: str) -> None:
+    with pytest.raises(ParameterError) as raised:
+        prepare(request_for(whole_numbers(4), postprocess=steps), **given)
+    assert raised.value.code == code

@@ -1,4 +1,4 @@
-"""Kinds, their options and the purse that pays."""
+"""Kinds, their options and the spending that pays."""
 
 from __future__ import annotations
 

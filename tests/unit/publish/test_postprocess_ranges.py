@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from sfumato.errors import ParameterError
+from sfumato.estimation.boxes import box_sums
 from sfumato.publish import kinds
-from sfumato.publish.histogram import box_sums
 from sfumato.publish.postprocess import unstated
 from sfumato.publish.request import AnswersRanges, PredictsVariance
 from sfumato.testing.counts import agrees, frequencies, request_for, whole_numbers

@@ -6,6 +6,7 @@ Statistical tests are seeded; for a fresh seed each would fail with probability 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from fractions import Fraction
 from typing import Any
 
@@ -17,9 +18,17 @@ from hypothesis import strategies as st
 
 from sfumato.counting.axes import Listed
 from sfumato.errors import ParameterError
-from sfumato.privacy.events import ExponentialChoice, Repeated
+from sfumato.privacy.events import ApproxEvent, ExponentialChoice, PureEvent, Repeated
 from sfumato.privacy.units import Entity, Neighbours, Rows
-from sfumato.publish.quantiles import TIES, Quantiles, _Part, _spread, prepare
+from sfumato.publish.quantiles import (
+    TIES,
+    Quantiles,
+    SmoothQuantile,
+    _Part,
+    _spread,
+    by_choices,
+    prepare,
+)
 from sfumato.testing.counts import frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
 
@@ -56,7 +65,7 @@ def rank_errors(counts: Any, codes: list[int], ranks: tuple[Fraction, ...]) -> l
 )
 def test_ranks_are_met_within_the_stated_error(counts: Any) -> None:
     """The bound for 5e-9 a choice, from the stated one: 50 answers of at most 3 choices, 7.5e-7."""
-    made = prepare(request_for(whole_numbers(200), epsilon=2), ranks=FIVE)
+    made = by_choices(request_for(whole_numbers(200), epsilon=2), ranks=FIVE)
     size = 200 * TIES
     rarer = math.log(size / 5e-9) / math.log(size / 0.05)
     ties = (made.depths - 1) / TIES * counts.max()
@@ -73,7 +82,7 @@ def test_ranks_are_met_within_the_stated_error(counts: Any) -> None:
 
 def test_a_value_of_many_rows_is_every_quantile_inside_it() -> None:
     """Parts that cannot split one value's rows would send the upper quantiles astray."""
-    made = prepare(request_for(whole_numbers(1000), epsilon=1), ranks=FIVE)
+    made = by_choices(request_for(whole_numbers(1000), epsilon=1), ranks=FIVE)
     counts = np.zeros(1000)
     counts[300] = 100_000
     assert all(chosen(made, counts, seed) == [300] * 5 for seed in range(5))
@@ -117,14 +126,14 @@ def test_parts_of_one_depth_are_disjoint_and_ask_for_each_rank_once(number: int)
 
 
 def test_every_depth_is_paid_for() -> None:
-    one = prepare(request_for(whole_numbers(10), epsilon=1), ranks="0.5")
+    one = by_choices(request_for(whole_numbers(10), epsilon=1), ranks="0.5")
     assert one.event == Repeated(ExponentialChoice(epsilon=Fraction(1)), 1)
     assert one.ties == 1
-    three = prepare(request_for(whole_numbers(10), epsilon=1))
+    three = by_choices(request_for(whole_numbers(10), epsilon=1))
     assert three.event == Repeated(ExponentialChoice(epsilon=Fraction(1, 2)), 2)
-    rho = prepare(request_for(whole_numbers(10), rho="1/8"), ranks="0.5")
+    rho = by_choices(request_for(whole_numbers(10), rho="1/8"), ranks="0.5")
     assert rho.event == Repeated(ExponentialChoice(epsilon=Fraction(1)), 1)
-    both = prepare(request_for(whole_numbers(10), epsilon=1, delta="1/10"), ranks=[0.5])
+    both = by_choices(request_for(whole_numbers(10), epsilon=1, delta="1/10"), ranks=[0.5])
     assert both.epsilon >= 1
 
 
@@ -132,7 +141,7 @@ def test_a_replaced_row_is_two_changes_below_the_first_depth() -> None:
     replaced = Rows(relation=Neighbours.REPLACE_ONE)
     person = Entity("who", max_rows=3, relation=Neighbours.REPLACE_ONE)
     for unit, rows in ((replaced, 1), (person, 3)):
-        made = prepare(request_for(whole_numbers(10), unit=unit, epsilon=1), ranks="0.2,0.5,0.9")
+        made = by_choices(request_for(whole_numbers(10), unit=unit, epsilon=1), ranks="0.2,0.5,0.9")
         top, low, high = (made._mechanism(part, 10) for part in _Part(0, 3, 0).walk())
         assert top.epsilon == made.epsilon
         assert top.sensitivity == rows
@@ -146,7 +155,7 @@ def test_a_replaced_row_is_two_changes_below_the_first_depth() -> None:
 
 def test_release_has_ranks_and_values_and_leaves_missing_ones_out() -> None:
     axes = whole_numbers(100, nullable=True)
-    made = prepare(request_for(axes, epsilon=10))
+    made = by_choices(request_for(axes, epsilon=10))
     counts = [0] * 100 + [10**6]
     counts[40:60] = [1000] * 20
     table = made.release(frequencies(axes, counts), SeededEntropy(3))["quantiles"]
@@ -154,21 +163,21 @@ def test_release_has_ranks_and_values_and_leaves_missing_ones_out() -> None:
     assert table["rank"].to_pylist() == [0.25, 0.5, 0.75]
     assert table["a"].to_pylist() == pytest.approx([44, 49, 54], abs=1)
     words = (Listed("size", pa.array(["S", "M", "L", None]), declared=True),)
-    few = prepare(request_for(words, epsilon=10), ranks=["0.5"])
+    few = by_choices(request_for(words, epsilon=10), ranks=["0.5"])
     assert few.release(frequencies(words, [5, 100, 5, 9]), SeededEntropy(1))["quantiles"][
         "size"
     ].to_pylist() == ["M"]
 
 
 def test_an_empty_table_gives_points_in_order_and_tells_nothing() -> None:
-    made = prepare(request_for(whole_numbers(50)), ranks=FIVE)
+    made = by_choices(request_for(whole_numbers(50)), ranks=FIVE)
     found = [chosen(made, np.zeros(50), seed) for seed in range(50)]
     assert all(codes == sorted(codes) for codes in found)
     assert len({tuple(codes) for codes in found}) > 40
 
 
 def test_ends_are_possible_and_ranks_are_sorted() -> None:
-    made = prepare(request_for(whole_numbers(50), epsilon=10), ranks=[1, 0, 0.5, 0.5])
+    made = by_choices(request_for(whole_numbers(50), epsilon=10), ranks=[1, 0, 0.5, 0.5])
     assert made.parameters == {"ranks": ["0", "1/2", "1"]}
     low, middle, high = chosen(made, [0] * 20 + [500] * 10 + [0] * 20)
     assert low <= 20
@@ -195,7 +204,7 @@ def test_other_ranks_are_refused(ranks: object, code: str) -> None:
 
 
 def test_huge_domains_have_fewer_places() -> None:
-    made = prepare(request_for(whole_numbers(1 << 58), epsilon=10))
+    made = by_choices(request_for(whole_numbers(1 << 58), epsilon=10))
     assert made.ties == 8
     codes = np.array([1 << 57, (1 << 57) + 1])
     found = made.choose(codes, np.array([10_000, 10_000]), SeededEntropy(1))
@@ -206,3 +215,75 @@ def test_huge_domains_have_fewer_places() -> None:
 def test_several_columns_are_refused() -> None:
     with pytest.raises(ParameterError, match="takes one ordered column, not 2"):
         prepare(request_for(whole_numbers(5, 5)))
+
+
+def smooth(unit: Any = None, **given: Any) -> SmoothQuantile:
+    made = prepare(
+        request_for(whole_numbers(100, nullable=True), unit=unit or Rows(), epsilon=5),
+        mechanism="smooth",
+        **given,
+    )
+    assert isinstance(made, SmoothQuantile)
+    return made
+
+
+def test_a_smooth_median_is_near_where_rows_crowd() -> None:
+    counts = np.zeros(101, dtype=np.int64)
+    counts[[20, 49, 50, 51, 80, 100]] = 100, 400, 500, 400, 100, 77
+    for rows in (1400, 1500, 1600):
+        made = smooth(rows=rows)
+        table = made.release(frequencies(made.request.axes, counts), SeededEntropy(3))["quantiles"]
+        assert table["rank"].to_pylist() == [0.5]
+        assert abs(table["a"][0].as_py() - 50) <= 1
+
+
+@given(
+    st.lists(st.integers(0, 100), max_size=12), st.integers(0, 100), st.integers(1, 9), st.data()
+)
+def test_one_row_more_changes_one_value_of_the_public_table(
+    codes: list[int], more: int, rows: int, data: st.DataObject
+) -> None:
+    made = smooth(rows=rows)
+
+    def table(values: list[int]) -> Counter[int]:
+        found, counts = np.unique(np.array(values, dtype=np.int64), return_counts=True)
+        points = made.table(found, counts)
+        assert len(points) == rows
+        assert (np.diff(points) >= 0).all()
+        return Counter(points.tolist())
+
+    before = table(codes)
+    assert (before - table([*codes, more])).total() <= 1
+    if codes:
+        place = data.draw(st.integers(0, len(codes) - 1))
+        assert (before - table([*codes[:place], more, *codes[place + 1 :]])).total() <= 1
+
+
+@pytest.mark.parametrize(
+    ("unit", "given", "code"),
+    [
+        (Rows(), {"mechanism": "smooth"}, "rows_missing"),
+        (Rows(), {"mechanism": "smooth", "rows": 0}, "option_not_whole"),
+        (Rows(), {"mechanism": "smooth", "rows": 9, "ranks": "0.25"}, "smooth_not_median"),
+        (Rows(), {"mechanism": "rough"}, "option_not_allowed"),
+        (Rows(), {"rows": 9}, "rows_not_needed"),
+        (Entity("who", max_rows=2), {"mechanism": "smooth", "rows": 9}, "smooth_one_row"),
+    ],
+)
+def test_wrong_options_of_a_mechanism_are_refused(
+    unit: Any, given: dict[str, Any], code: str
+) -> None:
+    with pytest.raises(ParameterError) as raised:
+        prepare(request_for(whole_numbers(4), unit=unit), **given)
+    assert raised.value.code == code
+
+
+def test_a_smooth_median_costs_what_is_paid() -> None:
+    axes = whole_numbers(4)
+    pure = prepare(request_for(axes, epsilon=1), mechanism="smooth", rows=9)
+    assert pure.event == PureEvent(epsilon=Fraction(1))
+    both = prepare(request_for(axes, epsilon=1, delta="0.01"), mechanism="smooth", rows=9)
+    assert both.event == ApproxEvent(epsilon=Fraction(1), delta=Fraction(1, 100))
+    replaced = Rows(relation=Neighbours.REPLACE_ONE)
+    made = prepare(request_for(axes, rho="1/2", unit=replaced), mechanism="smooth", rows=9)
+    assert made.event == PureEvent(epsilon=Fraction(1))

@@ -17,7 +17,7 @@ from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.events import Composed, LaplaceNoise
 from sfumato.privacy.units import Entity, Neighbours, Rows
 from sfumato.publish.measurement import Spending
-from sfumato.publish.wavelet import Contrasts, prepare, uniform
+from sfumato.publish.wavelet import Contrasts, contrasts, prepare, uniform
 from sfumato.testing.counts import Silence, agrees, frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
 
@@ -54,13 +54,13 @@ def strategy(plan: StrategyMethod) -> Contrasts:
     return plan.strategy
 
 
-def measured(ladders: tuple[Nesting, ...], cells: Any) -> dict[Any, list[int]]:
+def measured(nestings: tuple[Nesting, ...], cells: Any) -> dict[Any, list[int]]:
     """The coefficients of each scale; the estimate from them must be the cells themselves."""
-    request = request_for(whole_numbers(*(one.size for one in ladders)))
-    whole = Contrasts.shared(ladders, uniform(ladders), Spending(epsilon=Fraction(1)), request)
+    request = request_for(whole_numbers(*(one.size for one in nestings)))
+    whole = contrasts(request, nestings, uniform(nestings), Spending(epsilon=Fraction(1)))
     heard = [(one, Heard()) for one in whole.measured]
     silent = tuple(one._replace(noise=noise) for one, noise in heard)  # type: ignore[arg-type]
-    found, _ = Contrasts(ladders, silent).estimate(
+    found, _ = Contrasts(nestings, silent).estimate(
         np.asarray(cells), np.zeros(0, dtype=np.int64), SeededEntropy(1)
     )
     assert np.allclose(found, cells)

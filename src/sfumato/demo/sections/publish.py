@@ -13,7 +13,7 @@ import pyarrow as pa
 from sfumato.demo.draws import below
 from sfumato.demo.registers import HOMES, MAP_SIDE, homes_table
 from sfumato.demo.town import MAX_VISITS
-from sfumato.publish.histogram import box_sums
+from sfumato.estimation.boxes import box_sums
 from sfumato.report import charts
 from sfumato.report.blocks import Heading, Mosaic, Note, PageTable, Paragraph
 from sfumato.steward.table import read

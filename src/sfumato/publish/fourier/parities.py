@@ -4,6 +4,8 @@ A column of n values is coded in as many bits as n needs. The parity of a set of
 whether an even or odd number of them is set, and a coefficient is the sum of a parity over all
 rows. A marginal is known from the coefficients of all sets of its own columns' bits, and marginals
 that share columns share coefficients: none is measured twice.
+
+Decision 0137.
 """
 
 from __future__ import annotations
@@ -16,10 +18,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import InternalError, ParameterError
-from sfumato.publish import domain as blank
+from sfumato.publish.domain import blank_cells
 from sfumato.publish.marginals import cells_table
 from sfumato.publish.marginals.wanted import table_name, wanted
-from sfumato.publish.measurement import ColumnNorms, spendings
+from sfumato.publish.measurement import (
+    ColumnNorms,
+    SingleNoise,
+    least_noise,
+    noise_error,
+    noise_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,9 +36,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.counting.axes import Axis
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
-    from sfumato.privacy.events import Event
     from sfumato.publish.marginals.wanted import Set
     from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
@@ -49,16 +56,12 @@ def prepare(request: Request, *, way: object = None, of: object = None) -> Parit
         )
     sets = wanted(request.axes, way=way, of=of)
     coefficients = _coefficients(request.axes, sets)
-    sensitivity = ColumnNorms(
-        l1=len(coefficients), l2_squared=len(coefficients), signed=True
-    ).sensitivity(request)
-    noises = [purse.noise(sensitivity) for purse in spendings(request.price)]
-    least = min(noises, key=lambda noise: noise.variance)
-    return Parities(request.axes, sets, coefficients, least)
+    norms = ColumnNorms(l1=len(coefficients), l2_squared=len(coefficients), signed=True)
+    return Parities(request.axes, sets, coefficients, least_noise(request, norms))
 
 
 @dataclass(frozen=True)
-class Parities:
+class Parities(SingleNoise):
     """Noise on the parity coefficients, then the table of counts that comes nearest to them.
 
     *Guarantee*: the price in full, epsilon or rho, for all coefficients together; all else is
@@ -80,18 +83,13 @@ class Parities:
     coefficients: NDArray[np.int64]
     noise: Noise
 
-    @property
-    def event(self) -> Event:
-        """What it costs."""
-        return self.noise.event
-
     @cached_property
     def parameters(self) -> Mapping[str, Any]:
         """What is released, and how many coefficients are measured for it."""
         return {
             "marginals": [table_name(self.axes, places) for places in self.sets],
             "coefficients": len(self.coefficients),
-            "noise": type(self.noise).__name__.lower(),
+            "noise": noise_name(self.noise),
         }
 
     @cached_property
@@ -107,7 +105,7 @@ class Parities:
             rounded = min(len(self.coefficients), cells // size) / 2
             tables[table_name(self.axes, places)] = {"cells": size, "largest95": noise + rounded}
         return {
-            "coefficient": {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)},
+            "coefficient": noise_error(self.noise),
             "tables": tables,
             "note": "whole counts of at least 0 are biased: their errors have bounds, no sd",
         }
@@ -126,12 +124,13 @@ class Parities:
     def tables(self) -> Mapping[str, pa.Table]:
         """The tables that will be released, without a row."""
         return {
-            table_name(self.axes, places): blank.cells([self.axes[place] for place in places])
+            table_name(self.axes, places): blank_cells([self.axes[place] for place in places])
             for places in self.sets
         }
 
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One table for every marginal, all of them sums over one table of whole counts."""
+        counts = counter.of([axis.column for axis in self.axes])
         noisy = self.noise.steps(self.matrix @ counts.dense().ravel(), entropy)
         table = self.nearest(noisy.astype(np.float64)).reshape(counts.sizes)
         released = {}

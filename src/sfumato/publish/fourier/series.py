@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from sfumato.mechanisms.base import widened
-from sfumato.publish import domain as blank
 from sfumato.publish import options
-from sfumato.publish.domain import Domain
-from sfumato.publish.histogram import box_sums
-from sfumato.publish.measurement import ColumnNorms, one_axis, spendings
+from sfumato.publish.domain import CellsMethod, Domain
+from sfumato.publish.measurement import ColumnNorms, SingleNoise, least_noise, noise_name, one_axis
 from sfumato.publish.postprocess import caveat, check, with_missing
 
 if TYPE_CHECKING:
@@ -23,9 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
-    from sfumato.privacy.events import Event
     from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
 
@@ -52,9 +49,8 @@ def prepare(request: Request, *, coefficients: object = None) -> Series:
     options.whole(kept * domain.shape[0], "coefficients times points", least=1, most=MOST_ENTRIES)
     waves = Waves(domain.shape[0], kept)
     columns = waves.columns
-    noises = [purse.noise(columns.sensitivity(request)) for purse in spendings(request.price)]
-    least = min(noises, key=lambda noise: noise.variance)
-    return Series(domain, waves, least, columns.rim_weight(least), request.postprocess)
+    least = least_noise(request, columns)
+    return Series(domain, waves, least, columns.missing_weight(least), request.postprocess)
 
 
 @dataclass(frozen=True)
@@ -134,7 +130,7 @@ class Waves:
 
 
 @dataclass(frozen=True)
-class Series:
+class Series(SingleNoise, CellsMethod):
     """Noise on the first Fourier coefficients of a series of counts, the others set to zero.
 
     *Guarantee*: the price in full, epsilon or rho, for all coefficients together.
@@ -148,23 +144,19 @@ class Series:
     *Reference*: Rastogi & Nath 2010, Algorithm 1, with both parts of each coefficient counted.
     """
 
+    table: ClassVar[str] = "fourier"
     domain: Domain
     waves: Waves
     noise: Noise
-    rim_weight: int
+    missing_weight: int
     steps: tuple[str, ...] = ()
-
-    @property
-    def event(self) -> Event:
-        """What it costs."""
-        return self.noise.event
 
     @property
     def parameters(self) -> Mapping[str, Any]:
         """How many coefficients are kept, and the noise that was chosen."""
         return {
             "coefficients": self.waves.coefficients,
-            "noise": type(self.noise).__name__.lower(),
+            "noise": noise_name(self.noise),
         }
 
     @property
@@ -173,8 +165,8 @@ class Series:
         cell = self.ranges_variance(np.zeros((1, 1, 2), dtype=np.int64))
         note = "noise alone; frequencies left out add a bias that depends on the data"
         stated: dict[str, Any] = {"cell": {"sd": math.sqrt(cell[0])}, "note": note}
-        if len(self.domain.rim_codes[0]):
-            stated["missing"] = {"sd": self.noise.stddev / self.rim_weight}
+        if len(self.domain.missing_codes[0]):
+            stated["missing"] = {"sd": self.noise.stddev / self.missing_weight}
         return {**stated, "note": f"{note}; {caveat(self.steps)}"} if self.steps else stated
 
     def smooth(self, counts: NDArray[np.int64], entropy: Entropy) -> NDArray[np.float64]:
@@ -182,27 +174,16 @@ class Series:
         noisy = self.noise.steps(self.waves.measured(counts), entropy)
         return self.waves.inverse(noisy.astype(np.float64))
 
-    @property
-    def tables(self) -> Mapping[str, pa.Table]:
-        """The table that will be released, without a row."""
-        return {"fourier": blank.cells(self.domain.axes)}
-
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every cell."""
-        interior, rim = self.domain.split(counts)
+        interior, nulls = self.domain.split(counter)
         smooth = self.smooth(interior, entropy)
-        weighted = widened(rim, self.rim_weight) * self.rim_weight
-        missing = self.noise.steps(weighted, entropy) / self.rim_weight
+        weighted = widened(nulls, self.missing_weight) * self.missing_weight
+        missing = self.noise.steps(weighted, entropy) / self.missing_weight
         inner, outer = smooth, missing.astype(np.float64)
         if self.steps:
             inner, outer = with_missing(inner, outer, self.steps)
         return {"fourier": self.domain.table(inner, outer)}
-
-    def ranges(
-        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """Estimate the rows in each range by adding up its cells."""
-        return box_sums(self.domain.interior(tables["fourier"]), boxes)
 
     def ranges_variance(self, boxes: NDArray[np.int64]) -> NDArray[np.float64]:
         """The variance of each estimate, exactly; the bias of smoothing is not in it."""

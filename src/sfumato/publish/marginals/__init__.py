@@ -15,13 +15,11 @@ from sfumato.estimation.residuals import MarginalLattice
 from sfumato.privacy.events import Composed
 from sfumato.privacy.numbers import positive
 from sfumato.privacy.units import Neighbours
-from sfumato.publish import domain as blank
-from sfumato.publish import options
-from sfumato.publish.domain import figure_name
+from sfumato.publish.domain import blank_cells, figure_name
 from sfumato.publish.marginals.strategy import measured_residuals, measured_tables
 from sfumato.publish.marginals.wanted import table_name, wanted
-from sfumato.publish.measurement import spendings
-from sfumato.publish.postprocess import caveat, check, postprocess
+from sfumato.publish.measurement import noise_name, spendings
+from sfumato.publish.postprocess import caveat, postprocess, public_total
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.counting.axes import Axis
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.publish.marginals.strategy import MarginalStrategy
@@ -79,7 +77,7 @@ class Marginals:
         ]
         chosen = {
             "marginals": [table_name(self.request.axes, places) for places in self.sets],
-            "noise": type(strategy.noises[0]).__name__.lower(),
+            "noise": noise_name(strategy.noises[0]),
             "measured": "residuals" if strategy.centred else "tables",
             "shares": dict(zip(measured, map(str, strategy.shares), strict=True)),
         }
@@ -88,7 +86,9 @@ class Marginals:
     @cached_property
     def error(self) -> Mapping[str, Any]:
         """The standard deviation of the cells of each table, and over all cells together."""
-        variances = [self.strategy.cell_variance(one) for one in self.strategy.lattice.wanted]
+        variances = [
+            self.strategy.fitted.cell_variance(one) for one in self.strategy.lattice.wanted
+        ]
         cells = [self.strategy.lattice.cells(one) for one in self.strategy.lattice.wanted]
         names = [table_name(self.request.axes, places) for places in self.sets]
         stated: dict[str, Any] = {
@@ -106,16 +106,17 @@ class Marginals:
         """The tables that will be released, without a row."""
         axes = self.request.axes
         return {
-            table_name(axes, places): blank.cells([axes[place] for place in places])
+            table_name(axes, places): blank_cells([axes[place] for place in places])
             for places in self.sets
         }
 
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One table for every marginal, one row for every cell, in the order of the columns."""
-        residuals = self.strategy.measure(counts, self.columns, entropy)
+        columns = [self.request.columns[place] for place in self.columns]
+        residuals = self.strategy.measure(counter, columns, entropy)
         released = {}
         for places, known in zip(self.sets, self.strategy.lattice.wanted, strict=True):
-            table = self._finished(self.strategy.marginal(residuals, known))
+            table = self._finished(self.strategy.fitted.marginal(residuals, known))
             axes = [self.request.axes[place] for place in places]
             released[table_name(self.request.axes, places)] = cells_table(axes, table)
         return released
@@ -156,8 +157,7 @@ def prepare(
     `weights`, one for each, say how much an error in their cells matters; `total` is the number
     of rows if it is public.
     """
-    public = None if total is None else options.whole(total, "total", least=0, most=1 << 53)
-    check(request.postprocess, total=public)
+    public = public_total(request, total)
     sets = wanted(request.axes, way=way, of=of)
     # A column of one value changes no table, so it takes no part.
     columns = [place for place, axis in enumerate(request.axes) if axis.size > 1]
@@ -166,22 +166,22 @@ def prepare(
         tuple(tuple(columns.index(one) for one in places if one in columns) for places in sets),
         _weights(weights, sets),
     )
-    offers = [_offer(request, lattice, purse) for purse in spendings(request.price)]
+    offers = [_offer(request, lattice, spending) for spending in spendings(request.price)]
     least = min(offers, key=lambda offer: offer.total_variance)
     return Marginals(request, sets, tuple(columns), least, public)
 
 
-def _offer(request: Request, lattice: MarginalLattice, purse: Spending) -> MarginalStrategy:
-    """The best way to spend a purse.
+def _offer(request: Request, lattice: MarginalLattice, spending: Spending) -> MarginalStrategy:
+    """The best way to spend.
 
     Centring pays off for Gaussian noise alone, and not for one table, which is best measured as it
     is. Where people are replaced it does not either: two rows can be as far apart in the residual
     of a column as in its whole table.
     """
     added = request.unit.relation is Neighbours.ADD_REMOVE
-    if purse.rho is not None and added and len(lattice.wanted) > 1:
-        return measured_residuals(lattice, purse, request.sensitivity)
-    return measured_tables(lattice, purse, request.sensitivity)
+    if spending.rho is not None and added and len(lattice.wanted) > 1:
+        return measured_residuals(lattice, spending, request.sensitivity)
+    return measured_tables(lattice, spending, request.sensitivity)
 
 
 def _weights(given: object, sets: tuple[Set, ...]) -> tuple[float, ...]:

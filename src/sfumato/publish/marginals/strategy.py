@@ -9,6 +9,8 @@ does.
 them all. If T is measured for wanted tables of total weight W, their cells have a total variance of
 W times the cells of T, and at the best shares the sum over all measured tables is, with p the power
 of 1/share, the (1 + p)-th power of the sum of (W x cells)^(1 / (1 + p)).
+
+Decisions 0135 and 0136.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.counting.grouping import keys
-from sfumato.estimation.residuals import MarginalLattice, PrecisionLinks, subsets
+from sfumato.estimation.residuals import MarginalLattice, PrecisionLinks, ResidualEstimate
 from sfumato.privacy.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter, Frequencies
     from sfumato.noise.entropy import Entropy
     from sfumato.publish.marginals.wanted import Set
     from sfumato.publish.measurement import Noise, Spending
@@ -163,6 +165,8 @@ class _Merging:
 
 _NEGLIGIBLE = 2.0**-20
 _RANKING_ROUNDS = 50
+_COUNTED_TOGETHER = 1 << 20
+"""Cells of a table of which several measured ones are added up: one passage over the data."""
 
 
 @dataclass(frozen=True)
@@ -179,11 +183,6 @@ class MarginalStrategy:
     centred: bool
 
     @cached_property
-    def links(self) -> PrecisionLinks:
-        """Which residuals each measurement tells about."""
-        return _own(len(self.measured)) if self.centred else self.lattice.links(self.measured)
-
-    @cached_property
     def scales(self) -> NDArray[np.float64]:
         """What the measured whole numbers are divided by."""
         cells = [float(self.lattice.cells(one)) for one in self.measured]
@@ -195,68 +194,41 @@ class MarginalStrategy:
         return np.array([1 / one.variance for one in self.noises]) * self.scales**2
 
     @cached_property
-    def variances(self) -> NDArray[np.float64]:
-        """The variance in each residual, in every direction of its space."""
-        told = self.links.precisions(self.precisions, len(self.lattice.residuals))
-        return np.asarray(1 / told)
+    def fitted(self) -> ResidualEstimate:
+        """The least squares over all measurements."""
+        return ResidualEstimate(self.lattice, self.measured, self.precisions, self.centred)
 
     @cached_property
     def total_variance(self) -> float:
         """The sum of the variances of all wanted cells, each times the weight of its table."""
-        return float(self.lattice.importance @ self.variances)
-
-    def cell_variance(self, wanted: Set) -> float:
-        """The variance of every cell of a wanted table."""
-        found = 0.0
-        for part in subsets(wanted):
-            rest = self.lattice.cells(wanted) // self.lattice.cells(part)
-            share = self.lattice.freedom(part) / self.lattice.cells(part)
-            found += share * self.variances[self._places[part]] / rest**2
-        return float(found)
+        return float(self.lattice.importance @ self.fitted.variances)
 
     def measure(
-        self, counts: Frequencies, columns: Sequence[int], entropy: Entropy
+        self, counter: Counter, columns: Sequence[str], entropy: Entropy
     ) -> dict[Set, NDArray[np.float64]]:
-        """Count with noise and estimate every residual; `columns` are the places of ours."""
-        found: dict[Set, NDArray[np.float64]] = {}
-        weights = self.links.factor * self.precisions[self.links.measured]
-        weights *= self.variances[self.links.residual]
-        ends = np.searchsorted(self.links.measured, np.arange(len(self.measured) + 1))
+        """Count with noise and estimate every residual; `columns` are the names of ours."""
+        return self.fitted.residuals(self._noisy(counter, columns, entropy))
+
+    def _noisy(
+        self, counter: Counter, columns: Sequence[str], entropy: Entropy
+    ) -> Iterator[NDArray[np.float64]]:
+        """The measured tables, in order. Several small ones are counted together."""
+        covers = _covers(self.lattice, self.measured)
+        known: tuple[Set, Frequencies] | None = None
         for place, (one, noise) in enumerate(zip(self.measured, self.noises, strict=True)):
-            table = _count(counts, [columns[axis] for axis in one])
-            whole = _centre_whole(table) if self.centred else table
-            noisy = noise.steps(whole, entropy).astype(np.float64) / self.scales[place]
-            for link in range(ends[place], ends[place + 1]):
-                part = self.lattice.residuals[self.links.residual[link]]
-                away = tuple(axis for axis, column in enumerate(one) if column not in part)
-                added = weights[link] * noisy.sum(axis=away)
-                found[part] = found[part] + added if part in found else np.asarray(added)
-        return {part: _centre(table) for part, table in found.items()}
-
-    def marginal(
-        self, measured_residuals: dict[Set, NDArray[np.float64]], wanted: Set
-    ) -> NDArray[np.float64]:
-        """A wanted table put together from the residuals of its subsets."""
-        sizes = [self.lattice.sizes[column] for column in wanted]
-        table = np.zeros(sizes)
-        for part in subsets(wanted):
-            shape = [
-                size if column in part else 1 for column, size in zip(wanted, sizes, strict=True)
-            ]
-            rest = self.lattice.cells(wanted) // self.lattice.cells(part)
-            table += measured_residuals[part].reshape(shape) / rest
-        return table
-
-    @cached_property
-    def _places(self) -> dict[Set, int]:
-        return {one: place for place, one in enumerate(self.lattice.residuals)}
+            if known is None or known[0] != covers[place]:
+                cover = covers[place]
+                known = cover, counter.of([columns[axis] for axis in cover])
+            table = _table(known[1], [known[0].index(axis) for axis in one])
+            whole = _centred_whole(table) if self.centred else table
+            yield noise.steps(whole, entropy).astype(np.float64) / self.scales[place]
 
 
 def measured_tables(
-    lattice: MarginalLattice, purse: Spending, sensitivity: Sensitivity
+    lattice: MarginalLattice, spending: Spending, sensitivity: Sensitivity
 ) -> MarginalStrategy:
     """Measure tables as they are: the family of them, and the shares, that give the least error."""
-    power = 1 if purse.epsilon is None else 2
+    power = 1 if spending.epsilon is None else 2
 
     def shared(family: tuple[Set, ...], rounds: int) -> tuple[NDArray[np.float64], float]:
         units, links = np.ones(len(family)), lattice.links(family)
@@ -272,12 +244,12 @@ def measured_tables(
         if needed or not any(set(one) < set(other) for other in family)
     )
     shares = exact(shared(kept, 1000)[0])
-    noises = tuple(purse.noise(sensitivity, share) for share in shares)
+    noises = tuple(spending.noise(sensitivity, share) for share in shares)
     return MarginalStrategy(lattice, kept, tuple(shares), noises, centred=False)
 
 
 def measured_residuals(
-    lattice: MarginalLattice, purse: Spending, sensitivity: Sensitivity
+    lattice: MarginalLattice, spending: Spending, sensitivity: Sensitivity
 ) -> MarginalStrategy:
     """Measure every residual once: with Gaussian noise the best of all.
 
@@ -294,18 +266,25 @@ def measured_residuals(
     ]
     cells = np.array([float(lattice.cells(one)) for one in lattice.residuals])
     units = np.array([float(move.l2_squared) for move in moves]) / cells**2
-    shares = exact(divide(_own(len(cells)), lattice.importance, units, power=1)[0])
-    noises = [purse.noise(move, share) for move, share in zip(moves, shares, strict=True)]
+    shares = exact(divide(PrecisionLinks.own(len(cells)), lattice.importance, units, power=1)[0])
+    noises = [spending.noise(move, share) for move, share in zip(moves, shares, strict=True)]
     return MarginalStrategy(lattice, lattice.residuals, tuple(shares), tuple(noises), centred=True)
 
 
-def _own(count: int) -> PrecisionLinks:
-    """Every measurement tells about one residual, its own."""
-    places = np.arange(count)
-    return PrecisionLinks(places, places, np.ones(count))
+def _covers(lattice: MarginalLattice, measured: Sequence[Set]) -> list[Set]:
+    """For each measured set one that holds it and its neighbours, of few enough cells to count."""
+    found: list[Set] = []
+    for one in reversed(measured):
+        union = tuple(sorted({*one, *found[-1]})) if found else one
+        found.append(union if lattice.cells(union) <= _COUNTED_TOGETHER else one)
+    last: Set = ()
+    for place in range(len(found) - 1, -1, -1):
+        last = last if set(found[place]) <= set(last) else found[place]
+        found[place] = last
+    return found[::-1]
 
 
-def _count(counts: Frequencies, places: Sequence[int]) -> NDArray[np.int64]:
+def _table(counts: Frequencies, places: Sequence[int]) -> NDArray[np.int64]:
     """The table of some columns, every cell of it."""
     sizes = [counts.sizes[place] for place in places]
     table = np.zeros(sizes, dtype=np.int64)
@@ -317,13 +296,7 @@ def _count(counts: Frequencies, places: Sequence[int]) -> NDArray[np.int64]:
     return table
 
 
-def _centre(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    for axis in range(table.ndim):
-        table = table - table.mean(axis=axis, keepdims=True)
-    return table
-
-
-def _centre_whole(table: NDArray[np.int64]) -> NDArray[Any]:
+def _centred_whole(table: NDArray[np.int64]) -> NDArray[Any]:
     """A table centred along every axis, times its number of cells.
 
     No step makes a number larger than its axis is long; so counts that stay below 2^62 over the

@@ -60,8 +60,8 @@ def prepare(
             "one by one. Take selection 'exponential' or give a smaller workload.",
         )
     made = [
-        Mwem(request, domain, asked, rounds, given, chosen, purse)
-        for purse in spendings(request.price)
+        Mwem(request, domain, asked, rounds, given, chosen, spending)
+        for spending in spendings(request.price)
     ]
     return min(made, key=lambda one: one.noise.variance)
 

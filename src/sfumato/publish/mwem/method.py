@@ -1,4 +1,7 @@
-"""The method of multiplicative weights, and the tables that learn from noisy answers."""
+"""The method of multiplicative weights, and the tables that learn from noisy answers.
+
+Decision 0147.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -14,8 +17,8 @@ from sfumato.mechanisms.selection import Exponential
 from sfumato.mechanisms.sparse_vector import ABOVE, SparseVector
 from sfumato.privacy.events import Composed, Repeated
 from sfumato.privacy.sensitivity import Sensitivity, of_sum
-from sfumato.publish import domain as blank
-from sfumato.publish.histogram import box_sums
+from sfumato.publish.domain import CellsMethod
+from sfumato.publish.measurement import noise_name
 from sfumato.publish.postprocess import caveat, postprocess
 
 if TYPE_CHECKING:
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.publish.domain import Domain
@@ -114,7 +117,7 @@ PASSES = 2
 
 
 @dataclass(frozen=True)
-class Mwem:
+class Mwem(CellsMethod):
     """Start from an even table; again and again measure a query that it answers badly, and mend it.
 
     The update is A(x) *= exp(q(x) (m - q(A)) / (2 n)) with the noisy answer m, then A is brought
@@ -135,13 +138,14 @@ class Mwem:
     choosing by the sparse vector.
     """
 
+    table: ClassVar[str] = "mwem"
     request: Request
     domain: Domain
     queries: Queries
     iterations: int
     iterate: str
     selection: str
-    purse: Spending
+    spending: Spending
 
     @property
     def _share(self) -> Fraction:
@@ -156,24 +160,24 @@ class Mwem:
     @cached_property
     def total_noise(self) -> Noise:
         """The noise of the number of rows."""
-        return self.purse.noise(of_sum(self.request.unit, 1, 1), TOTAL_SHARE)
+        return self.spending.noise(of_sum(self.request.unit, 1, 1), TOTAL_SHARE)
 
     @cached_property
     def noise(self) -> Noise:
         """The noise of each answer."""
-        return self.purse.noise(self.sensitivity, self._share / self.iterations)
+        return self.spending.noise(self.sensitivity, self._share / self.iterations)
 
     @cached_property
     def choice(self) -> Exponential | SparseVector:
         """What chooses queries: for each round, or once for all of them."""
         if self.selection == "exponential":
             return Exponential(
-                epsilon=self.purse.choice_epsilon(self._share / self.iterations),
+                epsilon=self.spending.choice_epsilon(self._share / self.iterations),
                 candidates=len(self.queries),
                 sensitivity=self.sensitivity.l1,
             )
         return SparseVector(
-            epsilon=self.purse.pure_epsilon(self._share),
+            epsilon=self.spending.pure_epsilon(self._share),
             cutoff=self.iterations,
             sensitivity=self.sensitivity.l1,
         )
@@ -195,7 +199,7 @@ class Mwem:
             "queries": f"{len(self.queries)} {self.queries.name}",
             "iterate": self.iterate,
             "selection": self.selection,
-            "noise": type(self.noise).__name__.lower(),
+            "noise": noise_name(self.noise),
         }
 
     @property
@@ -224,24 +228,13 @@ class Mwem:
     def _steps(self) -> tuple[str, ...]:
         return self.request.postprocess
 
-    @property
-    def tables(self) -> Mapping[str, pa.Table]:
-        """The table that will be released, without a row."""
-        return {"mwem": blank.cells(self.domain.axes)}
-
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every cell."""
-        learnt = self.learn(counts.dense()[None], entropy)[0]
+        learnt = self.learn(counter.of(self.request.columns).dense()[None], entropy)[0]
         if self._steps:
             learnt = postprocess(learnt, self._steps)
         inner = learnt[tuple(slice(size) for size in self.domain.shape)]
-        return {"mwem": self.domain.table(inner, learnt[self.domain.rim_codes])}
-
-    def ranges(
-        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """Estimate the rows in each box by adding up its cells; their variance is not known."""
-        return box_sums(self.domain.interior(tables["mwem"]), boxes)
+        return {"mwem": self.domain.table(inner, learnt[self.domain.missing_codes])}
 
     def learn(self, counts: NDArray[np.int64], entropy: Entropy) -> NDArray[np.float64]:
         """The table learnt from each of some tables of counts (runs, codes of each column).

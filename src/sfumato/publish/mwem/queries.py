@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.publish.histogram import box_sums
+from sfumato.estimation.boxes import box_sums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -5,6 +5,8 @@ p' = 1 - exp(-1/s) is p or a trifle more, so that the cells passed over between 
 chance p' are a geometric variable of scale s, which is drawn exactly; a cell found in this way is
 kept with chance p / p', by a coin that compares as many digits of a uniform number, and of the
 chance, as it takes. Cells then pass independently with chance p' (p / p') = p, exactly.
+
+Decision 0150.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.counting.axes import Axis
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
 
 LARGEST = 1 << 60
@@ -62,9 +64,10 @@ class NumberedCells:
         """How many cells there are, those of missing values included."""
         return prod(axis.size for axis in self.axes)
 
-    def numbers(self, counts: Frequencies) -> NDArray[np.int64]:
-        """The cells that occur, in order."""
-        return keys(counts.codes, counts.sizes)[0]
+    def occupied(self, counter: Counter) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The cells that occur, in order, and how many rows are in each."""
+        counts = counter.of([axis.column for axis in self.axes])
+        return keys(counts.codes, counts.sizes)[0], counts.counts
 
     def table(self, numbers: NDArray[np.int64], figures: NDArray[Any]) -> pa.Table:
         """One row for each of these cells, in their order: values and a count."""

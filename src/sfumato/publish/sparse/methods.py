@@ -13,6 +13,8 @@ J uniform in {1, ..., L} and W in (0, 1): the priority is above L when |v| >= J.
 
 and of those that pass P(J = j) is proportional to a^j, and |v| - J is geometric whatever J. All of
 it is drawn exactly; W, drawn after the noise and for every cell alike, has 53 digits.
+
+Decisions 0150 and 0152.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from sfumato.noise.discrete import geometric
 from sfumato.noise.entropy import Draws, collect
 from sfumato.noise.exponential import bernoulli_exp
 from sfumato.noise.selection import uniform_integers
-from sfumato.publish import domain as blank
+from sfumato.publish.domain import blank_cells
+from sfumato.publish.measurement import SingleNoise, noise_error
 from sfumato.publish.sparse.cells import Passing, empty_cells, power
 
 if TYPE_CHECKING:
@@ -39,17 +42,33 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.mechanisms.laplace import Geometric
     from sfumato.noise.entropy import Entropy
-    from sfumato.privacy.events import Event
     from sfumato.publish.sparse.cells import Bounds, NumberedCells
 
 _WIDEST = (1 << 63) - 1
 
 
+class SparseMethod(SingleNoise):
+    """A method that releases few of very many cells; what was left out counts as 0."""
+
+    cells: NumberedCells
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The table that will be released, without a row."""
+        return {"sparse": blank_cells(self.cells.axes)}
+
+    def ranges(
+        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Add up the released cells of each box."""
+        return self.cells.box_sums(tables["sparse"], boxes)
+
+
 @dataclass(frozen=True)
-class ThresholdFilter:
+class ThresholdFilter(SparseMethod):
     """Noise on every cell, of which those with a noisy count of at least the threshold are kept.
 
     With two sides, those at or below minus the threshold are kept too.
@@ -68,11 +87,6 @@ class ThresholdFilter:
     sides: int
 
     @property
-    def event(self) -> Event:
-        """What it costs."""
-        return self.noise.event
-
-    @property
     def parameters(self) -> Mapping[str, Any]:
         """The method and its threshold."""
         method = "threshold" if self.sides == 1 else "filter"
@@ -83,7 +97,7 @@ class ThresholdFilter:
         """Of a cell that is kept whatever its noise; how many empty cells come; what is lost."""
         beyond = self.threshold + self._mean_beyond
         return {
-            "cell": {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)},
+            "cell": noise_error(self.noise),
             "threshold": self.threshold,
             "empty_released": self.cells.count * self._chance,
             "kept95": self.threshold + _reach(self.noise, 0.05),
@@ -94,15 +108,10 @@ class ThresholdFilter:
             "that no one is in",
         }
 
-    @property
-    def tables(self) -> Mapping[str, pa.Table]:
-        """The table that will be released, without a row."""
-        return {"sparse": blank.cells(self.cells.axes)}
-
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The cells that pass, in order."""
-        occupied = self.cells.numbers(counts)
-        noisy = narrowed(self.noise.steps(counts.counts, entropy))
+        occupied, rows = self.cells.occupied(counter)
+        noisy = narrowed(self.noise.steps(rows, entropy))
         passes = (np.abs(noisy) if self.sides == 2 else noisy) >= self.threshold
         ranks = self._passing.places(self.cells.count - len(occupied), entropy)
         beyond = geometric(self.noise.scale, len(ranks), entropy)
@@ -111,12 +120,6 @@ class ThresholdFilter:
             upgraded = signed(upgraded, entropy)
         numbers = np.concatenate([occupied[passes], empty_cells(occupied, ranks)])
         return {"sparse": self.cells.table(numbers, np.concatenate([noisy[passes], upgraded]))}
-
-    def ranges(
-        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """Add up the released cells of each box; what was left out counts as 0."""
-        return self.cells.box_sums(tables["sparse"], boxes)
 
     def ranges_variance(self, boxes: NDArray[np.int64]) -> NDArray[np.float64]:
         """The variance of each sum, if no one is in the box."""
@@ -194,7 +197,7 @@ _HIGHEST = 1 << 62
 
 
 @dataclass(frozen=True)
-class PrioritySample:
+class PrioritySample(SparseMethod):
     """Noise on every cell, of which a priority sample of at most `size` cells is released.
 
     *Guarantee*: epsilon-differential privacy: noise on all cells, and a choice that depends on
@@ -221,11 +224,6 @@ class PrioritySample:
             )
 
     @property
-    def event(self) -> Event:
-        """What it costs."""
-        return self.noise.event
-
-    @property
     def parameters(self) -> Mapping[str, Any]:
         """The size of the sample and the level below which no cell is looked at."""
         return {"method": "priority", "size": self.size, "level": self.level}
@@ -234,7 +232,7 @@ class PrioritySample:
     def error(self) -> Mapping[str, Any]:
         """Of a cell that is sampled whatever its noise, and of one that is empty."""
         return {
-            "cell": {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)},
+            "cell": noise_error(self.noise),
             "empty_cell": {"sd": math.sqrt(self._empty_variance)},
             "level": self._typical,
             "note": "cell holds for counts far above the level; unbiased; a count below the level "
@@ -247,15 +245,10 @@ class PrioritySample:
         """The public level: nearly surely more than `size` cells have a priority above it."""
         return self._level(self.size + 6 * math.sqrt(self.size) + 20)
 
-    @property
-    def tables(self) -> Mapping[str, pa.Table]:
-        """The table that will be released, without a row."""
-        return {"sparse": blank.cells(self.cells.axes)}
-
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The sampled cells, in order, with their estimates."""
-        occupied = self.cells.numbers(counts)
-        noisy = narrowed(self.noise.steps(counts.counts, entropy))
+        occupied, rows = self.cells.occupied(counter)
+        noisy = narrowed(self.noise.steps(rows, entropy))
         parts = uniform_integers(self.level, len(noisy), entropy) + 1
         passes = parts <= np.abs(noisy)
         ranks = self._passing.places(self.cells.count - len(occupied), entropy)
@@ -280,12 +273,6 @@ class PrioritySample:
         kept = order[: self.size]
         sampled = values[kept]
         return kept, np.sign(sampled) * np.maximum(np.abs(sampled), level)
-
-    def ranges(
-        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """Add up the estimates of the sampled cells of each box."""
-        return self.cells.box_sums(tables["sparse"], boxes)
 
     def ranges_variance(self, boxes: NDArray[np.int64]) -> NDArray[np.float64]:
         """The variance of each sum, if hardly anyone is there; rows raise the level, and it."""

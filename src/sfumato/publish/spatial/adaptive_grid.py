@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.errors import ParameterError
 from sfumato.privacy.events import Composed
 from sfumato.publish import options
-from sfumato.publish.measurement import spendings
+from sfumato.publish.measurement import noise_name, spendings
 from sfumato.publish.postprocess import check
 from sfumato.publish.spatial.decomposition import Decomposition
 from sfumato.publish.spatial.growth import LARGEST, Space
@@ -44,8 +44,8 @@ def prepare(request: Request, *, grid: object = None) -> AdaptiveGrid:
     coarse = None if grid is None else options.whole(grid, "grid", least=1, most=_FINEST)
     check(request.postprocess)
     ways = [
-        tuple(purse.noise(request.sensitivity, one) for one in _SHARES)
-        for purse in spendings(request.price)
+        tuple(spending.noise(request.sensitivity, one) for one in _SHARES)
+        for spending in spendings(request.price)
     ]
     least = min(ways, key=lambda noises: noises[-1].variance)
     return AdaptiveGrid(
@@ -80,7 +80,7 @@ class AdaptiveGrid(Decomposition):
     @property
     def parameters(self) -> Mapping[str, Any]:
         """The noise, and the coarse grid if it was given."""
-        chosen = {"noise": type(self.noises[0]).__name__.lower()}
+        chosen = {"noise": noise_name(self.noises[0])}
         return chosen if self.grid is None else {**chosen, "grid": self.grid}
 
     def grow(self, growth: Growth, entropy: Entropy) -> None:

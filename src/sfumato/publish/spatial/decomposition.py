@@ -1,4 +1,7 @@
-"""What spatial decompositions share: shares of a price, their release, and ranges over it."""
+"""What spatial decompositions share: shares of a price, their release, and ranges over it.
+
+Decision 0140.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.estimation import boxes as ranges
+from sfumato.estimation.boxes import estimates, unevenness, variances
 from sfumato.estimation.trees import Generation, LeastSquares, descended, in_small_families
 from sfumato.privacy.numbers import exact
-from sfumato.publish import domain as blank
+from sfumato.publish.domain import blank_boxes, blank_figures
 from sfumato.publish.postprocess import caveat, postprocess
 
 if TYPE_CHECKING:
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.estimation.trees import BoxTree
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
@@ -36,7 +39,7 @@ USUAL_HEIGHT = 8
 """The height of a tree whose leaves most rows come to lie in."""
 
 
-def share(value: object, name: str, *, default: Fraction) -> Fraction:
+def price_share(value: object, name: str, *, default: Fraction) -> Fraction:
     """Read the share of the price that is spent on the shape of a tree."""
     given = default if value is None else exact(value, name)
     if not 0 < given < 1:
@@ -47,7 +50,7 @@ def share(value: object, name: str, *, default: Fraction) -> Fraction:
     return given
 
 
-def levels(height: int, dimensions: int, purse: Spending) -> list[Fraction]:
+def level_shares(height: int, dimensions: int, spending: Spending) -> list[Fraction]:
     """Shares of the levels of a tree, the root's first, that err least on ranges.
 
     They grow down to depth 8. Levels further down, n of them, have together as much as sqrt(n)
@@ -58,7 +61,7 @@ def levels(height: int, dimensions: int, purse: Spending) -> list[Fraction]:
     1 / share^2, and as their square root under Gaussian noise, of variance 1 / share
     (Cormode et al. 2012, Lemma 3).
     """
-    growth = 2 ** ((dimensions - 1) / (2 if purse.epsilon is None else 3))
+    growth = 2 ** ((dimensions - 1) / (2 if spending.epsilon is None else 3))
     most = growth ** min(height, USUAL_HEIGHT)
     further = max(height - USUAL_HEIGHT, 1) ** 0.5
     wanted = [
@@ -116,12 +119,12 @@ class Decomposition(ABC):
     @property
     def tables(self) -> Mapping[str, pa.Table]:
         """The tables that will be released, without a row, and of their columns the main ones."""
-        found = {"boxes": blank.boxes(self.space.axes)}
-        return {**found, "missing": blank.figures("count")} if self.space.patterns else found
+        found = {"boxes": blank_boxes(self.space.axes)}
+        return {**found, "missing": blank_figures("count")} if self.space.patterns else found
 
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """All boxes with their counts and, where values can be missing, those rows apart."""
-        growth = self.space.plant(counts)
+        growth = self.space.plant(counter)
         self.grow(growth, entropy)
         tree, (values, precisions) = growth.tree, growth.measured
         fitted = LeastSquares(tree, precisions)
@@ -155,20 +158,20 @@ class Decomposition(ABC):
         self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
     ) -> NDArray[np.float64]:
         """Estimate the rows in each box, taken to lie evenly inside the leaves."""
-        return ranges.estimates(*self.space.read(tables["boxes"]), boxes)
+        return estimates(*self.space.read(tables["boxes"]), boxes)
 
     def ranges_unevenness(
         self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
     ) -> NDArray[np.float64]:
         """The most that rows which lie unevenly in leaves add to the error of each estimate."""
-        return ranges.unevenness(*self.space.read(tables["boxes"]), boxes)
+        return unevenness(*self.space.read(tables["boxes"]), boxes)
 
     def ranges_variance_of(
         self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
     ) -> NDArray[np.float64]:
         """The variance that noise gives each estimate, now that the tree is known."""
         tree, _ = self.space.read(tables["boxes"])
-        return ranges.variances(LeastSquares(tree, self.precisions(tree)), boxes)
+        return variances(LeastSquares(tree, self.precisions(tree)), boxes)
 
 
 def middle(request: Request, space: Space) -> NDArray[np.int64]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.counting.axes import Axis
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
     from sfumato.publish.measurement import Noise
 
@@ -245,8 +245,9 @@ class Space:
         ways = [range(1 + axis.size - points(axis)) for axis in self.axes]
         return list(product(*ways))[1:]
 
-    def plant(self, counts: Frequencies) -> Growth:
+    def plant(self, counter: Counter) -> Growth:
         """One box with all rows in it, from which a tree grows."""
+        counts = counter.of([axis.column for axis in self.axes])
         codes = np.stack([one.astype(np.int64) for one in counts.codes], axis=1)
         ways = np.maximum(codes - np.array(self.shape) + 1, 0)
         inside = ~ways.any(axis=1)

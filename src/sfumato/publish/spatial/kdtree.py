@@ -1,4 +1,7 @@
-"""The kd-tree: boxes are cut at private medians, then, if asked, evenly like a quadtree's."""
+"""The kd-tree: boxes are cut at private medians, then, if asked, evenly like a quadtree's.
+
+Decisions 0141 and 0196.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,15 @@ import numpy as np
 from sfumato.noise.selection import choose_within, uniform_below
 from sfumato.privacy.events import Composed, ExponentialChoice
 from sfumato.publish import options
-from sfumato.publish.measurement import spendings
+from sfumato.publish.measurement import noise_name, spendings
 from sfumato.publish.postprocess import check
-from sfumato.publish.spatial import decomposition as budget
-from sfumato.publish.spatial.decomposition import USUAL_HEIGHT, Decomposition, middle
+from sfumato.publish.spatial.decomposition import (
+    USUAL_HEIGHT,
+    Decomposition,
+    level_shares,
+    middle,
+    price_share,
+)
 from sfumato.publish.spatial.growth import LARGEST, Space
 
 if TYPE_CHECKING:
@@ -117,7 +125,9 @@ def _occupied(
     return offsets, rows, found
 
 
-_MEDIANS = Fraction(3, 10)
+_MEDIANS, _HYBRID_MEDIANS = Fraction(3, 10), Fraction(1, 10)
+_PART = 4
+"""One level of a hybrid in so many is cut at medians: further down a box has too few rows."""
 _ENOUGH = 4
 """Below so many standard deviations, of the leaves of a tree of usual height, a count tells little
 and those of its parts tell less."""
@@ -159,19 +169,37 @@ def prepare(
         # Who says when to stop may have every box cut: then there can be no more than these.
         tall = min(tall, most)
         cut = min(cut, tall)
-    part = budget.share(medians, "medians", default=_MEDIANS)
+    part = price_share(medians, "medians", default=_MEDIANS)
     check(request.postprocess)
     ways = [
-        _tree(request, space, purse, tall, cut, part, least) for purse in spendings(request.price)
+        _tree(request, space, spending, tall, cut, part, least)
+        for spending in spendings(request.price)
     ]
     judged = middle(request, space)
     return min(ways, key=lambda way: float(way.ranges_variance(judged).mean()))
 
 
+def prepare_hybrid(
+    request: Request, *, height: object = None, medians: object = None, prune: object = None
+) -> KdTree:
+    """The kind 'hybrid': medians for a quarter of the height, or two levels if none is given."""
+    tall = USUAL_HEIGHT if height is None else height
+    whole = options.whole(tall, "height", least=1, most=1 << 20)
+    finest = max((size - 1).bit_length() for size in Space(request.axes).shape)
+    cut = -(-whole // _PART) if height is not None else -(-min(whole, max(finest, 1)) // _PART)
+    return prepare(
+        request,
+        height=height,
+        medians=_HYBRID_MEDIANS if medians is None else medians,
+        hybrid=cut,
+        prune=prune,
+    )
+
+
 def _tree(
     request: Request,
     space: Space,
-    purse: Spending,
+    spending: Spending,
     height: int,
     cut: int,
     medians: Fraction,
@@ -181,22 +209,22 @@ def _tree(
     axes = [place for place, size in enumerate(space.shape) if size > 1]
     rounds = cut * len(axes)
     counts = 1 - medians if rounds else Fraction(1)
-    shares = [counts * one for one in budget.levels(height, max(1, len(axes)), purse)]
-    noises = [purse.noise(request.sensitivity, one) for one in shares]
+    shares = [counts * one for one in level_shares(height, max(1, len(axes)), spending)]
+    noises = [spending.noise(request.sensitivity, one) for one in shares]
     rests = [
-        purse.noise(request.sensitivity, sum(shares[depth + 1 :], Fraction(0)))
+        spending.noise(request.sensitivity, sum(shares[depth + 1 :], Fraction(0)))
         for depth in range(height)
     ]
     if prune is None:
-        usual = budget.levels(min(height, USUAL_HEIGHT), max(1, len(axes)), purse)[-1]
-        least = _ENOUGH * purse.noise(request.sensitivity, counts * usual).stddev
+        usual = level_shares(min(height, USUAL_HEIGHT), max(1, len(axes)), spending)[-1]
+        least = _ENOUGH * spending.noise(request.sensitivity, counts * usual).stddev
         # However little noise there is, a box of nobody is not cut.
         prunes = [max(1, round(max(least, _DOUBT * noise.stddev))) for noise in noises[:-1]]
     else:
         prunes = [prune] * height
     cuts = [
         Medians(
-            epsilon=purse.choice_epsilon(medians / rounds),
+            epsilon=spending.choice_epsilon(medians / rounds),
             sensitivity=request.sensitivity.l1,
         )
         for _ in range(rounds)
@@ -256,7 +284,7 @@ class KdTree(Decomposition):
     def parameters(self) -> Mapping[str, Any]:
         """The shape of the tree and how its price is spent."""
         chosen: dict[str, Any] = {
-            "noise": type(self.noises[0]).__name__.lower(),
+            "noise": noise_name(self.noises[0]),
             "height": len(self.noises) - 1,
             "levels_at_medians": len(self.cuts) // max(1, len(self._columns)),
         }

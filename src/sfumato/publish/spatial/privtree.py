@@ -1,4 +1,7 @@
-"""PrivTree: boxes are divided as long as they seem to hold enough rows, to any depth."""
+"""PrivTree: boxes are divided as long as they seem to hold enough rows, to any depth.
+
+Decision 0142.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,9 @@ import numpy as np
 from sfumato.noise.discrete import discrete_laplace
 from sfumato.privacy.elementary import log_up
 from sfumato.privacy.events import Composed, PureEvent
-from sfumato.publish.measurement import spendings
+from sfumato.publish.measurement import noise_name, spendings
 from sfumato.publish.postprocess import check
-from sfumato.publish.spatial import decomposition as budget
-from sfumato.publish.spatial.decomposition import Decomposition
+from sfumato.publish.spatial.decomposition import Decomposition, price_share
 from sfumato.publish.spatial.growth import Space
 
 if TYPE_CHECKING:
@@ -32,18 +34,18 @@ if TYPE_CHECKING:
 
 def prepare(request: Request, *, shape: object = None) -> PrivTree:
     """Share the price out; `shape` is the share of the tree's own shape, half if not given."""
-    part = budget.share(shape, "shape", default=Fraction(1, 2))
+    part = price_share(shape, "shape", default=Fraction(1, 2))
     check(request.postprocess)
     space = Space(request.axes)
     ways = [
         PrivTree(
             space=space,
-            noises=(purse.noise(request.sensitivity, 1 - part),),
-            epsilon=purse.pure_epsilon(part),
+            noises=(spending.noise(request.sensitivity, 1 - part),),
+            epsilon=spending.pure_epsilon(part),
             l1_sensitivity=request.sensitivity.l1,
             steps=request.postprocess,
         )
-        for purse in spendings(request.price)
+        for spending in spendings(request.price)
     ]
     return min(ways, key=lambda way: way.noises[0].variance + 2 * float(way.scale) ** 2)
 
@@ -99,7 +101,7 @@ class PrivTree(Decomposition):
     def parameters(self) -> Mapping[str, Any]:
         """The noise of the counts, and by what the tree's shape is decided."""
         return {
-            "noise": type(self.noises[0]).__name__.lower(),
+            "noise": noise_name(self.noises[0]),
             "shape_epsilon": str(self.epsilon),
             "scale": str(self.scale),
             "decay": self.decay,

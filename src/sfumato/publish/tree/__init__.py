@@ -15,7 +15,7 @@ from sfumato.estimation.blocks import Nesting
 from sfumato.publish import options
 from sfumato.publish.domain import LARGEST, Domain
 from sfumato.publish.measurement import spendings
-from sfumato.publish.postprocess import check
+from sfumato.publish.postprocess import public_total
 from sfumato.publish.tree.blocks import BlockCounts
 from sfumato.publish.tree.method import StrategyMethod
 from sfumato.publish.tree.search import TreeSearch, nestings_of
@@ -99,66 +99,66 @@ def checked(request: Request) -> tuple[int, ...]:
     return shape
 
 
-def public_total(request: Request, total: object) -> int | None:
-    """The public total, if one is given, once post-processing was checked."""
-    public = None if total is None else options.whole(total, "total", least=0, most=1 << 53)
-    check(request.postprocess, total=public)
-    return public
-
-
 def in_step(
     request: Request,
-    ladders: Sequence[Nesting],
+    nestings: Sequence[Nesting],
     *,
     geometric: bool,
     root: bool,
     total: int | None,
 ) -> list[StrategyMethod]:
     """Count the levels of all axes in step, with fixed shares; one plan for each way to pay."""
-    deepest = max(ladder.depth for ladder in ladders)
-    aligned = tuple(deepened(ladder, deepest) for ladder in ladders)
+    deepest = max(nesting.depth for nesting in nestings)
+    aligned = tuple(deepened(nesting, deepest) for nesting in nestings)
     shares = step_shares(aligned, geometric=geometric, root=root)
     chosen = {"budget": "geometric" if geometric else "uniform"}
     return [
         StrategyMethod(
-            request, BlockCounts.shared(aligned, shares, purse, request.sensitivity), chosen, total
+            request,
+            BlockCounts.shared(aligned, shares, spending, lambda _: request.sensitivity),
+            chosen,
+            total,
         )
-        for purse in spendings(request.price)
+        for spending in spendings(request.price)
     ]
 
 
-def deepened(ladder: Nesting, depth: int) -> Nesting:
-    """The same ladder with levels before the first at which its only block stays whole."""
-    return Nesting(ladder.points, (1,) * (depth - ladder.depth) + ladder.fanouts, ladder.cuts)
+def deepened(nesting: Nesting, depth: int) -> Nesting:
+    """The same nesting with levels before the first at which its only block stays whole."""
+    return Nesting(nesting.points, (1,) * (depth - nesting.depth) + nesting.fanouts, nesting.cuts)
 
 
 def step_shares(
-    ladders: Sequence[Nesting], *, geometric: bool, root: bool
+    nestings: Sequence[Nesting], *, geometric: bool, root: bool
 ) -> Mapping[Level, Fraction]:
     """Equal shares of the levels, or shares that fall as blocks grow: size^((1/d - 1) / 3)."""
-    depth = ladders[0].depth
+    depth = nestings[0].depth
     levels = range(0 if root else 1, depth + 1)
     line = np.zeros(depth + 1)
     for level in levels:
-        size = np.prod([ladder.widths[level] for ladder in ladders], dtype=np.float64)
-        line[level] = size ** ((1 / len(ladders) - 1) / 3) if geometric else 1.0
+        size = np.prod([nesting.widths[level] for nesting in nestings], dtype=np.float64)
+        line[level] = size ** ((1 / len(nestings) - 1) / 3) if geometric else 1.0
     if not geometric:
-        return {(level,) * len(ladders): Fraction(1, len(levels)) for level in levels}
+        return {(level,) * len(nestings): Fraction(1, len(levels)) for level in levels}
     found = exact(line / line.sum(), _FINE)
-    return {level * len(ladders): share for level, share in found.items()}
+    return {level * len(nestings): share for level, share in found.items()}
 
 
 def blocks_of(shared: SharedTree) -> BlockCounts:
     """Measure the levels that a search found, with shares as exact fractions."""
     budget = shared.budget
     shares = exact(shared.shares)
-    return BlockCounts.shared(shared.ladders, shares, budget.purse, budget.sensitivity)
+    return BlockCounts.shared(
+        shared.nestings, shares, budget.spending, lambda _: budget.sensitivity
+    )
 
 
-def _up_to(ladders: list[Nesting], fanout: int | None) -> list[Nesting]:
-    """The ladders of all depths, or the one that comes nearest to a fan-out from below."""
+def _up_to(nestings: list[Nesting], fanout: int | None) -> list[Nesting]:
+    """The nestings of all depths, or the one that comes nearest to a fan-out from below."""
     return (
-        ladders if fanout is None else [next(one for one in ladders if max(one.fanouts) <= fanout)]
+        nestings
+        if fanout is None
+        else [next(one for one in nestings if max(one.fanouts) <= fanout)]
     )
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from sfumato.estimation.blocks import assembled, outer, projected, spectrum, totals, variances
 from sfumato.privacy.events import Composed
+from sfumato.publish.measurement import noise_name
 from sfumato.publish.tree.shares import precisions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from fractions import Fraction
 
     from numpy.typing import NDArray
@@ -38,8 +39,24 @@ class MeasuredLevel(NamedTuple):
 class DiagonalStrategy(ABC):
     """What follows from what is measured, and from the precision of each projection."""
 
-    ladders: tuple[Nesting, ...]
+    nestings: tuple[Nesting, ...]
     measured: tuple[MeasuredLevel, ...]
+
+    @classmethod
+    def shared(
+        cls,
+        nestings: tuple[Nesting, ...],
+        shares: Mapping[Level, Fraction],
+        spending: Spending,
+        sensitivity: Callable[[Level], Sensitivity],
+    ) -> Self:
+        """Measure each level with the noise that its share of a price buys."""
+        assert sum(shares.values()) == 1
+        found = (
+            MeasuredLevel(level, share, spending.noise(sensitivity(level), share))
+            for level, share in shares.items()
+        )
+        return cls(nestings, tuple(found))
 
     @property
     def event(self) -> Event:
@@ -54,32 +71,32 @@ class DiagonalStrategy(ABC):
     @property
     def coarse(self) -> bool:
         """Whether a cell has several values."""
-        return any(ladder.cuts is not None for ladder in self.ladders)
+        return any(nesting.cuts is not None for nesting in self.nestings)
 
     @property
     def cell_variance(self) -> float:
         """The variance of a cell: all have the same."""
-        ends = [0 if one.cuts is None else int(one.cuts[1]) - 1 for one in self.ladders]
+        ends = [0 if one.cuts is None else int(one.cuts[1]) - 1 for one in self.nestings]
         return float(self.variances(np.array([[(0, end) for end in ends]]))[0])
 
     @property
     def labels(self) -> NDArray[np.int64]:
         """Cells are estimated one by one."""
-        shape = [ladder.cells for ladder in self.ladders]
+        shape = [nesting.cells for nesting in self.nestings]
         return np.arange(np.prod(shape, dtype=np.int64)).reshape(shape)
 
     def held(self, box: NDArray[np.int64]) -> NDArray[np.float64]:
         """The part of each cell that a box holds."""
-        sides = (ladder.held(*ends) for ladder, ends in zip(self.ladders, box, strict=True))
+        sides = (nesting.held(*ends) for nesting, ends in zip(self.nestings, box, strict=True))
         return outer(list(sides)).ravel()
 
     def variances(self, boxes: NDArray[np.int64]) -> NDArray[np.float64]:
         """The variance of the estimate of each box."""
-        return variances(self.ladders, boxes, self.precisions)
+        return variances(self.nestings, boxes, self.precisions)
 
     def mean_variance(self, boxes: NDArray[np.int64] | None) -> float:
         """The mean variance over boxes, or over all ranges of cells where none are given."""
-        return float((spectrum(self.ladders, boxes) / self.precisions).sum())
+        return float((spectrum(self.nestings, boxes) / self.precisions).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,57 +116,45 @@ class BlockCounts(DiagonalStrategy):
     Procopiuc, Srivastava, Shen & Yu 2012, section 5; Li, Miklau, Hay, McGregor & Rastogi 2015.
     """
 
-    @classmethod
-    def shared(
-        cls,
-        ladders: tuple[Nesting, ...],
-        shares: Mapping[Level, Fraction],
-        purse: Spending,
-        sensitivity: Sensitivity,
-    ) -> BlockCounts:
-        """Measure each level with the noise that its share of a purse buys."""
-        assert sum(shares.values()) == 1
-        noises = {level: purse.noise(sensitivity, share) for level, share in shares.items()}
-        found = (MeasuredLevel(level, shares[level], noise) for level, noise in noises.items())
-        return cls(ladders, tuple(found))
-
     @property
     def parameters(self) -> Mapping[str, Any]:
         """The blocks that are counted, and what is spent on each level."""
         return {
-            "fanouts": [list(ladder.fanouts) for ladder in self.ladders],
-            "cells": [ladder.cells for ladder in self.ladders],
+            "fanouts": [list(nesting.fanouts) for nesting in self.nestings],
+            "cells": [nesting.cells for nesting in self.nestings],
             "levels": [[list(one.level), str(one.share)] for one in self.measured],
-            "noise": type(self.measured[0].noise).__name__.lower(),
+            "noise": noise_name(self.measured[0].noise),
         }
 
     @cached_property
     def precisions(self) -> NDArray[np.float64]:
         """1 / variance of the estimate in each projection."""
-        information = np.zeros([ladder.depth + 1 for ladder in self.ladders])
+        information = np.zeros([nesting.depth + 1 for nesting in self.nestings])
         for one in self.measured:
-            sizes = [ladder.widths[at] for ladder, at in zip(self.ladders, one.level, strict=True)]
+            sizes = [
+                nesting.widths[at] for nesting, at in zip(self.nestings, one.level, strict=True)
+            ]
             information[one.level] = np.prod(sizes, dtype=np.float64) / one.noise.variance
         return np.asarray(precisions(information[None])[0])
 
     @cached_property
-    def rim_precision(self) -> float:
+    def missing_precision(self) -> float:
         """1 / variance of the estimate of a cell of missing values."""
         return sum(1 / one.noise.variance for one in self.measured)
 
     def estimate(
-        self, cells: NDArray[np.int64], rim: NDArray[np.int64], entropy: Entropy
+        self, cells: NDArray[np.int64], nulls: NDArray[np.int64], entropy: Entropy
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Count all levels with noise; give the least-squares estimate of cells and rim."""
-        counts = totals(cells, self.ladders, [one.level for one in self.measured])
+        """Count all levels with noise; estimate cells and missing values by least squares."""
+        counts = totals(cells, self.nestings, [one.level for one in self.measured])
         weighed: dict[Level, NDArray[np.float64]] = {}
-        around = np.zeros(len(rim))
+        around = np.zeros(len(nulls))
         for level, _, noise in self.measured:
             blocks = counts[level]
-            noisy = noise.steps(np.concatenate([blocks.ravel(), rim]), entropy)
+            noisy = noise.steps(np.concatenate([blocks.ravel(), nulls]), entropy)
             inside, outside = np.split(noisy.astype(np.float64), [blocks.size])
             weighed[level] = inside.reshape(blocks.shape) / noise.variance
             around += outside / noise.variance
-        found = projected(weighed, self.ladders)
+        found = projected(weighed, self.nestings)
         scaled = {level: array / self.precisions[level] for level, array in found.items()}
-        return assembled(scaled, self.ladders), around / self.rim_precision
+        return assembled(scaled, self.nestings), around / self.missing_precision

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from sfumato.publish import domain as blank
-from sfumato.publish.domain import Domain
-from sfumato.publish.histogram import box_sums
+from sfumato.estimation.boxes import box_sums
+from sfumato.publish.domain import Domain, blank_boxes, blank_cells
 from sfumato.publish.postprocess import caveat, with_missing
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.counting.frequencies import Counter
     from sfumato.estimation.blocks import Nesting
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
@@ -33,10 +32,10 @@ COARSE = (
 
 
 class Strategy(Protocol):
-    """What is measured, with which noise, and the estimate of cells and rim from it."""
+    """What is measured, with which noise, and the estimate of cells and missing values from it."""
 
     @property
-    def ladders(self) -> tuple[Nesting, ...]:
+    def nestings(self) -> tuple[Nesting, ...]:
         """The blocks of every axis."""
         ...
 
@@ -61,7 +60,7 @@ class Strategy(Protocol):
         ...
 
     @property
-    def rim_precision(self) -> float:
+    def missing_precision(self) -> float:
         """1 / variance of the estimate of a cell of missing values."""
         ...
 
@@ -83,9 +82,9 @@ class Strategy(Protocol):
         ...
 
     def estimate(
-        self, cells: NDArray[np.int64], rim: NDArray[np.int64], entropy: Entropy
+        self, cells: NDArray[np.int64], nulls: NDArray[np.int64], entropy: Entropy
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Measure with noise, and estimate cells and rim."""
+        """Measure with noise, and estimate cells and missing values."""
         ...
 
 
@@ -138,8 +137,8 @@ class StrategyMethod:
             "total": {"sd": math.sqrt(self.ranges_variance(everything)[0])},
             "workload": workload,
         }
-        if len(self.domain.rim_codes[0]):
-            stated["missing"] = {"sd": self.strategy.rim_precision**-0.5}
+        if len(self.domain.missing_codes[0]):
+            stated["missing"] = {"sd": self.strategy.missing_precision**-0.5}
         if self.strategy.coarse:
             stated["blocks"] = {"note": COARSE}
         steps = self.request.postprocess
@@ -150,17 +149,17 @@ class StrategyMethod:
         """The table that will be released, without a row."""
         axes = self.domain.axes
         if not self.strategy.coarse:
-            return {"cells": blank.cells(axes)}
-        return {"blocks": blank.boxes(axes)}
+            return {"cells": blank_cells(axes)}
+        return {"blocks": blank_boxes(axes)}
 
-    def release(self, counts: Frequencies, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every cell, or for every block where blocks are released."""
-        cells, rim = self.domain.split(counts)
-        for axis, ladder in enumerate(self.strategy.ladders):
-            cells = ladder.merged(cells, axis)
-        inner, outer = self.strategy.estimate(cells, rim, entropy)
-        for axis, ladder in enumerate(self.strategy.ladders):
-            inner = ladder.taken(inner, axis)
+        cells, nulls = self.domain.split(counter)
+        for axis, nesting in enumerate(self.strategy.nestings):
+            cells = nesting.merged(cells, axis)
+        inner, outer = self.strategy.estimate(cells, nulls, entropy)
+        for axis, nesting in enumerate(self.strategy.nestings):
+            inner = nesting.taken(inner, axis)
         inner, outer = self._postprocessed(inner, outer)
         if not self.strategy.coarse:
             return {"cells": self.domain.table(inner, outer)}
@@ -176,8 +175,11 @@ class StrategyMethod:
             inner,
             outer,
             self.request.postprocess,
-            variances=(float(self.ranges_variance(everything)[0]), 1 / self.strategy.rim_precision),
-            lines=[ladder.line() for ladder in self.strategy.ladders],
+            variances=(
+                float(self.ranges_variance(everything)[0]),
+                1 / self.strategy.missing_precision,
+            ),
+            lines=[nesting.line() for nesting in self.strategy.nestings],
             total=self.total,
         )
 
@@ -185,10 +187,10 @@ class StrategyMethod:
         """One row for every block: the first and the last value of each column, and the count."""
         places = np.indices(inner.shape, dtype=np.int32).reshape(inner.ndim, -1)
         columns: dict[str, pa.Array] = {}
-        for axis, ladder, place, missing in zip(
-            self.domain.axes, self.strategy.ladders, places, self.domain.rim_codes, strict=True
+        for axis, nesting, place, missing in zip(
+            self.domain.axes, self.strategy.nestings, places, self.domain.missing_codes, strict=True
         ):
-            cuts = np.arange(ladder.points + 1) if ladder.cuts is None else ladder.cuts
+            cuts = np.arange(nesting.points + 1) if nesting.cuts is None else nesting.cuts
             ends = {"low": cuts[:-1][place], "high": cuts[1:][place] - 1}
             for end, codes in ends.items():
                 named = f"{axis.column}_{end}"
@@ -201,14 +203,14 @@ class StrategyMethod:
     ) -> NDArray[np.float64]:
         """Estimate the rows in each box by adding up its cells."""
         cells = self._read(tables)
-        for axis, ladder in enumerate(self.strategy.ladders):
-            cells = ladder.spread(cells, axis)
+        for axis, nesting in enumerate(self.strategy.nestings):
+            cells = nesting.spread(cells, axis)
         return box_sums(cells, boxes)
 
     def _read(self, tables: Mapping[str, pa.Table]) -> NDArray[np.float64]:
         """The released counts of cells or blocks."""
         (table,) = tables.values()
-        shape = tuple(ladder.cells for ladder in self.strategy.ladders)
+        shape = tuple(nesting.cells for nesting in self.strategy.nestings)
         counts = np.asarray(table.column("count"), dtype=np.float64)
         return counts[: math.prod(shape)].reshape(shape)
 

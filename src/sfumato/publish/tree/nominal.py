@@ -1,4 +1,4 @@
-"""The ladder of a nominal column: the tree of a hierarchy over its values, filled up with zeros."""
+"""The blocks of a nominal column: the tree of a hierarchy over its values, filled up with zeros."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class NominalNesting(Nesting):
 
 
 def nominal_nestings(axes: Sequence[Axis], hierarchy: object) -> dict[str, NominalNesting]:
-    """The ladders of the columns for which a hierarchy is given."""
+    """The nestings of the columns for which a hierarchy is given."""
     if hierarchy is None:
         return {}
     known = {axis.column: axis for axis in axes}

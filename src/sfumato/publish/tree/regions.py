@@ -3,6 +3,8 @@
 What to measure of them is found by descent on the expected error: the strategy [I; T] D of
 non-negative rows T, with D such that every column has norm 1 (L1 for Laplace noise, L2 for
 Gaussian), measures all cells and has an error that is smooth in T.
+
+Decision 0132.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.estimation.blocks import Nesting, outer
-from sfumato.publish.measurement import ColumnNorms, spendings
+from sfumato.publish.measurement import ColumnNorms, SingleNoise, noise_name, spendings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.noise.entropy import Entropy
-    from sfumato.privacy.events import Event
     from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
 
@@ -155,7 +156,7 @@ _SCALE = 1 << 12
 
 
 @dataclass(frozen=True, eq=False)
-class Regions:
+class Regions(SingleNoise):
     """Weighted sums of a few regions with noise, and the least-squares estimate of all of them.
 
     *Guarantee*: the price in full, epsilon or rho, for all sums together.
@@ -167,17 +168,12 @@ class Regions:
     *Reference*: McKenna, Miklau, Hay & Machanavajjhala 2018, section 5.
     """
 
-    ladders: tuple[Nesting, ...]
+    nestings: tuple[Nesting, ...]
     labels: NDArray[np.int64]
     """The region of each block between cuts."""
     matrix: NDArray[np.int64]
     columns: ColumnNorms
     noise: Noise
-
-    @property
-    def event(self) -> Event:
-        """What it costs."""
-        return self.noise.event
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -187,13 +183,13 @@ class Regions:
             "regions": self.matrix.shape[1],
             "sums": self.matrix.shape[0],
             "scale": _SCALE,
-            "noise": type(self.noise).__name__.lower(),
+            "noise": noise_name(self.noise),
         }
 
     @property
     def coarse(self) -> bool:
         """Whether a region has several values."""
-        return int(self.matrix.shape[1]) < math.prod(ladder.points for ladder in self.ladders)
+        return int(self.matrix.shape[1]) < math.prod(nesting.points for nesting in self.nestings)
 
     @cached_property
     def covariance(self) -> Floats:
@@ -202,9 +198,9 @@ class Regions:
         return np.asarray(np.linalg.inv(matrix.T @ matrix) * self.noise.variance, dtype=np.float64)
 
     @property
-    def rim_precision(self) -> float:
+    def missing_precision(self) -> float:
         """1 / variance of the estimate of a cell of missing values."""
-        return self.columns.rim_weight(self.noise) ** 2 / self.noise.variance
+        return self.columns.missing_weight(self.noise) ** 2 / self.noise.variance
 
     @cached_property
     def cell_variance(self) -> float:
@@ -214,7 +210,7 @@ class Regions:
     @cached_property
     def _parts(self) -> Floats:
         """The part of its region's codes that each block has."""
-        codes = outer([_lengths(ladder) for ladder in self.ladders])
+        codes = outer([_lengths(nesting) for nesting in self.nestings])
         return np.asarray(codes / np.bincount(self.labels.ravel(), codes.ravel())[self.labels])
 
     def variances(self, boxes: NDArray[np.int64]) -> Floats:
@@ -230,18 +226,18 @@ class Regions:
 
     def held(self, box: NDArray[np.int64]) -> Floats:
         """The part of each region that a box holds."""
-        sides = [ladder.held(*ends) for ladder, ends in zip(self.ladders, box, strict=True)]
+        sides = [nesting.held(*ends) for nesting, ends in zip(self.nestings, box, strict=True)]
         weights = (outer(sides) * self._parts).ravel()
         return np.asarray(np.bincount(self.labels.ravel(), weights), dtype=np.float64)
 
     def estimate(
-        self, cells: NDArray[np.int64], rim: NDArray[np.int64], entropy: Entropy
+        self, cells: NDArray[np.int64], nulls: NDArray[np.int64], entropy: Entropy
     ) -> tuple[Floats, Floats]:
-        """Measure with noise; give each block its part of its region's estimate, and the rim."""
+        """Measure with noise; estimate each block as a part of its region, and missing values."""
         counts = np.zeros(self.matrix.shape[1], dtype=np.int64)
         np.add.at(counts, self.labels.ravel(), cells.ravel())
-        sums, weight = self.matrix @ counts, self.columns.rim_weight(self.noise)
-        noisy = self.noise.steps(np.concatenate([sums, weight * rim]), entropy)
+        sums, weight = self.matrix @ counts, self.columns.missing_weight(self.noise)
+        noisy = self.noise.steps(np.concatenate([sums, weight * nulls]), entropy)
         inside, outside = np.split(noisy.astype(np.float64), [len(sums)])
         found = self.covariance @ (self.matrix.T @ inside) / self.noise.variance
         return found[self.labels] * self._parts, outside / weight
@@ -264,27 +260,27 @@ def regions(
         return []
     rows = kinds.T.astype(np.float64)
     points = [int(cut[-1]) for cut in cuts]
-    ladders = tuple(
+    nestings = tuple(
         Nesting(size, (len(cut) - 1,), None if len(cut) > size else cut)
         for size, cut in zip(points, cuts, strict=True)
     )
     found = []
-    for purse in spendings(request.price):
-        real = best_strategy(rows, times / times.sum(), pure=purse.epsilon is not None)
+    for spending in spendings(request.price):
+        real = best_strategy(rows, times / times.sum(), pure=spending.epsilon is not None)
         matrix = np.rint(real * _SCALE).astype(np.int64)
         columns = ColumnNorms(
             l1=int(matrix.sum(axis=0).max()),
             l2_squared=int((matrix**2).sum(axis=0).max()),
             signed=False,
         )
-        noise = purse.noise(columns.sensitivity(request))
-        found.append(Regions(ladders, labels.reshape(shape), matrix, columns, noise))
+        noise = spending.noise(columns.sensitivity(request))
+        found.append(Regions(nestings, labels.reshape(shape), matrix, columns, noise))
     return found
 
 
-def _cuts(ladder: Nesting) -> NDArray[np.int64]:
-    return np.arange(ladder.points + 1) if ladder.cuts is None else ladder.cuts
+def _cuts(nesting: Nesting) -> NDArray[np.int64]:
+    return np.arange(nesting.points + 1) if nesting.cuts is None else nesting.cuts
 
 
-def _lengths(ladder: Nesting) -> Floats:
-    return np.diff(_cuts(ladder)).astype(np.float64)
+def _lengths(nesting: Nesting) -> Floats:
+    return np.diff(_cuts(nesting)).astype(np.float64)

@@ -34,7 +34,7 @@ _CONTENDERS = 64
 def aligned_nestings(
     points: int, ranges: NDArray[np.int64], cuts: NDArray[np.int64] | None = None
 ) -> list[Nesting]:
-    """Ladders through the widths at whose multiples many ranges of codes begin and end."""
+    """Nestings through the widths at whose multiples many ranges of codes begin and end."""
     cells = points if cuts is None else len(cuts) - 1
     edges = np.stack([ranges[:, 0], ranges[:, 1] + 1], axis=1)
     if cuts is not None:
@@ -85,16 +85,16 @@ def _primes(number: int) -> list[int]:
 
 
 _KEPT = 3
-"""Ladders of an axis that are tried with those of the other axes; also, the last contenders."""
+"""Nestings of an axis that are tried with those of the other axes; also, the last contenders."""
 _MOST_LEVELS = 256
-"""Tuples of levels beyond which a combination of ladders takes too long to try."""
+"""Tuples of levels beyond which a combination of nestings takes too long to try."""
 
 
 @dataclass(frozen=True, eq=False)
 class SharedTree:
-    """Ladders with the shares of their levels, and the mean squared error of the workload."""
+    """Nestings with the shares of their levels, and the mean squared error of the workload."""
 
-    ladders: tuple[Nesting, ...]
+    nestings: tuple[Nesting, ...]
     budget: ShareProblem
     shares: Floats
 
@@ -105,7 +105,7 @@ class SharedTree:
 
     def settled(self) -> SharedTree:
         """The same with shares that are searched to the end."""
-        return SharedTree(self.ladders, self.budget, self.budget.settled(self.shares))
+        return SharedTree(self.nestings, self.budget, self.budget.settled(self.shares))
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +113,7 @@ class TreeSearch:
     """A workload (None: all ranges), the ways to pay for it, and whom it hides how far."""
 
     boxes: NDArray[np.int64] | None
-    purses: Sequence[Spending]
+    spendings: Sequence[Spending]
     sensitivity: Sensitivity
 
     def of_cells(
@@ -129,42 +129,47 @@ class TreeSearch:
         )
 
     def best(self, choices: Sequence[Sequence[Nesting]]) -> SharedTree:
-        """The least error with any of the ladders that are offered for each axis."""
+        """The least error with any of the nestings that are offered for each axis."""
         found = []
-        for purse in self.purses:
-            ranked = [self._ranked(axis, ladders, purse) for axis, ladders in enumerate(choices)]
+        for spending in self.spendings:
+            ranked = [
+                self._ranked(axis, nestings, spending) for axis, nestings in enumerate(choices)
+            ]
             if len(ranked) == 1:
                 tried = list(ranked[0].values())
             else:
                 tried = [
                     self._quick(
-                        ladders,
-                        purse,
-                        [one[ladder].shares for one, ladder in zip(ranked, ladders, strict=True)],
+                        nestings,
+                        spending,
+                        [
+                            one[nesting].shares
+                            for one, nesting in zip(ranked, nestings, strict=True)
+                        ],
                     )
-                    for ladders in _combinations(ranked)
+                    for nestings in _combinations(ranked)
                 ]
             contenders = sorted(tried, key=lambda one: one.error)[:_KEPT]
             found += [one.settled() for one in contenders]
         return min(found, key=lambda one: one.error)
 
     def _ranked(
-        self, axis: int, ladders: Sequence[Nesting], purse: Spending
+        self, axis: int, nestings: Sequence[Nesting], spending: Spending
     ) -> dict[Nesting, SharedTree]:
-        """The ladders of one axis, the best first for the workload's ranges along it."""
+        """The nestings of one axis, the best first for the workload's ranges along it."""
         boxes = None if self.boxes is None else self.boxes[:, [axis]]
-        alone = TreeSearch(boxes, self.purses, self.sensitivity)
-        tried = {ladder: alone._quick((ladder,), purse, ()) for ladder in ladders}
+        alone = TreeSearch(boxes, self.spendings, self.sensitivity)
+        tried = {nesting: alone._quick((nesting,), spending, ()) for nesting in nestings}
         return dict(sorted(tried.items(), key=lambda one: one[1].error))
 
     def _quick(
-        self, ladders: tuple[Nesting, ...], purse: Spending, lines: Sequence[Floats]
+        self, nestings: tuple[Nesting, ...], spending: Spending, lines: Sequence[Floats]
     ) -> SharedTree:
         budget = ShareProblem(
-            spectrum(ladders, self.boxes), block_sizes(ladders), purse, self.sensitivity
+            spectrum(nestings, self.boxes), block_sizes(nestings), spending, self.sensitivity
         )
-        found = budget.improved(starting_shares(ladders, lines))
-        return SharedTree(ladders, budget, found[np.argmin(budget.error(found))])
+        found = budget.improved(starting_shares(nestings, lines))
+        return SharedTree(nestings, budget, found[np.argmin(budget.error(found))])
 
 
 def nestings_of(
@@ -172,9 +177,9 @@ def nestings_of(
     ranges: NDArray[np.int64] | None = None,
     cuts: NDArray[np.int64] | None = None,
 ) -> list[Nesting]:
-    """Ladders of every depth over an axis, from all cells at once to halves of halves.
+    """Nestings of every depth over an axis, from all cells at once to halves of halves.
 
-    Where ranges of codes are given, ladders along their blocks come after these.
+    Where ranges of codes are given, nestings along their blocks come after these.
     """
     cells = points if cuts is None else len(cuts) - 1
     deepest = max((cells - 1).bit_length(), 1)
@@ -183,13 +188,13 @@ def nestings_of(
 
 
 def _combinations(ranked: Sequence[dict[Nesting, SharedTree]]) -> list[tuple[Nesting, ...]]:
-    """The best ladders of every axis with each other, and those of like depth in step."""
+    """The best nestings of every axis with each other, and those of like depth in step."""
     kept = _KEPT if len(ranked) == 2 else 1
     found = list(product(*(list(one)[:kept] for one in ranked)))
-    by_depth = [sorted(one, key=lambda ladder: ladder.depth) for one in ranked]
+    by_depth = [sorted(one, key=lambda nesting: nesting.depth) for one in ranked]
     found += [
         tuple(one[min(place, len(one) - 1)] for one in by_depth)
         for place in range(max(map(len, by_depth)))
     ]
-    few = [one for one in found if prod(ladder.depth + 1 for ladder in one) <= _MOST_LEVELS]
+    few = [one for one in found if prod(nesting.depth + 1 for nesting in one) <= _MOST_LEVELS]
     return list(dict.fromkeys(few)) or [tuple(one[0] for one in by_depth)]

@@ -6,6 +6,8 @@ than c; w_t is the size of a block and v_t the variance that the share of t buys
 convex, that sum is at most the sum over t of D_t v_t / w_t, D_t from the present shares, with
 equality at present; the least of the bound, share_t ~ (D_t / w_t)^(1 / (1 + p)) where v ~ share^-p,
 is never worse than the present. Repeated, it finds a local optimum; many starts find a good one.
+
+Decision 0131.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ class ShareProblem:
     """The mean energy of the workload in each tuple of levels."""
     weights: Floats
     """How many cells a block of each tuple of levels has."""
-    purse: Spending
+    spending: Spending
     sensitivity: Sensitivity
     allowed: NDArray[np.bool_] | None = None
     """The tuples of levels that may be measured; all where nothing is said."""
@@ -104,11 +106,11 @@ class ShareProblem:
 
     def _information(self, shares: Floats) -> tuple[Floats, Floats, Floats]:
         """1 / variance that each share buys, its derivative, and its elasticity p."""
-        if self.purse.rho is not None:
-            rate = float(2 * self.purse.rho / self.sensitivity.l2_squared)
+        if self.spending.rho is not None:
+            rate = float(2 * self.spending.rho / self.sensitivity.l2_squared)
             return rate * shares, np.full_like(shares, rate), np.ones_like(shares)
-        assert self.purse.epsilon is not None
-        rate = float(self.purse.epsilon / self.sensitivity.l1)
+        assert self.spending.epsilon is not None
+        rate = float(self.spending.epsilon / self.sensitivity.l1)
         steps = np.minimum(rate * shares, _STEEPEST)
         information = 2 * np.sinh(steps / 2) ** 2
         slope = rate * np.sinh(steps)
@@ -146,22 +148,22 @@ def exact(shares: Floats, grain: int = _GRAIN) -> Mapping[Level, Fraction]:
     }
 
 
-def block_sizes(ladders: Sequence[Nesting]) -> Shares:
+def block_sizes(nestings: Sequence[Nesting]) -> Shares:
     """How many cells a block of each tuple of levels has."""
-    return outer([np.array(ladder.widths, dtype=np.float64) for ladder in ladders])
+    return outer([np.array(nesting.widths, dtype=np.float64) for nesting in nestings])
 
 
-def starting_shares(ladders: Sequence[Nesting], products: Sequence[Shares] = ()) -> Shares:
+def starting_shares(nestings: Sequence[Nesting], products: Sequence[Shares] = ()) -> Shares:
     """Shares of several methods: (methods, levels of the first axis, ...), each summing to 1.
 
     Cells alone; all levels; every k-th level, with and without the whole, of all axes in step or
     independently; marginals of each order; and products of the shares given for each axis.
     """
-    shape = tuple(ladder.depth + 1 for ladder in ladders)
+    shape = tuple(nesting.depth + 1 for nesting in nestings)
     deepest = max(shape) - 1
     found = [np.ones(shape), outer(products)] if products else [np.ones(shape)]
     # In step: eps ~ width^((1 - d) / 3), written with the size of a block, width^d.
-    falling = block_sizes(ladders) ** ((1 / len(shape) - 1) / 3)
+    falling = block_sizes(nestings) ** ((1 / len(shape) - 1) / 3)
     for stride in range(1, deepest + 1):
         lines = [_every(stride, size) for size in shape]
         along = np.zeros(shape)

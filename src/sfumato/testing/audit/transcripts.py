@@ -28,7 +28,7 @@ from sfumato.mechanisms.quantile import Quantile
 from sfumato.mechanisms.selection import Exponential
 from sfumato.mechanisms.sparse_vector import ABOVE, BELOW, STOPPED, Judgement, SparseVector
 from sfumato.noise import selection
-from sfumato.publish.spatial import kdtree as medians
+from sfumato.publish.spatial import kdtree
 from sfumato.publish.spatial.kdtree import Medians
 
 if TYPE_CHECKING:
@@ -205,9 +205,9 @@ def _laws(sample: Callable[[], NDArray[np.int64]]) -> list[_Chances]:
     """The law of each choice of one sample, found by taking every place and every point in it."""
     walk = _Walk()
     with ExitStack() as patches:
-        for module in (selection, quantile, medians):
+        for module in (selection, quantile, kdtree):
             patches.enter_context(patch.object(module, "choose_within", walk.choose))
-        for module in (quantile, medians):
+        for module in (quantile, kdtree):
             patches.enter_context(patch.object(module, "uniform_below", walk.within))
         laws: list[_Chances] = []
         while not walk.done:

@@ -90,7 +90,7 @@ def test_release_has_every_cell_and_missing_values_apart() -> None:
 
 def test_missing_values_are_counted_as_often_as_it_costs_nothing() -> None:
     made = prepare(request_for(whole_numbers(9, nullable=True), epsilon=1), coefficients=3)
-    assert made.rim_weight == made.waves.columns.l1
+    assert made.missing_weight == made.waves.columns.l1
     plain = prepare(request_for(whole_numbers(9, nullable=True), epsilon=1), coefficients=1)
     assert made.error["missing"]["sd"] == pytest.approx(plain.error["missing"]["sd"], rel=1e-6)
 
@@ -112,6 +112,6 @@ def test_coefficients_are_ten_or_as_many_as_there_are() -> None:
 
 def test_a_silent_series_is_smooth() -> None:
     made = prepare(request_for(whole_numbers(64)), coefficients=1)
-    silent = Series(made.domain, made.waves, cast("Any", Silence()), made.rim_weight)
+    silent = Series(made.domain, made.waves, cast("Any", Silence()), made.missing_weight)
     table = silent.release(frequencies(made.domain.axes, np.arange(64)), SeededEntropy(1))
     np.testing.assert_allclose(table["fourier"]["count"].to_pylist(), 31.5)

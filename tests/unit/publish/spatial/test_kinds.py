@@ -18,7 +18,7 @@ from sfumato.privacy.composition import basic_guarantee
 from sfumato.privacy.units import Entity, Neighbours, Rows
 from sfumato.publish import kinds
 from sfumato.publish.request import AnswersRanges, PredictsVariance
-from sfumato.publish.spatial import hybrid, kdtree
+from sfumato.publish.spatial import kdtree
 from sfumato.publish.spatial.decomposition import Decomposition
 from sfumato.testing.entropy import SeededEntropy
 from sfumato.testing.publications import grow_copies
@@ -215,10 +215,10 @@ def test_a_box_with_few_rows_is_not_cut(
 def test_a_hybrid_is_cut_at_medians_near_its_root_only(
     request_for: Callable[..., Request],
 ) -> None:
-    made = hybrid.prepare(request_for((1024, 1024)))
+    made = kdtree.prepare_hybrid(request_for((1024, 1024)))
     assert made.parameters["height"] == 12  # two at medians, and ten halves to single points
     assert made.parameters["levels_at_medians"] == 2
-    assert hybrid.prepare(request_for((1024, 1024)), height=8).parameters["height"] == 8
+    assert kdtree.prepare_hybrid(request_for((1024, 1024)), height=8).parameters["height"] == 8
     whole = kdtree.prepare(request_for((1024, 1024)), height=3)
     assert whole.parameters["levels_at_medians"] == 3
     assert len(kdtree.prepare(request_for((1024, 1024)), hybrid=0).cuts) == 0

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from sfumato.errors import ParameterError
+from sfumato.estimation.boxes import box_sums
 from sfumato.estimation.trees import LeastSquares
 from sfumato.publish import auto, kinds, quadtree
-from sfumato.publish.histogram import box_sums
 from sfumato.publish.request import AnswersRanges, BoundsUnevenness, EstimatesVariance
 from sfumato.publish.spatial import kdtree
 from sfumato.testing.counts import frequencies, request_for, whole_numbers

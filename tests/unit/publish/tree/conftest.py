@@ -36,19 +36,19 @@ def product(matrices: Sequence[Floats]) -> Floats:
     return found
 
 
-def block_matrix(ladder: Nesting, level: int) -> Floats:
+def block_matrix(nesting: Nesting, level: int) -> Floats:
     """Which cells, those behind the last included, are in which block."""
-    width = ladder.widths[level]
-    return product([np.eye(ladder.size // width), np.ones((1, width))])
+    width = nesting.widths[level]
+    return product([np.eye(nesting.size // width), np.ones((1, width))])
 
 
-def box_rows(ladders: Sequence[Nesting], boxes: NDArray[np.int64]) -> Floats:
+def box_rows(nestings: Sequence[Nesting], boxes: NDArray[np.int64]) -> Floats:
     """Each box as a row over all cells."""
     found = []
     for box in boxes:
         sides = [
-            np.array([low <= code <= high for code in range(ladder.size)], dtype=np.float64)
-            for ladder, (low, high) in zip(ladders, box, strict=True)
+            np.array([low <= code <= high for code in range(nesting.size)], dtype=np.float64)
+            for nesting, (low, high) in zip(nestings, box, strict=True)
         ]
         found.append(product([side[None] for side in sides])[0])
     return np.array(found)
@@ -64,13 +64,13 @@ def dense() -> Callable[..., tuple[Floats, Floats]]:
     """Give the estimate of all cells and its covariance, from counts of levels with variances."""
 
     def solve(
-        ladders: Sequence[Nesting],
+        nestings: Sequence[Nesting],
         levels: Sequence[tuple[int, ...]],
         variances: Sequence[float],
         counts: Sequence[Floats],
     ) -> tuple[Floats, Floats]:
         rows = [
-            product([block_matrix(one, at) for one, at in zip(ladders, level, strict=True)])
+            product([block_matrix(one, at) for one, at in zip(nestings, level, strict=True)])
             for level in levels
         ]
         weighed = [matrix / variance for matrix, variance in zip(rows, variances, strict=True)]

@@ -39,30 +39,32 @@ CASES: dict[str, tuple[tuple[Nesting, ...], dict[tuple[int, ...], float]]] = {
 def test_estimate_and_variances_are_those_of_least_squares(
     case: str, told: Any, dense: Callable[..., Any], rows_of: Callable[..., Any]
 ) -> None:
-    ladders, levels = CASES[case]
+    nestings, levels = CASES[case]
     generator = np.random.default_rng(3)
-    cells = generator.integers(0, 50, [one.size for one in ladders])
-    rim = np.array([3, 5])
+    cells = generator.integers(0, 50, [one.size for one in nestings])
+    nulls = np.array([3, 5])
     noises = {level: generator.normal(0, one**0.5, cells.size + 2) for level, one in levels.items()}
     strategy = BlockCounts(
-        ladders,
+        nestings,
         tuple(MeasuredLevel(at, Fraction(1), told(one, noises[at])) for at, one in levels.items()),
     )
-    inner, outer = strategy.estimate(cells, rim, SeededEntropy(1))
+    inner, outer = strategy.estimate(cells, nulls, SeededEntropy(1))
 
-    exact = totals(cells, ladders, list(levels))
+    exact = totals(cells, nestings, list(levels))
     noisy = [exact[at].ravel() + noises[at][: exact[at].size] for at in levels]
-    expected, covariance = dense(ladders, list(levels), list(levels.values()), noisy)
+    expected, covariance = dense(nestings, list(levels), list(levels.values()), noisy)
     assert np.allclose(inner.ravel(), expected, rtol=1e-9)
     weights = 1 / np.array(list(levels.values()))
-    around = np.stack([rim + noises[at][exact[at].size :][:2] for at in levels])
+    around = np.stack([nulls + noises[at][exact[at].size :][:2] for at in levels])
     assert np.allclose(outer, weights @ around / weights.sum())
-    assert np.isclose(strategy.rim_precision, weights.sum())
+    assert np.isclose(strategy.missing_precision, weights.sum())
 
-    boxes = np.sort(generator.integers(0, [[one.points] for one in ladders], (30, len(ladders), 2)))
-    rows = rows_of(ladders, boxes)
+    boxes = np.sort(
+        generator.integers(0, [[one.points] for one in nestings], (30, len(nestings), 2))
+    )
+    rows = rows_of(nestings, boxes)
     direct = np.einsum("qi,ij,qj->q", rows, covariance, rows)
-    assert np.allclose(variances(ladders, boxes, strategy.precisions), direct, rtol=1e-9)
+    assert np.allclose(variances(nestings, boxes, strategy.precisions), direct, rtol=1e-9)
 
 
 @pytest.mark.parametrize("fanout", [1, 2, 3, 8, 9, 30])
@@ -76,9 +78,9 @@ def test_gathered_adds_neighbours(fanout: int, axis: int) -> None:
 
 
 def test_counts_of_levels_come_from_finer_ones() -> None:
-    ladders = (Nesting(8, (2, 2, 2)), Nesting(9, (3, 3)))
+    nestings = (Nesting(8, (2, 2, 2)), Nesting(9, (3, 3)))
     cells = np.arange(72).reshape(8, 9)
-    found = totals(cells, ladders, [(0, 0), (1, 2), (3, 0), (2, 1), (3, 2)])
+    found = totals(cells, nestings, [(0, 0), (1, 2), (3, 0), (2, 1), (3, 2)])
     assert found[0, 0].tolist() == [[cells.sum()]]
     assert found[1, 2].tolist() == cells.reshape(2, 4, 9).sum(axis=1).tolist()
     assert found[3, 0].tolist() == cells.sum(axis=1, keepdims=True).tolist()
@@ -87,10 +89,10 @@ def test_counts_of_levels_come_from_finer_ones() -> None:
 
 
 def test_projections_put_together_are_the_whole() -> None:
-    ladders = (Nesting(6, (2, 3)), Nesting(8, (2, 2, 2)))
+    nestings = (Nesting(6, (2, 3)), Nesting(8, (2, 2, 2)))
     array = np.random.default_rng(4).normal(size=(6, 8))
-    parts: dict[tuple[int, ...], NDArray[np.float64]] = dict(projected({(2, 3): array}, ladders))
-    assert np.allclose(assembled(parts, ladders), array)
-    fine = assembled({**{at: 0 * one for at, one in parts.items()}, (2, 3): parts[2, 3]}, ladders)
+    parts: dict[tuple[int, ...], NDArray[np.float64]] = dict(projected({(2, 3): array}, nestings))
+    assert np.allclose(assembled(parts, nestings), array)
+    fine = assembled({**{at: 0 * one for at, one in parts.items()}, (2, 3): parts[2, 3]}, nestings)
     assert np.allclose(gathered(fine, 3, 0), 0)
     assert np.allclose(gathered(fine, 2, 1), 0)

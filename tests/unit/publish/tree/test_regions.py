@@ -41,10 +41,10 @@ def test_regions_are_the_cells_that_the_same_queries_hold() -> None:
             bool((box[:, 0] <= place).all() and (place <= box[:, 1]).all()) for box in BOXES
         )
         blocks = [
-            int(np.searchsorted(ladder.cuts, at, side="right")) - 1
-            if ladder.cuts is not None
+            int(np.searchsorted(nesting.cuts, at, side="right")) - 1
+            if nesting.cuts is not None
             else at
-            for ladder, at in zip(found.ladders, place, strict=True)
+            for nesting, at in zip(found.nestings, place, strict=True)
         ]
         label = int(found.labels[tuple(blocks)])
         assert cells.setdefault(held, label) == label
@@ -67,9 +67,9 @@ def test_queries_and_blocks_are_off_as_stated(cost: dict[str, Any]) -> None:
     errors = np.array([plan.ranges(one, BOXES) - truth for one in tables])
     assert agrees(errors, plan.ranges_variance(BOXES))
     assert plan.workload_mse == pytest.approx(plan.ranges_variance(BOXES).mean())
-    rim = dense[plan.domain.rim_codes]
-    outer = np.array([one["blocks"]["count"].to_numpy()[-len(rim) :] - rim for one in tables])
-    assert agrees(outer, [plan.error["missing"]["sd"] ** 2] * len(rim))
+    nulls = dense[plan.domain.missing_codes]
+    outer = np.array([one["blocks"]["count"].to_numpy()[-len(nulls) :] - nulls for one in tables])
+    assert agrees(outer, [plan.error["missing"]["sd"] ** 2] * len(nulls))
     assert "spread evenly" in plan.error["blocks"]["note"]
 
 
