@@ -50,12 +50,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "ledger", "method", "anonymize", "query", "publish", "steward",
     },
     "demo": {
-        "errors", "schema", "files", "inspection", "report", "release.in_use", "publish", "steward",
+        "errors", "schema", "files", "inspection", "report", "release.in_use", "steward",
         "estimation.boxes", "vault",
     },
     "cli": {
-        "errors", "files", "texts", "inspection", "report", "release", "publish", "steward",
-        "vault", "demo",
+        "errors", "files", "texts", "inspection", "report", "release", "steward", "vault",
+        "demo",
     },
 }  # fmt: skip
 ANYTHING = {"testing", "__init__", "__main__"}
