@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sfumato.release.release import Guarantee
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -13,9 +15,17 @@ if TYPE_CHECKING:
     from sfumato.engines.base import Engine
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
+    from sfumato.privacy.price import Price
     from sfumato.privacy.units import Unit
     from sfumato.release.release import Release
     from sfumato.schema.schema import Schema
+
+
+def differential_privacy(price: Price, unit: Unit, **more: object) -> Guarantee:
+    """What a release for a price promises to a person, with what else a reader must know."""
+    hides = unit.sentence()
+    parameters = {**price.to_record(), "unit": hides, **more}
+    return Guarantee("differential privacy", f"{price.sentence()}. {hides}", parameters)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,12 @@ BLOCK = 1024
 """The fewest words a sampler asks for at once: how long one draw took is lost among the others."""
 
 
+CHUNK = 1 << 14
+"""The most trials made at once: their arrays are reused by the allocator and stay in the cache."""
+
+_SPARE = 1.03
+
+
 class Entropy(Protocol):
     """A source of uniformly random bits."""
 
@@ -40,10 +46,9 @@ class SystemEntropy:
         raise TypeError("a source of entropy cannot be copied or sent elsewhere")
 
 
-CHUNK = 1 << 14
-"""The most trials made at once: their arrays are reused by the allocator and stay in the cache."""
-
-_SPARE = 1.03
+def secret(entropy: Entropy) -> str:
+    """A fresh key of 128 bits, to be drawn anew for each release and never shown."""
+    return "".join(f"{word:016x}" for word in entropy.words(2).tolist())
 
 
 @dataclass(frozen=True)

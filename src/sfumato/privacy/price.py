@@ -25,7 +25,8 @@ class Price:
 
     def sentence(self) -> str:
         """Say the price in words."""
-        return " and ".join(f"{name} {amount}" for name, amount in self.to_record().items())
+        amounts = Price.to_record(self)  # whatever else a kind of price writes down
+        return " and ".join(f"{name} {amount}" for name, amount in amounts.items())
 
 
 def price(

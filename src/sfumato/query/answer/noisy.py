@@ -16,6 +16,7 @@ from sfumato.estimation.residuals import MarginalLattice, ResidualEstimate
 from sfumato.mechanisms.base import add
 from sfumato.mechanisms.quantile import Quantile
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
+from sfumato.noise.entropy import secret
 from sfumato.query.answer.exact import EngineQueries, ExactAggregates, LevelGroups, all_groups
 from sfumato.query.answer.figures import NoisyStatistic, spread_factor
 from sfumato.query.plan.statistics import Count, Rank, Total
@@ -51,7 +52,7 @@ def release(
 ) -> tuple[Mapping[int, Axis], list[NoisyLevel]]:
     """Read a plan's aggregates from the engine and give every figure its noise."""
     # Fresh for each question, and never shown: it keys the hash by which rows are kept.
-    salt = "".join(f"{word:016x}" for word in entropy.words(2).tolist())
+    salt = secret(entropy)
     questions = EngineQueries(
         plan, allocation.levels, allocation.mechanisms, source, salt, engine.traits.hashed
     )

@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from sfumato.errors import QueryError
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
+from sfumato.method import differential_privacy
 from sfumato.privacy.numbers import EPSILON_MAXIMUM
 from sfumato.query.answer.explain import Explanation, explain
 from sfumato.query.answer.figures import Estimates, estimates
@@ -24,7 +25,7 @@ from sfumato.query.answer.noisy import NoisyLevel, release
 from sfumato.query.plan import NOISY, Function, canonical
 from sfumato.query.plan.allocation import Allocation, QueryPrice, allocate, query_price
 from sfumato.query.sql.tables import placed
-from sfumato.release.release import Guarantee, Provenance, Release
+from sfumato.release.release import Provenance, Release
 from sfumato.schema.names import free_prefix, quoted
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event
     from sfumato.query.answer.exact import LevelGroups
     from sfumato.query.plan import Plan
+    from sfumato.release.release import Guarantee
 
     OpenTable = Callable[[pa.Table], Engine]
 
@@ -229,19 +231,7 @@ class Question:
     @property
     def guarantee(self) -> Guarantee:
         """What the answer promises."""
-        promised = self.price.to_record()
-        loss = " and ".join(
-            f"{name} {promised[name]}" for name in ("epsilon", "rho", "delta") if promised.get(name)
-        )
-        return Guarantee(
-            "differential privacy",
-            f"{loss}. {self.plan.unit.sentence()}",
-            {
-                **promised,
-                "unit": self.plan.unit.sentence(),
-                "notes": list(self.notes),
-            },
-        )
+        return differential_privacy(self.price, self.plan.unit, notes=list(self.notes))
 
     def _estimates(self, one: NoisyLevel) -> list[Estimates]:
         """The measures of one level."""
