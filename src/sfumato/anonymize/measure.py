@@ -18,7 +18,7 @@ from sfumato.anonymize.labels import common_level
 from sfumato.anonymize.original import Labels, Quasi, SensitiveColumn, order_of
 from sfumato.anonymize.partition.points import cells_of, crowds_of
 from sfumato.anonymize.problem import Problem
-from sfumato.anonymize.taxonomy import grow, read, universe
+from sfumato.anonymize.taxonomy import grow, read_labels, universe
 from sfumato.counting.frequencies import Frequencies
 from sfumato.counting.grouping import keys
 from sfumato.errors import SchemaError, SourceError
@@ -187,7 +187,7 @@ class _Released:
             try:
                 grown = universe(column, [*texts, *values]) if self.original is None else None
                 self.taxonomies.append(grown or grow(column, values))
-                self.covers.append(read(column, self.taxonomies[-1], texts))
+                self.covers.append(read_labels(column, self.taxonomies[-1], texts))
             except SchemaError as error:
                 self.unread = error
                 return
@@ -255,7 +255,7 @@ class _Released:
 
         Of whoever links the release with the population, a *journalist* who looks for anyone is
         right with at most that chance, and a *marketer* who links all is right for that share
-        (El Emam and Dankar 2008): the highest 1/F and the mean f/F, F people fitting f released.
+        (El Emam and Dankar 2008): the highest 1/F, and its mean, where F people fit a released one.
         """
         if self.unread is not None:
             raise self.unread

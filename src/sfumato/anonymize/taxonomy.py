@@ -240,7 +240,7 @@ class Covers:
         return final
 
 
-def read(column: Column, taxonomy: Taxonomy, labels: Sequence[Leaf]) -> Covers:
+def read_labels(column: Column, taxonomy: Taxonomy, labels: Sequence[Leaf]) -> Covers:
     """Read the labels of a column: values, labels of its hierarchy, ranges, sets, the root."""
     reader = _Reader(column, taxonomy)
     starts, runs, ends = [], list[tuple[int, int]](), []

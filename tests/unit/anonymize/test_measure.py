@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sfumato.anonymize.measure import measure
-from sfumato.anonymize.taxonomy import grow, read, universe
+from sfumato.anonymize.taxonomy import grow, read_labels, universe
 from sfumato.errors import SchemaError, SourceError
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.domain import Bounds, Values
@@ -103,6 +103,8 @@ def test_a_population_is_matched_by_what_labels_cover(counted: Counted) -> None:
         "k_map": 4,
         "presence_lower": pytest.approx(1 / 2),
         "presence_upper": pytest.approx(3 / 4),
+        "journalist": 1 / 4,
+        "marketer": pytest.approx((1 / 2 + 3 / 4) / 6),
     }
 
 
@@ -128,7 +130,7 @@ def test_what_cannot_be_measured_is_refused(counted: Counted) -> None:
 
 def covered(column: Column, *labels: Leaf) -> list[list[Leaf]]:
     taxonomy = universe(column, labels)
-    covers = read(column, taxonomy, labels)
+    covers = read_labels(column, taxonomy, labels)
     return [
         [
             leaf

@@ -1,4 +1,4 @@
-"""The criteria, one member per module; they combine freely."""
+"""The criteria by family: against being found, diversity, closeness; they combine freely."""
 
 from sfumato.anonymize.criteria.base import Criterion
 from sfumato.anonymize.criteria.closeness import BetaLikeness, DeltaDisclosure, TCloseness

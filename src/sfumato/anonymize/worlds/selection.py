@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.anonymize.taxonomy import read, universe
+from sfumato.anonymize.taxonomy import read_labels, universe
 from sfumato.anonymize.worlds.bounds import SelectableRows
 from sfumato.errors import QueryError, SchemaError
 from sfumato.schema.column import Column, Role
@@ -278,7 +278,7 @@ def _known(column: Column, table: Frequencies, starred: NDArray[np.bool_]) -> Re
     vague = np.array([text == ROOT and not _bounded(column) for text in texts], dtype=bool)
     if not taxonomy.leaves:
         raise _endless(column.name)
-    covers, numbers = read(column, taxonomy, texts), _numbers(taxonomy.leaves)
+    covers, numbers = read_labels(column, taxonomy, texts), _numbers(taxonomy.leaves)
     return ReleasedColumn(covers, np.searchsorted(used, labels), numbers, vague)
 
 
