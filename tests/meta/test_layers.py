@@ -54,7 +54,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "estimation.boxes", "vault",
     },
     "cli": {
-        "errors", "files", "texts", "inspection", "report", "release", "publish", "steward",
+        "errors", "files", "texts", "inspection", "report", "release", "steward",
         "vault", "demo",
     },
 }  # fmt: skip
