@@ -39,7 +39,7 @@ ELSEWHERE = {
     "privacy/composition.py": "reports, not commands, use other accountants",
     "privacy/loss_distributions.py": "reports, not commands, use other accountants",
     "privacy/events.py": "events come from plans",
-    "privacy/filters/": "budgets of the configuration are checked when it is read",
+    "privacy/filters.py": "budgets of the configuration are checked when it is read",
     "privacy/losses.py": "budgets of the configuration are checked when it is read",
     "privacy/sensitivity.py": "plans see neither data nor ledger",
     "privacy/units.py": "units of the configuration are checked when it is read",

@@ -17,7 +17,7 @@ def test_every_decision_has_a_number_of_its_own_and_says_it() -> None:
     assert [number for number, count in numbers.items() if count > 1] == []
     for path in PAGES:
         first = path.read_text().partition("\n")[0]
-        assert re.match(rf"# 0*{int(path.name[:4])}\. \S", first), path.name
+        assert re.match(rf"# 0*{int(path.name[:4])}[.:]? \S", first), path.name
 
 
 def test_decisions_that_modules_name_exist() -> None:
