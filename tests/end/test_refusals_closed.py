@@ -41,7 +41,6 @@ ELSEWHERE = {
     "privacy/events.py": "events come from plans",
     "privacy/filters.py": "budgets of the configuration are checked when it is read",
     "privacy/losses.py": "budgets of the configuration are checked when it is read",
-    "privacy/sensitivity.py": "plans see neither data nor ledger",
     "privacy/units.py": "units of the configuration are checked when it is read",
 }
 """Where codes are raised that none of these commands can give after it has changed anything."""

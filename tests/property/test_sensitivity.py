@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.privacy import sensitivity
+from sfumato.privacy import units as sensitivity
 from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from sfumato.mechanisms.base import check_beta, integers, whole, widened
 from sfumato.noise.selection import choose_within, uniform_below
 from sfumato.privacy.events import ExponentialChoice
 from sfumato.privacy.numbers import exact, positive, store
-from sfumato.privacy.sensitivity import of_quantile_score
-from sfumato.privacy.units import Rows
+from sfumato.privacy.units import Rows, of_quantile_score
 
 if TYPE_CHECKING:
     from fractions import Fraction

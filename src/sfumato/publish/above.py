@@ -11,8 +11,7 @@ import pyarrow as pa
 from sfumato.errors import ParameterError
 from sfumato.estimation.boxes import box_sums
 from sfumato.mechanisms.sparse_vector import STOPPED, SparseVector
-from sfumato.privacy.sensitivity import of_count
-from sfumato.privacy.units import Neighbours
+from sfumato.privacy.units import Neighbours, of_count
 from sfumato.publish import options
 from sfumato.publish.domain import Domain, range_columns
 from sfumato.publish.measurement import spendings, without_postprocess

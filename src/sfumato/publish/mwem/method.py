@@ -16,7 +16,7 @@ import numpy as np
 from sfumato.mechanisms.selection import Exponential
 from sfumato.mechanisms.sparse_vector import ABOVE, SparseVector
 from sfumato.privacy.events import Composed, Repeated
-from sfumato.privacy.sensitivity import Sensitivity, of_sum
+from sfumato.privacy.units import Sensitivity, of_sum
 from sfumato.publish.domain import CellsMethod
 from sfumato.publish.measurement import noise_name
 from sfumato.publish.postprocess import caveat, postprocess

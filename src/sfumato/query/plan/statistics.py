@@ -18,8 +18,15 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sfumato.counting.contribution import WHOLE
-from sfumato.privacy.sensitivity import Sensitivity, of_count, of_people, of_quantile_score, of_sum
-from sfumato.privacy.units import Entity, Neighbours
+from sfumato.privacy.units import (
+    Entity,
+    Neighbours,
+    Sensitivity,
+    of_count,
+    of_people,
+    of_quantile_score,
+    of_sum,
+)
 from sfumato.query.plan import Function
 
 if TYPE_CHECKING:

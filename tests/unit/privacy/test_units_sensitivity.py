@@ -7,9 +7,8 @@ from fractions import Fraction
 import pytest
 
 from sfumato.errors import ParameterError
-from sfumato.privacy import sensitivity
-from sfumato.privacy.sensitivity import Sensitivity
-from sfumato.privacy.units import Entity, Neighbours, Rows
+from sfumato.privacy import units as sensitivity
+from sfumato.privacy.units import Entity, Neighbours, Rows, Sensitivity
 
 ROWS = Rows()
 REPLACED = Rows(relation=Neighbours.REPLACE_ONE)
