@@ -50,7 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "ledger", "method", "anonymize", "query", "publish", "steward",
     },
     "demo": {
-        "errors", "schema", "files", "inspection", "report", "release.in_use", "publish", "steward",
+        "errors", "schema", "files", "inspection", "report", "release.in_use", "steward",
         "estimation.boxes", "vault",
     },
     "cli": {
