@@ -203,7 +203,7 @@ def test_smooth_medians_keep_their_claim(unit: Any, pair: Any, delta: Fraction) 
     asked = request_for(whole_numbers(2), unit=unit, epsilon=1, delta=delta)
     made = quantiles.prepare(asked, mechanism="smooth", rows=9)
     assert isinstance(made, quantiles.SmoothQuantile)
-    fine = replace(made.mechanism, resolution=100)
+    fine = replace(made.noise, resolution=100)
 
     def run(counts: Any, runs: int, entropy: Entropy) -> NDArray[Any]:
         table = made.table(np.arange(2), np.array(counts))

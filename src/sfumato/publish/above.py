@@ -14,7 +14,7 @@ from sfumato.mechanisms.sparse_vector import STOPPED, SparseVector
 from sfumato.privacy.units import Neighbours, of_count
 from sfumato.publish import options
 from sfumato.publish.domain import Domain, range_columns
-from sfumato.publish.measurement import spendings, without_postprocess
+from sfumato.publish.measurement import SingleNoise, spendings, without_postprocess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from sfumato.counting.frequencies import Counter
     from sfumato.noise.entropy import Entropy
-    from sfumato.privacy.events import Event
     from sfumato.publish.request import Request
 
 MOST_RANGES = 1 << 16
@@ -56,7 +55,7 @@ def prepare(request: Request, *, threshold: object = None, at_most: object = Non
 
 
 @dataclass(frozen=True, eq=False)
-class Above:
+class Above(SingleNoise):
     """Say of each range, in order, whether it holds about as many rows as a threshold, or more.
 
     *Guarantee*: the price in full, as pure epsilon, for all ranges together: only the first
@@ -71,23 +70,18 @@ class Above:
 
     domain: Domain
     boxes: NDArray[np.int64]
-    vector: SparseVector
+    noise: SparseVector
     threshold: int
-
-    @property
-    def event(self) -> Event:
-        """What it costs."""
-        return self.vector.event
 
     @property
     def parameters(self) -> Mapping[str, Any]:
         """The threshold, and how many hits are paid for."""
-        return {"threshold": self.threshold, "at_most": self.vector.cutoff}
+        return {"threshold": self.threshold, "at_most": self.noise.cutoff}
 
     @property
     def error(self) -> Mapping[str, Any]:
         """How far from the threshold all verdicts are right, with 95 %."""
-        bound = self.vector.bound(0.05, queries=len(self.boxes))
+        bound = self.noise.bound(0.05, queries=len(self.boxes))
         return {
             "verdicts": {"bound95": bound},
             "note": "in rows from the threshold, within which a verdict may be wrong",
@@ -106,7 +100,7 @@ class Above:
 
     def judge(self, sums: NDArray[np.int64], entropy: Entropy) -> NDArray[np.int64]:
         """The verdicts on the counts of all ranges, (runs, ranges)."""
-        return self.vector.sample(sums, entropy, threshold=self.threshold).verdicts
+        return self.noise.sample(sums, entropy, threshold=self.threshold).verdicts
 
     def _table(self, boxes: NDArray[np.int64], verdicts: NDArray[np.int64]) -> pa.Table:
         judged = pa.array(verdicts > 0, mask=verdicts == STOPPED)

@@ -23,6 +23,8 @@ from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
     from sfumato.counting.axes import Axis
+    from sfumato.mechanisms.smooth_median import SmoothMedian
+    from sfumato.mechanisms.sparse_vector import SparseVector
     from sfumato.privacy.events import Event
     from sfumato.privacy.price import Price
     from sfumato.publish.request import Request
@@ -44,7 +46,7 @@ def noise_error(noise: Noise | TruncatedGeometric) -> dict[str, float]:
 class SingleNoise:
     """A method or strategy that puts one noise on everything it measures."""
 
-    noise: Noise | TruncatedGeometric
+    noise: Noise | TruncatedGeometric | SparseVector | SmoothMedian
 
     @property
     def event(self) -> Event:

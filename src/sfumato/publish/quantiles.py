@@ -21,7 +21,7 @@ from sfumato.privacy.numbers import exact
 from sfumato.privacy.units import Neighbours
 from sfumato.publish import options
 from sfumato.publish.domain import blank_cells, figure_name, points
-from sfumato.publish.measurement import one_axis, spendings, without_postprocess
+from sfumato.publish.measurement import SingleNoise, one_axis, spendings, without_postprocess
 from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _smooth(request: Request, ranks: object, rows: object) -> SmoothQuantile:
 
 
 @dataclass(frozen=True)
-class SmoothQuantile:
+class SmoothQuantile(SingleNoise):
     """The median with noise scaled to its smooth sensitivity: little where rows crowd around it.
 
     *Guarantee*: the price in full, epsilon or (epsilon, delta): with a delta the noise is Laplace,
@@ -127,22 +127,17 @@ class SmoothQuantile:
     """
 
     request: Request
-    mechanism: SmoothMedian
-
-    @property
-    def event(self) -> Event:
-        """What it costs."""
-        return self.mechanism.event
+    noise: SmoothMedian
 
     @property
     def parameters(self) -> Mapping[str, Any]:
         """The rank, and the public number of rows."""
-        return {"ranks": ["1/2"], "mechanism": "smooth", "rows": self.mechanism.rows}
+        return {"ranks": ["1/2"], "mechanism": "smooth", "rows": self.noise.rows}
 
     @property
     def error(self) -> Mapping[str, Any]:
         """How many points the median is off by, at most, with 95 %, whatever the table is."""
-        worst = {"points_bound95": self.mechanism.bound(0.05)}
+        worst = {"points_bound95": self.noise.bound(0.05)}
         note = "in points of the column, for every table; far less where rows crowd at the median"
         return {"quantiles": {"1/2": worst}, "note": note}
 
@@ -155,21 +150,21 @@ class SmoothQuantile:
         """One row: the rank and the value."""
         counts = counter.of(self.request.columns)
         table = self.table(counts.codes[0], counts.counts)
-        found = self.mechanism.sample(table[None], entropy)
+        found = self.noise.sample(table[None], entropy)
         return {"quantiles": quantile_table(self.request.axes[0], [Fraction(1, 2)], found)}
 
     def table(self, codes: NDArray[np.integer], counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """As many points, in order, as there are rows in public, whatever the table holds."""
-        present = np.flatnonzero(codes < self.mechanism.size)
+        present = np.flatnonzero(codes < self.noise.size)
         order = present[np.argsort(codes[present], kind="stable")]
-        rows = self.mechanism.rows
+        rows = self.noise.rows
         ends = np.cumsum(counts[order])
         held = int(ends[-1]) if len(ends) else 0
         # The places kept of all rows in order; those before the first row stand at the low end.
         first = (held - rows) // 2 if held > rows else -((rows - held) // 2)
         places = np.arange(first, first + rows)
         at = np.searchsorted(ends, places, side="right")
-        values = np.append(codes[order].astype(np.int64), self.mechanism.size - 1)[at]
+        values = np.append(codes[order].astype(np.int64), self.noise.size - 1)[at]
         return np.where(places < 0, 0, values)
 
 

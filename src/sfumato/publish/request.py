@@ -16,7 +16,7 @@ from sfumato.publish.domain import points
 from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event
     from sfumato.privacy.price import Price
     from sfumato.privacy.units import Sensitivity, Unit
+
+    OverBoxes = Callable[[Mapping[str, pa.Table], NDArray[np.int64]], NDArray[np.float64]]
+    """A figure for each box of codes, from released tables alone."""
 
 
 def to_codes(axes: Sequence[Axis], queries: ArrayLike) -> NDArray[np.int64]:
@@ -152,9 +155,8 @@ class Method(Protocol):
 class AnswersRanges(Protocol):
     """A method whose release answers how many rows lie in boxes of codes, ends included."""
 
-    def ranges(
-        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    @property
+    def ranges(self) -> OverBoxes:
         """Estimate the rows in each box from the released tables alone."""
         ...
 
@@ -172,9 +174,8 @@ class PredictsVariance(Protocol):
 class BoundsUnevenness(Protocol):
     """A method whose release bounds what rows that lie unevenly within a count add to an error."""
 
-    def ranges_unevenness(
-        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    @property
+    def ranges_unevenness(self) -> OverBoxes:
         """The most that each estimate is off besides its noise, given the released counts."""
         ...
 
@@ -183,8 +184,7 @@ class BoundsUnevenness(Protocol):
 class EstimatesVariance(Protocol):
     """A method that knows from its release, better than before, how far its ranges are off."""
 
-    def ranges_variance_of(
-        self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    @property
+    def ranges_variance_of(self) -> OverBoxes:
         """The variance that noise gives each estimate, given the released tables."""
         ...

@@ -39,7 +39,7 @@ def test_ranges_are_judged_in_order_until_the_hits_are_used_up() -> None:
 def test_noise_follows_the_unit() -> None:
     def vector(unit: Any) -> Any:
         asked = request_for(LINE, epsilon=1, boxes=RANGES, unit=unit)
-        return prepare(asked, threshold=3, at_most=2).vector
+        return prepare(asked, threshold=3, at_most=2).noise
 
     assert vector(Rows()).monotone
     assert not vector(Rows(relation=Neighbours.REPLACE_ONE)).monotone
