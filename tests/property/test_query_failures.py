@@ -29,8 +29,7 @@ from sfumato.schema.schema import Schema
 
 if TYPE_CHECKING:
     from sfumato.engines.base import Engine
-    from sfumato.privacy.sensitivity import Sensitivity
-    from sfumato.privacy.units import Unit
+    from sfumato.privacy.units import Sensitivity, Unit
 
 COLUMNS = (
     Column("x", Kind.REAL, domain=Bounds(Decimal(0), Decimal(1))),

@@ -26,8 +26,7 @@ from sfumato.engines.base import named, render
 from sfumato.engines.duckdb import DuckDB
 from sfumato.errors import QueryError
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
-from sfumato.privacy.sensitivity import Sensitivity
-from sfumato.privacy.units import Entity, Neighbours, Rows
+from sfumato.privacy.units import Entity, Neighbours, Rows, Sensitivity
 from sfumato.query.answer.exact import EngineQueries
 from sfumato.query.expressions import compile_value
 from sfumato.query.plan.allocation import QueryPrice, allocate

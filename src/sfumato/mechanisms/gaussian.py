@@ -7,12 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sfumato.mechanisms.base import (
-    add,
-    check_beta,
-    integers,
-    to_floats,
-)
+from sfumato.mechanisms.base import add, check_beta, integers, to_floats
 from sfumato.noise.discrete import discrete_gaussian
 from sfumato.privacy.elementary import exp_up
 from sfumato.privacy.events import GaussianNoise

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.base import (
-    add,
-    check_beta,
-    integers,
-    narrow,
-    to_floats,
-)
+from sfumato.mechanisms.base import add, check_beta, integers, narrow, to_floats
 from sfumato.noise.discrete import discrete_laplace
 from sfumato.privacy.elementary import exp_down, exp_up
 from sfumato.privacy.events import LaplaceNoise

@@ -23,14 +23,7 @@ from typing import TYPE_CHECKING
 from sfumato.errors import ParameterError
 from sfumato.privacy import numbers, renyi, zcdp
 from sfumato.privacy.composition import basic_price, total
-from sfumato.privacy.losses import (
-    Approx,
-    Pure,
-    Zcdp,
-    approx_to_zcdp,
-    renyi_epsilon,
-    zcdp_to_approx,
-)
+from sfumato.privacy.losses import Approx, Pure, Zcdp, approx_to_zcdp, renyi_epsilon, zcdp_to_approx
 from sfumato.privacy.numbers import DELTA_UNIT, EPSILON_UNIT, RHO_UNIT, store, store_positive
 
 if TYPE_CHECKING:

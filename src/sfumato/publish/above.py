@@ -11,8 +11,7 @@ import pyarrow as pa
 from sfumato.errors import ParameterError
 from sfumato.estimation.boxes import box_sums
 from sfumato.mechanisms.sparse_vector import STOPPED, SparseVector
-from sfumato.privacy.sensitivity import of_count
-from sfumato.privacy.units import Neighbours
+from sfumato.privacy.units import Neighbours, count_sensitivity
 from sfumato.publish import options
 from sfumato.publish.domain import Domain, range_columns
 from sfumato.publish.measurement import spendings, without_postprocess
@@ -50,7 +49,7 @@ def prepare(request: Request, *, threshold: object = None, at_most: object = Non
     vector = SparseVector(
         epsilon=spendings(request.price)[0].pure_epsilon(),
         cutoff=hits,
-        sensitivity=of_count(request.unit).l1,
+        sensitivity=count_sensitivity(request.unit).l1,
         monotone=request.unit.relation is Neighbours.ADD_REMOVE,
     )
     return Above(Domain(request.axes), boxes, vector, line)

@@ -13,13 +13,7 @@ from sfumato.errors import ParameterError
 from sfumato.mechanisms.laplace import TruncatedGeometric
 from sfumato.publish import options
 from sfumato.publish.domain import CellsMethod, Domain
-from sfumato.publish.measurement import (
-    SingleNoise,
-    least_noise,
-    noise_error,
-    noise_name,
-    spendings,
-)
+from sfumato.publish.measurement import SingleNoise, least_noise, noise_error, noise_name, spendings
 from sfumato.publish.postprocess import caveat, public_total, with_missing
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Geometric, TruncatedGeometric
 from sfumato.privacy.elementary import sqrt_down
 from sfumato.privacy.losses import Approx, approx_to_zcdp
-from sfumato.privacy.sensitivity import Sensitivity
-from sfumato.privacy.units import Neighbours
+from sfumato.privacy.units import Neighbours, Sensitivity
 from sfumato.publish.domain import points
 from sfumato.schema.names import quoted
 

@@ -9,15 +9,7 @@ import pytest
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
-from sfumato.testing.ledgers import (
-    add,
-    add_publicly,
-    check_alias,
-    code_of,
-    make,
-    refusal,
-    rows,
-)
+from sfumato.testing.ledgers import add, add_publicly, check_alias, code_of, make, refusal, rows
 from sfumato.vault import accounts
 
 if TYPE_CHECKING:

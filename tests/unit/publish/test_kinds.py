@@ -12,8 +12,7 @@ from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.losses import Approx, approx_to_zcdp
 from sfumato.privacy.price import price
-from sfumato.privacy.sensitivity import Sensitivity
-from sfumato.privacy.units import Rows
+from sfumato.privacy.units import Rows, Sensitivity
 from sfumato.publish import options
 from sfumato.publish.kinds import KINDS, prepare
 from sfumato.publish.measurement import Spending, spendings

@@ -10,16 +10,7 @@ import pytest
 from pyarrow import csv as arrow_csv
 
 from sfumato.errors import OutputError
-from sfumato.testing.ledgers import (
-    VAULT,
-    add,
-    add_publicly,
-    code_of,
-    make,
-    refusal,
-    rows,
-    state,
-)
+from sfumato.testing.ledgers import VAULT, add, add_publicly, code_of, make, refusal, rows, state
 from sfumato.vault import accounts
 from sfumato.vault import creation as addition
 from sfumato.vault.registration import add_public

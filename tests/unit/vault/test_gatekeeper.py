@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sfumato.errors import (
-    BudgetError,
-    EngineError,
-    SfumatoError,
-)
+from sfumato.errors import BudgetError, EngineError, SfumatoError
 from sfumato.ledger.base import Ledger
 from sfumato.ledger.memory import MemoryStore
 from sfumato.ledger.receipt import Receipt

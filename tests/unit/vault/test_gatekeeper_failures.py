@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sfumato.errors import (
-    EngineError,
-    LedgerError,
-    ParameterError,
-    SfumatoError,
-    SourceError,
-)
+from sfumato.errors import EngineError, LedgerError, ParameterError, SfumatoError, SourceError
 from sfumato.vault.gatekeeper import Answer, Asker, Gatekeeper
 
 if TYPE_CHECKING:

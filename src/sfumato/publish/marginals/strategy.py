@@ -25,7 +25,7 @@ import numpy as np
 
 from sfumato.counting.grouping import keys
 from sfumato.estimation.residuals import MarginalLattice, PrecisionLinks, ResidualEstimate
-from sfumato.privacy.sensitivity import Sensitivity
+from sfumato.privacy.units import Sensitivity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,7 +16,7 @@ import numpy as np
 from sfumato.mechanisms.selection import Exponential
 from sfumato.mechanisms.sparse_vector import ABOVE, SparseVector
 from sfumato.privacy.events import Composed, Repeated
-from sfumato.privacy.sensitivity import Sensitivity, of_sum
+from sfumato.privacy.units import Sensitivity, sum_sensitivity
 from sfumato.publish.domain import CellsMethod
 from sfumato.publish.measurement import noise_name
 from sfumato.publish.postprocess import caveat, postprocess
@@ -155,12 +155,12 @@ class Mwem(CellsMethod):
     @cached_property
     def sensitivity(self) -> Sensitivity:
         """How far one person moves the answer of any one query."""
-        return of_sum(self.request.unit, -1 if self.queries.signed else 0, 1)
+        return sum_sensitivity(self.request.unit, -1 if self.queries.signed else 0, 1)
 
     @cached_property
     def total_noise(self) -> Noise:
         """The noise of the number of rows."""
-        return self.spending.noise(of_sum(self.request.unit, 1, 1), TOTAL_SHARE)
+        return self.spending.noise(sum_sensitivity(self.request.unit, 1, 1), TOTAL_SHARE)
 
     @cached_property
     def noise(self) -> Noise:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sfumato.estimation.blocks import Level, Nesting
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
-    from sfumato.privacy.sensitivity import Sensitivity
+    from sfumato.privacy.units import Sensitivity
     from sfumato.publish.measurement import Noise, Spending
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.privacy.sensitivity import Sensitivity
+    from sfumato.privacy.units import Sensitivity
     from sfumato.publish.measurement import Spending
 
     Floats = NDArray[np.float64]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.estimation.blocks import Nesting, spectrum
-from sfumato.privacy.sensitivity import Sensitivity
+from sfumato.privacy.units import Sensitivity
 from sfumato.publish.measurement import Spending
 from sfumato.publish.tree.search import TreeSearch, nestings_of
 from sfumato.publish.tree.shares import (
