@@ -11,10 +11,11 @@ import pyarrow as pa
 from sfumato.errors import ParameterError
 from sfumato.estimation.boxes import box_sums
 from sfumato.mechanisms.sparse_vector import STOPPED, SparseVector
+from sfumato.mechanisms.spending import spendings
 from sfumato.privacy.units import Neighbours, count_sensitivity
 from sfumato.publish import options
 from sfumato.publish.domain import Domain, range_columns
-from sfumato.publish.measurement import spendings, without_postprocess
+from sfumato.publish.measurement import without_postprocess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.counting.frequencies import Counter
+    from sfumato.mechanisms.spending import Noise, Spending
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.publish.domain import Domain
-    from sfumato.publish.measurement import Noise, Spending
     from sfumato.publish.mwem.queries import Queries
     from sfumato.publish.request import Request
 
