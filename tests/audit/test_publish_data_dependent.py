@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from sfumato.mechanisms.laplace import Geometric
+from sfumato.mechanisms.spending import Spending
 from sfumato.privacy.losses import Approx, Pure
 from sfumato.privacy.units import Entity, Neighbours, Rows
 from sfumato.publish import above, continual, dawa, mwem, quantiles, sketch
 from sfumato.publish.fourier import series
-from sfumato.publish.measurement import Spending
 from sfumato.testing.audit import Curve, audit
 from sfumato.testing.counts import request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy

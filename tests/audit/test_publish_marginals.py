@@ -34,9 +34,9 @@ from sfumato.testing.entropy import SeededEntropy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.mechanisms.spending import Noise
     from sfumato.noise.entropy import Entropy
     from sfumato.publish.marginals.strategy import MarginalStrategy
-    from sfumato.publish.measurement import Noise
 
 SIZES = [6, 6, 5]
 ONE = Pure(epsilon=Fraction(1))

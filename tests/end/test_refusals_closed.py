@@ -41,7 +41,7 @@ ELSEWHERE = {
     "privacy/events.py": "events come from plans",
     "privacy/filters.py": "budgets of the configuration are checked when it is read",
     "privacy/losses.py": "budgets of the configuration are checked when it is read",
-    "privacy/units.py": "units of the configuration are checked when it is read",
+    "privacy/units.py": "units are checked when a configuration is read, plans see no data",
 }
 """Where codes are raised that none of these commands can give after it has changed anything."""
 

@@ -62,7 +62,7 @@ def test_sums(unit: Unit, first: Table, second: Table, ends: list[int], grouped:
         return sums
 
     one, other = _pair(unit, first, second)
-    claim = sensitivity.of_sum(unit, ends[0], ends[1], grouped=grouped)
+    claim = sensitivity.sum_sensitivity(unit, ends[0], ends[1], grouped=grouped)
     l1, l2_squared = _norms(answer(one), answer(other))
     assert l1 <= claim.l1
     assert l2_squared <= claim.l2_squared
@@ -81,8 +81,8 @@ def test_counts_of_rows_and_of_people(
 
     one, other = _pair(unit, first, second)
     for answer, claim in (
-        (row_counts, sensitivity.of_count(unit, grouped=grouped)),
-        (people_counts, sensitivity.of_people(unit, grouped=grouped)),
+        (row_counts, sensitivity.count_sensitivity(unit, grouped=grouped)),
+        (people_counts, sensitivity.people_sensitivity(unit, grouped=grouped)),
     ):
         l1, l2_squared = _norms(answer(one), answer(other))
         assert l1 <= claim.l1
@@ -106,12 +106,12 @@ def test_quantile_scores(
         return -abs(sum(value < candidate for value in values) - quantile * len(values))
 
     one, other = _pair(unit, first, second)
-    claim = sensitivity.of_quantile_score(unit, quantile)
+    claim = sensitivity.quantile_sensitivity(unit, quantile)
     assert abs(score(one) - score(other)) <= claim
 
 
 def test_the_claims_are_reached() -> None:
     """Rows that always count keep a replacement within the range, others do not."""
     replaced = Rows(relation=Neighbours.REPLACE_ONE)
-    assert sensitivity.of_sum(replaced, 2, 5, optional=False).l1 == 5 - 2
-    assert sensitivity.of_sum(replaced, 2, 5).l1 == 5 - 0
+    assert sensitivity.sum_sensitivity(replaced, 2, 5, optional=False).l1 == 5 - 2
+    assert sensitivity.sum_sensitivity(replaced, 2, 5).l1 == 5 - 0

@@ -13,7 +13,7 @@ from sfumato.mechanisms.base import check_beta, integers, whole, widened
 from sfumato.noise.selection import choose_within, uniform_below
 from sfumato.privacy.events import ExponentialChoice
 from sfumato.privacy.numbers import exact, positive, store
-from sfumato.privacy.units import Rows, of_quantile_score
+from sfumato.privacy.units import Rows, quantile_sensitivity
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -101,7 +101,7 @@ class Quantile:
     @property
     def sensitivity(self) -> Fraction:
         """The largest change of any point's score by one person, in granules."""
-        return self.granule * of_quantile_score(self.unit, self.rank)
+        return self.granule * quantile_sensitivity(self.unit, self.rank)
 
     @property
     def event(self) -> ExponentialChoice:

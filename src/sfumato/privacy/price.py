@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import ParameterError
 from sfumato.privacy import numbers
+
+if TYPE_CHECKING:
+    from sfumato.privacy.units import Unit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +30,12 @@ class Price:
         """Say the price in words."""
         amounts = Price.to_record(self)  # whatever else a kind of price writes down
         return " and ".join(f"{name} {amount}" for name, amount in amounts.items())
+
+    def promise(self, unit: Unit, **more: object) -> tuple[str, str, dict[str, object]]:
+        """The guarantee of what was released for the price: its kind, a sentence, parameters."""
+        hides = unit.sentence()
+        parameters = {**self.to_record(), "unit": hides, **more}
+        return "differential privacy", f"{self.sentence()}. {hides}", parameters
 
 
 def price(

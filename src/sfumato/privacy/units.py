@@ -2,7 +2,7 @@
 
 All that others read of a unit are its properties; a new unit is one more class here.
 
-Sensitivities are exact, by unit and relation. A person's rows contribute a sum of at most
+Sensitivities are exact, by unit and neighbour relation. A person's rows contribute a sum of at most
 `max_rows` terms, each of them nothing or a declared bound in one group. A norm is largest at an
 extreme point, where all of a person's rows say the same in one group; so these are the exact
 suprema, and the number of groups matters only where each person counts once per group.
@@ -130,12 +130,12 @@ class Sensitivity:
     l2_squared: Fraction
 
 
-def of_count(unit: Unit, *, grouped: bool = False) -> Sensitivity:
+def count_sensitivity(unit: Unit, *, grouped: bool = False) -> Sensitivity:
     """Bound COUNT over rows, in total or per group (a histogram)."""
-    return of_sum(unit, 1, 1, grouped=grouped)
+    return sum_sensitivity(unit, 1, 1, grouped=grouped)
 
 
-def of_people(unit: Unit, *, grouped: bool = False) -> Sensitivity:
+def people_sensitivity(unit: Unit, *, grouped: bool = False) -> Sensitivity:
     """Bound the count of people, each counted once, in total or per group."""
     groups = Fraction(unit.groups if grouped else 1)
     if grouped and unit.relation is Neighbours.REPLACE_ONE:
@@ -144,7 +144,7 @@ def of_people(unit: Unit, *, grouped: bool = False) -> Sensitivity:
     return Sensitivity(l1=groups, l2_squared=groups)
 
 
-def of_sum(
+def sum_sensitivity(
     unit: Unit, lower: object, upper: object, *, grouped: bool = False, optional: bool = True
 ) -> Sensitivity:
     """Bound SUM of values clamped to [lower, upper], in total or per group.
@@ -166,7 +166,7 @@ def of_sum(
     return Sensitivity(l1=spread, l2_squared=spread**2)
 
 
-def of_quantile_score(unit: Unit, quantile: object) -> Fraction:
+def quantile_sensitivity(unit: Unit, quantile: object) -> Fraction:
     """Bound the score -|#(rows below) - quantile * #(rows)| of a candidate value."""
     share = exact(quantile, "quantile")
     if not 0 <= share <= 1:

@@ -11,10 +11,11 @@ import pyarrow as pa
 from sfumato.errors import ParameterError
 from sfumato.estimation.boxes import box_sums
 from sfumato.mechanisms.sparse_vector import STOPPED, SparseVector
-from sfumato.privacy.units import Neighbours, of_count
+from sfumato.mechanisms.spending import spendings
+from sfumato.privacy.units import Neighbours, count_sensitivity
 from sfumato.publish import options
 from sfumato.publish.domain import Domain, range_columns
-from sfumato.publish.measurement import SingleNoise, spendings, without_postprocess
+from sfumato.publish.measurement import without_postprocess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +49,7 @@ def prepare(request: Request, *, threshold: object = None, at_most: object = Non
     vector = SparseVector(
         epsilon=spendings(request.price)[0].pure_epsilon(),
         cutoff=hits,
-        sensitivity=of_count(request.unit).l1,
+        sensitivity=count_sensitivity(request.unit).l1,
         monotone=request.unit.relation is Neighbours.ADD_REMOVE,
     )
     return Above(Domain(request.axes), boxes, vector, line)

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from sfumato.errors import ParameterError
 from sfumato.estimation.boxes import box_sums
+from sfumato.mechanisms.spending import spendings
 from sfumato.publish.domain import Domain, range_columns
 from sfumato.publish.measurement import (
     ColumnNorms,
@@ -22,7 +23,6 @@ from sfumato.publish.measurement import (
     least_noise,
     noise_error,
     noise_name,
-    spendings,
 )
 from sfumato.publish.postprocess import public_total
 from sfumato.publish.tree import blocks_of, checked
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.counting.frequencies import Counter
+    from sfumato.mechanisms.spending import Noise
     from sfumato.noise.entropy import Entropy
-    from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ import numpy as np
 
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import widened
+from sfumato.mechanisms.spending import spendings
 from sfumato.publish import options
 from sfumato.publish.domain import Domain, blank_cells
 from sfumato.publish.measurement import (
@@ -22,7 +23,6 @@ from sfumato.publish.measurement import (
     SingleNoise,
     noise_name,
     one_axis,
-    spendings,
     without_postprocess,
 )
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.counting.frequencies import Counter
+    from sfumato.mechanisms.spending import Noise
     from sfumato.noise.entropy import Entropy
-    from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
 
 SCALE = 1 << 20

@@ -17,9 +17,10 @@ import numpy as np
 from sfumato.estimation.trees import dyadic_line
 from sfumato.mechanisms.base import add, widened
 from sfumato.mechanisms.laplace import Geometric
+from sfumato.mechanisms.spending import spendings
 from sfumato.privacy.events import Composed, PureEvent
 from sfumato.publish.domain import CellsMethod, Domain
-from sfumato.publish.measurement import noise_error, noise_name, one_axis, spendings
+from sfumato.publish.measurement import noise_error, noise_name, one_axis
 from sfumato.publish.postprocess import caveat, check, postprocess
 
 if TYPE_CHECKING:
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.counting.frequencies import Counter
+    from sfumato.mechanisms.spending import Noise
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
-    from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
 
 PARTITION_SHARE = Fraction(1, 4)

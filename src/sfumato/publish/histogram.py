@@ -11,9 +11,10 @@ import numpy as np
 
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.laplace import TruncatedGeometric
+from sfumato.mechanisms.spending import spendings
 from sfumato.publish import options
 from sfumato.publish.domain import CellsMethod, Domain
-from sfumato.publish.measurement import SingleNoise, least_noise, noise_error, noise_name, spendings
+from sfumato.publish.measurement import SingleNoise, least_noise, noise_error, noise_name
 from sfumato.publish.postprocess import caveat, public_total, with_missing
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.counting.frequencies import Counter
+    from sfumato.mechanisms.spending import Noise
     from sfumato.noise.entropy import Entropy
-    from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
 
 

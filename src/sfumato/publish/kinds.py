@@ -14,6 +14,7 @@ import numpy as np
 from sfumato.counting.axes import Grid
 from sfumato.counting.frequencies import BoundedCounter
 from sfumato.errors import ParameterError
+from sfumato.noise.entropy import secret
 from sfumato.publish.postprocess import unstated
 from sfumato.publish.request import (
     AnswersRanges,
@@ -89,7 +90,7 @@ class Publication:
         """Count what the method asks for, bounded by the unit, add noise, and give the release."""
         data = datasets[self.request.dataset]
         # Fresh for each release, and never shown: it keys the hash by which rows are kept.
-        salt = "".join(f"{word:016x}" for word in entropy.words(2).tolist())
+        salt = secret(entropy)
         request = self.request
         counter = BoundedCounter(data.engine, data.table, request.axes, request.unit, salt)
         return Release(
@@ -147,14 +148,7 @@ class Publication:
     @property
     def guarantee(self) -> Guarantee:
         """What the release promises."""
-        request = self.request
-        promised = request.price.to_record()
-        sentence = request.unit.sentence()
-        return Guarantee(
-            "differential privacy",
-            f"{request.price.sentence()}. {sentence}",
-            {**promised, "unit": sentence},
-        )
+        return Guarantee(*self.request.price.promise(self.request.unit))
 
 
 def _declared(axis: Axis, groups: Mapping[str, Any]) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""Measuring counts with noise: what a price pays for, and how far a person moves what is measured.
+"""Measuring counts with noise: how far a person moves what is measured.
 
 A strategy is a matrix of whole numbers, known to everyone, whose product with the counts gets
 noise. An irrational one is rounded to whole numbers at a power-of-two scale first, and what one
@@ -8,29 +8,21 @@ person can do is taken from the rounded matrix. Cells of missing values have row
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from math import isqrt
 from typing import TYPE_CHECKING
 
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Geometric, TruncatedGeometric
-from sfumato.privacy.elementary import sqrt_down
-from sfumato.privacy.losses import Approx, approx_to_zcdp
+from sfumato.mechanisms.spending import spendings
 from sfumato.privacy.units import Neighbours, Sensitivity
 from sfumato.publish.domain import points
 from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
     from sfumato.counting.axes import Axis
-    from sfumato.mechanisms.smooth_median import SmoothMedian
-    from sfumato.mechanisms.sparse_vector import SparseVector
+    from sfumato.mechanisms.spending import Noise
     from sfumato.privacy.events import Event
-    from sfumato.privacy.price import Price
     from sfumato.publish.request import Request
-
-Noise = Geometric | Gaussian
-"""Exact integer noise that is added to counts."""
 
 
 def noise_name(noise: Noise) -> str:
@@ -52,51 +44,6 @@ class SingleNoise:
     def event(self) -> Event:
         """What it costs."""
         return self.noise.event
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spending:
-    """A pure epsilon or a rho, exactly one of them, to be spent in shares that sum to 1."""
-
-    epsilon: Fraction | None = None
-    rho: Fraction | None = None
-
-    def noise(self, sensitivity: Sensitivity, share: Fraction = Fraction(1)) -> Noise:
-        """The noise that a share pays for, on a vector of answers of this sensitivity."""
-        if self.epsilon is not None:
-            return Geometric(epsilon=self.epsilon * share, l1_sensitivity=sensitivity.l1)
-        assert self.rho is not None
-        return Gaussian(rho=self.rho * share, l2_sensitivity_squared=sensitivity.l2_squared)
-
-    def choice_epsilon(self, share: Fraction = Fraction(1)) -> Fraction:
-        """The epsilon that a share buys for an exponential choice: it costs epsilon^2 / 8 of rho.
-
-        *Reference*: Cesar & Rogers 2021.
-        """
-        if self.epsilon is not None:
-            return self.epsilon * share
-        assert self.rho is not None
-        return sqrt_down(8 * self.rho * share, 64)
-
-    def pure_epsilon(self, share: Fraction = Fraction(1)) -> Fraction:
-        """The pure epsilon that a share buys, which costs epsilon^2 / 2 of rho."""
-        if self.epsilon is not None:
-            return self.epsilon * share
-        assert self.rho is not None
-        return sqrt_down(2 * self.rho * share, 64)
-
-
-def spendings(price: Price) -> list[Spending]:
-    """The ways to spend a price: with a delta an epsilon may also be spent as the rho it buys."""
-    if price.rho is not None:
-        return [Spending(rho=price.rho)]
-    assert price.epsilon is not None
-    ways = [Spending(epsilon=price.epsilon)]
-    if price.delta:
-        rho = approx_to_zcdp(Approx(epsilon=price.epsilon, delta=price.delta)).rho
-        if rho > 0:
-            ways.append(Spending(rho=rho))
-    return ways
 
 
 @dataclass(frozen=True, kw_only=True)

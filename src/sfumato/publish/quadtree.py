@@ -9,9 +9,9 @@ import numpy as np
 
 from sfumato.errors import ParameterError
 from sfumato.estimation.blocks import Nesting, spectrum
+from sfumato.mechanisms.spending import spendings
 from sfumato.publish import options
 from sfumato.publish.domain import LARGEST
-from sfumato.publish.measurement import spendings
 from sfumato.publish.postprocess import public_total
 from sfumato.publish.spatial import kdtree
 from sfumato.publish.tree import blocks_of, checked, deepened, in_step
@@ -20,7 +20,7 @@ from sfumato.publish.tree.search import SharedTree
 from sfumato.publish.tree.shares import ShareProblem, block_sizes, starting_shares
 
 if TYPE_CHECKING:
-    from sfumato.publish.measurement import Spending
+    from sfumato.mechanisms.spending import Spending
     from sfumato.publish.request import Request
     from sfumato.publish.spatial.kdtree import KdTree
 

@@ -16,12 +16,13 @@ import pyarrow as pa
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.quantile import Counted, Quantile
 from sfumato.mechanisms.smooth_median import SmoothMedian
+from sfumato.mechanisms.spending import spendings
 from sfumato.privacy.events import ExponentialChoice, Repeated
 from sfumato.privacy.numbers import exact
 from sfumato.privacy.units import Neighbours
 from sfumato.publish import options
 from sfumato.publish.domain import blank_cells, figure_name, points
-from sfumato.publish.measurement import SingleNoise, one_axis, spendings, without_postprocess
+from sfumato.publish.measurement import one_axis, without_postprocess
 from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
 
     from sfumato.counting.axes import Axis
     from sfumato.counting.frequencies import Counter
+    from sfumato.mechanisms.spending import Spending
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
-    from sfumato.publish.measurement import Spending
     from sfumato.publish.request import Request
 
 TIES = 256

@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.counting.axes import Grid
 from sfumato.errors import ParameterError
-from sfumato.privacy.units import of_count
+from sfumato.privacy.units import count_sensitivity
 from sfumato.publish.domain import points
 from sfumato.schema.names import quoted
 
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event
     from sfumato.privacy.price import Price
     from sfumato.privacy.units import Sensitivity, Unit
-
-    OverBoxes = Callable[[Mapping[str, pa.Table], NDArray[np.int64]], NDArray[np.float64]]
-    """A figure for each box of codes, from released tables alone."""
 
 
 def to_codes(axes: Sequence[Axis], queries: ArrayLike) -> NDArray[np.int64]:
@@ -120,7 +117,7 @@ class Request:
     @property
     def sensitivity(self) -> Sensitivity:
         """How far one person moves any histogram of rows, all cells together."""
-        return of_count(self.unit, grouped=True)
+        return count_sensitivity(self.unit, grouped=True)
 
 
 class Method(Protocol):

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from sfumato.counting.axes import Axis
     from sfumato.counting.frequencies import Counter
+    from sfumato.mechanisms.spending import Noise
     from sfumato.noise.entropy import Entropy
-    from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
 
 _FINE = 400

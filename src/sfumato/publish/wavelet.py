@@ -19,8 +19,9 @@ import numpy as np
 
 from sfumato.estimation.blocks import Nesting, assembled, gathered, spectrum
 from sfumato.mechanisms.base import widened
+from sfumato.mechanisms.spending import spendings
 from sfumato.publish import options
-from sfumato.publish.measurement import ColumnNorms, noise_name, spendings
+from sfumato.publish.measurement import ColumnNorms, noise_name
 from sfumato.publish.postprocess import public_total
 from sfumato.publish.tree import checked
 from sfumato.publish.tree.blocks import DiagonalStrategy, MeasuredLevel
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.estimation.blocks import Level
+    from sfumato.mechanisms.spending import Spending
     from sfumato.noise.entropy import Entropy
-    from sfumato.publish.measurement import Spending
     from sfumato.publish.request import Request
 
 _LEAST = 1e-3

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sfumato.mechanisms.spending import Noise
     from sfumato.noise.entropy import Entropy
     from sfumato.publish.auto import WorkloadAnswers
-    from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Method
     from sfumato.publish.spatial.decomposition import Decomposition
     from sfumato.publish.tree.method import Strategy, StrategyMethod

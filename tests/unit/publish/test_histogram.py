@@ -19,12 +19,12 @@ from sfumato.errors import ParameterError
 from sfumato.estimation.boxes import box_sums
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Geometric
+from sfumato.mechanisms.spending import spendings
 from sfumato.privacy.events import GaussianNoise, LaplaceNoise
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
 from sfumato.publish.histogram import Histogram, prepare, unbiased
 from sfumato.publish.kinds import prepare as publication
-from sfumato.publish.measurement import spendings
 from sfumato.publish.request import AnswersRanges, PredictsVariance, Request
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds

@@ -10,12 +10,12 @@ from sfumato.counting.axes import Grid
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Geometric
+from sfumato.mechanisms.spending import Spending, spendings
 from sfumato.privacy.losses import Approx, approx_to_zcdp
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Rows, Sensitivity
 from sfumato.publish import options
 from sfumato.publish.kinds import KINDS, prepare
-from sfumato.publish.measurement import Spending, spendings
 from sfumato.publish.request import Request
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds

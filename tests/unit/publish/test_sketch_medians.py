@@ -14,7 +14,7 @@ from sfumato.publish.sketch import median_stddev
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
-    from sfumato.publish.measurement import Noise
+    from sfumato.mechanisms.spending import Noise
 
 NOISES: list[Noise] = [
     Geometric(epsilon=Fraction(1)),

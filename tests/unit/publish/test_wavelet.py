@@ -14,9 +14,9 @@ from sfumato.errors import ParameterError
 from sfumato.estimation.blocks import Nesting
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Geometric
+from sfumato.mechanisms.spending import Spending
 from sfumato.privacy.events import Composed, LaplaceNoise
 from sfumato.privacy.units import Entity, Neighbours, Rows
-from sfumato.publish.measurement import Spending
 from sfumato.publish.wavelet import Contrasts, contrasts, prepare, uniform
 from sfumato.testing.counts import Silence, agrees, frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
     from sfumato.counting.axes import Axis
     from sfumato.counting.frequencies import Counter
+    from sfumato.mechanisms.spending import Noise
     from sfumato.noise.entropy import Entropy
     from sfumato.publish.marginals.wanted import Set
-    from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
 
 _LARGEST = 1 << 20

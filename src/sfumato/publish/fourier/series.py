@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.counting.frequencies import Counter
+    from sfumato.mechanisms.spending import Noise
     from sfumato.noise.entropy import Entropy
-    from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
 
 SCALE = 1 << 24

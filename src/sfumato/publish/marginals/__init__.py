@@ -12,13 +12,14 @@ import pyarrow as pa
 
 from sfumato.errors import ParameterError
 from sfumato.estimation.residuals import MarginalLattice
+from sfumato.mechanisms.spending import spendings
 from sfumato.privacy.events import Composed
 from sfumato.privacy.numbers import positive
 from sfumato.privacy.units import Neighbours
 from sfumato.publish.domain import blank_cells, figure_name
 from sfumato.publish.marginals.strategy import measured_residuals, measured_tables
 from sfumato.publish.marginals.wanted import table_name, wanted
-from sfumato.publish.measurement import noise_name, spendings
+from sfumato.publish.measurement import noise_name
 from sfumato.publish.postprocess import caveat, postprocess, public_total
 
 if TYPE_CHECKING:
@@ -28,11 +29,11 @@ if TYPE_CHECKING:
 
     from sfumato.counting.axes import Axis
     from sfumato.counting.frequencies import Counter
+    from sfumato.mechanisms.spending import Spending
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.publish.marginals.strategy import MarginalStrategy
     from sfumato.publish.marginals.wanted import Set
-    from sfumato.publish.measurement import Spending
     from sfumato.publish.request import Request
 
 

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.counting.frequencies import Counter, Frequencies
+    from sfumato.mechanisms.spending import Noise, Spending
     from sfumato.noise.entropy import Entropy
     from sfumato.publish.marginals.wanted import Set
-    from sfumato.publish.measurement import Noise, Spending
 
 _ROUNDS = 1000
 _SETTLED = 1e-12

@@ -6,9 +6,9 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from sfumato.errors import ParameterError
+from sfumato.mechanisms.spending import spendings
 from sfumato.publish import options
 from sfumato.publish.domain import Domain
-from sfumato.publish.measurement import spendings
 from sfumato.publish.mwem.method import Mwem
 from sfumato.publish.mwem.queries import MarginalQueries, ParityQueries, RangeQueries
 from sfumato.publish.postprocess import check

@@ -16,7 +16,7 @@ import numpy as np
 from sfumato.mechanisms.selection import Exponential
 from sfumato.mechanisms.sparse_vector import ABOVE, SparseVector
 from sfumato.privacy.events import Composed, Repeated
-from sfumato.privacy.units import Sensitivity, of_sum
+from sfumato.privacy.units import Sensitivity, sum_sensitivity
 from sfumato.publish.domain import CellsMethod
 from sfumato.publish.measurement import noise_name
 from sfumato.publish.postprocess import caveat, postprocess
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.counting.frequencies import Counter
+    from sfumato.mechanisms.spending import Noise, Spending
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.publish.domain import Domain
-    from sfumato.publish.measurement import Noise, Spending
     from sfumato.publish.mwem.queries import Queries
     from sfumato.publish.request import Request
 
@@ -155,12 +155,12 @@ class Mwem(CellsMethod):
     @cached_property
     def sensitivity(self) -> Sensitivity:
         """How far one person moves the answer of any one query."""
-        return of_sum(self.request.unit, -1 if self.queries.signed else 0, 1)
+        return sum_sensitivity(self.request.unit, -1 if self.queries.signed else 0, 1)
 
     @cached_property
     def total_noise(self) -> Noise:
         """The noise of the number of rows."""
-        return self.spending.noise(of_sum(self.request.unit, 1, 1), TOTAL_SHARE)
+        return self.spending.noise(sum_sensitivity(self.request.unit, 1, 1), TOTAL_SHARE)
 
     @cached_property
     def noise(self) -> Noise:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.laplace import Geometric
+from sfumato.mechanisms.spending import spendings
 from sfumato.publish import options
-from sfumato.publish.measurement import spendings
 from sfumato.publish.sparse.cells import NumberedCells
 from sfumato.publish.sparse.methods import PrioritySample, ThresholdFilter, least_threshold
 

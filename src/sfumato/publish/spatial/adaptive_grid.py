@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import ParameterError
+from sfumato.mechanisms.spending import spendings
 from sfumato.privacy.events import Composed
 from sfumato.publish import options
-from sfumato.publish.measurement import noise_name, spendings
+from sfumato.publish.measurement import noise_name
 from sfumato.publish.postprocess import check
 from sfumato.publish.spatial.decomposition import Decomposition
 from sfumato.publish.spatial.growth import LARGEST, Space

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from sfumato.counting.frequencies import Counter
     from sfumato.estimation.trees import BoxTree
+    from sfumato.mechanisms.spending import Noise, Spending
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
-    from sfumato.publish.measurement import Noise, Spending
     from sfumato.publish.request import Request
     from sfumato.publish.spatial.growth import Growth, Space
 

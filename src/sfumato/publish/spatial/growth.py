@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from sfumato.counting.axes import Axis
     from sfumato.counting.frequencies import Counter
+    from sfumato.mechanisms.spending import Noise
     from sfumato.noise.entropy import Entropy
-    from sfumato.publish.measurement import Noise
 
     # RESHAPE
 

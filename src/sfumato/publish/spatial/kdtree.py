@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.mechanisms.spending import spendings
 from sfumato.noise.selection import choose_within, uniform_below
 from sfumato.privacy.events import Composed, ExponentialChoice
 from sfumato.publish import options
-from sfumato.publish.measurement import noise_name, spendings
+from sfumato.publish.measurement import noise_name
 from sfumato.publish.postprocess import check
 from sfumato.publish.spatial.decomposition import (
     USUAL_HEIGHT,
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.estimation.trees import BoxTree
+    from sfumato.mechanisms.spending import Noise, Spending
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
-    from sfumato.publish.measurement import Noise, Spending
     from sfumato.publish.request import Request
     from sfumato.publish.spatial.growth import Division, Growth
 

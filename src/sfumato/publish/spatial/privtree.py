@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.mechanisms.spending import spendings
 from sfumato.noise.discrete import discrete_laplace
 from sfumato.privacy.elementary import log_up
 from sfumato.privacy.events import Composed, PureEvent
-from sfumato.publish.measurement import noise_name, spendings
+from sfumato.publish.measurement import noise_name
 from sfumato.publish.postprocess import check
 from sfumato.publish.spatial.decomposition import Decomposition, price_share
 from sfumato.publish.spatial.growth import Space

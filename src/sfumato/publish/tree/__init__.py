@@ -12,9 +12,9 @@ import numpy as np
 
 from sfumato.errors import ParameterError
 from sfumato.estimation.blocks import Nesting
+from sfumato.mechanisms.spending import spendings
 from sfumato.publish import options
 from sfumato.publish.domain import LARGEST, Domain
-from sfumato.publish.measurement import spendings
 from sfumato.publish.postprocess import public_total
 from sfumato.publish.tree.blocks import BlockCounts
 from sfumato.publish.tree.method import StrategyMethod

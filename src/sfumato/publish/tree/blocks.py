@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.estimation.blocks import Level, Nesting
+    from sfumato.mechanisms.spending import Noise, Spending
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.privacy.units import Sensitivity
-    from sfumato.publish.measurement import Noise, Spending
 
 
 class MeasuredLevel(NamedTuple):

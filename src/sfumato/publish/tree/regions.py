@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.estimation.blocks import Nesting, outer
-from sfumato.publish.measurement import ColumnNorms, SingleNoise, noise_name, spendings
+from sfumato.mechanisms.spending import spendings
+from sfumato.publish.measurement import ColumnNorms, SingleNoise, noise_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from sfumato.mechanisms.spending import Noise
     from sfumato.noise.entropy import Entropy
-    from sfumato.publish.measurement import Noise
     from sfumato.publish.request import Request
 
     Matrix = NDArray[np.float64]

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sfumato.mechanisms.spending import Spending
     from sfumato.privacy.units import Sensitivity
-    from sfumato.publish.measurement import Spending
 
     Floats = NDArray[np.float64]
 

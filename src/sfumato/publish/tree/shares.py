@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.estimation.blocks import Level, Nesting
+    from sfumato.mechanisms.spending import Spending
     from sfumato.privacy.units import Sensitivity
-    from sfumato.publish.measurement import Spending
 
     Floats = NDArray[np.float64]
     Shares = NDArray[np.float64]

@@ -17,7 +17,6 @@ from sqlglot import exp
 
 from sfumato.errors import QueryError
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
-from sfumato.method import differential_privacy
 from sfumato.privacy.numbers import EPSILON_MAXIMUM
 from sfumato.query.answer.explain import Explanation, explain
 from sfumato.query.answer.figures import Estimates, estimates
@@ -25,7 +24,7 @@ from sfumato.query.answer.noisy import NoisyLevel, release
 from sfumato.query.plan import NOISY, Function, canonical
 from sfumato.query.plan.allocation import Allocation, QueryPrice, allocate, query_price
 from sfumato.query.sql.tables import placed
-from sfumato.release.release import Provenance, Release
+from sfumato.release.release import Guarantee, Provenance, Release
 from sfumato.schema.names import free_prefix, quoted
 
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event
     from sfumato.query.answer.exact import LevelGroups
     from sfumato.query.plan import Plan
-    from sfumato.release.release import Guarantee
 
     OpenTable = Callable[[pa.Table], Engine]
 
@@ -231,7 +229,7 @@ class Question:
     @property
     def guarantee(self) -> Guarantee:
         """What the answer promises."""
-        return differential_privacy(self.price, self.plan.unit, notes=list(self.notes))
+        return Guarantee(*self.price.promise(self.plan.unit, notes=list(self.notes)))
 
     def _estimates(self, one: NoisyLevel) -> list[Estimates]:
         """The measures of one level."""

@@ -18,11 +18,10 @@ from sfumato.errors import ParameterError, QueryError
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Geometric
 from sfumato.mechanisms.quantile import Quantile
+from sfumato.mechanisms.spending import Spending, spendings
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
 from sfumato.privacy import numbers
-from sfumato.privacy.elementary import sqrt_down
 from sfumato.privacy.events import Composed
-from sfumato.privacy.losses import Approx, approx_to_zcdp
 from sfumato.privacy.price import Price, price
 from sfumato.query.plan import Level, levels
 from sfumato.query.plan.statistics import (
@@ -163,32 +162,23 @@ def allocate(plan: Plan, price: QueryPrice) -> Allocation:
         slot = (level.number, carrier)
         made[slot] = _threshold(plan, made[slot], best.keys_delta)
     granules = {one: granule(plan, one) for _, one in effects}
-    return Allocation(found, made, best.epsilon, best.rho, carrier, granules)
+    return Allocation(found, made, best.spending.epsilon, best.spending.rho, carrier, granules)
 
 
 @dataclass(frozen=True)
 class _Way:
-    """One way to spend a cost: a pure epsilon or a rho, and a delta for the keys of each level."""
+    """One way to spend a price, and a delta for the keys of each level."""
 
-    epsilon: Fraction | None
-    rho: Fraction | None
+    spending: Spending
     keys_delta: Fraction
 
 
 def _ways(price: QueryPrice, observed: int) -> list[_Way]:
     """Read (epsilon, delta) as a pure epsilon, or as the rho that implies it."""
     each = price.delta / observed if observed else Fraction(0)
-    if price.rho is not None:
-        return [_Way(None, price.rho, each)]
-    assert price.epsilon is not None
-    ways = [_Way(price.epsilon, None, each)]
-    if price.delta:
-        # The conversion takes a delta of its own: half of it where keys need the other half.
-        converted = price.delta / 2 if observed else price.delta
-        rho = approx_to_zcdp(Approx(epsilon=price.epsilon, delta=converted)).rho
-        if rho > 0:
-            ways.append(_Way(None, rho, each / 2))
-    return ways
+    # The conversion takes a delta of its own: half of it where keys need the other half.
+    first, *converted = spendings(price, conversion=price.delta / (2 if observed else 1))
+    return [_Way(first, each), *(_Way(one, each / 2) for one in converted)]
 
 
 def _effects(plan: Plan, found: tuple[Level, ...], carrier: Statistic) -> dict[Slot, Effect]:
@@ -208,7 +198,7 @@ def _spend(
 ) -> tuple[_Way, dict[Slot, Mechanism]]:
     """Make the mechanism of every statistic for its share."""
     sizes = {
-        slot: one.relative if way.rho is None else one.relative_squared
+        slot: one.relative if way.spending.rho is None else one.relative_squared
         for slot, one in effects.items()
     }
     shares = _weighted(plan, sizes, price.weights) if price.weights else sizes
@@ -245,22 +235,15 @@ def _mechanism(
 ) -> Geometric | Gaussian | Quantile:
     """The noise that a share of the cost pays for."""
     if isinstance(statistic, Rank):
-        if way.rho is None:
-            epsilon = (way.epsilon or 0) * share
-        else:
-            # A choice of bounded range epsilon costs epsilon^2 / 8.
-            epsilon = sqrt_down(8 * way.rho * share, 64)
         argument = statistic.argument
         return Quantile(
-            epsilon=epsilon,
+            epsilon=way.spending.choice_epsilon(share),
             rank=statistic.quantile,
             size=argument.high - argument.low + 1,
             unit=one.unit,
             granule=one.granule,
         )
-    if way.rho is None:
-        return Geometric(epsilon=(way.epsilon or 0) * share, l1_sensitivity=one.sensitivity.l1)
-    return Gaussian(rho=way.rho * share, l2_sensitivity_squared=one.sensitivity.l2_squared)
+    return way.spending.noise(one.sensitivity, share)
 
 
 def _threshold(plan: Plan, noise: Mechanism, delta: Fraction) -> ThresholdKeys:

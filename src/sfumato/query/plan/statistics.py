@@ -22,10 +22,10 @@ from sfumato.privacy.units import (
     Entity,
     Neighbours,
     Sensitivity,
-    of_count,
-    of_people,
-    of_quantile_score,
-    of_sum,
+    count_sensitivity,
+    people_sensitivity,
+    quantile_sensitivity,
+    sum_sensitivity,
 )
 from sfumato.query.plan import Function
 
@@ -212,19 +212,21 @@ def effect(plan: Plan, statistic: Statistic, *, grouped: bool) -> Effect:
             low, high = statistic.ends
             if low == high == 0:
                 high = 1  # what is always zero gets noise like anything else
-            moved = of_sum(unit, low, high, grouped=grouped)
+            moved = sum_sensitivity(unit, low, high, grouped=grouped)
             return Effect(_scaled(moved, fine), Fraction(fine * max(1, high - low)), unit)
         case PeopleCount():
-            return Effect(of_people(unit, grouped=grouped), Fraction(1), unit)
+            return Effect(people_sensitivity(unit, grouped=grouped), Fraction(1), unit)
         case Rank():
             # All choices together lose 2 rate times the sum of the moves of the groups' scores.
             all_groups, weight = _ranking(unit, fine, grouped=grouped)
-            score = weight * of_quantile_score(all_groups, statistic.quantile)
+            score = weight * quantile_sensitivity(all_groups, statistic.quantile)
             # A bounded range makes half the loss a mere shift: as Gaussian noise of half the size.
             moved = Sensitivity(l1=2 * score, l2_squared=score**2)
             return Effect(moved, Fraction(fine), all_groups, weight)
         case _:
-            return Effect(_scaled(of_count(unit, grouped=grouped), fine), Fraction(fine), unit)
+            return Effect(
+                _scaled(count_sensitivity(unit, grouped=grouped), fine), Fraction(fine), unit
+            )
 
 
 def _scaled(moved: Sensitivity, fine: int) -> Sensitivity:

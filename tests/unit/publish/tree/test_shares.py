@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sfumato.estimation.blocks import Nesting, spectrum
+from sfumato.mechanisms.spending import Spending
 from sfumato.privacy.units import Sensitivity
-from sfumato.publish.measurement import Spending
 from sfumato.publish.tree.search import TreeSearch, nestings_of
 from sfumato.publish.tree.shares import (
     LEAST_LEAF_SHARE,
