@@ -15,7 +15,7 @@ from sfumato.mechanisms.spending import spendings
 from sfumato.privacy.units import Neighbours, count_sensitivity
 from sfumato.publish import options
 from sfumato.publish.domain import Domain, range_columns
-from sfumato.publish.measurement import without_postprocess
+from sfumato.publish.measurement import SingleNoise, without_postprocess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

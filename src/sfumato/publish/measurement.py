@@ -20,6 +20,8 @@ from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
     from sfumato.counting.axes import Axis
+    from sfumato.mechanisms.smooth_median import SmoothMedian
+    from sfumato.mechanisms.sparse_vector import SparseVector
     from sfumato.mechanisms.spending import Noise
     from sfumato.privacy.events import Event
     from sfumato.publish.request import Request

@@ -22,7 +22,7 @@ from sfumato.privacy.numbers import exact
 from sfumato.privacy.units import Neighbours
 from sfumato.publish import options
 from sfumato.publish.domain import blank_cells, figure_name, points
-from sfumato.publish.measurement import one_axis, without_postprocess
+from sfumato.publish.measurement import SingleNoise, one_axis, without_postprocess
 from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.price import Price
     from sfumato.privacy.units import Sensitivity, Unit
 
+    OverBoxes = Callable[[Mapping[str, pa.Table], NDArray[np.int64]], NDArray[np.float64]]
+
 
 def to_codes(axes: Sequence[Axis], queries: ArrayLike) -> NDArray[np.int64]:
     """Ranges of values as ranges of codes; a range that holds no code ends before it begins.
