@@ -86,9 +86,8 @@ class TruncatedHistogram(SingleNoise, CellsMethod):
     noisy counts and at public ends alone.
     *Sensitivity*: L1, of a histogram under the privacy unit.
     *Error*: of a cell never more than without truncation, for counts up to `most`; biased near the
-    ends, so that ranges over many cells add the biases up and nothing is stated of them. For each
-    loss that falls with distance from the truth, a reader who knows more of the count can do best
-    from this release.
+    ends, so that ranges over many cells add the biases up and nothing is stated of them. Of one
+    count, for every loss that grows with distance, whoever has a prior can make the best use of it.
     *Edges*: a count above `most` is told as about `most`. Missing values have cells of their own.
     *Reference*: Ghosh, Roughgarden & Sundararajan 2009, section 2.
     """
