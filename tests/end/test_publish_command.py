@@ -152,3 +152,34 @@ def test_what_is_paid_for_is_not_lost_when_its_place_is_taken_meanwhile(
     assert Path("x.csv").read_text() == "theirs"
     found = told(capsys, words.replace("x.csv", "y.csv"))
     assert found["cost"] == {"epsilon": 1.0, "charged": False}
+
+
+@pytest.mark.usefixtures("clinic")
+def test_ranges_are_watched(capsys: pytest.CaptureFixture[str]) -> None:
+    # 31 or 32 rows of each age: 2000, 31 and 500 of them, against a threshold of 250.
+    Path("ranges.csv").write_text("age_low,age_high\n0,63\n7,7\n0,15\n")
+    words = "watch visits --columns age --workload ranges.csv --threshold 250 --epsilon 2"
+    found = told(capsys, f"{words} --at-most 2")
+    # Noise of scales 1 and 2: 218 off with probability below exp(-54).
+    assert found["rows"] == [[0, 63, True], [7, 7, False], [0, 15, True]]
+    assert found["cost"] == {"epsilon": 2.0, "charged": True}
+    with sf.open("clinic") as vault:
+        private: Any = vault.private("visits")
+        queries = [[[0, 63]], [[7, 7]], [[0, 15]]]
+        again = private.above(columns="age", workload=queries, threshold=250, at_most=2, epsilon=2)
+        assert again.table["above"].to_pylist() == [True, False, True]
+        assert not again.charged
+    assert run([*words.split(), "--at-most", "2", "--vault", "clinic"]) == 0
+    shown = capsys.readouterr().out
+    assert "asked before: free" in shown
+    assert "Expected error, verdicts" in shown
+    written = told(capsys, f"{words} --at-most 2 -o hits.csv")
+    assert written["tables"] == {"above": 3}
+    assert written["written"] == ["hits.csv", "hits.csv.json"]
+    error = told(capsys, f"{words} --at-most 9", code=2)["error"]
+    assert isinstance(error, dict)
+    refused = told(capsys, words.replace("ranges.csv", "missing.csv"), code=2)["error"]
+    assert isinstance(refused, dict)
+    kept = told(capsys, f"{words} -o ranges.csv --overwrite", code=2)["error"]
+    assert isinstance(kept, dict)
+    assert kept["code"] == "output_in_use"

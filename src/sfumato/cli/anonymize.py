@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sfumato.cli.options import DeclaredSchema, Json, Overwrite, TableFile, option
+from sfumato.cli.options import DeclaredSchema, Json, Overwrite, TableFile, form, option
 from sfumato.cli.process import EndedEarly
 from sfumato.cli.progress import progress, values_named
 from sfumato.errors import ParameterError
 from sfumato.texts import dumps
+from sfumato.vault.families import Field
 
 if TYPE_CHECKING:
     from sfumato.steward.anonymized import Anonymized
@@ -26,114 +27,107 @@ Further = Annotated[
     list[str] | None,
     typer.Argument(hidden=True, metavar="COLUMN", help="More names after --sensitive."),
 ]
-K = Annotated[int | None, option("K", "How many rows, or people, must look alike.")]
-L = Annotated[int | None, option("L", "How many sensitive values.", "--l")]
-Diversity = Annotated[
-    Literal["distinct", "entropy", "recursive", "folk"] | None,
-    option(None, "What many values means; by default distinct."),
-]
-C = Annotated[str | None, option("C", "The c of recursive diversity.", "--c")]
-T = Annotated[str | None, option("T", "How far a class may be from the table.", "--t")]
-Distance = Annotated[
-    Literal["equal", "ordered", "hierarchy"] | None,
-    option(None, "How far values are apart; by default equal."),
-]
-DeltaDisclosure = Annotated[str | None, option("D", "Most that |ln p/q| of any value may be.")]
-Beta = Annotated[str | None, option("B", "Most that any value may gain.")]
-Presence = Annotated[str | None, option("MIN,MAX", "Shares of the population in the table.")]
-Population = Annotated[
-    str | None, option("FILE", "Its people; --k without --presence counts among them.")
-]
-Sensitive = Annotated[
-    list[str] | None, option("COLUMN ...", "What to protect; by default all sensitive columns.")
-]
-Algorithm = Annotated[
-    str,
-    option(
-        "NAME",
-        "optimal, incognito, samarati, sweeney, datafly, mondrian, mondrian-relaxed, "
-        "k-optimize, meyerson-williams, aggarwal-suppress, aggarwal-generalize, anatomy, permute, "
-        "perturb.",
-    ),
-]
-Cost = Annotated[
-    str | None,
-    option(
-        "NAME",
-        "loss, loss-geometric, discernability, average-class-size, precision, entropy, suppressed.",
-    ),
-]
-Suppress = Annotated[
-    str, option("FRACTION", "The share of rows, or people, that may be suppressed.")
-]
-Suppressed = Annotated[Literal["drop", "star"], option(None, "What becomes of suppressed rows.")]
-Refine = Annotated[
-    bool, option(None, "Search the suppressed rows again, for labels of their own.", "--refine")
-]
-LimitSeconds = Annotated[float | None, option("S", "Take the best that is found in this time.")]
 Report = Annotated[Path | None, option("FILE.html", "Write a page for the holder, who keeps it.")]
 PublicReport = Annotated[
     Path | None, option("FILE.html", "Write a page that may travel with the release.")
 ]
 
+CRITERIA = (
+    Field("k", "How many rows, or people, must look alike.", "K", type=int),
+    Field("l", "How many sensitive values.", "L", type=int),
+    Field(
+        "diversity",
+        "What many values means; by default distinct.",
+        "",
+        type=Literal["distinct", "entropy", "recursive", "folk"],
+    ),
+    Field("c", "The c of recursive diversity.", "C"),
+    Field("t", "How far a class may be from the table.", "T"),
+    Field(
+        "distance",
+        "How far values are apart; by default equal.",
+        "",
+        type=Literal["equal", "ordered", "hierarchy"],
+    ),
+    Field("delta_disclosure", "Most that |ln p/q| of any value may be.", "D"),
+    Field("beta", "Most that any value may gain.", "B"),
+    Field("presence", "Shares of the population in the table.", "MIN,MAX"),
+)
+SEARCH = (
+    Field("population", "Its people; --k without --presence counts among them.", "FILE"),
+    Field(
+        "sensitive",
+        "What to protect; by default all sensitive columns.",
+        "COLUMN ...",
+        type=list[str],
+    ),
+    Field(
+        "algorithm",
+        "optimal, incognito, samarati, sweeney, datafly, mondrian, mondrian-relaxed, "
+        "k-optimize, meyerson-williams, aggarwal-suppress, aggarwal-generalize, anatomy, permute, "
+        "perturb.",
+        "NAME",
+        default="optimal",
+    ),
+    Field(
+        "cost",
+        "loss, loss-geometric, discernability, average-class-size, precision, entropy, suppressed.",
+        "NAME",
+    ),
+    Field(
+        "suppress",
+        "The share of rows, or people, that may be suppressed.",
+        "FRACTION",
+        default="0",
+    ),
+    Field(
+        "suppressed",
+        "What becomes of suppressed rows.",
+        "",
+        type=Literal["drop", "star"],
+        default="drop",
+    ),
+    Field(
+        "refine",
+        "Search the suppressed rows again, for labels of their own.",
+        "",
+        type=bool,
+        default=False,
+    ),
+    Field("limit_seconds", "Take the best that is found in this time.", "S", type=float),
+)
+
 _IN_NODES = {"optimal", "sweeney"}
 """The algorithms whose progress is counted in nodes of the lattice."""
 
 
+@form(*CRITERIA, *SEARCH)
 def anonymize(
     table: TableFile,
     schema: DeclaredSchema,
     out: Out,
     further: Further = None,
-    k: K = None,
-    l: L = None,  # noqa: E741  # the literature's own name
-    diversity: Diversity = None,
-    c: C = None,
-    t: T = None,
-    distance: Distance = None,
-    delta_disclosure: DeltaDisclosure = None,
-    beta: Beta = None,
-    presence: Presence = None,
-    population: Population = None,
-    sensitive: Sensitive = None,
-    algorithm: Algorithm = "optimal",
-    cost: Cost = None,
-    suppress: Suppress = "0",
-    suppressed: Suppressed = "drop",
-    refine: Refine = False,
-    limit_seconds: LimitSeconds = None,
     report: Report = None,
     public_report: PublicReport = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
+    **said: Any,
 ) -> None:
     """Release a table in which nobody stands out, at the least cost."""
     from sfumato.release.writer import check_outputs
     from sfumato.steward.problem import CriteriaRequest
 
+    numbers = {one.name: said.pop(one.name) for one in CRITERIA}
+    population, algorithm = said.pop("population"), said.pop("algorithm")
+    sensitive = said.pop("sensitive")
     used, several = _in_use(table, schema, population), algorithm == "anatomy"
     check_outputs(out, report, public_report, several=several, overwrite=overwrite, kept=used)
-    asked = CriteriaRequest(
-        k=k,
-        l=l,
-        diversity=diversity or ("folk" if l and algorithm == "anatomy" else None),
-        c=c,
-        t=t,
-        distance=distance,
-        delta_disclosure=delta_disclosure,
-        beta=beta,
-        presence=presence,
-        population=population is not None,
-    )
+    if several and numbers["l"]:
+        numbers["diversity"] = numbers["diversity"] or "folk"
+    asked = CriteriaRequest(**numbers, population=population is not None)
     with ExitStack() as stack:
-        decided = _decide(
-            _read(stack, table, schema, population),
-            asked,
-            _columns(sensitive, further),
-            algorithm,
-            {"cost": cost, "suppress": suppress, "suppressed": suppressed, "refine": refine},
-            limit_seconds,
-        )
+        tables = _read(stack, table, schema, population)
+        decided = _decide(tables, asked, _columns(sensitive, further), algorithm, said)
         with progress("Writing the release"):
             warnings = decided.write(
                 out, report=report, public_report=public_report, overwrite=overwrite
@@ -181,7 +175,6 @@ def _decide(
     columns: list[str],
     algorithm: str,
     options: dict[str, Any],
-    limit_seconds: float | None,
 ) -> Anonymized:
     """Search, with a bar that shows how far it is."""
     from sfumato.steward.anonymize import anonymize as decide
@@ -204,7 +197,6 @@ def _decide(
             algorithm=algorithm,
             sensitive=columns if rearranges else (),
             population=population,
-            limit_seconds=limit_seconds,
             progress=told,
             **options,
         )

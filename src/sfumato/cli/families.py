@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli.options import Json, Overwrite, VaultFolder, argument, option
+from sfumato.cli.options import (
+    Json,
+    Overwrite,
+    VaultFolder,
+    argument,
+    declared,
+    option,
+    parameter_of,
+)
 from sfumato.cli.progress import progress
 from sfumato.errors import CallerError, InternalError, ParameterError
 from sfumato.texts import dumps
@@ -24,7 +32,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from sfumato.vault.families import Family, Field
+    from sfumato.vault.families import Family
     from sfumato.vault.gatekeeper import Answer
     from sfumato.vault.private import Questions
 
@@ -56,42 +64,25 @@ def _parameters(family: Family) -> Iterator[Parameter]:
     """What the command takes: what is asked first, then where it goes, its cost, and the rest."""
     said = [one for one in family.fields if one.metavar is not None]
     first = [one for one in said if one.positional]
-    yield from map(_parameter, first)
+    yield from map(parameter_of, first)
     if family.of_dataset:
-        yield _extra("name", Dataset)
+        yield declared("name", Dataset)
     needed = [one for one in said if one.required and not one.positional]
-    yield from map(_parameter, needed)
+    yield from map(parameter_of, needed)
     if family.writes != "never":
-        yield _extra("out", Out, None)
-    yield from map(_parameter, family.cost)
-    yield from (_parameter(one) for one in said if one not in first and one not in needed)
+        yield declared("out", Out, None)
+    yield from map(parameter_of, family.cost)
+    yield from (parameter_of(one) for one in said if one not in first and one not in needed)
     if family.has_options:
-        yield _extra("option", Options, None)
-    yield _extra("explain", Explain, False)
-    yield from map(_parameter, (PRINCIPAL, PURPOSE, REQUEST_ID))
+        yield declared("option", Options, None)
+    yield declared("explain", Explain, False)
+    yield from map(parameter_of, (PRINCIPAL, PURPOSE, REQUEST_ID))
     if family.writes == "must":
-        yield _extra("report", Report, None)
+        yield declared("report", Report, None)
     if family.writes != "never":
-        yield _extra("overwrite", Overwrite, False)
-    yield _extra("vault", VaultFolder, Path())
-    yield _extra("as_json", Json, False)
-
-
-def _extra(name: str, annotation: object, default: object = Parameter.empty) -> Parameter:
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
-def _parameter(field: Field) -> Parameter:
-    """A field as an argument or an option of the command line."""
-    words: dict[str, Any] = {"metavar": field.metavar, "help": field.help}
-    if field.required:
-        words["show_default"] = False
-    flags = () if field.flag is None else (field.flag,)
-    info = typer.Argument(**words) if field.positional else typer.Option(*flags, **words)
-    optional = field.default is None and not field.required
-    kind = field.type | None if optional else field.type
-    default = Parameter.empty if field.required else field.default
-    return _extra(field.name, Annotated[kind, info], default)
+        yield declared("overwrite", Overwrite, False)
+    yield declared("vault", VaultFolder, Path())
+    yield declared("as_json", Json, False)
 
 
 def _answer(family: Family, given: dict[str, Any]) -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sfumato.vault.families import Field
 
 
 def option(metavar: str | None, told: str, *flags: str) -> Any:
@@ -16,6 +22,39 @@ def option(metavar: str | None, told: str, *flags: str) -> Any:
 def argument(metavar: str, told: str) -> Any:
     """An argument that must be given."""
     return typer.Argument(metavar=metavar, help=told, show_default=False)
+
+
+def declared(name: str, annotation: object, default: object = Parameter.empty) -> Parameter:
+    """A parameter of a command, as its parser takes it."""
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def parameter_of(field: Field) -> Parameter:
+    """A field of a form as an argument or an option of a command."""
+    words: dict[str, Any] = {"metavar": field.metavar or None, "help": field.help}
+    if field.required:
+        words["show_default"] = False
+    flag = field.flag or (f"--{field.name.replace('_', '-')}" if field.type is bool else None)
+    flags = () if flag is None else (flag,)
+    info = typer.Argument(**words) if field.positional else typer.Option(*flags, **words)
+    optional = field.default is None and not field.required
+    kind = field.type | None if optional else field.type
+    return declared(field.name, Annotated[kind, info], field.parameter.default)
+
+
+def form(*fields: Field) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the fields of a form, behind what it must be given, as keywords."""
+
+    def formed(command: Callable[..., None]) -> Callable[..., None]:
+        *own, _ = signature(command, eval_str=True).parameters.values()
+        needed = [one for one in own if one.default is Parameter.empty]
+        rest = [one for one in own if one not in needed]
+        asked = [*needed, *map(parameter_of, fields), *rest]
+        made = Signature([one.replace(kind=Parameter.KEYWORD_ONLY) for one in asked])
+        command.__signature__ = made  # type: ignore[attr-defined]
+        return command
+
+    return formed
 
 
 Json = Annotated[bool, option(None, "Print one JSON object and nothing else.", "--json")]

@@ -30,8 +30,8 @@ class Field:
     name: str
     help: str
     metavar: str | None
-    """What stands for its value in help; None where only programs can say it."""
-    type: type = str
+    """What stands for its value in help, if anything; None where only programs can say it."""
+    type: Any = str
     default: object = None
     required: bool = False
     positional: bool = False
