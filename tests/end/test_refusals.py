@@ -193,6 +193,7 @@ PUBLICATIONS = [
     Case("domain_missing", (*HISTOGRAM, "name", "-o", "x.csv")),
     Case("option_not_pair", (*HISTOGRAM, "age", "--option", "fan", "-o", "x.csv")),
     Case("option_unknown", (*HISTOGRAM, "age", "--option", "fan=2", "-o", "x.csv")),
+    Case("option_taken", (*HISTOGRAM, "age", "--option", "epsilon=1", "-o", "x.csv")),
     Case("budget_exhausted",
          ("publish", "tree", "people", "--columns", "age", "--epsilon", "3", "-o", "x.csv"), 3),
     Case("output_format_unknown", (*HISTOGRAM, "age", "-o", "x.txt")),

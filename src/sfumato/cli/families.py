@@ -24,6 +24,7 @@ from sfumato.cli.options import (
 )
 from sfumato.cli.progress import progress
 from sfumato.errors import CallerError, InternalError, ParameterError
+from sfumato.schema.names import quoted
 from sfumato.texts import dumps
 from sfumato.vault.families import PRINCIPAL, PURPOSE, REQUEST_ID
 
@@ -90,7 +91,7 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
     from sfumato.vault.session import explain
     from sfumato.vault.vault import open_vault
 
-    options = _options(given.pop("option", None) or [])
+    options = _options(given.pop("option", None) or [], given)
     who = {one.name: given.pop(one.name) for one in (PRINCIPAL, PURPOSE)}
     request_id, as_json = given.pop(REQUEST_ID.name), given.pop("as_json")
     out, report = given.pop("out", None), given.pop("report", None)
@@ -129,16 +130,23 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
         _show(answer, written)
 
 
-def _options(given: list[str]) -> dict[str, object]:
-    """Options written as NAME=VALUE, with dashes or underscores."""
+def _options(written: list[str], form: Mapping[str, object]) -> dict[str, object]:
+    """Options written as NAME=VALUE, with dashes or underscores; none for what has a flag."""
     found: dict[str, object] = {}
-    for one in given:
+    for one in written:
         name, equals, value = one.partition("=")
         if not equals:
             raise ParameterError(
                 "option_not_pair", f"An option must be written NAME=VALUE, not {one!r}."
             )
-        found[name.strip().replace("-", "_")] = value.strip()
+        key = name.strip().replace("-", "_")
+        if key in form or key in found:
+            raise ParameterError(
+                "option_taken",
+                f"Cannot take {one!r} as an option: {quoted(key)} "
+                + ("is given twice." if key in found else "is said by the command itself."),
+            )
+        found[key] = value.strip()
     return found
 
 

@@ -213,6 +213,12 @@ class WorkloadAnswers(SingleNoise):
             stated["missing"] = {"sd": self.noise.stddev / self.columns.missing_weight(self.noise)}
         return stated
 
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The tables that will be released, without a row."""
+        figures = np.zeros(len(self.queries)), np.zeros(len(self.domain.missing_codes[0]))
+        return {name: table.slice(0, 0) for name, table in self._tables(*figures).items()}
+
     def measured(self, counter: Counter) -> NDArray[np.int64]:
         """The whole numbers that noise is put on: of the ranges, and of missing values."""
         cells, nulls = self.domain.split(counter)
@@ -224,6 +230,11 @@ class WorkloadAnswers(SingleNoise):
         noisy = self.noise.steps(self.measured(counter), entropy).astype(np.float64)
         weight = self.columns.missing_weight(self.noise)
         answers, missing = np.split(noisy, [len(self.queries)])
+        return self._tables(answers, missing / weight)
+
+    def _tables(
+        self, answers: NDArray[np.float64], missing: NDArray[np.float64]
+    ) -> dict[str, pa.Table]:
         columns = range_columns(self.request.axes, self.queries)
         tables = {"answers": pa.table({**columns, "count": pa.array(answers)})}
         if len(missing):
@@ -232,9 +243,7 @@ class WorkloadAnswers(SingleNoise):
                 for axis, codes in zip(self.request.axes, self.domain.missing_codes, strict=True)
             ]
             names = [*self.request.columns, "count"]
-            tables["missing"] = pa.Table.from_arrays(
-                [*values, pa.array(missing / weight)], names=names
-            )
+            tables["missing"] = pa.Table.from_arrays([*values, pa.array(missing)], names=names)
         return tables
 
     def ranges(

@@ -44,7 +44,7 @@ MOST = 1000
 _FINEST = 10**6
 _DEFAULT = ("0.25", "0.5", "0.75")
 _MECHANISMS = ("exponential", "smooth")
-_MOST_ROWS = 1 << 24
+_MOST_ROWS = 1 << 20
 
 
 def prepare(
@@ -80,7 +80,7 @@ def _smooth(request: Request, ranks: object, rows: object) -> SmoothQuantile:
     if _ranks("0.5" if ranks is None else ranks) != (Fraction(1, 2),):
         raise ParameterError(
             "smooth_not_median",
-            "Smooth sensitivity is known of the median alone. Ask for ranks=0.5, or take "
+            "Smooth sensitivity is known of the median alone. Ask for ranks=[0.5], or take "
             "mechanism='exponential'.",
         )
     if rows is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from fractions import Fraction
@@ -13,6 +14,7 @@ from sfumato.counting.axes import Grid
 from sfumato.errors import ParameterError
 from sfumato.privacy.units import count_sensitivity
 from sfumato.publish.domain import points
+from sfumato.schema.column import Kind
 from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
@@ -38,7 +40,10 @@ def to_codes(axes: Sequence[Axis], queries: ArrayLike) -> NDArray[np.int64]:
     lie within it. Among listed values a range holds those from the first to the last in the
     declared order.
     """
-    given = np.asarray(queries)
+    # Lists keep what they hold: an array of them would make texts of booleans beside texts.
+    given = queries if isinstance(queries, np.ndarray) else np.array(queries, dtype=object)
+    if given.dtype.kind == "M":
+        given = given.astype("datetime64[us]")  # finer ones come out as whole numbers
     if given.ndim != 3 or given.shape[1:] != (len(axes), 2):
         raise ParameterError(
             "ranges_shape",
@@ -57,8 +62,9 @@ def to_codes(axes: Sequence[Axis], queries: ArrayLike) -> NDArray[np.int64]:
 def _on_grid(axis: Grid, ends: NDArray[np.generic]) -> NDArray[np.int64]:
     """The points at or above the lower and at or below the upper ends."""
     low, step = _number(axis.bounds.low), Fraction(axis.bounds.grid_step or 1)
-    last = points(axis)
-    at = {one: (_number(_plain(one)) - low) / step for one in set(ends.ravel().tolist())}
+    last, dated = points(axis), axis.kind is Kind.DATE
+    values = set(ends.ravel().tolist())
+    at = {one: (_number(_plain(one), dated=dated) - low) / step for one in values}
     above = {one: min(max(place.__ceil__(), 0), last) for one, place in at.items()}
     below = {one: min(max(place.__floor__(), -1), last - 1) for one, place in at.items()}
     lows, highs = ends.T.tolist()
@@ -80,20 +86,24 @@ def _among_listed(axis: Listed, ends: NDArray[np.generic]) -> NDArray[np.int64]:
 
 def _plain(value: object) -> object:
     """A value as the schema writes it: NumPy's dates come as datetimes."""
+    if isinstance(value, np.generic):
+        value = (value.astype("datetime64[us]") if value.dtype.kind == "M" else value).item()
     return value.date() if isinstance(value, datetime) else value
 
 
-def _number(value: object) -> Fraction:
-    """A value as an exact number, a date as its day."""
+def _number(value: object, *, dated: bool | None = None) -> Fraction:
+    """A value as an exact number, a date as its day; of the sort that the column has, if said."""
     if isinstance(value, date):
-        return Fraction(value.toordinal())
-    try:
-        # The shortest decimal that reads as a float is what its writer meant.
-        return Fraction(repr(value) if isinstance(value, float) else cast("str", value))
-    except (TypeError, ValueError):
-        raise ParameterError(
-            "range_not_number", f"A range must begin and end at numbers or dates, not {value!r}."
-        ) from None
+        if dated is not False:
+            return Fraction(value.toordinal())
+    elif not dated:
+        with suppress(TypeError, ValueError):
+            # The shortest decimal that reads as a float is what its writer meant.
+            return Fraction(repr(value) if isinstance(value, float) else cast("str", value))
+    raise ParameterError(
+        "range_not_number",
+        f"A range must begin and end at numbers, or for a column of dates at dates, not {value!r}.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -120,16 +120,8 @@ class DataStore:
         self._opened: dict[str, _Opened] = {}
         self._told: dict[str, tuple[RegularFile, ...]] = {}
 
-    def check(self, private: Sequence[str], public: Sequence[str]) -> None:
-        """Refuse, before anything is planned further, what is gone or would have to travel."""
-        for name in (*private, *public):
-            file = self._locations[name].file
-            if file is not None and not file.exists():
-                raise SourceError(
-                    "source_missing",
-                    f"The file of the data set {quoted(name)} is gone. Put it back where the "
-                    "vault's configuration says.",
-                )
+    def check(self, private: Sequence[str]) -> None:
+        """Refuse, before anything is planned further, what would have to travel."""
         apart = {self._locations[name].address for name in private}
         if len(apart) > 1:
             raise QueryError(
@@ -141,6 +133,13 @@ class DataStore:
     def check_readable(self, names: Sequence[str]) -> None:
         """Refuse, before anything is charged, data sets that could not be read."""
         for name in sorted(names):
+            file = self._locations[name].file
+            if file is not None and not file.exists():
+                raise SourceError(
+                    "source_missing",
+                    f"The file of the data set {quoted(name)} is gone. Put it back where the "
+                    "vault's configuration says.",
+                )
             try:
                 with self._locks[name]:
                     self._check_readable(name)

@@ -88,7 +88,7 @@ class Family:
             found.append(Parameter("options", Parameter.VAR_KEYWORD))
         return Signature(found)
 
-    def values(self, *positional: object, **given: object) -> dict[str, Any]:
+    def values(self, /, *positional: object, **given: object) -> dict[str, Any]:
         """What was asked, by name; refused like any call that does not fit."""
         bound = self.signature.bind(*positional, **given)
         bound.apply_defaults()

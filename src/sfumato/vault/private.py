@@ -6,10 +6,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
+from sfumato.errors import ParameterError
 from sfumato.ledger.memory import memory_ledger
 from sfumato.privacy.filters import Budget
 from sfumato.privacy.numbers import EPSILON_MAXIMUM, positive
 from sfumato.query.sql.tables import PrivateRows
+from sfumato.schema.names import quoted
 from sfumato.vault.accounts import remaining
 from sfumato.vault.config import OWNER
 from sfumato.vault.datastore import HERE, DataStore, Location
@@ -84,7 +86,7 @@ class Questions:
         """Say what a question would cost and how far its answer would be off; spends nothing."""
         return cast("Question", self.prepare(FAMILIES["query"], asked, **cost)).explain()
 
-    def prepare(self, family: Family, *positional: object, **given: object) -> Prepared:
+    def prepare(self, family: Family, /, *positional: object, **given: object) -> Prepared:
         """Make what is asked of a family ready to be charged and run; spends nothing."""
         facts = self._session.facts(self._asker_of, self._dataset)
         return self._session.prepare(family, family.values(*positional, **given), facts)
@@ -146,7 +148,13 @@ class Private(Questions):
     def publish_planned(
         self, publication: Publication, *, request_id: str | None = None
     ) -> Published:
-        """Publish what `plan` gave, charged to the table's budget."""
+        """Publish what `plan` of this table gave, charged to its budget."""
+        if publication.datasets != (self._dataset,):
+            raise ParameterError(
+                "plan_foreign",
+                f"This plan is of {quoted(publication.datasets[0])}, not of "
+                f"{quoted(self._dataset)}. Plan it again with the table that is to answer it.",
+            )
         found: Published = self.run(FAMILIES["publish"], publication, request_id=request_id)
         return found
 

@@ -86,6 +86,7 @@ def _boxes(publication: Publication, tables: Mapping[str, pa.Table]) -> pa.Table
 def prepare(
     facts: Facts,
     offer: Offer,
+    /,
     *,
     kind: str,
     columns: Sequence[str] | str,

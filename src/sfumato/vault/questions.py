@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 def prepare(
-    facts: Facts, offer: Offer, *, asked: Asked, weights: Mapping[str, object] | None = None
+    facts: Facts, offer: Offer, /, *, asked: Asked, weights: Mapping[str, object] | None = None
 ) -> Question:
     """Plan a question at a price; one that names its own cost takes no other."""
     planned = plan_question(asked, facts.catalogue)
-    facts.check(planned.plan.datasets, planned.plan.public)
+    facts.check(planned.plan.datasets)
     for name, given, clause in (
         ("epsilon", offer.epsilon if offer.rho is None else offer.rho, planned.epsilon),
         ("delta", offer.delta, planned.delta),

@@ -6,12 +6,13 @@ from public facts, `run` lets the gatekeeper charge and answer it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
-from sfumato.errors import QueryError
+from sfumato.errors import ParameterError, QueryError
 from sfumato.privacy.numbers import EPSILON_MAXIMUM
 from sfumato.privacy.price import price
 from sfumato.query.sql.tables import PrivateRows
@@ -58,8 +59,8 @@ class Facts:
     """The largest epsilon that it may cost."""
     usual: Callable[[tuple[str, ...]], Fraction]
     """What questions about these data sets cost when nobody says how much."""
-    check: Callable[[tuple[str, ...], tuple[str, ...]], None]
-    """Refuses private and public data sets that are gone, or cannot be brought together."""
+    check: Callable[[tuple[str, ...]], None]
+    """Refuses private data sets that cannot be brought together."""
 
     @property
     def declared(self) -> PrivateRows:
@@ -128,6 +129,10 @@ class Session:
     """The largest epsilon that one question or publication may cost."""
     kept: tuple[Path, ...] = ()
     """The files in use, which no answer may be saved over."""
+    _prepared: WeakValueDictionary[int, Prepared] = field(
+        default_factory=WeakValueDictionary, init=False, repr=False, compare=False
+    )
+    """What was prepared here, from the declarations of these data sets; nothing else is run."""
 
     def facts(self, asker_of: AskerOf, dataset: str = "") -> Facts:
         """What may be known by whoever asks."""
@@ -139,14 +144,21 @@ class Session:
         asked = {**values, **family.fixed}
         offer = Offer(**{one.name: asked.pop(one.name) for one in family.cost})
         prepared: Prepared = family.home().prepare(facts, offer, **asked)
+        self.store.check(prepared.datasets)
+        self._prepared[id(prepared)] = prepared
         return prepared
 
     def run(
         self, family: Family, prepared: Prepared, asker_of: AskerOf, *, request_id: str | None
     ) -> Answer:
         """Charge and answer what was prepared, or refuse to."""
+        if self._prepared.get(id(prepared)) is not prepared:
+            raise ParameterError(
+                "plan_foreign",
+                "This plan was not made here: another table may have other bounds and people. "
+                "Plan it again with the table or vault that is to answer it.",
+            )
         datasets, public = prepared.datasets, prepared.public
-        self.store.check(datasets, public)
         answer = self.gatekeeper.answer(
             prepared,
             asker_of(datasets),

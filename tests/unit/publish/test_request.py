@@ -75,3 +75,46 @@ def test_what_is_no_number_is_refused(given: object) -> None:
     with pytest.raises(ParameterError) as refused:
         codes(AGES, 18, given)
     assert refused.value.code == "range_not_number"
+
+
+@pytest.mark.parametrize("unit", ["D", "s", "us", "ns"])
+def test_dates_of_any_resolution_name_the_same_days(unit: str) -> None:
+    given = np.array([[["2024-01-02", "2024-01-05"]]], dtype=f"datetime64[{unit}]")
+    assert to_codes([DAYS], given).tolist() == [[[1, 4]]]
+    assert to_codes([DAYS], [[[given[0, 0, 0], given[0, 0, 1]]]]).tolist() == [[[1, 4]]]
+
+
+@pytest.mark.parametrize("ends", [[19723, 19725], [1.0, 2.0], ["x", "y"]])
+def test_days_are_not_numbers(ends: list[object]) -> None:
+    with pytest.raises(ParameterError) as refused:
+        codes(DAYS, *ends)
+    assert refused.value.code == "range_not_number"
+
+
+def test_numbers_are_not_days() -> None:
+    grid = Grid("n", Kind.INTEGER, Bounds(0, 9), nullable=False)
+    with pytest.raises(ParameterError) as refused:
+        codes(grid, date(2024, 1, 1), date(2024, 1, 2))
+    assert refused.value.code == "range_not_number"
+
+
+def test_lists_keep_booleans_beside_texts() -> None:
+    city = Listed("city", pa.array(["Rome", "Oslo"]), declared=True)
+    ill = Listed("ill", pa.array([False, True]), declared=True)
+    asked: list[list[list[str | bool]]] = [[["Rome", "Rome"], [True, True]]]
+    found = to_codes([city, ill], asked)
+    assert found.tolist() == [[[0, 0], [1, 1]]]
+
+
+def test_ragged_ranges_are_refused() -> None:
+    with pytest.raises(ParameterError) as refused:
+        to_codes([DAYS], [[[1, 2], [3]]])
+    assert refused.value.code == "ranges_shape"
+
+
+def test_released_points_read_as_they_were_declared_and_name_themselves() -> None:
+    grid = Grid("r", Kind.REAL, Bounds(0, 1, step=Decimal("0.1")), nullable=False)
+    values = grid.decode(np.arange(11)).to_pylist()
+    assert values == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
+    found = to_codes([grid], [[[value, value]] for value in values])
+    assert found[:, 0].tolist() == [[place, place] for place in range(11)]
