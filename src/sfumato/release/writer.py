@@ -2,7 +2,7 @@
 
 All files are first written in a scratch folder beside their places. Then they appear, one after
 the other, and the side-car last: a release stands once it is there. Before the first appears, a
-journal in the scratch folder says what is about to, so that of a writing that fails or is
+journal in each scratch folder says what is about to, so that of a writing that fails or is
 interrupted nothing stays; after the death of its process the next writing clears what is left.
 
 Decision 0110.
@@ -19,17 +19,23 @@ from urllib.parse import quote
 from sfumato.engines.files.output import format_of
 from sfumato.errors import OutputError
 from sfumato.files import (
-    JournalEntry,
     Scratch,
     acquire_lock,
     check_apart,
     check_target,
-    mark_of,
     settle,
     sync,
     umask,
-    undo,
     unwritable,
+)
+from sfumato.journal import (
+    JOURNAL,
+    Journal,
+    JournalEntry,
+    LastFile,
+    Mark,
+    mark_of,
+    undo,
     write_journal,
 )
 from sfumato.release.in_use import vault_files_around
@@ -124,32 +130,37 @@ class ReleaseWriter:
         self._staged.sort(key=lambda one: one.path.is_dir())
         for one in self._staged:
             one.sync()
-        entries = [one.entry() for one in self._staged]
+        journals = self._journals()
         with ExitStack() as locked:
             for folder in sorted(self._scratches):
                 locked.enter_context(_locked(folder))
             try:
-                for scratch in self._scratches.values():
-                    write_journal(scratch.path, entries)
+                for scratch, journal in journals.items():
+                    write_journal(scratch, journal)
                 for one in self._staged:
                     self._last = one.final
                     one.appear(overwrite=self._overwrite)
                 for folder in self._scratches:
                     sync(folder)
             except BaseException:
-                self._undo()
+                _undo_all(journals)
                 raise
+            for scratch in journals:  # it stands, and is never judged again
+                (scratch / JOURNAL).unlink()
 
-    def _undo(self) -> None:
-        """Take everything back; a further interruption must not leave half of it."""
-        folders = [scratch.path for scratch in self._scratches.values()]
-        try:
-            for folder in folders:
-                undo(folder)
-        except BaseException:
-            for folder in folders:
-                undo(folder)
-            raise
+    def _journals(self) -> dict[Path, Journal]:
+        """What each scratch folder has to say, that of the last file last."""
+        if not self._staged:
+            return {}
+        last = self._staged[-1]
+        folders = sorted(self._scratches, key=lambda folder: folder == last.final.parent)
+        return {
+            self._scratches[folder].path: Journal(
+                tuple(one.entry() for one in self._staged if one.final.parent == folder),
+                LastFile(str(last.final), str(last.path.parent), last.mark),
+            )
+            for folder in folders
+        }
 
     def failure(self, error: OSError) -> Exception:
         """What the system said, about the file that it said it of."""
@@ -174,11 +185,16 @@ class _Staged(NamedTuple):
         """Where what it replaces is kept until all is done."""
         return self.path.parent.with_suffix(".old")
 
-    def entry(self) -> JournalEntry:
-        """It in a journal."""
+    @property
+    def mark(self) -> Mark:
+        """What tells it from anything else, as long as it is on its way."""
         mark = mark_of(self.path)
         assert mark is not None
-        return JournalEntry(str(self.final), str(self.old), mark)
+        return mark
+
+    def entry(self) -> JournalEntry:
+        """It in the journal of its folder."""
+        return JournalEntry(self.final.name, self.path.parent.name, self.mark)
 
     def sync(self) -> None:
         """Have it on the disk, readable for whom it is."""
@@ -202,6 +218,18 @@ class _Staged(NamedTuple):
             except OSError:  # a file system without links: for a moment nothing is there
                 self.final.rename(self.old)
         settle(self.path, self.final, overwrite=overwrite)
+        self.path.unlink(missing_ok=True)  # where it was linked: it does not wait any more
+
+
+def _undo_all(journals: dict[Path, Journal]) -> None:
+    """Take everything back; a further interruption must not leave half of it."""
+    try:
+        for scratch, journal in reversed(journals.items()):
+            undo(scratch, journal.entries)
+    except BaseException:
+        for scratch, journal in reversed(journals.items()):
+            undo(scratch, journal.entries)
+        raise
 
 
 @contextmanager
