@@ -136,6 +136,11 @@ def read_sidecar(path: Path) -> dict[str, Json] | None:
     return told
 
 
+def release_files(told: Mapping[str, Json]) -> set[str]:
+    """The names of the files that a side-car, as it was read, tells of."""
+    return {*_marks(told)}
+
+
 def _told(path: Path) -> dict[str, Json] | None:
     """What lies in the place of a side-car, where that is one of ours."""
     beside = sidecar_file(path)

@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from sfumato.engines.files.output import format_of
-from sfumato.errors import OutputError
+from sfumato.errors import OutputError, SourceError
 from sfumato.files import (
+    PATIENCE_SECONDS,
     Scratch,
     acquire_lock,
     check_apart,
     check_target,
     settle,
+    sweep,
     sync,
     umask,
     unwritable,
@@ -46,6 +48,8 @@ from sfumato.release.sidecar import (
     describe_to_holder,
     holder_file,
     is_folder,
+    read_sidecar,
+    release_files,
     sidecar_file,
 )
 
@@ -56,7 +60,6 @@ if TYPE_CHECKING:
     from sfumato.release.release import Release
     from sfumato.schema.column import Kind
 
-_PATIENCE_SECONDS = 5.0
 _TOLD = "release.json"
 """The side-car of a release in a folder."""
 
@@ -126,7 +129,7 @@ class ReleaseWriter:
         return folder / path.name
 
     def appear(self) -> None:
-        """Have everything appear, in the order in which it was written, but a new folder last."""
+        """Have all appear, in the order in which it was written, but a new folder last."""
         self._staged.sort(key=lambda one: one.path.is_dir())
         for one in self._staged:
             one.sync()
@@ -134,6 +137,8 @@ class ReleaseWriter:
         with ExitStack() as locked:
             for folder in sorted(self._scratches):
                 locked.enter_context(_locked(folder))
+            if self._folder is not None and is_folder(self._path):
+                _check_replaceable(self._path)  # what has come since would be lost
             try:
                 for scratch, journal in journals.items():
                     write_journal(scratch, journal)
@@ -253,8 +258,14 @@ def _locked(folder: Path) -> Iterator[None]:
     """Keep other writers out while files appear; where nobody can, the checksums tell."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with suppress(OSError):
-            acquire_lock(handle, seconds=_PATIENCE_SECONDS)
+        free = True
+        with suppress(OSError):  # a file system without locks
+            free = acquire_lock(handle, seconds=PATIENCE_SECONDS)
+        if not free:
+            raise OutputError(
+                "output_busy",
+                f"Cannot write to '{folder}': another process is writing there. Try again.",
+            )
         yield
     finally:
         os.close(handle)
@@ -271,6 +282,7 @@ def check_outputs(
     places = [holder_file(path), *(page for page in pages if page is not None)]
     if several:
         _check_folder(path, overwrite=overwrite)
+        _check_outside(path, places)
     else:
         format_of(path)
         places = [path, sidecar_file(path), *places]
@@ -287,6 +299,18 @@ def check_outputs(
         check_apart(place, in_use, with_all_in_it=several and place == path)
 
 
+def _check_outside(folder: Path, pages: Sequence[Path]) -> None:
+    """Refuse pages in a directory that the release takes the place of as a whole."""
+    real = Path(os.path.realpath(folder))
+    for page in pages:
+        if real in (final := Path(os.path.realpath(page))).parents or real == final:
+            raise OutputError(
+                "outputs_same",
+                f"Cannot write '{page}': '{folder}' is the release, which has its tables and "
+                "nothing else in it. Choose a name outside it.",
+            )
+
+
 def _check_folder(path: Path, *, overwrite: bool) -> None:
     """A directory is replaced only when asked to and when it holds a release."""
     if path.is_dir() and not overwrite and any(path.iterdir()):
@@ -294,12 +318,8 @@ def _check_folder(path: Path, *, overwrite: bool) -> None:
             "output_exists",
             f"Cannot write '{path}': it exists. Choose another name or pass --overwrite.",
         )
-    if path.is_dir() and any(path.iterdir()) and not sidecar_file(path).is_file():
-        raise OutputError(
-            "output_not_a_release",
-            f"Cannot replace the directory '{path}': it holds something else than a release. "
-            "Choose another name.",
-        )
+    if path.is_dir():
+        _check_replaceable(path)
     if os.path.lexists(path) and not path.is_dir():
         raise OutputError(
             "output_not_a_directory",
@@ -310,6 +330,23 @@ def _check_folder(path: Path, *, overwrite: bool) -> None:
         raise OutputError(
             "output_unwritable",
             f"Cannot write '{path}': there is no directory '{path.parent}'. Create it first.",
+        )
+
+
+def _check_replaceable(folder: Path) -> None:
+    """Refuse to replace a directory that holds anything but a whole release and its side-car."""
+    for one in (folder.parent, folder):
+        sweep(one, again=True)
+    try:
+        told = read_sidecar(folder)
+    except SourceError:
+        told = None
+    there = {one.name for one in folder.iterdir()}
+    if there and (told is None or there != {*release_files(told), _TOLD}):
+        raise OutputError(
+            "output_not_a_release",
+            f"Cannot replace the directory '{folder}': it holds something else than a release. "
+            "Choose another name.",
         )
 
 
