@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MARK = ".sfumato-scratch"
 """How the name of every scratch folder ends."""
 
-_LONGEST_PREFIX = 100
+_LONGEST_PREFIX_BYTES = 100
 _swept: set[tuple[int, str]] = set()
 
 
@@ -85,9 +85,10 @@ def _scratches(parent: Path) -> list[Path]:
 
 def _made(parent: Path, prefix: str) -> tuple[Path, int]:
     """A new folder and the handle that locks it."""
+    start = prefix.encode(errors="ignore")[:_LONGEST_PREFIX_BYTES].decode(errors="ignore")
     while True:
         # Named before it is made: an interruption may come right after, and finds it then.
-        path = parent / f"{prefix[:_LONGEST_PREFIX]}{token_hex(8)}{MARK}"
+        path = parent / f"{start}{token_hex(8)}{MARK}"
         try:
             path.mkdir(mode=0o700)
             handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -141,7 +141,7 @@ class Release:
                 one["name"]: _read(folder / Path(one["file"]).name, one["columns"])
                 for one in recorded
             }
-        except (ValueError, TypeError, KeyError, NotImplementedError):
+        except (ValueError, TypeError, KeyError, RuntimeError):
             raise unreadable(target) from None
         loaded = cls(tables, guarantee, provenance, told["error"], told["receipt"])
         if told.get("format") == 1 and guarantee.kind == "syntactic":

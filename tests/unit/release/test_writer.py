@@ -369,3 +369,19 @@ def test_what_came_into_a_folder_meanwhile_is_not_lost(tmp_path: Path) -> None:
     assert (out / "thesis.tex").read_text() == "precious"
     assert (out / "quasi.csv").is_file()
     assert scratch(tmp_path) == []
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "語", "🎨"])
+def test_a_long_name_is_written_or_refused_at_once(tmp_path: Path, letter: str) -> None:
+    size = len(letter.encode())
+    for length in range(200 // size, 260 // size):
+        path = tmp_path / f"{letter * length}.csv"
+        if len(holder_file(path).name.encode()) <= 255:
+            release(NEW).save(path)
+            assert Release.load(path).table.equals(NEW)
+            continue
+        with pytest.raises(OutputError) as refusal:
+            release(NEW).save(path)
+        assert refusal.value.code == "output_unwritable"
+        assert path not in tmp_path.iterdir()
+    assert scratch(tmp_path) == []
