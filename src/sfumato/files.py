@@ -35,6 +35,9 @@ MARK = ".sfumato-scratch"
 """How the name of every scratch folder ends."""
 
 _LONGEST_PREFIX_BYTES = 100
+released: list[Path] = []
+"""The releases that this command has put in their places, which an interruption does not undo."""
+
 _swept: set[tuple[int, str]] = set()
 
 

@@ -24,6 +24,7 @@ from sfumato.files import (
     acquire_lock,
     check_apart,
     check_target,
+    released,
     settle,
     sweep,
     sync,
@@ -35,7 +36,6 @@ from sfumato.journal import (
     Journal,
     JournalEntry,
     LastFile,
-    Mark,
     mark_of,
     undo,
     write_journal,
@@ -150,8 +150,10 @@ class ReleaseWriter:
             except BaseException:
                 _undo_all(journals)
                 raise
+            released.append(self._path)
             for scratch in journals:  # it stands, and is never judged again
-                (scratch / JOURNAL).unlink()
+                with suppress(OSError):
+                    (scratch / JOURNAL).unlink()
 
     def _journals(self) -> dict[Path, Journal]:
         """What each scratch folder has to say, that of the last file last."""
@@ -162,7 +164,7 @@ class ReleaseWriter:
         return {
             self._scratches[folder].path: Journal(
                 tuple(one.entry() for one in self._staged if one.final.parent == folder),
-                LastFile(str(last.final), str(last.path.parent), last.mark),
+                LastFile(str(last.final), str(last.path.parent), last.entry().mark),
             )
             for folder in folders
         }
@@ -190,16 +192,11 @@ class _Staged(NamedTuple):
         """Where what it replaces is kept until all is done."""
         return self.path.parent.with_suffix(".old")
 
-    @property
-    def mark(self) -> Mark:
-        """What tells it from anything else, as long as it is on its way."""
-        mark = mark_of(self.path)
-        assert mark is not None
-        return mark
-
     def entry(self) -> JournalEntry:
         """It in the journal of its folder."""
-        return JournalEntry(self.final.name, self.path.parent.name, self.mark)
+        mark = mark_of(self.path)
+        assert mark is not None
+        return JournalEntry(self.final.name, self.path.parent.name, mark)
 
     def sync(self) -> None:
         """Have it on the disk, readable for whom it is."""
