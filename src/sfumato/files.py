@@ -4,8 +4,7 @@ A scratch folder is for its owner's eyes alone, and gone when its process is. A 
 killed cannot clean up after itself. Its folder is locked as long as it lives, by the kernel and not
 by a number that another process may get later; so whoever comes next in the same place can tell
 what is dead, and removes it. Where several files are to appear together, a journal in the folder
-says which, before the first of them does: of a writing that did not get to the last of them, all is
-taken back, and what they replaced is put back.
+says which: of a writing that did not get to the last of them, all is taken back.
 
 Decision 0172. Decision 0180.
 """
@@ -14,7 +13,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import shutil
 import stat
@@ -24,10 +22,10 @@ import weakref
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from sfumato.errors import InternalError, OutputError, SfumatoError
-from sfumato.texts import dumps
+from sfumato.journal import JOURNAL, read_journal, undo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,8 +34,10 @@ if TYPE_CHECKING:
 MARK = ".sfumato-scratch"
 """How the name of every scratch folder ends."""
 
-_JOURNAL = "journal.json"
-_LONGEST_PREFIX = 100
+_LONGEST_PREFIX_BYTES = 100
+released: list[Path] = []
+"""The releases that this command has put in their places, which an interruption does not undo."""
+
 _swept: set[tuple[int, str]] = set()
 
 
@@ -88,9 +88,10 @@ def _scratches(parent: Path) -> list[Path]:
 
 def _made(parent: Path, prefix: str) -> tuple[Path, int]:
     """A new folder and the handle that locks it."""
+    start = prefix.encode(errors="ignore")[:_LONGEST_PREFIX_BYTES].decode(errors="ignore")
     while True:
         # Named before it is made: an interruption may come right after, and finds it then.
-        path = parent / f"{prefix[:_LONGEST_PREFIX]}{token_hex(8)}{MARK}"
+        path = parent / f"{start}{token_hex(8)}{MARK}"
         try:
             path.mkdir(mode=0o700)
             handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -130,8 +131,13 @@ def _remove_dead(path: Path) -> None:
     try:
         if os.fstat(handle).st_uid == os.geteuid():
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not _stands(_journal(path)):
-                undo(path)
+            journal = read_journal(path)
+            if journal is not None and not journal.last.stands():
+                undo(path, journal.entries)
+            elif journal is not None:  # it is never judged again
+                (path / JOURNAL).unlink()
+            elif _is_open_to_others(handle) and os.path.lexists(path / JOURNAL):
+                return  # nobody can tell whose journal it is
             shutil.rmtree(path, ignore_errors=True)
     except OSError:  # it is alive, or nobody can tell
         return
@@ -139,63 +145,21 @@ def _remove_dead(path: Path) -> None:
         os.close(handle)
 
 
-class JournalEntry(NamedTuple):
-    """One of several files or folders that appear together, and where what it replaces is kept."""
-
-    final: str
-    old: str
-    mark: tuple[int, ...]
-
-
-def mark_of(path: Path) -> tuple[int, ...] | None:
-    """What tells a file or folder, unchanged, from any other; None where nothing is."""
-    try:
-        found = path.lstat()
-    except OSError:
-        return None
-    if stat.S_ISDIR(found.st_mode):
-        return found.st_dev, found.st_ino
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def write_journal(scratch: Path, entries: Iterable[JournalEntry]) -> None:
-    """Say what is about to appear, the last of it last."""
-    (scratch / _JOURNAL).write_text(dumps(list(entries)), encoding="utf-8")
-    sync(scratch / _JOURNAL)
-
-
-def undo(scratch: Path) -> None:
-    """Take back what the journal of a folder says was put in place, and put back what was there."""
-    for entry in _journal(scratch):
-        final, old = Path(entry.final), Path(entry.old)
-        if mark_of(final) == entry.mark:
-            final.rename(old.with_suffix(".undone"))
-        if os.path.lexists(old) and not os.path.lexists(final):
-            old.rename(final)
+def _is_open_to_others(handle: int) -> bool:
+    return bool(os.fstat(handle).st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 def unfinished(path: Path) -> bool:
     """Whether a file, or one in a folder, was put in place by a writing that has not ended."""
-    final = os.path.realpath(path)
-    journals = (_journal(one) for folder in (path.parent, path) for one in _scratches(folder))
-    return any(
-        final in (entry.final, str(Path(entry.final).parent))
-        for entries in journals
-        for entry in (() if _stands(entries) else entries)
-    )
-
-
-def _journal(scratch: Path) -> list[JournalEntry]:
-    try:
-        found = json.loads((scratch / _JOURNAL).read_bytes())
-        return [JournalEntry(final, old, tuple(mark)) for final, old, mark in found]
-    except (OSError, ValueError, TypeError):
-        return []
-
-
-def _stands(entries: list[JournalEntry]) -> bool:
-    """Whether what appears together has: the last of it is there."""
-    return bool(entries) and mark_of(Path(entries[-1].final)) == entries[-1].mark
+    real = Path(os.path.realpath(path))
+    for folder in (real.parent, real):
+        for scratch in _scratches(folder):
+            journal = read_journal(scratch)
+            if journal is None or journal.last.stands():
+                continue
+            if any(real in (folder, folder / entry.final) for entry in journal.entries):
+                return True
+    return False
 
 
 LEAST_ROOM = 1 << 20

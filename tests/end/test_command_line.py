@@ -101,6 +101,18 @@ def test_an_existing_output_is_refused_unless_overwriting_was_asked_for(
     assert schema.read_text() != "precious"
 
 
+def test_inspect_replaces_nothing_that_it_reads(people: Path, tmp_path: Path) -> None:
+    schema, known = tmp_path / "people.toml", tmp_path / "known.csv"
+    known.write_bytes(people.read_bytes())
+    assert sfumato("inspect", people, "--write", schema).returncode == 0
+    used = ("--schema", schema, "--population", known)
+    before = [one.read_bytes() for one in (people, schema, known)]
+    for one in (people, schema, known):
+        done = sfumato("inspect", people, *used, "--write", one, "--overwrite", "--json")
+        assert refusal(done, 2)[0] == "output_in_use"
+    assert [one.read_bytes() for one in (people, schema, known)] == before
+
+
 def test_an_output_directory_that_is_not_there_is_refused_before_any_work(
     people: Path, tmp_path: Path
 ) -> None:

@@ -12,15 +12,16 @@ SOURCE = Path(__file__).parents[2] / "src" / "sfumato"
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "texts": set(),
-    "files": {"errors", "texts"},
+    "journal": {"texts"},
+    "files": {"errors", "journal"},
     "privacy": {"errors"},
     "schema": {"errors", "privacy.units", "files"},
     "engines": {"errors", "schema", "files"},
     "counting": {"errors", "schema", "privacy.units", "engines.base", "engines.kinds"},
     # A release can be told to people as a page; the page is loaded only when asked for.
     "release": {
-        "errors", "schema", "files", "texts", "engines.base", "engines.files", "engines.sources",
-        "engines.kinds", "counting.hashing", "report.release",
+        "errors", "schema", "files", "journal", "texts", "engines.base", "engines.files",
+        "engines.sources", "engines.kinds", "counting.hashing", "report.release",
     },
     "noise": {"errors", "privacy"},
     "ledger": {"errors", "privacy", "noise", "files", "texts"},

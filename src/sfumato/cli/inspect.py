@@ -37,12 +37,15 @@ def inspect(
         used = (
             *source_files(table),
             *(() if schema is None else [schema]),
+            *(() if population is None else source_files(population)),
             *vault_files_around(write),
         )
         check_target(write, overwrite=overwrite, kept=used)
     with progress("Reading and measuring the columns") as report:
         people = read(table, schema, progress=report)
     try:
+        if write is not None:  # a schema has its hierarchies from files
+            check_target(write, overwrite=overwrite, kept=people.files)
         with progress("Counting who is unique") as report:
             found = people.inspect(population=population, progress=report)
     finally:

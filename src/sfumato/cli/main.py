@@ -23,7 +23,7 @@ from sfumato.cli.process import (
     stdout_works,
 )
 from sfumato.errors import LedgerError, SfumatoError
-from sfumato.files import sweep, temporary_folder
+from sfumato.files import released, sweep, temporary_folder
 from sfumato.texts import dumps
 from sfumato.vault.families import FAMILIES
 
@@ -66,6 +66,7 @@ def run(arguments: list[str]) -> int:
     """Run one command; every outcome is an exit code and at most one line on standard error."""
     as_json = "--json" in arguments
     command = next((word for word in arguments if not word.startswith("-")), None)
+    released.clear()
     charge = _STAYS if command in {one.command for one in FAMILIES.values()} else ""
     try:
         open_streams()
@@ -85,7 +86,8 @@ def run(arguments: list[str]) -> int:
         typer.echo(f"sfumato: {kept}", err=True)
         return exit_code()
     except KeyboardInterrupt:
-        message = f"Interrupted; nothing was written.{charge}"
+        what = "the release" if released else "nothing"
+        message = f"Interrupted; {what} was written.{charge}"
         return _fail("interrupted", message, exit_code(), as_json=as_json)
     except OSError as error:
         works = stdout_works()

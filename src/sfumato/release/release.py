@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from sfumato import __version__
 from sfumato.engines.files.csv import CsvFile
 from sfumato.engines.kinds import STORED, kinds_of
-from sfumato.errors import SourceError
 from sfumato.files import check_target, whole
-from sfumato.release.sidecar import holder_file, read_sidecar, sidecar_file
+from sfumato.release.sidecar import holder_file, read_sidecar, unreadable
 from sfumato.release.writer import check_places, goes_into_folder, table_files, writing
 from sfumato.schema.column import Kind
 
@@ -131,22 +130,19 @@ class Release:
         """
         target = Path(path)
         told = read_sidecar(target)
-        try:
-            if told is None:
-                raise ValueError
-            guarantee = Guarantee(**told["guarantee"])
-            provenance = Provenance(**told["provenance"])
-        except (ValueError, TypeError):
-            raise SourceError(
-                "release_unreadable",
-                f"'{target}' has no readable side-car '{sidecar_file(target).name}' beside it, so "
-                "it is no release of Sfumato. Name the file or directory that save() was given.",
-            ) from None
+        if told is None:
+            raise unreadable(target)
         folder = target if target.is_dir() else target.parent
         recorded = told["tables"]
-        tables = {
-            one["name"]: _read(folder / Path(one["file"]).name, one["columns"]) for one in recorded
-        }
+        try:
+            guarantee = Guarantee(**told["guarantee"])
+            provenance = Provenance(**told["provenance"])
+            tables = {
+                one["name"]: _read(folder / Path(one["file"]).name, one["columns"])
+                for one in recorded
+            }
+        except (ValueError, TypeError, KeyError, RuntimeError):
+            raise unreadable(target) from None
         loaded = cls(tables, guarantee, provenance, told["error"], told["receipt"])
         if told.get("format") == 1 and guarantee.kind == "syntactic":
             return _parted(loaded)
@@ -170,7 +166,7 @@ def _with_kept(release: Release, path: Path, checksums: set[str]) -> Release:
             return release
         provenance = replace(release.provenance, fingerprint=kept.pop("fingerprint"))
         error = kept.pop("error")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return release
     holder = {name: one for name, one in kept.items() if name not in ("format", "stays")}
     return replace(release, provenance=provenance, error=error, holder=holder)

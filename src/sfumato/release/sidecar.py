@@ -21,7 +21,7 @@ from sfumato.files import unfinished
 from sfumato.texts import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from sfumato.release.release import Release
     from sfumato.schema.column import Kind
@@ -107,7 +107,8 @@ def read_sidecar(path: Path) -> dict[str, Json] | None:
     """What the side-car of a release says, whose files are all there and as it says.
 
     Without a side-car of ours there is nothing to be said, unless a writing was broken off there:
-    the file of somebody else is a table like any other.
+    the file of somebody else is a table like any other. A release of one file may have been renamed
+    or copied with its side-car; what the side-car tells of is then the file that was asked for.
     """
     if unfinished(path):
         raise SourceError(
@@ -115,39 +116,99 @@ def read_sidecar(path: Path) -> dict[str, Json] | None:
             f"'{path}' is not all there: whoever writes it has not ended, or was ended. Wait for "
             "it, or make the release again, which clears what is left.",
         )
-    beside = sidecar_file(path)
+    told = _told(path)
+    if told is None:
+        return None
     try:
-        told: dict[str, Json] = json.loads(beside.read_bytes())
-        marks = list(_marks(told))
-        described = all(name in told for name in _HELD) and "kind" in told["guarantee"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
-    if not described:
-        return None
-    for name, mark in marks:
-        _check_file(path, beside, name, mark)
+        marks = _marks(told)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise unreadable(path) from None
+    if path.is_dir() or path.name in marks:
+        for name, mark in marks.items():
+            _check_file(path, name, mark)
+    elif len(marks) == 1 and _is(path, *marks.values()):  # a copy under another name
+        told["tables"] = [{**table, "file": path.name} for table in told["tables"]]
+    else:
+        raise _changed(path, path)
+    tables = {Path(table["file"]).name for table in told["tables"]}
+    if not path.is_dir() and not tables <= {path.name}:  # what is read is the file asked for
+        raise unreadable(path)
     return told
 
 
-def _marks(told: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
-    """Each file of a release and its checksum; old side-cars tell of tables alone."""
-    files = told.get("files") or {one["file"]: one for one in told["tables"]}
-    for name, one in files.items():
-        yield Path(name).name, one["sha256"]
+def release_files(told: Mapping[str, Json]) -> set[str]:
+    """The names of the files that a side-car, as it was read, tells of."""
+    return {*_marks(told)}
 
 
-def _check_file(path: Path, beside: Path, name: str, mark: str) -> None:
+def _told(path: Path) -> dict[str, Json] | None:
+    """What lies in the place of a side-car, where that is one of ours."""
+    beside = sidecar_file(path)
+    try:
+        told: Json = json.loads(beside.read_bytes()) if beside.is_file() else None
+    except (OSError, ValueError, RecursionError):
+        return None
+    ours = isinstance(told, dict) and all(name in told for name in _HELD)
+    return told if ours else None
+
+
+def _marks(told: Mapping[str, Json]) -> dict[str, str]:
+    """Each file of a release and its checksum; old side-cars tell of tables alone.
+
+    A side-car that somebody edited may hold anything: what is of another shape raises.
+    """
+    guarantee, provenance = told["guarantee"], told["provenance"]
+    texts = [guarantee["kind"], guarantee["statement"], provenance["method"]]
+    texts += [] if told["receipt"] is None else [told["receipt"]]
+    maps = [guarantee.get("parameters", {}), provenance["parameters"]]
+    maps += [] if told["error"] is None else [told["error"]]
+    files = dict((told.get("files") or {}).items())
+    for one in told["tables"]:
+        texts += [one["name"], *one["columns"].values()]
+        files.setdefault(one["file"], one)
+        if files[one["file"]]["sha256"] != one["sha256"]:
+            raise ValueError
+    marks = {Path(name).name: one["sha256"] for name, one in files.items()}
+    if not all(isinstance(one, str) for one in (*texts, *marks.values())) or "" in marks:
+        raise TypeError
+    if not all(isinstance(one, dict) for one in maps):
+        raise TypeError
+    return marks
+
+
+def unreadable(path: Path) -> SourceError:
+    """What is said of a place where there is no release, or one whose side-car was edited."""
+    return SourceError(
+        "release_unreadable",
+        f"'{path}' has no readable side-car '{sidecar_file(path).name}' beside it, so it is no "
+        "release of Sfumato. Name the file or directory that save() was given.",
+    )
+
+
+def _is(place: Path, mark: str) -> bool:
+    return place.is_file() and checksum(place) == mark
+
+
+def _check_file(path: Path, name: str, mark: str) -> None:
     place = (path if path.is_dir() else path.parent) / name
-    if not place.is_file():
+    try:
+        missing = not place.is_file()
+    except OSError:  # a name that is too long to ask about
+        missing = True
+    if missing:
         raise SourceError(
             "release_incomplete",
-            f"'{path}' is not all there: its side-car '{beside.name}' tells of a file '{name}', "
-            "which is missing. Put it back, or make the release again.",
+            f"'{path}' is not all there: its side-car '{sidecar_file(path).name}' tells of a file "
+            f"'{name}', which is missing. Put it back, or make the release again.",
         )
     if checksum(place) != mark:
-        raise SourceError(
-            "release_changed",
-            f"'{place}' is not the file that was released: it is another than its side-car "
-            f"'{beside.name}' tells of. Put the released one back; or, to read it as a table like "
-            "any other, move the side-car away.",
-        )
+        raise _changed(path, place)
+
+
+def _changed(path: Path, place: Path) -> SourceError:
+    return SourceError(
+        "release_changed",
+        f"'{place}' is not the file that was released: it is another than its side-car "
+        f"'{sidecar_file(path).name}' tells of. Put the released one back; or, to read it as a "
+        "table like any other, move the side-car away.",
+    )

@@ -2,7 +2,7 @@
 
 All files are first written in a scratch folder beside their places. Then they appear, one after
 the other, and the side-car last: a release stands once it is there. Before the first appears, a
-journal in the scratch folder says what is about to, so that of a writing that fails or is
+journal in each scratch folder says what is about to, so that of a writing that fails or is
 interrupted nothing stays; after the death of its process the next writing clears what is left.
 
 Decision 0110.
@@ -17,19 +17,27 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from sfumato.engines.files.output import format_of
-from sfumato.errors import OutputError
+from sfumato.errors import OutputError, SourceError
 from sfumato.files import (
-    JournalEntry,
+    PATIENCE_SECONDS,
     Scratch,
     acquire_lock,
     check_apart,
     check_target,
-    mark_of,
+    released,
     settle,
+    sweep,
     sync,
     umask,
-    undo,
     unwritable,
+)
+from sfumato.journal import (
+    JOURNAL,
+    Journal,
+    JournalEntry,
+    LastFile,
+    mark_of,
+    undo,
     write_journal,
 )
 from sfumato.release.in_use import vault_files_around
@@ -40,6 +48,8 @@ from sfumato.release.sidecar import (
     describe_to_holder,
     holder_file,
     is_folder,
+    read_sidecar,
+    release_files,
     sidecar_file,
 )
 
@@ -50,7 +60,6 @@ if TYPE_CHECKING:
     from sfumato.release.release import Release
     from sfumato.schema.column import Kind
 
-_PATIENCE_SECONDS = 5.0
 _TOLD = "release.json"
 """The side-car of a release in a folder."""
 
@@ -120,36 +129,45 @@ class ReleaseWriter:
         return folder / path.name
 
     def appear(self) -> None:
-        """Have everything appear, in the order in which it was written, but a new folder last."""
+        """Have all appear, in the order in which it was written, but a new folder last."""
         self._staged.sort(key=lambda one: one.path.is_dir())
         for one in self._staged:
             one.sync()
-        entries = [one.entry() for one in self._staged]
+        journals = self._journals()
         with ExitStack() as locked:
             for folder in sorted(self._scratches):
                 locked.enter_context(_locked(folder))
+            if self._folder is not None and is_folder(self._path):
+                _check_replaceable(self._path)  # what has come since would be lost
             try:
-                for scratch in self._scratches.values():
-                    write_journal(scratch.path, entries)
+                for scratch, journal in journals.items():
+                    write_journal(scratch, journal)
                 for one in self._staged:
                     self._last = one.final
                     one.appear(overwrite=self._overwrite)
                 for folder in self._scratches:
                     sync(folder)
             except BaseException:
-                self._undo()
+                _undo_all(journals)
                 raise
+            released.append(self._path)
+            for scratch in journals:  # it stands, and is never judged again
+                with suppress(OSError):
+                    (scratch / JOURNAL).unlink()
 
-    def _undo(self) -> None:
-        """Take everything back; a further interruption must not leave half of it."""
-        folders = [scratch.path for scratch in self._scratches.values()]
-        try:
-            for folder in folders:
-                undo(folder)
-        except BaseException:
-            for folder in folders:
-                undo(folder)
-            raise
+    def _journals(self) -> dict[Path, Journal]:
+        """What each scratch folder has to say, that of the last file last."""
+        if not self._staged:
+            return {}
+        last = self._staged[-1]
+        folders = sorted(self._scratches, key=lambda folder: folder == last.final.parent)
+        return {
+            self._scratches[folder].path: Journal(
+                tuple(one.entry() for one in self._staged if one.final.parent == folder),
+                LastFile(str(last.final), str(last.path.parent), last.entry().mark),
+            )
+            for folder in folders
+        }
 
     def failure(self, error: OSError) -> Exception:
         """What the system said, about the file that it said it of."""
@@ -175,10 +193,10 @@ class _Staged(NamedTuple):
         return self.path.parent.with_suffix(".old")
 
     def entry(self) -> JournalEntry:
-        """It in a journal."""
+        """It in the journal of its folder."""
         mark = mark_of(self.path)
         assert mark is not None
-        return JournalEntry(str(self.final), str(self.old), mark)
+        return JournalEntry(self.final.name, self.path.parent.name, mark)
 
     def sync(self) -> None:
         """Have it on the disk, readable for whom it is."""
@@ -202,6 +220,18 @@ class _Staged(NamedTuple):
             except OSError:  # a file system without links: for a moment nothing is there
                 self.final.rename(self.old)
         settle(self.path, self.final, overwrite=overwrite)
+        self.path.unlink(missing_ok=True)  # where it was linked: it does not wait any more
+
+
+def _undo_all(journals: dict[Path, Journal]) -> None:
+    """Take everything back; a further interruption must not leave half of it."""
+    try:
+        for scratch, journal in reversed(journals.items()):
+            undo(scratch, journal.entries)
+    except BaseException:
+        for scratch, journal in reversed(journals.items()):
+            undo(scratch, journal.entries)
+        raise
 
 
 @contextmanager
@@ -225,8 +255,14 @@ def _locked(folder: Path) -> Iterator[None]:
     """Keep other writers out while files appear; where nobody can, the checksums tell."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with suppress(OSError):
-            acquire_lock(handle, seconds=_PATIENCE_SECONDS)
+        free = True
+        with suppress(OSError):  # a file system without locks
+            free = acquire_lock(handle, seconds=PATIENCE_SECONDS)
+        if not free:
+            raise OutputError(
+                "output_busy",
+                f"Cannot write to '{folder}': another process is writing there. Try again.",
+            )
         yield
     finally:
         os.close(handle)
@@ -243,6 +279,7 @@ def check_outputs(
     places = [holder_file(path), *(page for page in pages if page is not None)]
     if several:
         _check_folder(path, overwrite=overwrite)
+        _check_outside(path, places)
     else:
         format_of(path)
         places = [path, sidecar_file(path), *places]
@@ -259,6 +296,18 @@ def check_outputs(
         check_apart(place, in_use, with_all_in_it=several and place == path)
 
 
+def _check_outside(folder: Path, pages: Sequence[Path]) -> None:
+    """Refuse pages in a directory that the release takes the place of as a whole."""
+    real = Path(os.path.realpath(folder))
+    for page in pages:
+        if real in (final := Path(os.path.realpath(page))).parents or real == final:
+            raise OutputError(
+                "outputs_same",
+                f"Cannot write '{page}': '{folder}' is the release, which has its tables and "
+                "nothing else in it. Choose a name outside it.",
+            )
+
+
 def _check_folder(path: Path, *, overwrite: bool) -> None:
     """A directory is replaced only when asked to and when it holds a release."""
     if path.is_dir() and not overwrite and any(path.iterdir()):
@@ -266,12 +315,8 @@ def _check_folder(path: Path, *, overwrite: bool) -> None:
             "output_exists",
             f"Cannot write '{path}': it exists. Choose another name or pass --overwrite.",
         )
-    if path.is_dir() and any(path.iterdir()) and not sidecar_file(path).is_file():
-        raise OutputError(
-            "output_not_a_release",
-            f"Cannot replace the directory '{path}': it holds something else than a release. "
-            "Choose another name.",
-        )
+    if path.is_dir():
+        _check_replaceable(path)
     if os.path.lexists(path) and not path.is_dir():
         raise OutputError(
             "output_not_a_directory",
@@ -282,6 +327,23 @@ def _check_folder(path: Path, *, overwrite: bool) -> None:
         raise OutputError(
             "output_unwritable",
             f"Cannot write '{path}': there is no directory '{path.parent}'. Create it first.",
+        )
+
+
+def _check_replaceable(folder: Path) -> None:
+    """Refuse to replace a directory that holds anything but a whole release and its side-car."""
+    for one in (folder.parent, folder):
+        sweep(one, again=True)
+    try:
+        told = read_sidecar(folder)
+    except SourceError:
+        told = None
+    there = {one.name for one in folder.iterdir()}
+    if there and (told is None or there != {*release_files(told), _TOLD}):
+        raise OutputError(
+            "output_not_a_release",
+            f"Cannot replace the directory '{folder}': it holds something else than a release. "
+            "Choose another name.",
         )
 
 

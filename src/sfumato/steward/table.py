@@ -169,6 +169,12 @@ def read(
 
 def read_population(source: Source, schema: Schema) -> Table:
     """Open a table of the people among whom others hide: only quasi-identifiers are looked at."""
+    if described(source) is not None:
+        raise ParameterError(
+            "population_released",
+            "The population is a release, whose labels are not the values that people are found "
+            "by. Name the table of the population that it was made from.",
+        )
     return read(source, Schema(schema.table, schema.by_role(Role.QUASI)))
 
 

@@ -53,6 +53,21 @@ def test_ctrl_c_leaves_nothing_behind(large: Path, tmp_path: Path, stage: str) -
     assert [path for path in tmp_path.rglob("*") if path != scratch] == []
 
 
+def test_ctrl_c_after_the_release_stands_says_so(
+    shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sfumato.cli.anonymize._tell", interrupted)
+    done = shell.anonymize("--k", 3, "-o", "out.csv")
+    assert shell.refused(done, 130) == ("interrupted", "Interrupted; the release was written.")
+    assert (home / "out.csv.json").is_file()
+    monkeypatch.setattr("sfumato.cli.anonymize._decide", interrupted)
+    done = shell.anonymize("--k", 3, "-o", "other.csv")
+    assert shell.refused(done, 130) == ("interrupted", "Interrupted; nothing was written.")
+
+
 def test_ctrl_c_while_searching_writes_the_best_so_far(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:

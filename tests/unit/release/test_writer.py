@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import subprocess
@@ -333,3 +334,54 @@ def test_side_cars_without_files_are_read_as_ever(tmp_path: Path) -> None:
     del told["files"]
     beside.write_text(json.dumps(told))
     assert Release.load(tmp_path / "out.csv").table.equals(NEW)
+
+
+@pytest.mark.parametrize("kind", ["one_file", "new_folder"])
+def test_where_somebody_else_is_writing_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    folder = prepared(tmp_path / "home", kind, overwrite=True)
+    before = contents(folder)
+    monkeypatch.setattr("sfumato.release.writer.PATIENCE_SECONDS", 0.01)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        with pytest.raises(OutputError) as refusal:
+            KINDS[kind](folder, NEW, overwrite=True)
+    finally:
+        os.close(handle)
+    assert refusal.value.code == "output_busy"
+    assert contents(folder) == before
+    assert scratch(folder) == []
+
+
+def test_what_came_into_a_folder_meanwhile_is_not_lost(tmp_path: Path) -> None:
+    new_folder(prepared(tmp_path / "home", "new_folder", overwrite=False), OLD, overwrite=False)
+    out = tmp_path / "home" / "out"
+    with (
+        pytest.raises(OutputError) as refusal,
+        writing(out, several=True, replace=True, overwrite=True) as writer,
+    ):
+        writer.table("n", "n.csv", NEW.to_reader(), kinds_of(NEW.schema))
+        writer.tell(release(NEW))
+        (out / "thesis.tex").write_text("precious")
+    assert refusal.value.code == "output_not_a_release"
+    assert (out / "thesis.tex").read_text() == "precious"
+    assert (out / "quasi.csv").is_file()
+    assert scratch(tmp_path) == []
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "語", "🎨"])
+def test_a_long_name_is_written_or_refused_at_once(tmp_path: Path, letter: str) -> None:
+    size = len(letter.encode())
+    for length in range(200 // size, 260 // size):
+        path = tmp_path / f"{letter * length}.csv"
+        if len(holder_file(path).name.encode()) <= 255:
+            release(NEW).save(path)
+            assert Release.load(path).table.equals(NEW)
+            continue
+        with pytest.raises(OutputError) as refusal:
+            release(NEW).save(path)
+        assert refusal.value.code == "output_unwritable"
+        assert path not in tmp_path.iterdir()
+    assert scratch(tmp_path) == []

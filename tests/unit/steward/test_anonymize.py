@@ -223,9 +223,32 @@ def test_anatomy_replaces_only_releases(people: Table, tmp_path: Path) -> None:
     with pytest.raises(OutputError) as refusal:
         decided.write(tmp_path / "mine", overwrite=True)
     assert refusal.value.code == "output_not_a_release"
+    for told in ("{}", '{"name": "a package"}', "[" * 100_000):
+        (tmp_path / "mine" / "release.json").write_text(told)
+        with pytest.raises(OutputError) as refusal:
+            decided.write(tmp_path / "mine", overwrite=True)
+        assert refusal.value.code == "output_not_a_release"
+    (tmp_path / "mine" / "release.json").unlink()
+    (tmp_path / "mine" / "thesis.tex").rename(tmp_path / "thesis.tex")
+    decided.write(tmp_path / "mine", overwrite=True)
+    (tmp_path / "thesis.tex").rename(tmp_path / "mine" / "thesis.tex")
+    with pytest.raises(OutputError) as refusal:
+        decided.write(tmp_path / "mine", overwrite=True)
+    assert refusal.value.code == "output_not_a_release"
+    assert (tmp_path / "mine" / "thesis.tex").read_text() == "precious"
     with pytest.raises(OutputError) as refusal:
         decided.write(tmp_path / "people.toml", overwrite=True)
     assert refusal.value.code == "output_not_a_directory"
+
+
+def test_no_page_goes_into_the_folder_that_is_the_release(people: Table, tmp_path: Path) -> None:
+    decided = anonymize(people, [sf.FolkDiversity(4, "disease")], algorithm="anatomy")
+    for _ in range(2):
+        for page in ("out/page.html", "out"):
+            with pytest.raises(OutputError) as refusal:
+                decided.write(tmp_path / "out", report=tmp_path / page, overwrite=True)
+            assert refusal.value.code == "outputs_same"
+        decided.write(tmp_path / "out", overwrite=True)
 
 
 @pytest.mark.parametrize(

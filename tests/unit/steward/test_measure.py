@@ -11,7 +11,7 @@ from sqlglot import exp
 
 import sfumato as sf
 from sfumato.anonymize.search import SEARCHES
-from sfumato.errors import ParameterError, SchemaError, SourceError
+from sfumato.errors import ParameterError, SchemaError, SfumatoError, SourceError
 from sfumato.steward.anonymize import anonymize
 from sfumato.steward.measure import bound, measure
 
@@ -155,6 +155,15 @@ def test_a_release_is_compared_with_a_population_by_measure_alone(
     assert refusal.value.code == "population_of_release"
     assert found is not None
     assert 0 < found["marketer"] <= found["journalist"] <= 1 / 3
+
+
+def test_a_release_is_no_population(people: Table, schema: Schema, tmp_path: Path) -> None:
+    anonymize(people, [sf.KAnonymity(3)], suppress="0.1").write(tmp_path / "out.csv")
+    with pytest.raises(ParameterError) as refusal:
+        people.inspect(population=tmp_path / "out.csv")
+    assert refusal.value.code == "population_released"
+    with pytest.raises(SfumatoError):
+        measure(people.engine.run(_everything(people)), schema, population=tmp_path / "out.csv")
 
 
 def test_a_file_that_was_changed_since_it_was_released_is_refused(
