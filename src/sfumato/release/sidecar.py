@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -134,6 +136,19 @@ def read_sidecar(path: Path) -> dict[str, Json] | None:
     if not path.is_dir() and not tables <= {path.name}:  # what is read is the file asked for
         raise unreadable(path)
     return told
+
+
+def release_of(path: Path) -> Path:
+    """The release that a path is of: itself, what it links to, or a folder that tells of it."""
+    real = Path(os.path.realpath(path))
+    for one in (path, real):
+        if sidecar_file(one).is_file():
+            return one
+    told = None if is_folder(real) else _told(real.parent)
+    with suppress(ValueError, KeyError, TypeError, AttributeError):
+        if told is not None and real.name in _marks(told):
+            return real.parent
+    return path
 
 
 def release_files(told: Mapping[str, Json]) -> set[str]:

@@ -12,7 +12,7 @@ from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.sources import open_source
 from sfumato.errors import QueryError
 from sfumato.privacy.units import Rows
-from sfumato.release.sidecar import read_sidecar
+from sfumato.release.sidecar import read_sidecar, release_of
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.hierarchy.base import ROOT
 from sfumato.schema.names import quoted
@@ -71,6 +71,8 @@ def require_worlds(source: Source, names: Collection[str]) -> None:
     Shuffled values are those of their group, and which rows are one is not in the file; a question
     on one such column alone has the same answer before and after.
     """
+    if isinstance(source, str | Path) and "://" not in str(source):
+        source = release_of(Path(source))
     told = _told(source)
     if told is not None and told["guarantee"]["kind"] != _SYNTACTIC:
         raise QueryError(

@@ -48,6 +48,23 @@ def test_what_was_moved_is_not_bounded(
     assert refusal.value.code == "worlds_unbounded"
 
 
+@pytest.mark.parametrize("way", ["link", "inside"])
+def test_a_release_is_known_through_links_and_inside_its_folder(
+    people: Table, schema: sf.Schema, tmp_path: Path, way: str
+) -> None:
+    release = people.anonymize(sf.KAnonymity(12), algorithm="permute")
+    if way == "inside":
+        release.save(tmp_path / "permuted")
+        asked = next((tmp_path / "permuted").glob("*.parquet"))
+    else:
+        release.save(tmp_path / "permuted.csv")
+        asked = tmp_path / "linked.csv"
+        asked.symlink_to(tmp_path / "permuted.csv")
+    with pytest.raises(QueryError) as refusal:
+        bound(asked, ABOVE, schema)
+    assert refusal.value.code == "worlds_unbounded"
+
+
 @pytest.mark.parametrize(
     ("algorithm", "sql", "truth"),
     [
