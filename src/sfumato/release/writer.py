@@ -278,6 +278,8 @@ def check_outputs(
     """Refuse what cannot be written, before any work is done for it; `kept` is what is in use."""
     places = [holder_file(path), *(page for page in pages if page is not None)]
     if several:
+        if overwrite:
+            check_apart(path, (*kept, *vault_files_around(path)), with_all_in_it=True)
         _check_folder(path, overwrite=overwrite)
         _check_outside(path, places)
     else:
