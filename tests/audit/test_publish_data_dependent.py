@@ -193,7 +193,7 @@ def test_quantiles_keep_their_epsilon(unit: Any, pair: Any) -> None:
     [
         (REPLACED, ([5, 4], [4, 5])),
         (Rows(), ([4, 4], [5, 4])),
-        (Rows(), ([7, 6], [7, 7])),
+        (Rows(), ([6, 7], [7, 7])),
         (Rows(), ([2, 1], [2, 2])),
     ],
     ids=["replaced", "fewer", "more", "far fewer"],
@@ -212,6 +212,7 @@ def test_smooth_medians_keep_their_claim(unit: Any, pair: Any, delta: Fraction) 
     claim = Approx(epsilon=Fraction(1), delta=delta) if delta else ONE
     found = audit(run, pair, claim, entropy=SeededEntropy(9), draws=50_000)
     assert not found.violated, found.sentence()
+    assert found.lower_bound > 0.2  # the tables do differ, in the row at the median
 
 
 @pytest.mark.parametrize(

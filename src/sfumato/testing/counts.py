@@ -31,7 +31,7 @@ _ROWS = Rows()
 def whole_numbers(*points: int, nullable: bool = False) -> tuple[Axis, ...]:
     """Columns a, b, ... of the whole numbers from 0."""
     return tuple(
-        Grid("abcdefghij"[place], Kind.INTEGER, Bounds(0, size - 1), nullable)
+        Grid(chr(97 + place), Kind.INTEGER, Bounds(0, size - 1), nullable)
         for place, size in enumerate(points)
     )
 

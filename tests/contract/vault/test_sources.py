@@ -154,6 +154,7 @@ def test_empty_tables_are_nobody_s_copy() -> None:
     for name in ("one", "two"):
         arrow_csv.write_csv(rows().slice(0, 0), f"{name}.csv")
         add(name, f"{name}.csv")
+    assert set(load(VAULT).datasets) == {"one", "two"}
 
 
 @pytest.mark.usefixtures("files")

@@ -83,8 +83,8 @@ def test_one_at_a_time(flights: Flights) -> None:
 
 
 def test_others_go_on(flights: Flights) -> None:
-    with flights.alone("one"), flights.alone("other", timeout_seconds=0):
-        pass
+    with flights.alone("one") as one, flights.alone("other", timeout_seconds=0) as other:
+        assert one is not other
 
 
 def test_nobody_waits_beyond_the_deadline(flights: Flights) -> None:

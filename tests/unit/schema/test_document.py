@@ -113,4 +113,4 @@ def test_depth(text: str) -> None:
 
 
 def test_depth_allowed() -> None:
-    Lines("a = " + "[" * 32 + "]" * 32, "x.toml")
+    assert Lines("\na = " + "[" * 32 + "]" * 32, "x.toml").line(("a",)) == 2

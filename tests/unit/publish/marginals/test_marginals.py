@@ -32,8 +32,6 @@ from sfumato.schema.domain import Bounds
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from sfumato.publish.marginals.strategy import MarginalStrategy
@@ -381,41 +379,3 @@ def test_too_many_marginals_or_cells_or_too_wide_ones_are_refused() -> None:
     with pytest.raises(ParameterError, match="1,000,000,000 cells") as refused:
         prepare(request(columns(1000, 1000, 1000), rho=1), way=3)
     assert refused.value.code == "marginals_too_large"
-
-
-class Watched:
-    """A counter that keeps what it was asked for."""
-
-    def __init__(self, counts: Frequencies) -> None:
-        self.counts, self.asked = counts, list[tuple[str, ...]]()
-
-    def of(self, names: Sequence[str]) -> Frequencies:
-        self.asked.append(tuple(names))
-        return self.counts.marginal(names)
-
-
-@pytest.mark.parametrize("cost", BOTH, ids=["laplace", "gaussian"])
-def test_tables_are_counted_one_by_one_where_all_columns_have_too_many_cells(cost: Any) -> None:
-    """Twenty columns of a thousand values: no number of 64 bits tells their combinations apart."""
-    axes = columns(*[1000] * 20)
-    codes = np.random.default_rng(8).integers(0, 1000, size=(20, 5000))
-    counter = Watched(Frequencies(axes, tuple(codes), np.ones(5000, dtype=np.int64)))
-    pairs = ",".join(f"{chr(97 + one)}*{chr(98 + one)}" for one in range(0, 20, 2))
-    method = prepare(request(axes, **cost), of=pairs)
-    released = method.release(counter, SeededEntropy(3))
-    assert len(released) == 10
-    assert max(map(len, counter.asked)) <= 2
-    told = np.asarray(released["a,b"]["count"]).sum()
-    assert abs(told - 5000) < 8 * 1000 * method.error["tables"]["a,b"]["sd"]
-
-
-def test_small_tables_are_counted_together_in_few_passages() -> None:
-    axes = columns(*[4] * 12)
-    counter = Watched(filled(columns(*[2] * 12)))
-    counter.counts = Frequencies(axes, counter.counts.codes, counter.counts.counts)
-    method = prepare(request(axes, rho=1), way=2)
-    released = method.release(counter, SeededEntropy(3))
-    alone = method.release(counter.counts, SeededEntropy(3))
-    assert len(method.strategy.measured) == 79
-    assert len(counter.asked) < 20
-    assert all(released[name].equals(table) for name, table in alone.items())
