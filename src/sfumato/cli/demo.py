@@ -14,6 +14,12 @@ from sfumato.texts import dumps
 
 def demo(
     out: Annotated[Path, option("DIR", "Where to write the page.", "--out")] = Path("sfumato-demo"),
+    tables: Annotated[
+        bool,
+        option(
+            None, "Write only the town's tables and their schemas, to try things on.", "--tables"
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Make up a town, show what its table gives away, and write a page with charts."""
@@ -21,9 +27,12 @@ def demo(
     from sfumato.demo.page import run
 
     with progress("Making up a town") as report:
-        written = run(out, report)
+        written = run(out, report, page=not tables)
     if as_json:
-        typer.echo(dumps({"page": str(written[0]), "files": [str(p) for p in written]}))
+        page = None if tables else str(written[0])
+        typer.echo(dumps({"page": page, "files": [str(path) for path in written]}))
+    elif tables:
+        typer.echo(f"Wrote {', '.join(path.name for path in written)} to {out}.")
     else:
         typer.echo(
             f"Wrote {written[0]} and {len(written) - 1} files beside it. Open it in a browser."

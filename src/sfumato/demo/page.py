@@ -45,15 +45,17 @@ BESIDE = {
 _GENERATOR = "Sfumato demo"
 
 
-def run(out: Path, progress: Progress, *, people: int = town.TOWN_SIZE) -> list[Path]:
+def run(
+    out: Path, progress: Progress, *, people: int = town.TOWN_SIZE, page: bool = True
+) -> list[Path]:
     """Write the page and the files beside it into `out`, all or none; return their paths.
 
     Pages of an earlier demo are replaced; anything else in the way is refused. `progress` is told
-    how many steps of how many are done.
+    how many steps of how many are done. Without a `page` only the tables are made.
     """
-    names = [PAGE, *BESIDE]
+    names = [PAGE, *BESIDE] if page else [*BESIDE]
     _check(out, names)
-    steps = len(SECTIONS) + 3
+    steps = len(SECTIONS) + 3 if page else 2
     with _folder(out), ExitStack() as stack:
         # The first to be opened is the last to appear: the page comes after what it points to.
         places = {name: stack.enter_context(whole(out / name, overwrite=True)) for name in names}
@@ -66,14 +68,20 @@ def run(out: Path, progress: Progress, *, people: int = town.TOWN_SIZE) -> list[
         progress(1, steps)
         _write_files(tables, places)
         progress(2, steps)
-        context = _look(tables, places["town.toml"])
-        blocks: list[Block] = []
-        for done, section in enumerate(SECTIONS, start=3):
-            progress(done, steps)
-            blocks += section(context)
-        places[PAGE].write_text(_page(blocks), encoding="utf-8")
-    progress(steps, steps)
+        if page:
+            places[PAGE].write_text(_told(tables, places, progress), encoding="utf-8")
+            progress(steps, steps)
     return [out / name for name in names]
+
+
+def _told(tables: dict[str, pa.Table], places: dict[str, Path], progress: Progress) -> str:
+    """The page, section after section."""
+    context = _look(tables, places["town.toml"])
+    blocks: list[Block] = []
+    for done, section in enumerate(SECTIONS, start=3):
+        progress(done, len(SECTIONS) + 3)
+        blocks += section(context)
+    return _page(blocks)
 
 
 def _look(tables: dict[str, pa.Table], schema: Path) -> Town:

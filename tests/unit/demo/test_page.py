@@ -137,3 +137,9 @@ def test_progress_counts_up_to_the_end(tmp_path: Path) -> None:
     seen: list[tuple[float, float]] = []
     run(tmp_path, lambda done, total: seen.append((done, total)), people=PEOPLE)
     assert [done for done, _ in seen] == list(range(int(seen[-1][1]) + 1))
+
+
+def test_the_tables_can_be_had_without_the_page(tmp_path: Path) -> None:
+    written = run(tmp_path / "town", lambda *_: None, people=PEOPLE, page=False)
+    assert sorted(path.name for path in (tmp_path / "town").iterdir()) == sorted(BESIDE)
+    assert {path.name for path in written} == set(BESIDE)

@@ -1,0 +1,46 @@
+"""Every command that the README and the guides print runs as printed, page by page, in order."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").rglob("*.md"))]
+HERE_ALREADY = re.compile(r"make test|pip install|git clone|cd sfumato$")
+"""What sets up the environment that the tests run in."""
+
+
+def commands(page: Path) -> list[str]:
+    """The lines after a `$`, those that end in a backslash joined with the next."""
+    text = page.read_text().replace("\\\n", " ")
+    found = re.findall(r"^(?: {4})?\$ (.+?)(?: {2,}#.*)?$", text, re.MULTILINE)
+    return [one.strip() for one in found if not HERE_ALREADY.match(one)]
+
+
+PRINTED = [
+    pytest.param(commands(page), id=str(page.relative_to(ROOT)))
+    for page in PAGES
+    if commands(page)
+]
+
+
+@pytest.mark.parametrize("lines", PRINTED)
+def test_the_commands_of_a_page_run_in_an_empty_folder(lines: list[str], tmp_path: Path) -> None:
+    script = "\n".join(["set -e", *(line.replace("make demo", "sfumato demo") for line in lines)])
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    ran = subprocess.run(
+        ["bash", "-x", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_command_is_printed_that_is_not_run(page: Path) -> None:
+    """A block that begins with the command's name has no `$` and would never be tried."""
+    assert not re.findall(r"^(?: {4})?(?:\.venv/bin/)?sfumato .*$", page.read_text(), re.MULTILINE)
