@@ -152,8 +152,8 @@ def read(
         return replace(table, starred=starred, source=source)
     known = given = schema if isinstance(schema, Schema) else load(Path(schema))
     if release is None:
-        kinds = {column.name: column.kind for column in known.columns}
-        engine = open_source(place, kinds=kinds, strict=strict)
+        asked = {column.name: column for column in known.columns}
+        engine = open_source(place, kinds=asked, strict=strict)
     else:
         engine, known = open_labels(place, known, strict=strict)
     try:
@@ -237,6 +237,13 @@ def check_columns(engine: Engine, schema: Schema) -> None:
                 "column_missing",
                 f"The table has no column {quoted(column.name)}, which its schema declares; "
                 + suggestion(column.name, held),
+            )
+        if held[column.name] is Kind.TEXT and column.spelling is not None:
+            raise SchemaError(
+                "spelling_not_here",
+                f"Column {quoted(column.name)} is text in a database, and the way it is written, "
+                f"{column.spelling.keys}, is read in files and DuckDB only. Cast it to "
+                f"{column.kind} in a view there, and name the view.",
             )
         if held[column.name] is not column.kind:
             raise SchemaError(

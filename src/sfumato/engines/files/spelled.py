@@ -1,0 +1,108 @@
+"""Cells of text read and written by the spelling that their column declares, a batch at a time.
+
+On its way to a file a column's spelling travels with its Arrow field, so that whoever writes text
+writes it as people do, and Parquet keeps dates and numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.engines.kinds import STORED, kind_of
+from sfumato.schema.column import Kind
+from sfumato.schema.spelling import DateSpelling, NumberSpelling, spelling_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.engines.files.cells import CellArray
+    from sfumato.schema.spelling import Spelling
+
+_MARK = b"sfumato.spelling"
+
+
+def read_spelled(cells: CellArray, spelling: Spelling, kind: Kind) -> CellArray | None:
+    """Read text as it is spelled; None when some cell is not."""
+    found = pc.extract_regex(pc.cast(cells, pa.large_string()), f"^{spelling.pattern(kind)}$")
+    if found.null_count > cells.null_count:
+        return None
+    parts = {field.name: pc.struct_field(found, field.name) for field in found.type}
+    if isinstance(spelling, DateSpelling):
+        plain = _iso(parts, spelling.pivot)
+    else:
+        plain = _number(parts, spelling, kind)
+    try:
+        values = pc.cast(plain, STORED[kind])
+    except pa.ArrowInvalid:
+        return None
+    if kind is Kind.REAL:
+        lost = pc.and_(pc.is_inf(values), pc.equal(parts["special"], ""))
+        return None if pc.any(lost).as_py() else values
+    return values
+
+
+def _iso(parts: Mapping[str, CellArray], pivot: int | None) -> CellArray:
+    year = parts["year"]
+    if pivot is not None:
+        after = pc.greater(pc.cast(year, pa.int8()), pivot)
+        year = _joined(pc.if_else(after, *_texts("19", "20")), year)
+    month, day = (pc.utf8_lpad(parts[name], 2, "0") for name in ("month", "day"))
+    return _joined(year, month, day, separator="-")
+
+
+def _number(parts: Mapping[str, CellArray], spelling: NumberSpelling, kind: Kind) -> CellArray:
+    sign, whole = parts["sign"], parts["whole"]
+    if "inner" in parts:
+        sign = _joined(sign, parts["inner"])
+    if spelling.thousands is not None:
+        whole = pc.replace_substring_regex(whole, "[^0-9]", "")
+    written = [pc.utf8_ltrim(sign, "+"), whole]
+    if kind is Kind.REAL:
+        written += [
+            pc.replace_substring(parts["decimals"], spelling.decimal, "."),
+            parts["special"],
+        ]
+    return _joined(*written)
+
+
+def _joined(*parts: CellArray, separator: str = "") -> CellArray:
+    return pc.binary_join_element_wise(*parts, *_texts(separator))
+
+
+def _texts(*texts: str) -> list[pa.Scalar[Any]]:
+    return [pa.scalar(text, pa.large_string()) for text in texts]
+
+
+def write_spelled(cells: CellArray, spelling: Spelling) -> CellArray:
+    """Write dates or numbers as they are spelled; equal ones are written once."""
+    coded = pc.dictionary_encode(cells)
+    values = [
+        Decimal(repr(value)) if isinstance(value, float) else value
+        for value in coded.dictionary.to_pylist()
+    ]
+    written = pa.array([spelling.write(value) for value in values], pa.large_string())
+    return written.take(coded.indices)
+
+
+def marked(schema: pa.Schema, spellings: Mapping[str, Spelling]) -> pa.Schema:
+    """Let fields carry how they are spelled; a field of text is as it stands."""
+    return pa.schema(
+        [
+            field.with_metadata({_MARK: json.dumps(spellings[field.name].keys).encode()})
+            if field.name in spellings and kind_of(field.type) is not Kind.TEXT
+            else field
+            for field in schema
+        ]
+    )
+
+
+def spelling_in(field: pa.Field[Any]) -> Spelling | None:
+    """The spelling that a field carries."""
+    mark = (field.metadata or {}).get(_MARK)
+    kind = kind_of(field.type)
+    return None if mark is None or kind is None else spelling_of(kind, json.loads(mark))
