@@ -45,6 +45,9 @@ _EXACT_WIDTH = {"day": "[0-9]{2}", "month": "[0-9]{2}"}
 
 _TOKEN = re.compile(r"%-?.|[^%]+|%$")
 _EXAMPLE_DAY = date(1976, 12, 24)
+_EXAMPLE_TIME = {
+    "%H": "18", "%I": "06", "%M": "05", "%S": "00", "%f": "000", "%p": "PM", "%z": "+01:00",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -153,10 +156,9 @@ class DateSpelling:
 
     def words(self, kind: Kind) -> str:  # noqa: ARG002  # numbers have two kinds
         """What cells are, for people, shown on a day of ours."""
-        written = f"dates written {self.write(_EXAMPLE_DAY)}"
-        return (
-            f"{written}, of whose time of day only the day is kept" if self._parts[1] else written
-        )
+        day, time = self.write(_EXAMPLE_DAY), self._parts[1]
+        hour = "".join(_EXAMPLE_TIME.get(token, token) for token in time)
+        return f"dates written {day}{hour}" + (", of which the day is kept" if time else "")
 
     @property
     def keys(self) -> dict[str, Any]:
@@ -181,17 +183,17 @@ class NumberSpelling:
     at least written behind the decimal sign; further ones are never cut.
     """
 
-    decimal: str = "."
+    decimal: str | None = None
     thousands: str | None = None
     percent: str | None = None
     currency: str | None = None
     places: int | None = None
 
     def __post_init__(self) -> None:
-        if self.decimal not in (".", ","):
+        if self.point not in (".", ","):
             raise SchemaError(
                 "decimal_sign",
-                f'The decimal sign {quoted(self.decimal)} is not allowed. Write decimal = "," '
+                f'The decimal sign {quoted(self.point)} is not allowed. Write decimal = "," '
                 'or decimal = ".".',
             )
         if self.thousands is not None and self.thousands not in _THOUSANDS:
@@ -200,10 +202,10 @@ class NumberSpelling:
                 f"The sign {quoted(self.thousands)} between thousands is not allowed. Write one "
                 'of thousands = ".", ",", "\'" or " ".',
             )
-        if self.thousands == self.decimal:
+        if self.thousands == self.point:
             raise SchemaError(
                 "thousands_sign",
-                f"The sign {quoted(self.decimal)} cannot stand both between thousands and before "
+                f"The sign {quoted(self.point)} cannot stand both between thousands and before "
                 "decimals. Change decimal or thousands.",
             )
         if self.percent is not None and self.currency is not None:
@@ -223,17 +225,23 @@ class NumberSpelling:
     @property
     def kinds(self) -> frozenset[Kind]:
         """Signs are for numbers; those of decimals for reals alone."""
-        whole = self.decimal == "." and self.places is None
+        whole = self.decimal is None and self.places is None
         return frozenset({Kind.INTEGER, Kind.REAL} if whole else {Kind.REAL})
 
+    @property
+    def point(self) -> str:
+        """The decimal sign: where only the one between thousands is declared, the other."""
+        return self.decimal or ("," if self.thousands == "." else ".")
+
     @cached_property
-    def _around(self) -> tuple[str, str]:
+    def around(self) -> tuple[str, str]:
+        """What stands before a number and behind it."""
         before, _, behind = (self.percent or self.currency or _NUMBER).partition(_NUMBER)
         return before, behind
 
     def pattern(self, kind: Kind) -> str:
         """The regular expression of a cell, with groups for signs, digits and decimals."""
-        before, behind = (re.escape(sign.strip(_SPACES)) for sign in self._around)
+        before, behind = (re.escape(sign.strip(_SPACES)) for sign in self.around)
         before, behind = before and f"{before}{_SPACE}", behind and f"{_SPACE}{behind}"
         sign = (
             f"(?:(?P<sign>[+-]?){before}|{before}(?P<inner>[+-]))" if before else "(?P<sign>[+-]?)"
@@ -244,7 +252,7 @@ class NumberSpelling:
             digits = f"[1-9][0-9]{{0,2}}(?:{between}[0-9]{{3}})+|[0-9]+"
         decimals, special = "", ""
         if kind is Kind.REAL:
-            decimals = f"(?P<decimals>{re.escape(self.decimal)}[0-9]+)?"
+            decimals = f"(?P<decimals>{re.escape(self.point)}[0-9]+)?"
             special = "|(?P<special>nan|NaN|-?inf)"
         return f"(?:{sign}(?P<whole>{digits}){decimals}{behind}{special})"
 
@@ -257,7 +265,7 @@ class NumberSpelling:
         whole = parts["sign"] + parts.get("inner", "") + re.sub("[^0-9]", "", parts["whole"])
         if kind is Kind.INTEGER:
             return int(whole)
-        decimals = parts["decimals"].replace(self.decimal, ".")
+        decimals = parts["decimals"].replace(self.point, ".")
         return Decimal(parts["special"] or whole + decimals)
 
     def write(self, value: Scalar, *, exact: bool = False) -> str:
@@ -272,8 +280,8 @@ class NumberSpelling:
             decimals = decimals.rstrip("0").ljust(self.places or 0, "0")
         sign, whole = ("-", whole[1:]) if whole.startswith("-") else ("", whole)
         whole = whole.replace(",", self.thousands or "")
-        number = f"{whole}{self.decimal}{decimals}" if decimals else whole
-        before, behind = self._around
+        number = f"{whole}{self.point}{decimals}" if decimals else whole
+        before, behind = self.around
         return f"{sign}{before}{number}{behind}"
 
     def words(self, kind: Kind) -> str:
@@ -352,4 +360,8 @@ def _declared(spelling: Spelling) -> dict[str, Any]:
     """The keys whose values are not what they are without them."""
     held = ((one, getattr(spelling, one.name)) for one in fields(spelling))
     said = {one.name: value for one, value in held if value != one.default}
-    return said | ({"percent": True} if said.get("percent") == _PERCENT else {})
+    if said.get("percent") == _PERCENT:
+        said["percent"] = True
+    if "currency" in said:
+        said["currency"] = said["currency"].removeprefix(f"{_NUMBER} ")
+    return said

@@ -27,9 +27,15 @@ _MARK = b"sfumato.spelling"
 
 
 def read_spelled(cells: CellArray, spelling: Spelling, kind: Kind) -> CellArray | None:
-    """Read text as it is spelled; None when some cell is not."""
-    found = pc.extract_regex(pc.cast(cells, pa.large_string()), f"^{spelling.pattern(kind)}$")
-    if found.null_count > cells.null_count:
+    """Read text as it is spelled, equal cells once; None when some cell is not."""
+    coded = pc.dictionary_encode(pc.cast(cells, pa.large_string()))
+    values = _read(coded.dictionary, spelling, kind)
+    return None if values is None else values.take(coded.indices)
+
+
+def _read(cells: CellArray, spelling: Spelling, kind: Kind) -> CellArray | None:
+    found = pc.extract_regex(cells, f"^{spelling.pattern(kind)}$")
+    if found.null_count:
         return None
     parts = {field.name: pc.struct_field(found, field.name) for field in found.type}
     if isinstance(spelling, DateSpelling):
@@ -64,7 +70,7 @@ def _number(parts: Mapping[str, CellArray], spelling: NumberSpelling, kind: Kind
     written = [pc.utf8_ltrim(sign, "+"), whole]
     if kind is Kind.REAL:
         written += [
-            pc.replace_substring(parts["decimals"], spelling.decimal, "."),
+            pc.replace_substring(parts["decimals"], spelling.point, "."),
             parts["special"],
         ]
     return _joined(*written)
@@ -78,15 +84,38 @@ def _texts(*texts: str) -> list[pa.Scalar[Any]]:
     return [pa.scalar(text, pa.large_string()) for text in texts]
 
 
+_PLAIN = r"^(?P<sign>-?)(?P<whole>[0-9]+)(?P<decimals>\.[0-9]+)?$"
+
+
 def write_spelled(cells: CellArray, spelling: Spelling) -> CellArray:
     """Write dates or numbers as they are spelled; equal ones are written once."""
     coded = pc.dictionary_encode(cells)
-    values = [
-        Decimal(repr(value)) if isinstance(value, float) else value
-        for value in coded.dictionary.to_pylist()
-    ]
-    written = pa.array([spelling.write(value) for value in values], pa.large_string())
+    written = None
+    if isinstance(spelling, NumberSpelling):
+        plain = pc.extract_regex(pc.cast(coded.dictionary, pa.large_string()), _PLAIN)
+        # An exponent, an infinity or NaN is so rare that all of its batch can take the slow way.
+        written = None if plain.null_count else _signed(plain, spelling)
+    if written is None:
+        values = (
+            Decimal(repr(value)) if isinstance(value, float) else value
+            for value in coded.dictionary.to_pylist()
+        )
+        written = pa.array([spelling.write(value) for value in values], pa.large_string())
     return written.take(coded.indices)
+
+
+def _signed(plain: CellArray, spelling: NumberSpelling) -> CellArray:
+    sign, whole, decimals = (pc.struct_field(plain, name) for name in ("sign", "whole", "decimals"))
+    if spelling.thousands is not None:
+        while pc.any(pc.match_substring_regex(whole, "^[0-9]{4}")).as_py():
+            parted = f"\\1{spelling.thousands}\\2"
+            whole = pc.replace_substring_regex(whole, "^([0-9]+)([0-9]{3})", parted)
+    if spelling.places:
+        digits = pc.utf8_rpad(pc.utf8_ltrim(decimals, "."), spelling.places, "0")
+        decimals = _joined(*_texts("."), digits)
+    decimals = pc.replace_substring(decimals, ".", spelling.point)
+    before, behind = _texts(*spelling.around)
+    return _joined(sign, before, whole, decimals, behind)
 
 
 def marked(schema: pa.Schema, spellings: Mapping[str, Spelling]) -> pa.Schema:
