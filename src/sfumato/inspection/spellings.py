@@ -147,8 +147,8 @@ def _decided(columns: Sequence[Column], present: int, fit: Sequence[int]) -> Rec
     if cells < _ENOUGH * present:
         return Recognised()
     said = (
-        f"taken as text, though {cells:,} of {present:,} cells are {_words(column)}: "
-        f"{present - cells:,} are not. Leave those cells empty and write {_lines(column)}."
+        f"taken as text, though {cells:,} of {present:,} cells are {_words(column)}; "
+        f"the other {present - cells:,} must be left empty before you write {_lines(column)}."
     )
     return Recognised(None, (said,))
 
@@ -250,9 +250,9 @@ def _recognise_dates(
     ways = [column for column, cells in zip(columns, fit, strict=True) if cells == max(fit)]
     lines = " or ".join(map(_lines, ways))
     said = (
-        f"taken as text, though {max(fit):,} of {present:,} cells look like dates with years of two "
-        f"digits. Say which century they mean and write {lines}, where the pivot is the last year "
-        "that is 20xx."
+        f"taken as text, though {max(fit):,} of {present:,} cells look like dates with years of "
+        f"two digits. Say which century they mean and write {lines}, where the pivot is the last "
+        "year that is 20xx."
     )
     return Recognised(None, (said,))
 
@@ -280,9 +280,9 @@ def _number_readings(shapes: Shapes) -> list[_NumberReading]:
     """All ways of reading a column's numbers, those that declare least first."""
     matches = [(_NUMBER.fullmatch(shape), rows) for shape, rows in shapes]
     around: Counter[tuple[str, str]] = Counter()
-    for match, rows in matches:
+    for match, cells in matches:
         if match is not None and _is_unit(match["before"], match["behind"]):
-            around[match["before"], match["behind"]] += rows
+            around[match["before"], match["behind"]] += cells
     if not around:
         return []
     ((unit, _),) = around.most_common(1)

@@ -137,9 +137,9 @@ def _roles(found: Inspection) -> Table:
 
 def _warnings(found: Inspection) -> list[RenderableType]:
     said = [(guess.column.name, one) for guess in found.guesses for one in guess.warnings]
-    return [""] * bool(said) + [
-        *(Text.assemble(printable(name), ": ", printable(one)) for name, one in said)
-    ]
+    if not said:
+        return []
+    return ["", *(Text.assemble(printable(name), ": ", printable(one)) for name, one in said)]
 
 
 def _headline(found: Inspection) -> str:

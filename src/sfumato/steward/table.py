@@ -203,7 +203,7 @@ def _read_unknown(source: Source, progress: Progress | None, *, ours: bool) -> T
             kinds = {name: _kind(name, held[name], fits, facts) for name in held} if csv else held
             found = {name: _recognised(engine, name, kinds[name], typed=not csv) for name in texts}
             asked = {name: one.column for name, one in found.items() if one.column is not None}
-            engine.retype(kinds | asked)
+            engine.retype({**kinds, **asked})
             kinds = kinds | {name: column.kind for name, column in asked.items()}
             fits |= {name: {column.kind} for name, column in asked.items()}
         profiles = profile_columns(

@@ -18,9 +18,10 @@ from sfumato.schema.column import Kind
 from sfumato.schema.spelling import DateSpelling, NumberSpelling, spelling_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from sfumato.engines.files.cells import CellArray
+    from sfumato.engines.files.output import Batches
     from sfumato.schema.spelling import Spelling
 
 _MARK = b"sfumato.spelling"
@@ -128,6 +129,18 @@ def marked(schema: pa.Schema, spellings: Mapping[str, Spelling]) -> pa.Schema:
             for field in schema
         ]
     )
+
+
+class Marked:
+    """Rows on their way whose fields carry how they are spelled."""
+
+    def __init__(self, rows: Batches, spellings: Mapping[str, Spelling]) -> None:
+        self._rows = rows
+        self.schema = marked(rows.schema, spellings)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._rows:
+            yield pa.record_batch(batch.columns, schema=self.schema)
 
 
 def spelling_in(field: pa.Field[Any]) -> Spelling | None:
