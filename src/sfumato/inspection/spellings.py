@@ -14,7 +14,7 @@ import unicodedata
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -162,13 +162,9 @@ def _words(column: Column) -> str:
 
 
 def _lines(column: Column) -> str:
-    keys: dict[str, Any] = {"kind": str(column.kind)}
-    keys |= column.spelling.keys if column.spelling is not None else {}
-    return ", ".join(f"{key} = {_toml(value)}" for key, value in keys.items())
-
-
-def _toml(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool | int) else f'"{value}"'
+    """The lines of a schema file that have a column read so."""
+    written = "" if column.spelling is None else f", {column.spelling.lines}"
+    return f'kind = "{column.kind}"{written}'
 
 
 _DATE = re.compile(

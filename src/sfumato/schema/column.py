@@ -99,9 +99,8 @@ class Column:
         if self.kind not in self.spelling.kinds:
             raise SchemaError(
                 "spelling_kind",
-                f"Column {quoted(self.name)} is {self.kind}, but the way it is written, "
-                f"{self.spelling.keys}, is for {' or '.join(sorted(self.spelling.kinds))} columns. "
-                "Change its kind or remove it.",
+                f"Column {quoted(self.name)} is {self.kind}, but {self.spelling.lines} is for "
+                f"{' or '.join(sorted(self.spelling.kinds))} columns. Change its kind or remove it.",
             )
         declared: list[Scalar] = []
         if isinstance(self.domain, Values):
@@ -115,7 +114,7 @@ class Column:
                 raise SchemaError(
                     "spelling_domain",
                     f"Column {quoted(self.name)} declares {quoted(str(value))}, which cannot be "
-                    f"written as its cells are, by {self.spelling.keys}. Change one of them.",
+                    f"written as its cells are, by {self.spelling.lines}. Change one of them.",
                 )
 
     def _check_length(self) -> None:

@@ -105,7 +105,9 @@ class Parser:
             return Column(name, kind, role, domain, hierarchy, nullable, length, spelling)
         except SchemaError as error:
             key = error.code.partition("_")[0]
-            at = (*place, key) if key in ("hierarchy", "length") else place
+            if key == "spelling":
+                key = next(key for key in SPELLING_KEYS if key in table)
+            at = (*place, key) if key in table else place
             raise self._lines.error(error.code, at, error.message) from None
 
     def _spelling(self, table: dict[str, object], kind: Kind, place: Place) -> Spelling | None:

@@ -8,6 +8,7 @@ Decision 0211.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, fields
 from datetime import date
@@ -165,6 +166,11 @@ class DateSpelling:
         """What a schema file says of it."""
         return _declared(self)
 
+    @property
+    def lines(self) -> str:
+        """The same as it is written there."""
+        return _lines(self.keys)
+
 
 _SPACES = " \u00a0\u2009\u202f"
 _SPACE = f"[{_SPACES}]?"
@@ -212,9 +218,18 @@ class NumberSpelling:
             raise SchemaError(
                 "currency_sign", "A number has a percent sign or a currency, not both. Keep one."
             )
-        for key, sign in (("percent", self.percent), ("currency", self.currency)):
-            if sign is not None:
-                _check_around(key, sign)
+        if self.percent is not None and not (_stands(self.percent) and "%" in self.percent):
+            raise SchemaError(
+                "percent_sign",
+                f"{quoted(self.percent)} shows no place of a percent sign, where '#' is the "
+                'number. Write percent = true for 9.2%, or percent = "# %" for 9.2 %.',
+            )
+        if self.currency is not None and not _stands(self.currency):
+            raise SchemaError(
+                "currency_sign",
+                f"{quoted(self.currency)} shows no place of a currency, where '#' is the number. "
+                'Write currency = "€" for 5 €, or currency = "$#" for $5.',
+            )
         if self.places is not None and not 0 <= self.places <= _MOST_PLACES:
             raise SchemaError(
                 "places_out_of_range",
@@ -294,6 +309,11 @@ class NumberSpelling:
         """What a schema file says of it."""
         return _declared(self)
 
+    @property
+    def lines(self) -> str:
+        """The same as it is written there."""
+        return _lines(self.keys)
+
 
 Spelling = DateSpelling | NumberSpelling
 
@@ -317,15 +337,14 @@ def spelling_of(kind: Kind, keys: Mapping[str, Any]) -> Spelling | None:
         return None
     known = {Kind.DATE: _DATE_KEYS, Kind.INTEGER: _NUMBER_KEYS, Kind.REAL: _NUMBER_KEYS}
     stray = [key for key in keys if key not in known.get(kind, ())]
-    if stray or (kind is Kind.DATE and "format" not in keys):
-        key = stray[0] if stray else "pivot"
+    if stray:
         raise SchemaError(
             "spelling_kind",
-            f"A column of kind {kind} cannot have {key!r}: dates have format (and pivot), numbers "
+            f"A column of kind {kind} cannot have {stray[0]!r}: dates have format and pivot, numbers "
             "have decimal, thousands, percent, currency and places. Change its kind or remove it.",
         )
     if kind is Kind.DATE:
-        return DateSpelling(**keys)
+        return DateSpelling(**{"format": "%Y-%m-%d", **keys})
     signs = {key: _with_number(key, sign) for key, sign in keys.items()}
     return NumberSpelling(**signs)
 
@@ -339,16 +358,17 @@ def _with_number(key: str, sign: Any) -> Any:
     return sign
 
 
-def _check_around(key: str, sign: str) -> None:
+def _lines(keys: Mapping[str, Any]) -> str:
+    written = {key: json.dumps(value, ensure_ascii=False) for key, value in keys.items()}
+    return ", ".join(f"{key} = {value}" for key, value in written.items())
+
+
+def _stands(sign: str) -> bool:
+    """Whether a sign stands before the number or behind it, and could not be part of it."""
     bare = sign.replace(_NUMBER, "").strip(_SPACES)
-    wrong = sign.count(_NUMBER) != 1 or not bare or re.search(r"[-+0-9']", bare)
-    apart = sign.startswith(_NUMBER) or sign.endswith(_NUMBER)
-    if wrong or not apart or not _shown(sign) or (key == "percent" and bare != "%"):
-        raise SchemaError(
-            f"{key}_sign",
-            f"{quoted(sign)} is no {key} sign that can be used: '#' stands for the number, with "
-            'the sign before or behind it. Write for example percent = "# %" or currency = "# €".',
-        )
+    one_side = sign.startswith(_NUMBER) or sign.endswith(_NUMBER)
+    clear = bool(bare) and not re.search(r"[-+0-9']", bare) and _shown(sign)
+    return sign.count(_NUMBER) == 1 and one_side and clear
 
 
 def _shown(text: str) -> bool:

@@ -272,7 +272,7 @@ def check_columns(engine: Engine, schema: Schema) -> None:
             raise SchemaError(
                 "spelling_not_here",
                 f"Column {quoted(column.name)} is text in a database, and the way it is written, "
-                f"{column.spelling.keys}, is read in files and DuckDB only. Cast it to "
+                f"{column.spelling.lines}, is read in files and DuckDB only. Cast it to "
                 f"{column.kind} in a view there, and name the view.",
             )
         if held[column.name] is not column.kind:
