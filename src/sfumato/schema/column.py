@@ -99,8 +99,8 @@ class Column:
         if self.kind not in self.spelling.kinds:
             raise SchemaError(
                 "spelling_kind",
-                f"Column {quoted(self.name)} is {self.kind}, but {self.spelling.lines} is for "
-                f"{' or '.join(sorted(self.spelling.kinds))} columns. Change its kind or remove it.",
+                f"Column {quoted(self.name)} is {self.kind}, but {self.spelling.lines} is "
+                f"for {' or '.join(sorted(self.spelling.kinds))} columns. Change one of them.",
             )
         declared: list[Scalar] = []
         if isinstance(self.domain, Values):

@@ -340,7 +340,7 @@ def spelling_of(kind: Kind, keys: Mapping[str, Any]) -> Spelling | None:
     if stray:
         raise SchemaError(
             "spelling_kind",
-            f"A column of kind {kind} cannot have {stray[0]!r}: dates have format and pivot, numbers "
+            f"A column of kind {kind} cannot have {stray[0]!r}: dates have format, pivot, numbers "
             "have decimal, thousands, percent, currency and places. Change its kind or remove it.",
         )
     if kind is Kind.DATE:
