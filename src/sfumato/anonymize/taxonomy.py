@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.anonymize.labels import members_of, ordered
+from sfumato.anonymize.spelled import plain_label
 from sfumato.errors import SchemaError
 from sfumato.schema.column import Kind, from_text
 from sfumato.schema.domain import EXACT, Bounds, Values
@@ -68,7 +69,7 @@ def universe(column: Column, labels: Sequence[Leaf]) -> Taxonomy:
     Where nothing is declared, ranges stand for all whole numbers or days between their ends, and
     masks of digits for all numbers of their length.
     """
-    texts = [label for label in labels if isinstance(label, str)]
+    texts = [plain_label(column, label) for label in labels if isinstance(label, str)]
     members = [member for text in texts for member in members_of(text) or [text]]
     missing: list[Leaf] = [None] if None in labels or None in members else []
     texts = [member for member in members if member is not None]
@@ -275,6 +276,7 @@ class _Reader:
     def read(self, label: Leaf) -> tuple[list[tuple[int, int]], tuple[int, int]]:
         """The runs that a label covers, and its ends where it is a range."""
         exact = Decimal(repr(label)) if isinstance(label, float) else label
+        exact = plain_label(self.column, exact) if isinstance(exact, str) else exact
         text = exact if isinstance(exact, str) or exact is None else spell(exact)
         bounds = None if text is None else ends_of(text, self.column)
         ends = (-1, -1) if bounds is None else self._ends(*bounds)

@@ -69,6 +69,8 @@ def _as_json(found: Inspection) -> dict[str, object]:
                 "kind": guess.column.kind,
                 "role": guess.column.role,
                 "reason": guess.reason,
+                "written": {} if guess.column.spelling is None else guess.column.spelling.keys,
+                "warnings": list(guess.warnings),
             }
             for guess in found.guesses
         ],

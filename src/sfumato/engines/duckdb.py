@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
 
 from sfumato.engines.base import (
@@ -28,9 +29,9 @@ from sfumato.engines.base import (
     table_missing,
     translating_errors,
 )
-from sfumato.engines.files.cells import check_names, conform, fitting
+from sfumato.engines.files.cells import check_names, conform, fitting, lenient
 from sfumato.engines.files.output import table_exists, write_file
-from sfumato.engines.kinds import STORED, chosen_kinds, fits, kinds_of
+from sfumato.engines.kinds import STORED, chosen_kinds, fits, kind_asked, kinds_of, stored_schema
 from sfumato.errors import EngineError
 from sfumato.files import Scratch, temporary_folder
 from sfumato.schema.column import Kind
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from sfumato.engines.files.regular import RegularFile
+    from sfumato.engines.kinds import Asked
+    from sfumato.schema.column import Column
 
 R = TypeVar("R")
 
@@ -112,7 +115,7 @@ class DuckDB:
     def adopt(
         self,
         relation: exp.Expr,
-        kinds: Mapping[str, Kind],
+        kinds: Mapping[str, Asked],
         *,
         rows: Iterator[pa.RecordBatch] | None = None,
         strict: bool = True,
@@ -124,19 +127,19 @@ class DuckDB:
         schema = self.run(everything(relation).limit(0)).schema
         check_names(schema.names)
         chosen = chosen_kinds(kinds_of(schema), kinds)
-        if not all(fits(field.type, chosen[field.name]) for field in schema):
+        if not all(fits(field.type, kind_asked(chosen[field.name])) for field in schema):
             read = self.stream(everything(relation)) if rows is None else rows
             self.load(conform(read, chosen, strict=strict), chosen)
             return
         types = {
             field.name: None if field.type == STORED[kind] else _STORED_AS[kind]
-            for field, kind in zip(schema, chosen.values(), strict=True)
+            for field, kind in zip(schema, map(kind_asked, chosen.values()), strict=True)
         }
         self._execute(created("VIEW", self.table.name, casting(relation, types)))
         self._source_kind = "VIEW"
 
     @translating_errors(translate)
-    def load(self, batches: Iterable[pa.RecordBatch], kinds: Mapping[str, Kind]) -> None:
+    def load(self, batches: Iterable[pa.RecordBatch], kinds: Mapping[str, Asked]) -> None:
         """Make batches the source; they hold the kinds in their stored types."""
         self._load(self.table.name, batches, kinds)
 
@@ -155,11 +158,11 @@ class DuckDB:
         self._set("lock_configuration", exp.true())
 
     @translating_errors(translate)
-    def retype(self, kinds: Mapping[str, Kind], *, strict: bool = True) -> None:
+    def retype(self, kinds: Mapping[str, Asked], *, strict: bool = True) -> None:
         """Convert the source to other kinds; a cell that does not fit is refused, or NULL."""
         current = self.columns(self.table)
         chosen = chosen_kinds(current, kinds)
-        if chosen == current:
+        if all(kind_asked(asked) is current[name] for name, asked in chosen.items()):
             return
         new = f"source_{token_hex(8)}"
         rows = self.stream(everything(self.table))
@@ -176,6 +179,21 @@ class DuckDB:
         if not names:
             return {}
         return fitting(self.stream(exp.select(*map(column, names)).from_(self.table)), names)
+
+    @translating_errors(translate)
+    def fitting_cells(self, asked: Column) -> int:
+        """How many cells of a text column of the source can be read as a column that is asked."""
+        cell, rows = column(asked.name), exp.Count(this=exp.Star())
+        counted = (
+            exp.select(exp.alias_(cell, "sf_value"), exp.alias_(rows, "sf_count"))
+            .from_(self.table)
+            .group_by(cell.copy())
+        )
+        return sum(
+            pc.sum(pc.if_else(cells.is_valid(), batch.column(1), 0)).as_py() or 0
+            for batch in self.stream(counted)
+            for cells in [lenient(batch.column(0), asked)]
+        )
 
     @translating_errors(translate)
     def columns(self, table: exp.Table) -> dict[str, Kind]:
@@ -297,7 +315,7 @@ class DuckDB:
             _interruptible(cursor, copy)
 
     def _load(
-        self, name: str, batches: Iterable[pa.RecordBatch], kinds: Mapping[str, Kind]
+        self, name: str, batches: Iterable[pa.RecordBatch], kinds: Mapping[str, Asked]
     ) -> None:
         """Copy batches into a table; an error in making them arrives as it was raised."""
         failures: list[BaseException] = []
@@ -309,9 +327,9 @@ class DuckDB:
                 failures.append(error)
                 raise
 
-        schema = pa.schema([pa.field(name, STORED[kind]) for name, kind in kinds.items()])
         try:
-            self._create_from(name, pa.RecordBatchReader.from_batches(schema, watched()))
+            reader = pa.RecordBatchReader.from_batches(stored_schema(kinds), watched())
+            self._create_from(name, reader)
         except EngineError:
             if failures:
                 raise failures[0] from None

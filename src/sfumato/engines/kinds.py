@@ -6,7 +6,7 @@ Dates are those that Python knows: engines and Parquet files can hold far earlie
 from __future__ import annotations
 
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 import pyarrow.types as types
@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from sfumato.engines.base import column
 from sfumato.errors import SourceError
-from sfumato.schema.column import Kind
+from sfumato.schema.column import Column, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,6 +29,20 @@ STORED: Mapping[Kind, pa.DataType] = {
     Kind.BOOLEAN: pa.bool_(),
 }
 """The one Arrow type in which each kind is stored."""
+
+Asked: TypeAlias = Kind | Column
+"""What a column is to be read as: a kind, or a column that also says how it is spelled."""
+
+
+def kind_asked(asked: Asked) -> Kind:
+    """The kind to read a column as."""
+    return asked.kind if isinstance(asked, Column) else asked
+
+
+def stored_schema(columns: Mapping[str, Asked]) -> pa.Schema:
+    """The Arrow schema in which columns are stored."""
+    return pa.schema([(name, STORED[kind_asked(asked)]) for name, asked in columns.items()])
+
 
 _SMALL_INTEGERS = {pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32()}
 """Integers that a float64 holds exactly."""
@@ -102,8 +116,8 @@ def kinds_of(schema: pa.Schema) -> dict[str, Kind]:
     return {name: kind for name, kind in kinds.items() if kind is not None}
 
 
-def chosen_kinds(held: Mapping[str, Kind], asked: Mapping[str, Kind]) -> dict[str, Kind]:
-    """Take the asked kind of each column, and what it holds where none is asked."""
+def chosen_kinds(held: Mapping[str, Kind], asked: Mapping[str, Asked]) -> dict[str, Asked]:
+    """Take what is asked of each column, and what it holds where nothing is asked."""
     for name in asked:
         if name not in held:
             raise SourceError(

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from sfumato.engines.base import Engine
+    from sfumato.engines.kinds import Asked
 
 
 class ArrowTable(Protocol):
@@ -51,7 +52,7 @@ _ATTACHED = "attached"
 def open_source(
     source: Source,
     *,
-    kinds: Mapping[str, Kind] | None = None,
+    kinds: Mapping[str, Asked] | None = None,
     memory_limit: str = MEMORY_LIMIT,
     ours: bool = False,
     strict: bool = True,
@@ -110,7 +111,7 @@ def _open_catalogue(url: str) -> Engine:
 def open_duckdb(
     source: Source,
     *,
-    kinds: Mapping[str, Kind] | None = None,
+    kinds: Mapping[str, Asked] | None = None,
     memory_limit: str = MEMORY_LIMIT,
     ours: bool = False,
     strict: bool = True,
@@ -135,7 +136,7 @@ def open_duckdb(
 
 
 def _read_path(
-    engine: DuckDB, path: Path, kinds: Mapping[str, Kind], *, ours: bool, strict: bool
+    engine: DuckDB, path: Path, kinds: Mapping[str, Asked], *, ours: bool, strict: bool
 ) -> None:
     """Read a file by the end of its name; a directory is its Parquet files."""
     name = path.name.lower()
@@ -169,7 +170,7 @@ def _is_directory(path: Path) -> bool:
 
 
 def _view_parquet(
-    engine: DuckDB, paths: Sequence[str | Path], kinds: Mapping[str, Kind], *, strict: bool
+    engine: DuckDB, paths: Sequence[str | Path], kinds: Mapping[str, Asked], *, strict: bool
 ) -> None:
     """Look at Parquet files where they are."""
     if not paths:
@@ -219,7 +220,7 @@ def attached(engine: DuckDB, url: str) -> exp.Table:
 
 
 def _copy_table(
-    engine: DuckDB, source: ArrowTable, kinds: Mapping[str, Kind], *, strict: bool
+    engine: DuckDB, source: ArrowTable, kinds: Mapping[str, Asked], *, strict: bool
 ) -> None:
     """Copy a table in memory into the engine."""
     table = _arrow_table(source)

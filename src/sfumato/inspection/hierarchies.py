@@ -34,7 +34,8 @@ def propose(profile: ColumnProfile, kind: Kind) -> Hierarchy | None:
         return Calendar()
     if kind in (Kind.INTEGER, Kind.REAL):
         return _widths(profile, kind) or _flat(profile, kind)
-    if kind is Kind.TEXT and profile.fixed_length in _CODE_LENGTHS:
+    # What was warned about looks like dates or numbers, of which no digit can be masked.
+    if kind is Kind.TEXT and profile.fixed_length in _CODE_LENGTHS and not profile.warnings:
         texts = [str(value) for value, _ in profile.top]
         if texts and all(_DIGIT.search(text) for text in texts):
             return Mask()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from sfumato.inspection.spellings import Recognised
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from sfumato.engines.base import Engine
     from sfumato.schema.domain import Scalar
+    from sfumato.schema.spelling import Spelling
 
 MOST_TOP = 50
 """How many of a column's most frequent values a profile holds at most."""
@@ -29,6 +31,8 @@ class ColumnProfile:
     missing cells aside. The lengths are in characters, of text only. `minimum`, `maximum` and `top`
     hold values of the kind that `inference.kind_of` answers, which needs none of the three; `top`
     has the most frequent values with their counts, all of them where they are few enough.
+    `spelling` is how the cells are written where they were read by it, and `warnings` is what the
+    owner must know of how they were taken.
     """
 
     name: str
@@ -43,6 +47,8 @@ class ColumnProfile:
     minimum: Scalar | float | None = None
     maximum: Scalar | float | None = None
     top: tuple[tuple[Scalar | float, int], ...] = ()
+    spelling: Spelling | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def present(self) -> int:
@@ -100,6 +106,7 @@ def profile_columns(
     source_kinds: Mapping[str, Kind],
     fits: Mapping[str, set[Kind]],
     texts: Mapping[str, TextFacts],
+    recognised: Mapping[str, Recognised],
     progress: Callable[[float, float], None] | None = None,
 ) -> list[ColumnProfile]:
     """Profile every column, read as the kinds given; the rest tells what the source said."""
@@ -116,6 +123,7 @@ def profile_columns(
         ends, rest = (rest[:2], rest[2:]) if kind in _ORDERED else ([None, None], rest)
         distinct, top = _top(engine, table, name)
         text = texts.get(name, TextFacts(None, None, False))
+        written = recognised.get(name, Recognised())
         found.append(
             ColumnProfile(
                 name=name,
@@ -130,6 +138,8 @@ def profile_columns(
                 minimum=ends[0],
                 maximum=ends[1],
                 top=top,
+                spelling=None if written.column is None else written.column.spelling,
+                warnings=written.warnings,
             )
         )
         if progress is not None:

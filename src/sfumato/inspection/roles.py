@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _LONG = 6
 """From so many letters on, a word also counts as the beginning of another."""
 
+_POSTAL = "a postal code"
 _NUMBERING = frozenset({"id", "key", "uuid", "guid", "nr", "no", "number", "nummer"})
 
 
@@ -49,6 +50,12 @@ def hint(name: str) -> Hint | None:
     """What a column's name says, if anything."""
     tokens = _tokens(name)
     return next((found for found in _hints() if any(map(found.fits, tokens))), None)
+
+
+def holds_no_quantity(name: str) -> bool:
+    """Whether a column is named like something whose digits are no quantity."""
+    named = hint(name)
+    return named is not None and (named.role is Role.IDENTIFIER or named.meaning == _POSTAL)
 
 
 def numbers_something(name: str) -> bool:
@@ -93,6 +100,8 @@ class Guess:
 
     column: Column
     reason: str
+    warnings: tuple[str, ...] = ()
+    """What its owner must know of how it was taken, in sentences."""
 
 
 def kind_of(profile: ColumnProfile) -> Kind:
@@ -103,13 +112,16 @@ def kind_of(profile: ColumnProfile) -> Kind:
 
 
 def guess(profile: ColumnProfile) -> Guess:
-    """Propose kind, role and, for a quasi-identifier, a hierarchy."""
+    """Propose kind, role, how it is written and, for a quasi-identifier, a hierarchy."""
     kind = kind_of(profile)
     role, reason = _role(profile, kind)
+    if profile.spelling is not None:
+        reason += f"; {profile.spelling.words(kind)}"
     hierarchy = propose(profile, kind) if role is Role.QUASI else None
     if role is Role.QUASI and hierarchy is None:
         reason += "; no hierarchy fits, write one"
-    return Guess(Column(profile.name, kind, role, hierarchy=hierarchy), reason)
+    column = Column(profile.name, kind, role, hierarchy=hierarchy, spelling=profile.spelling)
+    return Guess(column, reason, profile.warnings)
 
 
 def _is_code(profile: ColumnProfile) -> bool:
@@ -117,7 +129,7 @@ def _is_code(profile: ColumnProfile) -> bool:
     if Kind.INTEGER not in profile.fits:
         return False
     named = hint(profile.name)
-    postal = named is not None and named.meaning == "a postal code"
+    postal = named is not None and named.meaning == _POSTAL
     return profile.padded or (postal and profile.fixed_length in _CODE_LENGTHS)
 
 

@@ -11,7 +11,7 @@ of the table are put back outermost, so that none can collide.
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from sfumato.engines.base import Engine
 
@@ -153,6 +153,31 @@ class ByRow:
 
 
 Recoding = ByColumn | ByRow
+
+
+def relabelled(recoding: Recoding, labels: Mapping[str, Callable[[str], str]]) -> Recoding:
+    """The same recoding with the labels of some columns in other words, each changed once."""
+    if isinstance(recoding, ByColumn):
+        maps = (
+            replace(one, labels=_changed(one.labels, labels[one.column]))
+            if one.column in labels
+            else one
+            for one in recoding.maps
+        )
+        return replace(recoding, maps=tuple(maps))
+    shares = recoding.shares
+    for place in range(len(recoding.maps) + 1, shares.num_columns):
+        name = shares.column_names[place]
+        if name in labels:
+            column = shares.column(place).combine_chunks()
+            shares = shares.set_column(place, name, _changed(column, labels[name]))
+    return replace(recoding, shares=shares)
+
+
+def _changed(labels: pa.Array, change: Callable[[str], str]) -> pa.Array:
+    coded = labels.dictionary_encode()
+    changed = pa.array([change(label) for label in coded.dictionary.to_pylist()], labels.type)
+    return changed.take(coded.indices)
 
 
 def _coded(

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 
 from sfumato import __version__
 from sfumato.engines.files.csv import CsvFile
-from sfumato.engines.kinds import STORED, kinds_of
+from sfumato.engines.files.spelled import marked
+from sfumato.engines.kinds import kinds_of, stored_schema
+from sfumato.errors import SchemaError
 from sfumato.files import check_target, whole
 from sfumato.release.sidecar import holder_file, read_sidecar, unreadable
 from sfumato.release.writer import check_places, goes_into_folder, table_files, writing
-from sfumato.schema.column import Kind
+from sfumato.schema.column import Column, Kind
+from sfumato.schema.spelling import spelling_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -137,11 +140,8 @@ class Release:
         try:
             guarantee = Guarantee(**told["guarantee"])
             provenance = Provenance(**told["provenance"])
-            tables = {
-                one["name"]: _read(folder / Path(one["file"]).name, one["columns"])
-                for one in recorded
-            }
-        except (ValueError, TypeError, KeyError, RuntimeError):
+            tables = {one["name"]: _read(folder / Path(one["file"]).name, one) for one in recorded}
+        except (ValueError, TypeError, KeyError, RuntimeError, AttributeError, SchemaError):
             raise unreadable(target) from None
         loaded = cls(tables, guarantee, provenance, told["error"], told["receipt"])
         if told.get("format") == 1 and guarantee.kind == "syntactic":
@@ -172,13 +172,19 @@ def _with_kept(release: Release, path: Path, checksums: set[str]) -> Release:
     return replace(release, provenance=provenance, error=error, holder=holder)
 
 
-def _read(path: Path, columns: Mapping[str, str]) -> pa.Table:
+def _read(path: Path, told: Mapping[str, Json]) -> pa.Table:
     import pyarrow as pa
     from pyarrow import parquet
 
     if path.name.lower().endswith(".parquet"):
         return parquet.read_table(path)
-    kinds = {name: Kind(kind) for name, kind in columns.items()}
-    schema = pa.schema([(name, STORED[kind]) for name, kind in kinds.items()])
+    kinds = {name: Kind(kind) for name, kind in told["columns"].items()}
+    spelled = {
+        name: Column(name, kinds[name], spelling=spelling_of(kinds[name], keys))
+        for name, keys in told.get("written", {}).items()
+    }
+    spellings = {name: one.spelling for name, one in spelled.items() if one.spelling is not None}
     with closing(CsvFile(path)) as file:
-        return pa.Table.from_batches(file.read(kinds, ours=True), schema)
+        batches = file.read({**kinds, **spelled}, ours=True)
+        rows = pa.Table.from_batches(batches, stored_schema(kinds))
+    return rows.cast(marked(rows.schema, spellings))

@@ -42,6 +42,8 @@ class Saved(NamedTuple):
     file: str
     sha256: str
     columns: Mapping[str, Kind]
+    written: Mapping[str, Mapping[str, Json]]
+    """How columns are spelled in a file of text: the keys of a schema."""
 
 
 def sidecar_file(path: Path) -> Path:

@@ -112,6 +112,7 @@ def print_inspection(found: Inspection, *, written: Path | None = None) -> None:
     parts: list[RenderableType] = [
         f"{found.rows:,} rows, {len(found.guesses)} columns\n",
         _roles(found),
+        *_warnings(found),
     ]
     if found.sets:
         parts += ["", _headline(found), "", _sets(found), "", _attackers(found)]
@@ -132,6 +133,13 @@ def _roles(found: Inspection) -> Table:
         column = guess.column
         table.add_row(printable(column.name), column.kind, column.role, printable(guess.reason))
     return table
+
+
+def _warnings(found: Inspection) -> list[RenderableType]:
+    said = [(guess.column.name, one) for guess in found.guesses for one in guess.warnings]
+    if not said:
+        return []
+    return ["", *(Text.assemble(printable(name), ": ", printable(one)) for name, one in said)]
 
 
 def _headline(found: Inspection) -> str:

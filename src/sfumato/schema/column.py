@@ -16,6 +16,7 @@ from sfumato.schema.names import check_name, count, quoted
 if TYPE_CHECKING:
     from sfumato.schema.domain import Domain
     from sfumato.schema.hierarchy.base import Hierarchy
+    from sfumato.schema.spelling import Spelling
 
 LONGEST = 2**16
 """The largest length that can be declared of a text, in characters."""
@@ -65,12 +66,14 @@ class Column:
     hierarchy: Hierarchy | None = None
     nullable: bool = True
     length: int | None = None
+    spelling: Spelling | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name, "A column")
         self._check_domain()
         self._check_length()
         self._check_hierarchy()
+        self._check_spelling()
 
     def _check_domain(self) -> None:
         if self.domain is None:
@@ -88,6 +91,31 @@ class Column:
         for value in declared:
             if type(value) is not self.kind.type:
                 raise self._misfit(value)
+
+    def _check_spelling(self) -> None:
+        """A spelling is of the column's kind, and what is declared can be written by it."""
+        if self.spelling is None:
+            return
+        if self.kind not in self.spelling.kinds:
+            raise SchemaError(
+                "spelling_kind",
+                f"Column {quoted(self.name)} is {self.kind}, but {self.spelling.lines} is "
+                f"for {' or '.join(sorted(self.spelling.kinds))} columns. Change one of them.",
+            )
+        declared: list[Scalar] = []
+        if isinstance(self.domain, Values):
+            declared += self.domain.values
+        elif self.domain is not None:
+            declared += (self.domain.low, self.domain.high)
+        if self.hierarchy is not None:
+            declared += self.hierarchy.declared or ()
+        for value in declared:
+            if self.spelling.read(self.spelling.write(value), self.kind) != value:
+                raise SchemaError(
+                    "spelling_domain",
+                    f"Column {quoted(self.name)} declares {quoted(str(value))}, which cannot be "
+                    f"written as its cells are, by {self.spelling.lines}. Change one of them.",
+                )
 
     def _check_length(self) -> None:
         """A length is for texts that are not listed."""

@@ -47,6 +47,8 @@ def _unit(unit: Unit) -> str:
 def _facts(column: Column, folder: Path) -> dict[str, str]:
     """The keys of a column and their values as TOML; what is left out is as if not declared."""
     facts: dict[str, object] = {"role": str(column.role), "kind": str(column.kind)}
+    if column.spelling is not None:
+        facts |= column.spelling.keys
     if isinstance(column.domain, Values):
         facts["values"] = column.domain.values
     elif isinstance(column.domain, Bounds):

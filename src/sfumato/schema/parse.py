@@ -13,6 +13,7 @@ from sfumato.schema.hierarchy.rules import Calendar, Mask, Side, Step, Widths
 from sfumato.schema.hierarchy.tree import Tree, read_tree
 from sfumato.schema.names import clash, quoted, suggestion
 from sfumato.schema.schema import Schema
+from sfumato.schema.spelling import SPELLING_KEYS, spelling_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,11 +23,14 @@ if TYPE_CHECKING:
     from sfumato.schema.document import Lines, Place
     from sfumato.schema.domain import Scalar
     from sfumato.schema.hierarchy.base import Hierarchy
+    from sfumato.schema.spelling import Spelling
 
     Choice = TypeVar("Choice", bound=StrEnum)
 
 _KEYS = ("table", "unit", "columns")
-_COLUMN_KEYS = ("role", "kind", "values", "bounds", "step", "length", "hierarchy", "nullable")
+_COLUMN_KEYS = (
+    "role", "kind", "values", "bounds", "step", "length", "hierarchy", "nullable", *SPELLING_KEYS,
+)  # fmt: skip
 _HIERARCHY_KEYS = ("mask", "widths", "dates", "tree", "file")
 _UNIT_KEYS = ("column", "max_rows", "max_groups", "relation")
 
@@ -91,16 +95,36 @@ class Parser:
         role = self._choice(Role, table.get("role", "other"), (*place, "role"))
         nullable = self._typed(table.get("nullable", True), bool, (*place, "nullable"))
         domain = self._domain(name, kind, table, place)
+        spelling = self._spelling(table, kind, place)
         hierarchy = None
         if "hierarchy" in table:
-            hierarchy = self._hierarchy(table["hierarchy"], kind, (*place, "hierarchy"))
+            at = (*place, "hierarchy")
+            hierarchy = self._hierarchy(table["hierarchy"], kind, spelling, at)
         length = self._need(table, "length", int, place) if "length" in table else None
         try:
-            return Column(name, kind, role, domain, hierarchy, nullable, length)
+            return Column(name, kind, role, domain, hierarchy, nullable, length, spelling)
         except SchemaError as error:
             key = error.code.partition("_")[0]
-            at = (*place, key) if key in ("hierarchy", "length") else place
+            if key == "spelling":
+                key = next(key for key in SPELLING_KEYS if key in table)
+            at = (*place, key) if key in table else place
             raise self._lines.error(error.code, at, error.message) from None
+
+    def _spelling(self, table: dict[str, object], kind: Kind, place: Place) -> Spelling | None:
+        keys: dict[str, object] = {}
+        for key, wanted in SPELLING_KEYS.items():
+            if key in table and not (key == "percent" and table[key] is False):
+                held = table[key]
+                at = (*place, key)
+                keys[key] = (
+                    held if key == "percent" and held is True else self._typed(held, wanted, at)
+                )
+        try:
+            return spelling_of(kind, keys)
+        except SchemaError as error:
+            named = error.code.partition("_")[0]
+            key = named if named in keys else next(iter(keys))
+            raise self._lines.error(error.code, (*place, key), error.message) from None
 
     def _domain(
         self, name: str, kind: Kind, table: dict[str, object], place: Place
@@ -142,7 +166,9 @@ class Parser:
                 values.append(from_toml(item, kind))
         return values
 
-    def _hierarchy(self, raw: object, kind: Kind, place: Place) -> Hierarchy:
+    def _hierarchy(
+        self, raw: object, kind: Kind, spelling: Spelling | None, place: Place
+    ) -> Hierarchy:
         table = self._typed(raw, dict, place)
         self._known(table, _HIERARCHY_KEYS, place)
         if len(table) != 1:
@@ -159,7 +185,7 @@ class Parser:
         if key == "file":
             path = self._folder / self._typed(value, str, at)
             with self._at(at):
-                return read_tree(path, kind)
+                return read_tree(path, kind, spelling)
         rows = list(self._branches(value, kind, at, ()))
         with self._at(at):
             return Tree(tuple(leaf for leaf, _ in rows), tuple(way for _, way in rows))

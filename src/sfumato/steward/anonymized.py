@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 from sqlglot import exp
 
+from sfumato.anonymize.spelled import spelled_label
+from sfumato.engines.files.spelled import Marked, marked
 from sfumato.engines.kinds import STORED, kinds_of
 from sfumato.release.fingerprint import fingerprint
+from sfumato.release.recoding import relabelled
 from sfumato.release.release import Guarantee, Provenance, Release
 from sfumato.release.writer import check_outputs, writing
 from sfumato.report.release import page
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 
     from sfumato.release.recoding import Recoding
     from sfumato.release.writer import ReleaseWriter
+    from sfumato.schema.spelling import Spelling
     from sfumato.steward.findings import ReleaseFigures
     from sfumato.steward.table import Table
 
@@ -88,10 +93,12 @@ class Anonymized:
         watch = self._watch()
         with self._query(star=None) as query:
             made = self.table.engine.run(query)
+        made = made.cast(marked(made.schema, self._spellings))
         watch.look(made)
         tables = {self.table.schema.table: made}
         if self.values is not None:
-            tables = {_QUASI: made, _SENSITIVE: self.values}
+            values = self.values.cast(marked(self.values.schema, self._spellings))
+            tables = {_QUASI: made, _SENSITIVE: values}
         return replace(self._described(watch), tables=tables, kept=self.table.files)
 
     def write(
@@ -128,10 +135,11 @@ class Anonymized:
         star = ROOT if main.lower().endswith((".csv", ".csv.gz")) else None
         with self._query(star=star) as query:
             rows = watch.passing(self.table.engine.stream(query))
-            writer.table(name, main, rows, self.columns)
+            writer.table(name, main, Marked(rows, self._spellings), self.columns)
         if self.values is not None:
             kinds = kinds_of(self.values.schema)
-            writer.table(_SENSITIVE, f"{_SENSITIVE}.csv", self.values.to_reader(), kinds)
+            values = Marked(self.values.to_reader(), self._spellings)
+            writer.table(_SENSITIVE, f"{_SENSITIVE}.csv", values, kinds)
 
     def _watch(self) -> HomogeneityCheck:
         """Someone who looks at the rows as they are released."""
@@ -191,7 +199,7 @@ class Anonymized:
         engine, starred = self.table.engine, self.suppressed == "star"
         names = [exp.column(name, quoted=True) for name in self.columns]
         with ExitStack() as lent:
-            rows = lent.enter_context(self.recoding.released(engine, engine.table))
+            rows = lent.enter_context(self._spelled_recoding().released(engine, engine.table))
             rows.set("order", None)
             rows = exp.select(*names).from_(rows.subquery("sf_recoded"))
             if starred and self.figures["suppressed"]:
@@ -204,6 +212,24 @@ class Anonymized:
                 .from_(rows.subquery("sf_all"))
                 .order_by(*order)
             )
+
+    @property
+    def _spellings(self) -> dict[str, Spelling]:
+        """How released columns are written that the schema has a spelling for."""
+        columns = self.table.schema.columns
+        return {column.name: column.spelling for column in columns if column.spelling is not None}
+
+    def _spelled_recoding(self) -> Recoding:
+        """What is released, with labels of spelled columns as people write them."""
+        labelled = [name for name, kind in self.recoded.items() if kind is Kind.TEXT]
+        return relabelled(
+            self.recoding,
+            {
+                name: partial(spelled_label, self.table.schema.column(name))
+                for name in labelled
+                if name in self._spellings
+            },
+        )
 
     def _blank_rows(self, star: str | None) -> pa.Table:
         """Rows that say nothing: text as the star or missing, everything else missing."""

@@ -111,8 +111,8 @@ def open_labels(source: Source, schema: Schema, *, strict: bool = True) -> tuple
         there = (c for c in schema.columns if c.name in held or c.role is Role.QUASI)
         columns = tuple(_as_held(column, held) for column in there)
         if isinstance(engine, DuckDB):
-            kinds = {c.name: c.kind for c in columns if c.name in held}
-            engine.retype(kinds, strict=strict)
+            asked = {c.name: c for c in columns if c.name in held}
+            engine.retype(asked, strict=strict)
     except BaseException:
         engine.close()
         raise
@@ -130,7 +130,9 @@ def _unit(schema: Schema, held: Collection[str]) -> Unit:
 def _as_held(column: Column, held: Mapping[str, Kind]) -> Column:
     if column.role is not Role.QUASI:
         return column
-    return replace(column, kind=held.get(column.name, column.kind), domain=None, hierarchy=None)
+    kind = held.get(column.name, column.kind)
+    spelling = column.spelling if kind is column.kind else None
+    return replace(column, kind=kind, domain=None, hierarchy=None, spelling=spelling)
 
 
 def released_rows(engine: Engine) -> exp.Select:

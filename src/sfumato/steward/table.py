@@ -21,7 +21,14 @@ from sfumato.errors import ParameterError, SchemaError
 from sfumato.files import check_apart
 from sfumato.inspection import inspect
 from sfumato.inspection.profile import ColumnProfile, TextFacts, measure_texts, profile_columns
-from sfumato.inspection.roles import Guess, guess, kind_of
+from sfumato.inspection.roles import Guess, guess, holds_no_quantity, kind_of
+from sfumato.inspection.spellings import (
+    Recognised,
+    as_text,
+    recognise,
+    said_of_points,
+    shapes_of,
+)
 from sfumato.release.in_use import hierarchy_files, source_files, vault_files_around
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.file import load, save
@@ -30,7 +37,7 @@ from sfumato.schema.schema import Schema
 from sfumato.steward.released import described, open_labels, released_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -63,6 +70,8 @@ class Table:
     source: Source = field(default=(), repr=False, compare=False)
     declared: Schema | None = field(default=None, repr=False, compare=False)
     """What was opened, and what is declared of it; where it is a release, of its original."""
+    warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
+    """What its owner must know of how columns were taken, where nothing was declared."""
 
     def inspect(
         self, *, population: Source | None = None, progress: Progress | None = None
@@ -73,7 +82,7 @@ class Table:
         """
         known = None if population is None else self._counted_population(population)
         guesses = [
-            Guess(column, reason)
+            Guess(column, reason, self.warnings.get(column.name, ()))
             for column, reason in zip(self.schema.columns, self.reasons, strict=True)
         ]
         unit = self.schema.unit
@@ -152,8 +161,8 @@ def read(
         return replace(table, starred=starred, source=source)
     known = given = schema if isinstance(schema, Schema) else load(Path(schema))
     if release is None:
-        kinds = {column.name: column.kind for column in known.columns}
-        engine = open_source(place, kinds=kinds, strict=strict)
+        asked = {column.name: column for column in known.columns}
+        engine = open_source(place, kinds=asked, strict=strict)
     else:
         engine, known = open_labels(place, known, strict=strict)
     try:
@@ -187,11 +196,16 @@ def _read_unknown(source: Source, progress: Progress | None, *, ours: bool) -> T
         texts = [name for name, kind in held.items() if kind is Kind.TEXT]
         facts = measure_texts(engine, engine.table, texts)
         fits: dict[str, set[Kind]] = {}
-        kinds = held
-        if isinstance(engine, DuckDB) and _is_csv(source):
-            fits = engine.fitting_kinds()
-            kinds = {name: _kind(name, held[name], fits, facts) for name in held}
-            engine.retype(kinds)
+        kinds, found = held, dict[str, Recognised]()
+        if isinstance(engine, DuckDB):
+            csv = _is_csv(source)
+            fits = engine.fitting_kinds() if csv else {}
+            kinds = {name: _kind(name, held[name], fits, facts) for name in held} if csv else held
+            found = {name: _recognised(engine, name, kinds[name], typed=not csv) for name in texts}
+            asked = {name: one.column for name, one in found.items() if one.column is not None}
+            engine.retype({**kinds, **asked})
+            kinds = kinds | {name: column.kind for name, column in asked.items()}
+            fits |= {name: {column.kind} for name, column in asked.items()}
         profiles = profile_columns(
             engine,
             engine.table,
@@ -199,6 +213,7 @@ def _read_unknown(source: Source, progress: Progress | None, *, ours: bool) -> T
             source_kinds=held,
             fits=fits,
             texts=facts,
+            recognised=found,
             progress=progress,
         )
         guesses = [guess(profile) for profile in profiles]
@@ -206,7 +221,22 @@ def _read_unknown(source: Source, progress: Progress | None, *, ours: bool) -> T
     except BaseException:
         engine.close()
         raise
-    return Table(engine, schema, tuple(one.reason for one in guesses), files=source_files(source))
+    reasons = tuple(one.reason for one in guesses)
+    warnings = {one.column.name: one.warnings for one in guesses if one.warnings}
+    return Table(engine, schema, reasons, files=source_files(source), warnings=warnings)
+
+
+def _recognised(engine: DuckDB, name: str, kind: Kind, *, typed: bool) -> Recognised:
+    """How a column of text is written; a source that is `typed` said itself that it is text."""
+    if kind not in (Kind.TEXT, Kind.REAL):
+        return Recognised()
+    shapes = shapes_of(engine, engine.table, name)
+    if kind is Kind.REAL:
+        return Recognised(None, said_of_points(name, shapes))
+    present = sum(rows for _, rows in shapes)
+    numbers = not holds_no_quantity(name)
+    found = recognise(name, shapes, present, engine.fitting_cells, numbers=numbers)
+    return as_text(found) if typed else found
 
 
 def _kind(name: str, held: Kind, fits: dict[str, set[Kind]], facts: dict[str, TextFacts]) -> Kind:
@@ -238,6 +268,13 @@ def check_columns(engine: Engine, schema: Schema) -> None:
                 f"The table has no column {quoted(column.name)}, which its schema declares; "
                 + suggestion(column.name, held),
             )
+        if held[column.name] is Kind.TEXT and column.spelling is not None:
+            raise SchemaError(
+                "spelling_not_here",
+                f"Column {quoted(column.name)} is text in a database, and the way it is written, "
+                f"{column.spelling.lines}, is read in files and DuckDB only. Cast it to "
+                f"{column.kind} in a view there, and name the view.",
+            )
         if held[column.name] is not column.kind:
             raise SchemaError(
                 "column_kind",
@@ -263,7 +300,10 @@ def save_schema(table: Table, path: Path, *, overwrite: bool = False) -> None:
     """Write a table's schema to a TOML file, each column with the reason for its role."""
     check_apart(path, (*table.files, *vault_files_around(path)))
     names = (column.name for column in table.schema.columns)
-    notes = dict(zip(names, table.reasons, strict=True))
+    notes = {
+        name: " ".join([reason, *(f"Warning: {one}" for one in table.warnings.get(name, ()))])
+        for name, reason in zip(names, table.reasons, strict=True)
+    }
     save(table.schema, path, overwrite=overwrite, notes=notes)
 
 

@@ -273,7 +273,7 @@ def _known(column: Column, table: Frequencies, starred: NDArray[np.bool_]) -> Re
     texts = [[*texts, ROOT][label] for label in used.tolist()]
     # Values that were never generalized are their own labels: nothing need be declared of them.
     plain = column.role is not Role.QUASI and ROOT not in texts
-    declared = Column(column.name, column.kind) if plain else column
+    declared = Column(column.name, column.kind, spelling=column.spelling) if plain else column
     taxonomy = universe(declared, [*texts, *([] if plain else _outermost(column))])
     vague = np.array([text == ROOT and not _bounded(column) for text in texts], dtype=bool)
     if not taxonomy.leaves:

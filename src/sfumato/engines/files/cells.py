@@ -11,23 +11,30 @@ What counts as a value, in text:
   `-inf`. A finite text too large for a float64 is refused.
 - date: YYYY-MM-DD, years 0001 to 9999, days that exist.
 - boolean: `true` or `false` in any case.
+
+Where a column declares how it is spelled, that is what counts instead: `files/spelled.py`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as types
 
-from sfumato.engines.kinds import STORED, fits, is_text
+from sfumato.engines.files.spelled import read_spelled
+from sfumato.engines.kinds import STORED, fits, is_text, kind_asked, stored_schema
 from sfumato.errors import SourceError
 from sfumato.schema import names as declared
-from sfumato.schema.column import Kind
+from sfumato.schema.column import Column, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from sfumato.engines.kinds import Asked
 
 MOST_COLUMNS = 10_000
 """More columns than this are refused before anything is allocated for them."""
@@ -50,8 +57,6 @@ def check_names(names: Sequence[str]) -> None:
 
 
 CellArray: TypeAlias = "pa.Array[pa.Scalar[pa.DataType]]"
-Reading: TypeAlias = "Callable[[CellArray, Kind], CellArray | None]"
-"""Reads cells as a kind, all of them or none."""
 
 _PATTERN = {
     Kind.INTEGER: "^[+-]?[0-9]+$",
@@ -69,23 +74,38 @@ _EXPECTED = {
 }
 
 
+@dataclass(frozen=True)
+class _Reading:
+    """How cells become a kind: all of them or none, what they look like, what is expected."""
+
+    kind: Kind
+    read: Callable[[CellArray], CellArray | None]
+    pattern: str | None = None
+    expected: str = ""
+
+
 def conform(
-    batches: Iterable[pa.RecordBatch], kinds: Mapping[str, Kind], *, strict: bool = True
+    batches: Iterable[pa.RecordBatch], kinds: Mapping[str, Asked], *, strict: bool = True
 ) -> Iterator[pa.RecordBatch]:
-    """Turn every batch into the stored types of the kinds.
+    """Turn every batch into the stored types of what is asked.
 
     The first cell that is not of its kind is refused or, where that is not `strict`, every one
     becomes NULL.
     """
-    schema = pa.schema([pa.field(name, STORED[kind]) for name, kind in kinds.items()])
+    schema = stored_schema(kinds)
     rows_before = 0
     for batch in batches:
         arrays = [
-            _converted(cells, kind, name, rows_before if strict else None)
-            for cells, (name, kind) in zip(batch.columns, kinds.items(), strict=True)
+            _converted(cells, asked, name, rows_before if strict else None)
+            for cells, (name, asked) in zip(batch.columns, kinds.items(), strict=True)
         ]
         yield pa.record_batch(arrays, schema=schema)
         rows_before += batch.num_rows
+
+
+def lenient(cells: CellArray, asked: Column) -> CellArray:
+    """Read cells as a column; what does not fit is NULL."""
+    return _converted(cells, asked, asked.name, None)
 
 
 def fitting(batches: Iterable[pa.RecordBatch], names: Iterable[str]) -> dict[str, set[Kind]]:
@@ -100,8 +120,9 @@ def fitting(batches: Iterable[pa.RecordBatch], names: Iterable[str]) -> dict[str
     return possible
 
 
-def _converted(cells: CellArray, kind: Kind, name: str, rows_before: int | None) -> CellArray:
+def _converted(cells: CellArray, asked: Asked, name: str, rows_before: int | None) -> CellArray:
     """Convert one column of a batch; without a place to name, what does not fit becomes NULL."""
+    kind = kind_asked(asked)
     if cells.type == STORED[kind]:
         return cells
     if types.is_dictionary(cells.type):
@@ -109,21 +130,34 @@ def _converted(cells: CellArray, kind: Kind, name: str, rows_before: int | None)
     if fits(cells.type, kind):
         return pc.cast(cells, STORED[kind])
     if is_text(cells.type):
-        read = _parsed
+        reading = _of_text(asked)
     elif (cells.type, kind) in _CHECKED or (types.is_timestamp(cells.type) and kind is Kind.DATE):
-        read = _exact
+        reading = _Reading(kind, partial(_exact, kind=kind), expected=_EXPECTED[kind])
     else:
         raise SourceError(
             "kind_mismatch",
             f"Column {name!r} holds {cells.type}, which cannot be read as {kind}. "
             "Declare another kind or convert the column first.",
         )
-    converted = read(cells, kind)
+    converted = reading.read(cells)
     if converted is not None:
         return converted
     if rows_before is None:
-        return _with_gaps(_candidates(cells, kind), kind, read)
-    raise _refusal(cells, kind, name, rows_before, read)
+        return _with_gaps(_candidates(cells, reading), reading)
+    raise _refusal(cells, reading, name, rows_before)
+
+
+def _of_text(asked: Asked) -> _Reading:
+    """How text is read: as its column is spelled, else as the kind is written everywhere."""
+    if isinstance(asked, Column) and asked.spelling is not None:
+        return _Reading(
+            asked.kind,
+            partial(read_spelled, spelling=asked.spelling, kind=asked.kind),
+            f"^{asked.spelling.pattern(asked.kind)}$",
+            f"one of {asked.spelling.words(asked.kind)}",
+        )
+    kind = kind_asked(asked)
+    return _Reading(kind, partial(_parsed, kind=kind), _PATTERN.get(kind), _EXPECTED[kind])
 
 
 _CHECKED = {
@@ -171,39 +205,37 @@ def _all(checks: CellArray) -> bool:
     return pc.all(checks, min_count=0).as_py() is True
 
 
-def _candidates(cells: CellArray, kind: Kind) -> CellArray:
+def _candidates(cells: CellArray, reading: _Reading) -> CellArray:
     """The cells that are written like the kind, the others NULL; only their size can be wrong."""
-    if not is_text(cells.type) or kind is Kind.TEXT:
+    if reading.pattern is None:
         return cells
-    written = pc.match_substring_regex(cells, _PATTERN[kind])
+    written = pc.match_substring_regex(cells, reading.pattern)
     return pc.if_else(written, cells, pa.scalar(None, cells.type))
 
 
-def _with_gaps(cells: CellArray, kind: Kind, read: Reading) -> CellArray:
+def _with_gaps(cells: CellArray, reading: _Reading) -> CellArray:
     """Read what can be read, halving where that fails: a cell that fails alone is NULL."""
-    converted = read(cells, kind)
+    converted = reading.read(cells)
     if converted is not None:
         return converted
     if len(cells) == 1:
-        return pa.nulls(1, STORED[kind])
+        return pa.nulls(1, STORED[reading.kind])
     middle = len(cells) // 2
     halves = cells.slice(0, middle), cells.slice(middle)
-    return pa.concat_arrays([_with_gaps(half, kind, read) for half in halves])
+    return pa.concat_arrays([_with_gaps(half, reading) for half in halves])
 
 
-def _refusal(
-    cells: CellArray, kind: Kind, name: str, rows_before: int, read: Reading
-) -> SourceError:
+def _refusal(cells: CellArray, reading: _Reading, name: str, rows_before: int) -> SourceError:
     """Find the first cell that fails by halving, and name its place."""
     low, high = 0, len(cells)
     while high - low > 1:
         middle = (low + high) // 2
-        if read(cells.slice(low, middle - low), kind) is None:
+        if reading.read(cells.slice(low, middle - low)) is None:
             high = middle
         else:
             low = middle
     return SourceError(
         "cell_not_of_kind",
-        f"Column {name!r}, data row {rows_before + low + 1:,}, is not {_EXPECTED[kind]}. "
-        f"Correct the cell, or declare a kind other than {kind}.",
+        f"Column {name!r}, data row {rows_before + low + 1:,}, is not {reading.expected}. "
+        f"Correct the cell, or declare a kind other than {reading.kind}.",
     )

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.engines.files.regular import RegularFile
+    from sfumato.engines.kinds import Asked
 
 SEPARATORS = ",;\t"
 
@@ -84,7 +85,7 @@ class CsvFile:
         check_names(self.names)
 
     def read(
-        self, kinds: Mapping[str, Kind], *, ours: bool = False, strict: bool = True
+        self, kinds: Mapping[str, Asked], *, ours: bool = False, strict: bool = True
     ) -> Iterator[pa.RecordBatch]:
         """Read all rows, once, as the given kinds; columns without a kind are text.
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.engines.files.spelled import spelling_in, write_spelled
 from sfumato.engines.kinds import is_text
 from sfumato.errors import OutputError
 from sfumato.files import whole
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.engines.files.cells import CellArray
+    from sfumato.schema.spelling import Spelling
 
 _NEEDS_QUOTES = '[",;\\t\\r\\n]|^$'
 
@@ -40,7 +42,8 @@ def header_line(names: Sequence[str]) -> bytes:
 
 def lines(batch: pa.RecordBatch) -> bytes:
     """Write the rows of a batch."""
-    rows = _joined(*map(_text, batch.columns), separator=",")
+    spelled = map(spelling_in, batch.schema)
+    rows = _joined(*map(_text, batch.columns, spelled), separator=",")
     ended = _joined(rows, "\n")
     # The strings of an Arrow array lie one after the other: together they are the file.
     _, offsets, data = ended.buffers()
@@ -58,8 +61,10 @@ def unguarded(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.record_batch(columns, schema=batch.schema)
 
 
-def _text(cells: CellArray) -> CellArray:
+def _text(cells: CellArray, spelling: Spelling | None) -> CellArray:
     """Turn a column into text as it stands in the file; only text can need quotes."""
+    if spelling is not None:
+        return _quoted(write_spelled(cells, spelling))
     text = pc.cast(cells, pa.large_string())
     if not is_text(cells.type):
         return text

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from sfumato.schema.domain import Scalar
     from sfumato.schema.hierarchy.base import Leaf
+    from sfumato.schema.spelling import Spelling
 
 _KINDS = {
     bool: Kind.BOOLEAN,
@@ -208,8 +209,8 @@ def _show(value: Scalar) -> str:
 MOST_MEBIBYTES = 64
 
 
-def read_tree(path: Path, kind: Kind) -> Tree:
-    """Read a tree whose values are of a kind."""
+def read_tree(path: Path, kind: Kind, spelling: Spelling | None = None) -> Tree:
+    """Read a tree whose values are of a kind, plain or spelled as in their column."""
     text = read_text(path, what="Hierarchy file", most_mebibytes=MOST_MEBIBYTES)
     if "\n" not in text:
         text = text.replace("\r", "\n")  # lines ended so on old machines
@@ -218,7 +219,8 @@ def read_tree(path: Path, kind: Kind) -> Tree:
     try:
         for row in reader:
             if row:
-                leaves.append(from_text(row[0], kind))
+                spelled = None if spelling is None else spelling.read(row[0], kind)
+                leaves.append(from_text(row[0], kind) if spelled is None else spelled)
                 ancestors.append(tuple(row[1:]))
         return Tree(tuple(leaves), tuple(ancestors), path.resolve())
     except csv.Error as error:

@@ -1,0 +1,232 @@
+"""Tables as people write them, from the file to the release and back."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import json
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import sfumato as sf
+from sfumato.errors import SchemaError
+from sfumato.release.release import Release
+from sfumato.schema.column import Column, Kind
+from sfumato.schema.file import load
+from sfumato.schema.hierarchy.tree import Tree
+from sfumato.schema.spelling import DateSpelling, NumberSpelling
+from sfumato.steward.anonymize import anonymize
+from sfumato.steward.measure import bound, measure
+from sfumato.steward.table import check_columns, read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCHEMA = """\
+table = "people"
+[columns.born]
+role = "quasi"
+kind = "date"
+format = "%d.%m.%Y"
+bounds = [1976-01-01, 1980-12-31]
+hierarchy = { dates = ["month", "year"] }
+[columns.size]
+role = "quasi"
+kind = "real"
+decimal = ","
+places = 2
+bounds = [1.0, 2.5]
+step = 0.01
+hierarchy = { widths = [0.1, 0.5] }
+[columns.points]
+role = "quasi"
+kind = "integer"
+thousands = "."
+bounds = [0, 20000]
+hierarchy = { widths = [500, 1000] }
+[columns.pay]
+role = "sensitive"
+kind = "real"
+decimal = ","
+thousands = "."
+currency = "€"
+places = 2
+bounds = [-5000.0, 9000.0]
+step = 0.5
+[columns.seen]
+kind = "date"
+format = "%d.%m.%Y %H:%M"
+"""
+ROWS = [
+    ("24.12.1976", "1,83", "1.591", "1.591,10 €", "03.06.2024 01:52"),
+    ("24.12.1976", "1,83", "1.591", "-980,00 €", "03.06.2024 23:52"),
+    ("24.12.1976", "1,70", "1.520", "", "29.02.2024 00:00"),
+    ("02.01.1977", "1,70", "1.520", "7,50 €", ""),
+    ("02.01.1977", "1,51", "12.999", "8,25 €", "01.01.2024 12:00"),
+    ("29.02.1980", "1,51", "12.999", "9,00 €", "01.01.2024 12:00"),
+]
+ALGORITHMS: list[tuple[str, dict[str, Any]]] = [
+    ("optimal", {}),
+    ("datafly", {}),
+    ("mondrian", {}),
+    ("k-optimize", {}),
+    ("aggarwal-suppress", {}),
+    ("permute", {"sensitive": ("pay",)}),
+    ("perturb", {"sensitive": ("pay",)}),
+]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    (tmp_path / "people.toml").write_text(SCHEMA)
+    lines = ["born;size;points;pay;seen", *(";".join(row) for row in ROWS)]
+    (tmp_path / "people.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path / "people.csv"
+
+
+def released(table: Path, name: str, k: int = 2, **options: Any) -> Path:
+    criteria = [] if options.get("algorithm") == "perturb" else [sf.KAnonymity(k)]
+    out = table.with_name(name)
+    with closing(read(table, table.with_name("people.toml"))) as people:
+        anonymize(people, criteria, **options).write(out)
+    return out
+
+
+def cells(path: Path, name: str) -> list[str]:
+    with path.open(newline="") as stream:
+        return sorted(row[name] for row in csv.DictReader(stream))
+
+
+@pytest.mark.parametrize(("algorithm", "options"), ALGORITHMS)
+def test_a_release_is_read_by_the_schema_that_it_was_made_with(
+    table: Path, algorithm: str, options: dict[str, Any]
+) -> None:
+    out = released(table, "out.csv", algorithm=algorithm, **options)
+    schema = table.with_name("people.toml")
+    # Numbers that were blurred are not in the original.
+    found = measure(out, schema, original=None if algorithm == "perturb" else table)
+    assert found.cost["loss"] is not None
+    assert found.k >= (2 if algorithm not in ("permute", "perturb") else 1)
+    if algorithm != "perturb":
+        count = bound(out, "SELECT COUNT(*) FROM people WHERE born < '1978-01-01'", schema)
+        assert count.lower <= 5 <= count.upper
+        total = bound(out, "SELECT SUM(points) FROM people", schema)
+        assert total.lower <= 2 * (1591 + 1520 + 12999) <= total.upper
+    with closing(read(out, schema)) as again:
+        assert again.schema.column("pay").kind is Kind.REAL
+
+
+def test_single_values_are_written_as_they_were(table: Path) -> None:
+    out = released(table, "out.csv", k=1)
+    for place, name in enumerate(("born", "size", "points", "pay")):
+        assert cells(out, name) == sorted(row[place] for row in ROWS)
+    # Of a time only the day is known.
+    assert cells(out, "seen") == sorted(row[4][:10] for row in ROWS)
+
+
+def test_ranges_have_their_ends_written_so_and_stretches_have_their_names(table: Path) -> None:
+    found = {*cells(released(table, "m.csv", k=3, algorithm="mondrian"), "points")}
+    assert found == {"[1.520; 1.591]", "[1.520; 12.999]"}
+    labels = cells(released(table, "o.csv", k=3), "born")
+    assert set(labels) <= {"1976-12", "1976", "1977", "1977-01", "1980", "1980-02", "*"}
+
+
+def test_a_saved_release_is_loaded_with_its_types(table: Path) -> None:
+    with closing(read(table, table.with_name("people.toml"))) as people:
+        release = people.anonymize(sf.KAnonymity(2))
+    release.save(table.with_name("saved.csv"))
+    assert "1.591,10 €" in table.with_name("saved.csv").read_text()
+    loaded = Release.load(table.with_name("saved.csv"))
+    assert loaded.table.equals(release.table)
+    assert loaded.table["pay"].type == pa.float64()
+    loaded.save(table.with_name("again.csv"))
+    assert table.with_name("again.csv").read_bytes() == table.with_name("saved.csv").read_bytes()
+
+
+def test_a_side_car_with_a_spelling_that_is_none_is_refused(table: Path) -> None:
+    out = released(table, "out.csv")
+    side = out.with_name("out.csv.json")
+    told = json.loads(side.read_text())
+    assert told["tables"][0]["written"]["seen"] == {"format": "%d.%m.%Y %H:%M"}
+    told["tables"][0]["written"]["seen"] = {"format": "nonsense"}
+    side.write_text(json.dumps(told))
+    with pytest.raises(sf.SfumatoError) as caught:
+        Release.load(out)
+    assert caught.value.code == "release_unreadable"
+
+
+def test_parquet_keeps_types(table: Path) -> None:
+    out = released(table, "out.parquet")
+    rows = parquet.read_table(out)
+    assert rows.schema.field("pay").type == pa.float64()
+    assert rows.schema.field("seen").type == pa.date32()
+    assert measure(out, table.with_name("people.toml"), original=table).k >= 2
+
+
+def test_anatomy_writes_both_tables_so(table: Path) -> None:
+    out = table.with_name("parts")
+    with closing(read(table, table.with_name("people.toml"))) as people:
+        anonymize(people, [sf.DistinctDiversity(2, of="pay")], algorithm="anatomy").write(out)
+    assert "24.12.1976" in (out / "quasi.csv").read_text()
+    assert "1.591,10 €" in (out / "sensitive.csv").read_text()
+    assert measure(out, table.with_name("people.toml")).sensitive["pay"]["distinct"] == 2
+
+
+def test_the_original_itself_is_measured_as_it_is_written(table: Path) -> None:
+    found = measure(table, table.with_name("people.toml"))
+    assert (found.k, found.classes) == (1, 5)
+
+
+def test_a_label_that_reads_like_a_value_is_refused(table: Path) -> None:
+    hierarchy = (
+        'hierarchy = { tree = { "1,0" = [1.83, 1.70, 1.51], other = [2.0] } }\n[columns.points]'
+    )
+    text = SCHEMA.replace("hierarchy = { widths = [0.1, 0.5] }\n[columns.points]", hierarchy)
+    text = text.replace("bounds = [1.0, 2.5]\nstep = 0.01\n", "")
+    table.with_name("people.toml").write_text(text)
+    with pytest.raises(SchemaError) as caught:
+        released(table, "out.csv", k=3)
+    assert caught.value.code == "value_like_label"
+
+
+def test_text_in_a_database_is_refused_with_what_to_do() -> None:
+    column = Column("born", Kind.DATE, spelling=DateSpelling("%d.%m.%Y"))
+
+    class Server:
+        table = None
+
+        def columns(self, _: object) -> dict[str, Kind]:
+            return {"born": Kind.TEXT}
+
+    schema = sf.Schema("people", (column,))
+    with pytest.raises(SchemaError, match="Cast it to date in a view") as caught:
+        check_columns(Server(), schema)  # type: ignore[arg-type]  # all that is asked of an engine
+    assert caught.value.code == "spelling_not_here"
+
+
+def test_a_tree_of_days_is_released_so(table: Path) -> None:
+    days = (dt.date(1976, 12, 24), dt.date(1977, 1, 2), dt.date(1980, 2, 29))
+    tree = Tree(days, (("old", "*"), ("old", "*"), ("new", "*")))
+    known = load(table.with_name("people.toml"))
+    born = Column("born", Kind.DATE, sf.Role.QUASI, None, tree, spelling=DateSpelling("%d.%m.%Y"))
+    with closing(read(table, sf.Schema("people", (born, known.column("pay"))))) as people:
+        labels = people.anonymize(sf.KAnonymity(1)).table["born"].to_pylist()
+    assert set(labels) == {"24.12.1976", "02.01.1977", "29.02.1980"}
+
+
+def test_a_vault_reads_what_is_declared_and_nothing_else(table: Path) -> None:
+    """Cells that do not fit are missing, whatever the others look like."""
+    rows = table.read_text().replace("29.02.1980", "1980-02-29")
+    table.write_text(rows)
+    born = Column("born", Kind.DATE, spelling=DateSpelling("%d.%m.%Y"))
+    pay = Column("pay", Kind.REAL, spelling=NumberSpelling(",", ".", None, "# €"))
+    with closing(read(table, sf.Schema("people", (born, pay)), strict=False)) as people:
+        from sfumato.engines.base import everything
+
+        held = people.engine.run(everything(people.engine.table))
+    assert held["born"].to_pylist()[-1] is None
+    assert held["pay"].to_pylist() == [1591.1, -980.0, None, 7.5, 8.25, 9.0]
