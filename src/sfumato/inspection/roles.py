@@ -27,7 +27,12 @@ if TYPE_CHECKING:
 _LONG = 6
 """From so many letters on, a word also counts as the beginning of another."""
 
-_NUMBERING = frozenset({"id", "key", "uuid", "guid", "nr", "no", "number", "nummer"})
+_NUMBERING = frozenset({"id", "key", "uuid", "guid", "nr", "nbr", "no", "number", "nummer"})
+_PEOPLE = frozenset(
+    "person patient patientin customer client user member subject participant student employee "
+    "personne usuario paciente cliente persona kunde kundin mitglied teilnehmer versicherter "
+    "mitarbeiter schueler".split()
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,11 @@ def numbers_something(name: str) -> bool:
     return not _NUMBERING.isdisjoint(_tokens(name))
 
 
+def names_a_person(name: str) -> bool:
+    """Whether a column is named like the person whose row it is: visit_patient, not patient_age."""
+    return not _PEOPLE.isdisjoint(_words(name)[-1:])
+
+
 @cache
 def _hints() -> tuple[Hint, ...]:
     text = files(__package__).joinpath("hints.toml").read_text(encoding="utf-8")
@@ -67,12 +77,16 @@ def _hints() -> tuple[Hint, ...]:
 
 def _tokens(name: str) -> list[str]:
     """Cut a name into words, joined neighbours included: dateOfBirth, zip_code, E-Mail."""
+    words = _words(name)
+    return [*words, *(one + two for one, two in pairwise(words))]
+
+
+def _words(name: str) -> list[str]:
     for sign, spelled in (("ß", "ss"), ("ä", "ae"), ("ö", "oe"), ("ü", "ue")):
         name = name.replace(sign, spelled)
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", plain)
-    words = re.findall(r"[a-z0-9]+", spaced.lower())
-    return [*words, *(one + two for one, two in pairwise(words))]
+    return re.findall(r"[a-z0-9]+", spaced.lower())
 
 
 _READ_FIRST = (Kind.BOOLEAN, Kind.INTEGER, Kind.REAL, Kind.DATE)
@@ -144,6 +158,8 @@ def _role_by_counts(profile: ColumnProfile, kind: Kind, figures: str) -> tuple[R
             return Role.IDENTIFIER, f"long free text, which can name people; {figures}"
         if numbers_something(profile.name) and share > 0.05:
             return Role.IDENTIFIER, f"named like a number that tells people apart; {figures}"
+        if names_a_person(profile.name) and profile.distinct > _FEW:
+            return Role.IDENTIFIER, f"named like the person whose row it is; {figures}"
         if share > 0.5:
             return Role.QUASI, f"most values are different; {figures}"
     if kind is Kind.DATE:

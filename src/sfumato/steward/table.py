@@ -20,6 +20,7 @@ from sfumato.engines.sources import open_source
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.files import check_apart
 from sfumato.inspection import inspect
+from sfumato.inspection.declarations import seen_schema, with_people
 from sfumato.inspection.profile import ColumnProfile, TextFacts, measure_texts, profile_columns
 from sfumato.inspection.roles import Guess, guess, kind_of
 from sfumato.release.in_use import hierarchy_files, source_files, vault_files_around
@@ -63,6 +64,8 @@ class Table:
     source: Source = field(default=(), repr=False, compare=False)
     declared: Schema | None = field(default=None, repr=False, compare=False)
     """What was opened, and what is declared of it; where it is a release, of its original."""
+    seen: Schema | None = field(default=None, repr=False, compare=False)
+    """Where nothing is declared: the schema with all that its owner could declare, for their eyes."""
 
     def inspect(
         self, *, population: Source | None = None, progress: Progress | None = None
@@ -203,10 +206,12 @@ def _read_unknown(source: Source, progress: Progress | None, *, ours: bool) -> T
         )
         guesses = [guess(profile) for profile in profiles]
         schema = Schema(_name(source), tuple(one.column for one in guesses))
+        seen = seen_schema(schema, profiles)
     except BaseException:
         engine.close()
         raise
-    return Table(engine, schema, tuple(one.reason for one in guesses), files=source_files(source))
+    reasons = tuple(one.reason for one in guesses)
+    return Table(engine, schema, reasons, files=source_files(source), seen=seen)
 
 
 def _kind(name: str, held: Kind, fits: dict[str, set[Kind]], facts: dict[str, TextFacts]) -> Kind:
@@ -260,11 +265,16 @@ def _name(source: Source) -> str:
 
 
 def save_schema(table: Table, path: Path, *, overwrite: bool = False) -> None:
-    """Write a table's schema to a TOML file, each column with the reason for its role."""
+    """Write a table's schema to a TOML file, each column with the reason for its role.
+
+    Of a guessed one, what its owner could declare stands there too, in lines to uncomment; that the
+    column which tells people apart has no gaps is declared, since no unit could name it otherwise.
+    """
     check_apart(path, (*table.files, *vault_files_around(path)))
     names = (column.name for column in table.schema.columns)
     notes = dict(zip(names, table.reasons, strict=True))
-    save(table.schema, path, overwrite=overwrite, notes=notes)
+    schema = table.schema if table.seen is None else with_people(table.schema, table.seen)
+    save(schema, path, overwrite=overwrite, notes=notes, seen=table.seen)
 
 
 def read_workload(path: Path, declared: Sequence[Column]) -> NDArray[Any]:
