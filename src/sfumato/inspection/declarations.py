@@ -1,4 +1,4 @@
-"""What an owner could declare of a column, seen in its rows: bounds, values, no missing value, unit.
+"""What an owner could declare of a table, as seen in its rows: bounds, values, gaps, the unit.
 
 All of it is for the owner's eyes. Nothing of it is declared before a person says so: it is written
 as commented lines, or asked for one by one. Ends are round and a bit wider than what was seen, so
@@ -93,9 +93,7 @@ def seen_schema(schema: Schema, profiles: Sequence[ColumnProfile]) -> Schema:
     several = (
         profile
         for profile, column in zip(profiles, columns, strict=True)
-        if names_people(column)
-        and (names_a_person(column.name) or numbers_something(column.name))
-        and 1 < profile.distinct < profile.present
+        if could_number_people(column) and 1 < profile.distinct < profile.present
     )
     repeated = next(several, None)
     unit: Unit = Rows()
@@ -105,8 +103,14 @@ def seen_schema(schema: Schema, profiles: Sequence[ColumnProfile]) -> Schema:
 
 
 def names_people(column: Column) -> bool:
-    """Whether a column could say whose a row is: it identifies, has no gaps and compares exactly."""
+    """Whether a column could say whose a row is: it identifies, without gaps, exactly."""
     return column.role is Role.IDENTIFIER and not column.nullable and column.kind is not Kind.REAL
+
+
+def could_number_people(column: Column) -> bool:
+    """Whether it is also named so: names of people are shared by several."""
+    named = names_a_person(column.name) or numbers_something(column.name)
+    return named and names_people(column)
 
 
 def with_people(schema: Schema, seen: Schema) -> Schema:

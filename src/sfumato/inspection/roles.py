@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato.inspection.hierarchies import propose
 from sfumato.schema.column import Column, Kind, Role
@@ -28,11 +28,6 @@ _LONG = 6
 """From so many letters on, a word also counts as the beginning of another."""
 
 _NUMBERING = frozenset({"id", "key", "uuid", "guid", "nr", "nbr", "no", "number", "nummer"})
-_PEOPLE = frozenset(
-    "person patient patientin customer client user member subject participant student employee "
-    "personne usuario paciente cliente persona kunde kundin mitglied teilnehmer versicherter "
-    "mitarbeiter schueler".split()
-)
 
 
 @dataclass(frozen=True)
@@ -63,16 +58,24 @@ def numbers_something(name: str) -> bool:
 
 def names_a_person(name: str) -> bool:
     """Whether a column is named like the person whose row it is: visit_patient, not patient_age."""
-    return not _PEOPLE.isdisjoint(_words(name)[-1:])
+    return not _people().isdisjoint(_words(name)[-1:])
 
 
 @cache
 def _hints() -> tuple[Hint, ...]:
-    text = files(__package__).joinpath("hints.toml").read_text(encoding="utf-8")
     return tuple(
         Hint(entry["meaning"], Role(entry["role"]), frozenset(entry["words"].split()))
-        for entry in tomllib.loads(text)["hint"]
+        for entry in _document()["hint"]
     )
+
+
+@cache
+def _people() -> frozenset[str]:
+    return frozenset(_document()["people"].split())
+
+
+def _document() -> dict[str, Any]:
+    return tomllib.loads(files(__package__).joinpath("hints.toml").read_text(encoding="utf-8"))
 
 
 def _tokens(name: str) -> list[str]:

@@ -147,7 +147,9 @@ class Parser:
         self._known(table, (*_HIERARCHY_KEYS, "seen"), place)
         seen = self._typed(table.pop("seen", False), bool, (*place, "seen"))
         if len(table) != 1 or (seen and "tree" not in table):
-            message = f"a hierarchy has exactly one of {', '.join(_HIERARCHY_KEYS)}; seen goes with tree."
+            message = (
+                f"a hierarchy has exactly one of {', '.join(_HIERARCHY_KEYS)}; seen goes with tree."
+            )
             raise self._lines.error("hierarchy_not_one", place, message)
         [(key, value)] = table.items()
         at = (*place, key)

@@ -65,7 +65,7 @@ class Table:
     declared: Schema | None = field(default=None, repr=False, compare=False)
     """What was opened, and what is declared of it; where it is a release, of its original."""
     seen: Schema | None = field(default=None, repr=False, compare=False)
-    """Where nothing is declared: the schema with all that its owner could declare, for their eyes."""
+    """Where nothing is declared: the schema with all that its owner could declare, as seen."""
 
     def inspect(
         self, *, population: Source | None = None, progress: Progress | None = None
