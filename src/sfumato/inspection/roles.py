@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.inspection.hierarchies import propose
 from sfumato.schema.column import Column, Kind, Role
+from sfumato.schema.hierarchy.rules import Mask
 from sfumato.schema.names import count
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ def guess(profile: ColumnProfile) -> Guess:
     hierarchy = propose(profile, kind) if role is Role.QUASI else None
     if role is Role.QUASI and hierarchy is None:
         reason += "; no hierarchy fits, write one"
+    elif isinstance(hierarchy, Mask) and profile.fixed_length is None:
+        reason += "; for want of a better hierarchy, coarser letter by letter"
     return Guess(Column(profile.name, kind, role, hierarchy=hierarchy), reason)
 
 

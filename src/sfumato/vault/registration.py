@@ -240,11 +240,11 @@ def _check_bounds(schema: Schema, file: Path) -> None:
     """Refuse numbers and dates of which nothing is declared: what is not public is not known."""
     if bare := unbounded(schema):
         names = ", ".join(quoted(column.name) for column in bare)
-        lines = "; ".join(f"{section(one.name)} {DOMAIN[one.kind]}" for one in bare)
+        lines = "; ".join(f"{section(one.name)}: {DOMAIN[one.kind]}" for one in bare)
         raise SchemaError(
             "bounds_missing",
             f"{names} {'has' if len(bare) == 1 else 'have'} no bounds, so nothing limits what one "
-            f"person can change in a sum. Add to {file} what everybody knows, for example {lines}; "
+            f"person can change in a sum. Add to {file} what everybody knows, such as {lines}; "
             'or values = [...]; or role = "identifier" where it only names people; or drop the '
             "section. `sfumato inspect --write` proposes such lines, `sfumato add` on a terminal "
             "asks for them.",

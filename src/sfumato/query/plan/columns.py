@@ -284,8 +284,9 @@ def _step_advice(value: Typed) -> str:
     if column is None or value.noisy:
         return "Only columns with a declared step are grouped as they are."
     stepped = column.domain.stepped() if isinstance(column.domain, Bounds) else None
-    line = f"step = {stepped.step}" if stepped else "bounds = [0.0, 100.0] and step = 0.5"
-    return f"Or let its owner: {add_line(column.name, line)}"
+    step = float(stepped.step) if stepped and stepped.step else 0.5
+    bounds = "" if isinstance(column.domain, Bounds) else "bounds = [0.0, 100.0] and "
+    return f"Or declare a step. {add_line(column.name, f'{bounds}step = {step}')}"
 
 
 def _real_key(value: Typed, node: exp.Expr, column: str, name: str, noisy: exp.Expr) -> PlannedKey:
