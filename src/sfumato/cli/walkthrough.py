@@ -6,6 +6,7 @@ Questions go to standard error, so that standard output holds the result alone.
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ from sfumato.errors import SfumatoError
 from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sfumato.steward.declaring import Draft
 
 _INTRODUCTION = """\
@@ -127,8 +130,19 @@ def _say(text: str) -> None:
 
 
 def _ask(question: str, default: Any = None) -> str:
-    return str(typer.prompt(question, default=default, err=True, type=str))
+    with _ending_in_order():
+        return str(typer.prompt(question, default=default, err=True, type=str))
 
 
 def _yes(question: str, *, default: bool = True) -> bool:
-    return typer.confirm(question, default=default, err=True)
+    with _ending_in_order():
+        return typer.confirm(question, default=default, err=True)
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """Whoever ends a question, by Ctrl-C or Ctrl-D, ends the command."""
+    try:
+        yield
+    except typer.Abort:
+        raise KeyboardInterrupt from None

@@ -125,7 +125,8 @@ class Bounds:
         first = Decimal(1).scaleb(Decimal(self.span).adjusted() - 1)
         widths = (first.scaleb(-power) * digit for power in range(5) for digit in (5, 2, 1))
         for width in widths:
-            if self.span >= _FEWEST * width and not _rest(self.span, width):
+            fine = width.adjusted() < -_DECIMALS
+            if not fine and self.span >= _FEWEST * width and not _rest(self.span, width):
                 return Bounds(self.low, self.high, width)
         return None
 

@@ -82,6 +82,8 @@ def test_F14_no_proposed_end_is_anybodys_number(low: int, width: int) -> None:
     high = low + width
     found = domain(profile("x", Kind.INTEGER, minimum=low, maximum=high))
     assert isinstance(found, Bounds)
+    assert isinstance(found.low, int)
+    assert isinstance(found.high, int)
     assert found.low < low or found.low == low == 0
     assert found.high > high
     assert found.span <= 2 * width + max(abs(high), 10)

@@ -79,4 +79,5 @@ def test_steps_that_are_declared_stay() -> None:
 
 def test_no_round_step_divides_every_range() -> None:
     assert Bounds(Decimal(0), Decimal("0.123456789")).stepped() is None
+    assert Bounds(Decimal(0), Decimal("1e-12")).stepped() is None
     assert Bounds(Decimal(1), Decimal(1)).stepped() is None

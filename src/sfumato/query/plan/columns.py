@@ -280,9 +280,9 @@ def _with_missing(code: exp.Expr, axis: Grid) -> exp.Expr:
 
 def _step_advice(value: Typed) -> str:
     """The line that would give a column steps to group by, where the value is a column."""
-    column = value.direct and value.direct.column
-    if column is None or value.noisy:
+    if value.direct is None:
         return "Only columns with a declared step are grouped as they are."
+    column = value.direct.column
     stepped = column.domain.stepped() if isinstance(column.domain, Bounds) else None
     step = float(stepped.step) if stepped and stepped.step else 0.5
     bounds = "" if isinstance(column.domain, Bounds) else "bounds = [0.0, 100.0] and "
