@@ -15,6 +15,7 @@ from sfumato.errors import SchemaError
 from sfumato.noise.discrete import discrete_gaussian
 from sfumato.noise.entropy import SystemEntropy
 from sfumato.privacy.numbers import positive
+from sfumato.schema.advice import add_line
 from sfumato.schema.domain import Bounds
 
 if TYPE_CHECKING:
@@ -139,13 +140,15 @@ def _reflected(points: Ints, last: int) -> Ints:
 
 def _grid(column: Column) -> tuple[Grid, Fraction]:
     """The declared grid of a column and its step."""
-    if not isinstance(column.domain, Bounds) or column.domain.grid_step is None:
+    grid = column.domain.stepped() if isinstance(column.domain, Bounds) else None
+    if grid is None or grid.grid_step is None:
+        line = "step = 0.5" if isinstance(column.domain, Bounds) else "bounds = [0, 100000]"
         raise SchemaError(
             "domain_missing",
-            f"Column {column.name!r} cannot be perturbed: its bounds and step are not declared. "
-            "Declare them, e.g. bounds = [0, 100000] and step = 500.",
+            f"Column {column.name!r} cannot be perturbed: only numbers and dates with bounds, and "
+            f"a step that divides them, can. {add_line(column.name, line)}",
         )
-    return Grid(column.name, column.kind, column.domain, True), Fraction(column.domain.grid_step)
+    return Grid(column.name, column.kind, grid, True), Fraction(grid.grid_step)
 
 
 def _points(axis: Axis, grid: Grid, step: Fraction) -> Ints:

@@ -15,6 +15,7 @@ import numpy as np
 from sfumato.anonymize.labels import members_of, ordered
 from sfumato.anonymize.spelled import plain_label
 from sfumato.errors import SchemaError
+from sfumato.schema.advice import add_line
 from sfumato.schema.column import Kind, from_text
 from sfumato.schema.domain import EXACT, Bounds, Values
 from sfumato.schema.hierarchy.base import ROOT, Taxonomy, spell, unquoted
@@ -185,8 +186,8 @@ def _masked(column: Column, texts: Sequence[str]) -> list[str]:
     if any(ROOT in text for text in shown):
         raise SchemaError(
             "domain_missing",
-            f"What the masks of column {column.name!r} cover cannot be told. Declare its values, "
-            "values = [...], in the schema.",
+            f"What the masks of column {column.name!r} cover cannot be told. "
+            + add_line(column.name, "values = [...]"),
         )
     return sorted(shown)
 

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.options import DeclaredSchema, Json, VaultFolder, argument, form
+from sfumato.cli.options import Json, SchemaFile, VaultFolder, argument, form
+from sfumato.cli.walkthrough import budget, completed, on_terminal
+from sfumato.errors import ParameterError
 from sfumato.texts import dumps
 from sfumato.vault.families import Field
 
@@ -31,12 +33,13 @@ Source = Annotated[
     Field("population", "Data sets about the same people share one budget.", "NAME"),
     Field("consent", "Use only people whose rows all are true in this column.", "COLUMN"),
     Field("public", "It is about nobody and costs nothing.", "", type=bool, default=False),
+    Field("yes", "Ask nothing, also on a terminal.", "", type=bool, default=False),
     Field("unique", "Columns whose values are unique in a public table.", "A,B", type=list[str]),
 )
 def add(
     name: Name,
     source: Source,
-    schema: DeclaredSchema,
+    schema: SchemaFile = None,
     vault: VaultFolder = Path(),
     as_json: Json = False,
     **said: Any,
@@ -44,7 +47,19 @@ def add(
     """Add a data set to a vault, with a budget for the people in it."""
     from sfumato.vault.registration import Registration, add_public
 
-    public, unique = said.pop("public"), said.pop("unique")
+    public, unique, quiet = said.pop("public"), said.pop("unique"), said.pop("yes") or as_json
+    asking = not (public or quiet) and on_terminal()
+    if asking:
+        schema = completed(source, schema, unit=said["unit"])
+    if schema is None:
+        raise ParameterError(
+            "schema_missing",
+            f"What {source} holds must be declared: give --schema FILE. Make one with 'sfumato "
+            f"inspect {source} --write FILE', or add it on a terminal, where its columns are asked "
+            "for one by one.",
+        )
+    if asking and said["epsilon"] is None and said["population"] is None:
+        said["epsilon"] = budget()
     what: dict[str, Any] = {"name": name, "source": source, "schema": schema, "warn": _warn}
     added: dict[str, object] = {"dataset": name, "public": public}
     if public:

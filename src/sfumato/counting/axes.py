@@ -25,6 +25,7 @@ from sqlglot import exp
 
 from sfumato.engines.kinds import STORED
 from sfumato.errors import SchemaError
+from sfumato.schema.advice import DOMAIN, add_line
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds, Values
 
@@ -210,8 +211,8 @@ Axis = Listed | Grid
 
 
 def declared(column: Column) -> Axis:
-    """The axis of a column's declared domain."""
-    match column.domain:
+    """The axis of a column's public domain; reals without a step get a round one."""
+    match column.public_domain:
         case Values(values=values):
             array = (
                 pa.array(values, type=STORED[column.kind])
@@ -222,24 +223,25 @@ def declared(column: Column) -> Axis:
             )
             missing = pa.nulls(int(column.nullable), type=array.type)
             return Listed(column.name, pa.concat_arrays([array, missing]), declared=True)
-        case Bounds() as bounds if bounds.size is not None:
+        case Bounds() as given if (bounds := given.stepped()) is not None:
             most = MOST_REALS if column.kind is Kind.REAL else MOST_POINTS
-            if bounds.size <= most:
+            if (points := bounds.size or 0) <= most:
                 return Grid(column.name, column.kind, bounds, column.nullable)
             raise SchemaError(
                 "domain_too_fine",
-                f"Column {column.name!r} has {bounds.size:,} declared points; at most "
+                f"Column {column.name!r} has {points:,} declared points; at most "
                 f"{most:,} can be numbered. Declare narrower bounds or a coarser step.",
             )
         case Bounds():
-            needed = f"a step beside the bounds of column {column.name!r}, e.g. step = 0.5"
+            needed = "a step that divides its bounds evenly, such as step = 0.5"
         case _ if column.kind is Kind.BOOLEAN:
             array = pa.array([False, True, None][: 2 + column.nullable])
             return Listed(column.name, array, declared=True)
         case _:
-            needed = f"values = [...] or bounds = [low, high] for column {column.name!r}"
+            needed = DOMAIN[column.kind]
     raise SchemaError(
-        "domain_missing", f"Column {column.name!r} has no finite declared domain. Declare {needed}."
+        "domain_missing",
+        f"Column {column.name!r} has no finite declared domain. {add_line(column.name, needed)}",
     )
 
 

@@ -39,7 +39,10 @@ def propose(profile: ColumnProfile, kind: Kind) -> Hierarchy | None:
         texts = [str(value) for value, _ in profile.top]
         if texts and all(_DIGIT.search(text) for text in texts):
             return Mask()
-    return _frequency_tree(profile, kind) or _flat(profile, kind)
+    found = _frequency_tree(profile, kind) or _flat(profile, kind)
+    if found is None and kind is Kind.TEXT and (profile.longest or 0) in _CODE_LENGTHS:
+        return Mask()  # first letters say little of names of places, but more than none
+    return found
 
 
 def _frequency_tree(profile: ColumnProfile, kind: Kind) -> Tree | None:
@@ -53,15 +56,15 @@ def _frequency_tree(profile: ColumnProfile, kind: Kind) -> Tree | None:
         return None
     leaves = (*common, *(leaf for leaf in flat.leaves if leaf in rare))
     steps = [(_RARER if leaf in rare else str(leaf), ROOT) for leaf in leaves]
-    return Tree(leaves, tuple(steps))
+    return Tree(leaves, tuple(steps), seen=True)
 
 
 def _widths(profile: ColumnProfile, kind: Kind) -> Widths | None:
     """Three doublings of a round width: a range of 17 to 90 gives 5, 10, 20."""
-    low, high = _finite(profile.minimum), _finite(profile.maximum)
+    low, high = finite(profile.minimum), finite(profile.maximum)
     if low is None or high is None or low >= high:
         return None
-    base = _round_up((high - low) / _PARTS)
+    base = round_up((high - low) / _PARTS)
     if kind is Kind.INTEGER:
         base = max(base, Decimal(2))
     elif not -_MOST_PLACES <= base.adjusted() < _MOST_PLACES:
@@ -74,14 +77,15 @@ def _widths(profile: ColumnProfile, kind: Kind) -> Widths | None:
     return Widths(tuple(widths))
 
 
-def _finite(end: object) -> Decimal | None:
+def finite(end: object) -> Decimal | None:
+    """A number exactly; None for what is none, or infinite."""
     if isinstance(end, bool) or not isinstance(end, int | float | Decimal):
         return None
     number = Decimal(repr(end)) if isinstance(end, float) else Decimal(end)
     return number if number.is_finite() else None
 
 
-def _round_up(number: Decimal) -> Decimal:
+def round_up(number: Decimal) -> Decimal:
     """The next of 1, 2, 5, 10, 20, 50, ... and of their tenths."""
     power = Decimal(1).scaleb(number.adjusted())
     return next(power * digit for digit in (1, 2, 5, 10) if power * digit >= number)
@@ -95,4 +99,4 @@ def _flat(profile: ColumnProfile, kind: Kind) -> Tree | None:
     if any(type(value) is not kind.type for value in values):
         return None
     leaves = tuple(sorted(values))
-    return Tree(leaves, ((ROOT,),) * len(leaves))  # type: ignore[arg-type]  # no floats here
+    return Tree(leaves, ((ROOT,),) * len(leaves), seen=True)  # type: ignore[arg-type]  # no floats here

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato.inspection.hierarchies import propose
 from sfumato.schema.column import Column, Kind, Role
+from sfumato.schema.hierarchy.rules import Mask
 from sfumato.schema.names import count
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _LONG = 6
 """From so many letters on, a word also counts as the beginning of another."""
 
 _POSTAL = "a postal code"
-_NUMBERING = frozenset({"id", "key", "uuid", "guid", "nr", "no", "number", "nummer"})
+_NUMBERING = frozenset({"id", "key", "uuid", "guid", "nr", "nbr", "no", "number", "nummer"})
 
 
 @dataclass(frozen=True)
@@ -63,23 +64,40 @@ def numbers_something(name: str) -> bool:
     return not _NUMBERING.isdisjoint(_tokens(name))
 
 
+def names_a_person(name: str) -> bool:
+    """Whether a column is named like the person whose row it is: visit_patient, not patient_age."""
+    return not _people().isdisjoint(_words(name)[-1:])
+
+
 @cache
 def _hints() -> tuple[Hint, ...]:
-    text = files(__package__).joinpath("hints.toml").read_text(encoding="utf-8")
     return tuple(
         Hint(entry["meaning"], Role(entry["role"]), frozenset(entry["words"].split()))
-        for entry in tomllib.loads(text)["hint"]
+        for entry in _document()["hint"]
     )
+
+
+@cache
+def _people() -> frozenset[str]:
+    return frozenset(_document()["people"].split())
+
+
+def _document() -> dict[str, Any]:
+    return tomllib.loads(files(__package__).joinpath("hints.toml").read_text(encoding="utf-8"))
 
 
 def _tokens(name: str) -> list[str]:
     """Cut a name into words, joined neighbours included: dateOfBirth, zip_code, E-Mail."""
+    words = _words(name)
+    return [*words, *(one + two for one, two in pairwise(words))]
+
+
+def _words(name: str) -> list[str]:
     for sign, spelled in (("ß", "ss"), ("ä", "ae"), ("ö", "oe"), ("ü", "ue")):
         name = name.replace(sign, spelled)
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", plain)
-    words = re.findall(r"[a-z0-9]+", spaced.lower())
-    return [*words, *(one + two for one, two in pairwise(words))]
+    return re.findall(r"[a-z0-9]+", spaced.lower())
 
 
 _READ_FIRST = (Kind.BOOLEAN, Kind.INTEGER, Kind.REAL, Kind.DATE)
@@ -120,6 +138,8 @@ def guess(profile: ColumnProfile) -> Guess:
     hierarchy = propose(profile, kind) if role is Role.QUASI else None
     if role is Role.QUASI and hierarchy is None:
         reason += "; no hierarchy fits, write one"
+    elif isinstance(hierarchy, Mask) and profile.fixed_length is None:
+        reason += "; for want of a better hierarchy, coarser letter by letter"
     column = Column(profile.name, kind, role, hierarchy=hierarchy, spelling=profile.spelling)
     return Guess(column, reason, profile.warnings)
 
@@ -156,6 +176,8 @@ def _role_by_counts(profile: ColumnProfile, kind: Kind, figures: str) -> tuple[R
             return Role.IDENTIFIER, f"long free text, which can name people; {figures}"
         if numbers_something(profile.name) and share > 0.05:
             return Role.IDENTIFIER, f"named like a number that tells people apart; {figures}"
+        if names_a_person(profile.name) and profile.distinct > _FEW:
+            return Role.IDENTIFIER, f"named like the person whose row it is; {figures}"
         if share > 0.5:
             return Role.QUASI, f"most values are different; {figures}"
     if kind is Kind.DATE:

@@ -120,7 +120,8 @@ def print_inspection(found: Inspection, *, written: Path | None = None) -> None:
         parts += ["\nNo column is a quasi-identifier, so there is nothing to tell people apart by."]
     if written is not None:
         parts.append(
-            f"\nWrote the schema to {written}. Check the roles, and declare domains there."
+            f"\nWrote the schema to {written}. Check the roles. For questions and publications, "
+            "uncomment there what everybody may know."
         )
     Console(highlight=False, soft_wrap=False).print(Group(*parts))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sfumato.errors import SchemaError
@@ -67,6 +68,16 @@ class Column:
     nullable: bool = True
     length: int | None = None
     spelling: Spelling | None = None
+
+    @cached_property
+    def public_domain(self) -> Domain | None:
+        """What everybody may know of its values: the domain, else the leaves of its hierarchy.
+
+        Leaves that were only seen among the rows are not public. Decision 0217.
+        """
+        if self.domain is not None or self.hierarchy is None or self.hierarchy.seen:
+            return self.domain
+        return None if self.hierarchy.listed is None else Values(self.hierarchy.listed)
 
     def __post_init__(self) -> None:
         check_name(self.name, "A column")

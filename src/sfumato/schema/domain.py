@@ -20,6 +20,9 @@ _INTEGER_LIMIT = 2**63
 
 _WHOLE_DIGITS, _DECIMALS = 15, 12
 
+_FEWEST = 100
+"""Into at least so many steps a continuum is cut where none is declared."""
+
 
 def check_value(value: Scalar, what: str) -> None:
     """Refuse a declared value that no engine can hold exactly; `what` names it."""
@@ -111,6 +114,21 @@ class Bounds:
         if self.step is None and not isinstance(self.low, Decimal):
             return 1
         return self.step
+
+    def stepped(self) -> Bounds | None:
+        """These bounds as a grid: a continuum in round steps, a hundred of them or some more.
+
+        None where no round step divides it evenly. Decision 0218.
+        """
+        if self.grid_step is not None or not self.span:
+            return self if self.grid_step is not None else None
+        first = Decimal(1).scaleb(Decimal(self.span).adjusted() - 1)
+        widths = (first.scaleb(-power) * digit for power in range(5) for digit in (5, 2, 1))
+        for width in widths:
+            fine = width.adjusted() < -_DECIMALS
+            if not fine and self.span >= _FEWEST * width and not _rest(self.span, width):
+                return Bounds(self.low, self.high, width)
+        return None
 
     @property
     def size(self) -> int | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import tomlkit
 
 from sfumato.files import write_text
+from sfumato.schema.advice import key, section
 from sfumato.schema.document import Lines, read_text
 from sfumato.schema.domain import Bounds, Values
 from sfumato.schema.hierarchy.base import spell
@@ -29,23 +30,42 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
 
 _LONG_LINE = 100
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def _section(column: Column, folder: Path, note: str | None) -> str:
+_HEAD = """\
+# Whatever this file declares counts as public. What stands behind a '#' under a column was seen in
+# the rows, bounds only about: uncomment what everybody may know, and correct it first.
+"""
+_SEEN = {
+    "bounds": "seen about; public only if you say so",
+    "values": "seen; public only if you say so",
+    "nullable": "no value is missing; public only if you say so",
+}
+_UNIT = "seen about; where a person can have several rows. Without it each row is a person"
+
+
+def _section(column: Column, folder: Path, note: str | None, seen: Column) -> str:
     comment = "".join(sign if sign.isprintable() else " " for sign in note or "")
     lines = [f"# {comment}"] if comment else []
-    lines.append(f"[columns.{_key(column.name)}]")
-    lines += [f"{key} = {text}" for key, text in _facts(column, folder).items()]
+    lines.append(section(column.name))
+    declared = _facts(column, folder)
+    lines += [f"{name} = {_value(fact)}" for name, fact in declared.items()]
+    lines += [
+        f"# {name} = {_value(fact, broken=False)}   # {_SEEN[name]}"
+        for name, fact in _facts(seen, folder).items()
+        if name not in declared
+    ]
     return "\n".join(lines) + "\n"
 
 
-def _unit(unit: Unit) -> str:
-    return _value(unit.facts() or "row")
+def _unit(unit: Unit, seen: Unit) -> str:
+    if seen != unit:  # a second key of this name would be no TOML, so the usual one is left out
+        return f"# unit = {_value(seen.facts())}   # {_UNIT}"
+    return f"unit = {_value(unit.facts() or 'row')}"
 
 
-def _facts(column: Column, folder: Path) -> dict[str, str]:
-    """The keys of a column and their values as TOML; what is left out is as if not declared."""
+def _facts(column: Column, folder: Path) -> dict[str, object]:
+    """The keys of a column and their values; what is left out is as if not declared."""
     facts: dict[str, object] = {"role": str(column.role), "kind": str(column.kind)}
     if column.spelling is not None:
         facts |= column.spelling.keys
@@ -61,7 +81,7 @@ def _facts(column: Column, folder: Path) -> dict[str, str]:
         facts["hierarchy"] = _hierarchy(column.hierarchy, folder)
     if not column.nullable:
         facts["nullable"] = False
-    return {key: _value(fact) for key, fact in facts.items()}
+    return facts
 
 
 def _hierarchy(hierarchy: Hierarchy, folder: Path) -> dict[str, object]:
@@ -73,7 +93,7 @@ def _hierarchy(hierarchy: Hierarchy, folder: Path) -> dict[str, object]:
         case Calendar(steps=steps):
             return {"dates": tuple(map(str, steps))}
         case Tree(source=None):
-            return {"tree": _branches(hierarchy)}
+            return {"tree": _branches(hierarchy), **({"seen": True} if hierarchy.seen else {})}
         case Tree(source=source):
             return {"file": os.path.relpath(str(source), folder.resolve())}
     raise TypeError(f"{type(hierarchy).__name__} has no form in TOML")
@@ -93,12 +113,8 @@ def _branches(tree: Tree) -> object:
     return top
 
 
-def _key(key: str) -> str:
-    return key if _BARE_KEY.fullmatch(key) else _value(key)
-
-
-def _value(value: object) -> str:
-    """Write a value as TOML: decimals exactly, long arrays over several lines."""
+def _value(value: object, *, broken: bool = True) -> str:
+    """Write a value as TOML: decimals exactly, long arrays `broken` into lines."""
     match value:
         case Decimal():
             text = spell(value)
@@ -108,12 +124,12 @@ def _value(value: object) -> str:
         case str():
             return tomlkit.string(value).as_string()
         case dict():
-            pairs = (f"{_key(key)} = {_value(item)}" for key, item in value.items())
+            pairs = (f"{key(name)} = {_value(item)}" for name, item in value.items())
             return f"{{ {', '.join(pairs)} }}"
         case tuple() | list():
             items = [_value(item) for item in value]
             line = f"[{', '.join(items)}]"
-            if len(line) <= _LONG_LINE:
+            if len(line) <= _LONG_LINE or not broken:
                 return line
             return "[\n" + "".join(f"    {item},\n" for item in items) + "]"
     raise TypeError(f"{type(value).__name__} has no form in TOML")
@@ -131,10 +147,24 @@ def load(path: Path) -> Schema:
     return _parse(text, str(path), path.parent)
 
 
-def dump(schema: Schema, *, folder: Path, notes: Mapping[str, str] | None = None) -> str:
-    """Write a schema as TOML for a file in `folder`; notes become comments above columns' keys."""
-    head = f"table = {_value(schema.table)}\nunit = {_unit(schema.unit)}\n"
-    parts = [_section(c, folder, (notes or {}).get(c.name)) for c in schema.columns]
+def dump(
+    schema: Schema,
+    *,
+    folder: Path,
+    notes: Mapping[str, str] | None = None,
+    seen: Schema | None = None,
+) -> str:
+    """Write a schema as TOML for a file in `folder`; notes become comments above columns' keys.
+
+    What the same schema as `seen` in the rows declares beyond it stands there as commented lines.
+    """
+    known = seen or schema
+    unit = _unit(schema.unit, known.unit)
+    head = f"{_HEAD if seen else ''}table = {_value(schema.table)}\n{unit}\n"
+    parts = [
+        _section(column, folder, (notes or {}).get(column.name), known.column(column.name))
+        for column in schema.columns
+    ]
     return "\n".join([head, *parts])
 
 
@@ -144,9 +174,11 @@ def save(
     *,
     overwrite: bool = False,
     notes: Mapping[str, str] | None = None,
+    seen: Schema | None = None,
 ) -> None:
-    """Write a schema file whole or not at all."""
-    write_text(path, dump(schema, folder=path.parent, notes=notes), overwrite=overwrite)
+    """Write a schema file whole or not at all, as `dump` does."""
+    text = dump(schema, folder=path.parent, notes=notes, seen=seen)
+    write_text(path, text, overwrite=overwrite)
 
 
 def _parse(text: str, name: str, folder: Path) -> Schema:

@@ -169,10 +169,13 @@ class Parser:
     def _hierarchy(
         self, raw: object, kind: Kind, spelling: Spelling | None, place: Place
     ) -> Hierarchy:
-        table = self._typed(raw, dict, place)
-        self._known(table, _HIERARCHY_KEYS, place)
-        if len(table) != 1:
-            message = f"a hierarchy has exactly one of {', '.join(_HIERARCHY_KEYS)}."
+        table = dict(self._typed(raw, dict, place))
+        self._known(table, (*_HIERARCHY_KEYS, "seen"), place)
+        seen = self._typed(table.pop("seen", False), bool, (*place, "seen"))
+        if len(table) != 1 or (seen and "tree" not in table):
+            message = (
+                f"a hierarchy has exactly one of {', '.join(_HIERARCHY_KEYS)}; seen goes with tree."
+            )
             raise self._lines.error("hierarchy_not_one", place, message)
         [(key, value)] = table.items()
         at = (*place, key)
@@ -188,7 +191,8 @@ class Parser:
                 return read_tree(path, kind, spelling)
         rows = list(self._branches(value, kind, at, ()))
         with self._at(at):
-            return Tree(tuple(leaf for leaf, _ in rows), tuple(way for _, way in rows))
+            leaves, ways = zip(*rows, strict=True) if rows else ((), ())
+            return Tree(leaves, ways, seen=seen)
 
     def _widths(self, raw: object, kind: Kind, place: Place) -> Widths:
         number = Kind.REAL if kind is Kind.REAL else Kind.INTEGER

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from sfumato.errors import SchemaError
 from sfumato.privacy.units import Rows, Unit
+from sfumato.schema.advice import NOT_NULLABLE, add_line
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.names import check_name, check_names, quoted, suggestion
 
@@ -39,7 +40,7 @@ class Schema:
             raise SchemaError(
                 "unit_column_nullable",
                 f"The privacy unit's column {quoted(column.name)} may be missing, so a row could "
-                "belong to nobody; declare nullable = false for it.",
+                f"belong to nobody. {add_line(column.name, NOT_NULLABLE, schema='the schema')}",
             )
         if column.kind is Kind.REAL:
             raise SchemaError(

@@ -176,8 +176,8 @@ def _perturb(
     if not columns:
         raise SchemaError(
             "perturb_nothing",
-            "No sensitive column has declared bounds, so none can be perturbed. Declare them, e.g. "
-            "bounds = [0, 100000].",
+            "No sensitive column has declared bounds, so none can be perturbed. Add to the section "
+            "of one in the schema: bounds = [0, 100000]",
         )
     stddev = {column.name: _spread(column) for column in columns}
     counted = count(table.engine, table.engine.table, [column.name for column in columns])

@@ -27,6 +27,7 @@ from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.taxonomy import grow
 from sfumato.counting.frequencies import count
 from sfumato.errors import CriterionError, ParameterError, SchemaError
+from sfumato.schema.advice import add_line
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.names import quoted
 
@@ -201,8 +202,8 @@ def _require_hierarchy(column: Column, *, released: bool) -> None:
             )
         raise SchemaError(
             "quasi_without_hierarchy",
-            f"Column {quoted(column.name)} is a quasi-identifier without a hierarchy. Write, for "
-            f"example, hierarchy = {_PROPOSED[column.kind]} under [columns.{column.name}], let "
+            f"Column {quoted(column.name)} is a quasi-identifier without a hierarchy. "
+            f"{add_line(column.name, f'hierarchy = {_PROPOSED[column.kind]}')}; or let "
             "`sfumato inspect --write` propose one, or give it another role.",
         )
 

@@ -20,6 +20,7 @@ from sfumato.engines.sources import open_source
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.files import check_apart
 from sfumato.inspection import inspect
+from sfumato.inspection.declarations import seen_schema, with_people
 from sfumato.inspection.profile import ColumnProfile, TextFacts, measure_texts, profile_columns
 from sfumato.inspection.roles import Guess, guess, holds_no_quantity, kind_of
 from sfumato.inspection.spellings import (
@@ -72,6 +73,8 @@ class Table:
     """What was opened, and what is declared of it; where it is a release, of its original."""
     warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
     """What its owner must know of how columns were taken, where nothing was declared."""
+    seen: Schema | None = field(default=None, repr=False, compare=False)
+    """Where nothing is declared: the schema with all that its owner could declare, as seen."""
 
     def inspect(
         self, *, population: Source | None = None, progress: Progress | None = None
@@ -218,12 +221,14 @@ def _read_unknown(source: Source, progress: Progress | None, *, ours: bool) -> T
         )
         guesses = [guess(profile) for profile in profiles]
         schema = Schema(_name(source), tuple(one.column for one in guesses))
+        seen = seen_schema(schema, profiles)
     except BaseException:
         engine.close()
         raise
     reasons = tuple(one.reason for one in guesses)
     warnings = {one.column.name: one.warnings for one in guesses if one.warnings}
-    return Table(engine, schema, reasons, files=source_files(source), warnings=warnings)
+    files = source_files(source)
+    return Table(engine, schema, reasons, files=files, warnings=warnings, seen=seen)
 
 
 def _recognised(engine: DuckDB, name: str, kind: Kind, *, typed: bool) -> Recognised:
@@ -297,14 +302,19 @@ def _name(source: Source) -> str:
 
 
 def save_schema(table: Table, path: Path, *, overwrite: bool = False) -> None:
-    """Write a table's schema to a TOML file, each column with the reason for its role."""
+    """Write a table's schema to a TOML file, each column with the reason for its role.
+
+    Of a guessed one, what its owner could declare stands there too, in lines to uncomment; that the
+    column which tells people apart has no gaps is declared, since no unit could name it otherwise.
+    """
     check_apart(path, (*table.files, *vault_files_around(path)))
     names = (column.name for column in table.schema.columns)
     notes = {
         name: " ".join([reason, *(f"Warning: {one}" for one in table.warnings.get(name, ()))])
         for name, reason in zip(names, table.reasons, strict=True)
     }
-    save(table.schema, path, overwrite=overwrite, notes=notes)
+    schema = table.schema if table.seen is None else with_people(table.schema, table.seen)
+    save(schema, path, overwrite=overwrite, notes=notes, seen=table.seen)
 
 
 def read_workload(path: Path, declared: Sequence[Column]) -> NDArray[Any]:

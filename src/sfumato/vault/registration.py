@@ -14,9 +14,10 @@ from sfumato.errors import ParameterError, SchemaError
 from sfumato.privacy.filters import Budget
 from sfumato.privacy.units import Entity, Rows
 from sfumato.query.sql.tables import fanouts
-from sfumato.schema.column import Kind, Role
+from sfumato.schema.advice import DOMAIN, section
 from sfumato.schema.file import load as load_schema
 from sfumato.schema.names import clash, quoted
+from sfumato.steward.declaring import repeated_number, unbounded
 from sfumato.vault.config import Config, PrivateSet, PublicSet, changing, check_name, save
 from sfumato.vault.creation import Addition, begun
 from sfumato.vault.datastore import check_consent
@@ -30,11 +31,6 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
     from sfumato.steward.table import Table as People
 
-_DECLARE = {
-    Kind.INTEGER: "bounds = [0, 110]",
-    Kind.REAL: "bounds = [0.0, 100.0]",
-    Kind.DATE: "bounds = [2020-01-01, 2025-12-31]",
-}
 _TEXT = """\
 # A vault of Sfumato. Who may write this file decides what is promised to the people in the data.
 format = 1
@@ -85,7 +81,7 @@ class Registration:
     def _add(self, config: Config) -> PrivateSet:
         schema = _checked(config, self.name, self.schema)
         schema = replace(schema, unit=self._unit(schema))
-        _check_bounds(schema)
+        _check_bounds(schema, self.schema)
         if self.consent is not None:
             check_consent(schema, self.consent)
         population = self.population or self.name
@@ -214,6 +210,11 @@ def _check_people(table: People, warn: Callable[[str], None]) -> None:
     """Refuse a unit's column that names nobody or one person only; warn where it is idle."""
     unit = table.schema.unit
     if unit.column is None:
+        if name := repeated_number(table):
+            warn(
+                f"Each row counts as a person of its own, but some share their {quoted(name)}. If "
+                f"that names people, add the data set with --unit {name} --max-rows 10 instead."
+            )
         return
     person = exp.column(unit.column, quoted=True)
     counts = [
@@ -235,19 +236,19 @@ def _check_people(table: People, warn: Callable[[str], None]) -> None:
         warn(f'Every row has a {unit.column!r} of its own, so unit = "row" would say the same.')
 
 
-def _check_bounds(schema: Schema) -> None:
+def _check_bounds(schema: Schema, file: Path) -> None:
     """Refuse numbers and dates of which nothing is declared: what is not public is not known."""
-    for column in schema.columns:
-        if column.domain is None and column.kind in _DECLARE:
-            if column.role is Role.IDENTIFIER or column.name == schema.unit.column:
-                continue
-            raise SchemaError(
-                "bounds_missing",
-                f"Column {quoted(column.name)} is {column.kind} and has no bounds, so nothing "
-                "limits what one person can change in a sum. Declare what everybody knows, under "
-                f"[columns.{column.name}]: {_DECLARE[column.kind]}; or values = [...]; or role = "
-                '"identifier" if it only names people.',
-            )
+    if bare := unbounded(schema):
+        names = ", ".join(quoted(column.name) for column in bare)
+        lines = "; ".join(f"{section(one.name)}: {DOMAIN[one.kind]}" for one in bare)
+        raise SchemaError(
+            "bounds_missing",
+            f"{names} {'has' if len(bare) == 1 else 'have'} no bounds, so nothing limits what one "
+            f"person can change in a sum. Add to {file} what everybody knows, such as {lines}; "
+            'or values = [...]; or role = "identifier" where it only names people; or drop the '
+            "section. `sfumato inspect --write` proposes such lines, `sfumato add` on a terminal "
+            "asks for them.",
+        )
 
 
 def _found(source: str) -> str:

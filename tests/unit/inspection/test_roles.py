@@ -63,6 +63,9 @@ def test_kinds(given: ColumnProfile, kind: Kind) -> None:
         (profile("salary", Kind.INTEGER, ROWS), Role.SENSITIVE, "named like money"),
         (profile("visit", Kind.DATE, ROWS), Role.QUASI, "dates narrow down"),
         (profile("patient_id"), Role.IDENTIFIER, "tells people apart"),
+        (profile("visit_patient", distinct=51), Role.IDENTIFIER, "the person whose row it is"),
+        (profile("patient", distinct=50), Role.QUASI, "groups of 200"),
+        (profile("patient_height", Kind.INTEGER, 51), Role.OTHER, "nothing speaks"),
         (profile("ward_id", distinct=7), Role.QUASI, "groups of 1,428 on average; 7 values"),
         (profile("notes", distinct=9000, longest=400), Role.IDENTIFIER, "long free text"),
         (profile("weight", Kind.INTEGER, 9000), Role.QUASI, "most values are different"),
@@ -124,17 +127,18 @@ def test_names_in_several_languages(name: str, meaning: str | None) -> None:
         (profile("dob", Kind.DATE, minimum=date(1900, 1, 1)), Calendar()),
         (
             profile("sex", distinct=2, shortest=1, longest=1, top=(("M", 6), ("F", 4))),
-            Tree(("F", "M"), (("*",), ("*",))),
+            Tree(("F", "M"), (("*",), ("*",)), seen=True),
         ),
         (
             profile("married", Kind.BOOLEAN, 2, top=((True, 6), (False, 4))),
-            Tree((False, True), (("*",), ("*",))),
+            Tree((False, True), (("*",), ("*",)), seen=True),
         ),
         (
             profile("children", Kind.INTEGER, 2, minimum=0, maximum=1, top=((0, 6), (1, 4))),
-            Tree((0, 1), (("*",), ("*",))),
+            Tree((0, 1), (("*",), ("*",)), seen=True),
         ),
-        (profile("city", shortest=3, longest=20, top=(("Bonn", 3),)), None),
+        (profile("city", shortest=3, longest=20, top=(("Bonn", 3),)), Mask()),
+        (profile("city", shortest=3, longest=200, top=(("Bonn", 3),)), None),
     ],
 )
 def test_hierarchies(given: ColumnProfile, hierarchy: Hierarchy | None) -> None:

@@ -21,6 +21,7 @@ import numpy as np
 from sfumato.anonymize.taxonomy import read_labels, universe
 from sfumato.anonymize.worlds.bounds import SelectableRows
 from sfumato.errors import QueryError, SchemaError
+from sfumato.schema.advice import DOMAIN, add_line
 from sfumato.schema.column import Column, Role
 from sfumato.schema.domain import Bounds
 from sfumato.schema.hierarchy.base import ROOT
@@ -231,7 +232,7 @@ class ReleasedTable:
         columns = {name: _known(schema.column(name), table, starred) for name in names}
         for name, known in columns.items():
             if name != measure and known.vague.any():
-                raise _endless(name)
+                raise _endless(schema.column(name))
         return cls(columns, measure, table.counts)
 
     def select(self, formula: Formula) -> tuple[RowSelection, Selected]:
@@ -277,17 +278,17 @@ def _known(column: Column, table: Frequencies, starred: NDArray[np.bool_]) -> Re
     taxonomy = universe(declared, [*texts, *([] if plain else _outermost(column))])
     vague = np.array([text == ROOT and not _bounded(column) for text in texts], dtype=bool)
     if not taxonomy.leaves:
-        raise _endless(column.name)
+        raise _endless(column)
     covers, numbers = read_labels(column, taxonomy, texts), _numbers(taxonomy.leaves)
     return ReleasedColumn(covers, np.searchsorted(used, labels), numbers, vague)
 
 
-def _endless(name: str) -> SchemaError:
+def _endless(column: Column) -> SchemaError:
     """A star of which nobody said what it can stand for bounds nothing."""
     return SchemaError(
         "domain_missing",
-        f"Column {name!r} has cells that say nothing, and its schema does not declare what they "
-        "can be, so no bound holds. Declare values = [...] or bounds = [low, high] for it.",
+        f"Column {column.name!r} has cells that say nothing, and its schema does not declare what "
+        f"they can be, so no bound holds. {add_line(column.name, DOMAIN[column.kind])}",
     )
 
 

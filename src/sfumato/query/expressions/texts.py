@@ -116,7 +116,7 @@ def joined(node: exp.Expr, value: Value) -> Typed:
             "text_too_long",
             f"Cannot compute {part(node)}: by what is declared it may have {length:,} characters; "
             f"at most {_LONGEST:,} are computed. Join fewer texts, cut them with LEFT(x, n), or "
-            "declare their length.",
+            "add under each in its schema: length = 100",
         )
     # What was joined just now stands nowhere else: copying it again would take quadratic time.
     fresh = isinstance(left.tree, exp.DPipe) and left.tree.parent is None

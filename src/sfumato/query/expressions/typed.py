@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from sfumato.errors import QueryError
 from sfumato.query.sql.parse import part
+from sfumato.schema.advice import DOMAIN, add_line
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
@@ -269,8 +270,16 @@ def demand_bounds(value: Typed, node: exp.Expr) -> Typed:
     raise QueryError(
         "bounds_missing",
         f"Cannot compute with {part(node)}: no bounds of it are declared or follow from declared "
-        "ones. Declare bounds for its columns, or write LEAST(GREATEST(x, low), high).",
+        f"ones. {bounds_advice(value)}, or write LEAST(GREATEST(x, low), high).",
     )
+
+
+def bounds_advice(value: Typed) -> str:
+    """The line that would give a value bounds, where it is a column."""
+    if value.direct is None:
+        return "Declare bounds for its columns"
+    column = value.direct.column
+    return add_line(column.name, DOMAIN[column.kind])
 
 
 def number(node: exp.Expr, value: Value) -> Typed:

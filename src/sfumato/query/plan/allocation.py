@@ -145,7 +145,8 @@ def allocate(plan: Plan, price: QueryPrice) -> Allocation:
         raise QueryError(
             "delta_missing",
             f"The values of {names} are not declared, so groups can be released only by a "
-            "threshold, which needs a delta. Give delta, or declare the values in the schema.",
+            "threshold, which needs a delta. Give delta, or add under the column in its schema: "
+            "values = [...]",
         )
     _check_weights(plan, price.weights)
     carrier: Statistic = PeopleCount() if plan.unit.by_person else Count()

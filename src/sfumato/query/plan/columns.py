@@ -22,6 +22,7 @@ from sfumato.query.expressions.dates import day_number
 from sfumato.query.expressions.typed import (
     Typed,
     as_integer,
+    bounds_advice,
     bracket,
     date_of,
     days_of,
@@ -31,6 +32,7 @@ from sfumato.query.expressions.typed import (
 )
 from sfumato.query.plan import Argument, Function, Key
 from sfumato.query.sql.parse import part
+from sfumato.schema.advice import add_line
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
 
@@ -72,7 +74,7 @@ def argument(
         raise QueryError(
             "bounds_missing",
             f"Cannot aggregate {part(node)}: no bounds of it are declared or follow from declared "
-            "ones, so what one person adds has no limit. Declare bounds for its columns, or write "
+            f"ones, so what one person adds has no limit. {bounds_advice(value)}, or write "
             "LEAST(GREATEST(x, low), high).",
         )
     tree, low, high, step = _on_grid(function, value)
@@ -276,6 +278,17 @@ def _with_missing(code: exp.Expr, axis: Grid) -> exp.Expr:
     return exp.Coalesce(this=code, expressions=[literal(axis.points)])
 
 
+def _step_advice(value: Typed) -> str:
+    """The line that would give a column steps to group by, where the value is a column."""
+    if value.direct is None:
+        return "Only columns with a declared step are grouped as they are."
+    column = value.direct.column
+    stepped = column.domain.stepped() if isinstance(column.domain, Bounds) else None
+    step = float(stepped.step) if stepped and stepped.step else 0.5
+    bounds = "" if isinstance(column.domain, Bounds) else "bounds = [0.0, 100.0] and "
+    return f"Or declare a step. {add_line(column.name, f'{bounds}step = {step}')}"
+
+
 def _real_key(value: Typed, node: exp.Expr, column: str, name: str, noisy: exp.Expr) -> PlannedKey:
     """A real with a declared step: grouped by whole numbers, shown as reals."""
     bounds = value.direct and value.direct.column.domain
@@ -283,7 +296,7 @@ def _real_key(value: Typed, node: exp.Expr, column: str, name: str, noisy: exp.E
         raise QueryError(
             "key_is_real",
             f"Cannot group by {part(node)}: reals have too many values. Round it to whole numbers "
-            "with FLOOR(x / width) * width, or declare a step for the column.",
+            f"with FLOOR(x / width) * width. {_step_advice(value)}",
         )
     points = bounds.size
     assert points is not None

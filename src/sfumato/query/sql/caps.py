@@ -116,7 +116,7 @@ def check_texts(values: Iterable[Typed]) -> None:
             "text_too_long",
             f"Cannot select these columns: by what is declared their texts may have {length:,} "
             f"characters in one row; at most {CHARACTERS:,} are computed. Select fewer, cut them "
-            "with LEFT(x, n), or declare their length.",
+            "with LEFT(x, n), or add under each in its schema: length = 100",
         )
 
 

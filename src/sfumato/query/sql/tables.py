@@ -136,7 +136,8 @@ def _value(declared: Column, alias: str) -> Typed:
         low, high, nullable = Fraction(FIRST_DAY), Fraction(LAST_DAY), True
         span = {"low": literal(date.min), "high": literal(date.max)}
         tree = exp.case().when(exp.Between(this=raw.copy(), **span), raw.copy())
-    values = declared.domain.values if isinstance(declared.domain, Values) else None
+    known = declared.public_domain
+    values = known.values if isinstance(known, Values) else None
     length = None
     if declared.kind is Kind.TEXT:
         length = _length(declared)
@@ -152,14 +153,15 @@ def _value(declared: Column, alias: str) -> Typed:
 
 def _length(declared: Column) -> int:
     """How many characters are read: one more than declared values have, so that none is met."""
-    if isinstance(declared.domain, Values):
-        return 1 + max(len(str(one)) for one in declared.domain.values)
+    known = declared.public_domain
+    if isinstance(known, Values):
+        return 1 + max(len(str(one)) for one in known.values)
     return declared.length or LENGTH
 
 
 def _ends(declared: Column) -> tuple[Scalar, Scalar] | None:
     """The lowest and highest value that is declared."""
-    match declared.domain:
+    match declared.public_domain:
         case Bounds(low=low, high=high):
             return low, high
         case Values(values=values) if declared.kind not in (Kind.TEXT, Kind.BOOLEAN):

@@ -183,6 +183,11 @@ class Hierarchy(Protocol):
         return None
 
     @property
+    def seen(self) -> bool:
+        """Whether its leaves were read off the rows, and nobody has said that they are public."""
+        return False
+
+    @property
     def listed(self) -> tuple[Scalar, ...] | None:
         """Those leaves in the order in which they were written down."""
         return None

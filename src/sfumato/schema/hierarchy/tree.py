@@ -44,12 +44,14 @@ class Tree(Hierarchy):
 
     The leaves are declared: a tree always grows over all of them, whatever the data hold. A value
     may keep its label on the way up (Other, Other, *), a label has one parent, and nothing lies
-    both below and above the same label. `source` is the file it was read from.
+    both below and above the same label. `source` is the file it was read from. Where its leaves
+    were only `seen` among rows, no person has said that they are public: decision 0217.
     """
 
     leaves: tuple[Scalar, ...]
     ancestors: tuple[tuple[str, ...], ...]
     source: Path | None = None
+    seen: bool = False
     _written: tuple[Scalar, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
