@@ -113,9 +113,9 @@ def test_a_release_is_read_by_the_schema_that_it_was_made_with(
     assert found.k >= (2 if algorithm not in ("permute", "perturb") else 1)
     if algorithm != "perturb":
         count = bound(out, "SELECT COUNT(*) FROM people WHERE born < '1978-01-01'", schema)
-        assert count.lower <= 5 <= count.upper
+        assert (count.lower or 0) <= 5 <= (count.upper or 0)
         total = bound(out, "SELECT SUM(points) FROM people", schema)
-        assert total.lower <= 2 * (1591 + 1520 + 12999) <= total.upper
+        assert (total.lower or 0) <= 2 * (1591 + 1520 + 12999) <= (total.upper or 0)
     with closing(read(out, schema)) as again:
         assert again.schema.column("pay").kind is Kind.REAL
 

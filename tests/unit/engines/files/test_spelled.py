@@ -154,9 +154,9 @@ def test_a_column_that_holds_dates_already_is_left_alone() -> None:
 
 
 def test_csv_is_written_as_fields_say_and_negative_numbers_are_no_formulas() -> None:
-    spelled = {"day": DOTS, "pay": EUROS}
+    spelled: dict[str, Spelling] = {"day": DOTS, "pay": EUROS, "note": DOTS}
     plain = pa.schema([("day", pa.date32()), ("pay", pa.float64()), ("note", pa.string())])
-    schema = marked(plain, {**spelled, "note": DOTS})
+    schema = marked(plain, spelled)
     batch = pa.record_batch(
         [pa.array([dt.date(1976, 12, 24), None]), pa.array([-1591.1, None]), pa.array(["-a", "b"])],
         schema=schema,
