@@ -23,7 +23,7 @@ QUESTIONS = [
     'SELECT "Geschlecht", COUNT(*) AS n FROM patienten GROUP BY "Geschlecht"',
     'SELECT "Diagnose", COUNT(*) AS n, AVG("Einkommen") AS mittel FROM patienten GROUP BY "Diagnose"',
     'SELECT MEDIAN("Größe") AS mitte FROM patienten WHERE "Geschlecht" = \'w\'',
-    'SELECT COUNT(*) AS n FROM patienten WHERE "Geburtsdatum" < DATE \'1960-01-01\'',
+    "SELECT COUNT(*) AS n FROM patienten WHERE \"Geburtsdatum\" < DATE '1960-01-01'",
     'SELECT EXTRACT(YEAR FROM "Aufnahme") AS jahr, COUNT(*) AS n FROM patienten GROUP BY jahr',
     'SELECT "Diagnose", 100.0 * COUNT(*) / SUM(COUNT(*)) OVER () AS anteil FROM patienten GROUP BY "Diagnose"',
     'SELECT SUM("Einkommen") / COUNT(*) AS je_person FROM patienten',

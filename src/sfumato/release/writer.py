@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from sfumato.engines.files.output import format_of
-from sfumato.engines.files.spelled import spelling_in
+from sfumato.engines.files.spelled import keys_in
 from sfumato.errors import OutputError, SourceError
 from sfumato.files import (
     PATIENCE_SECONDS,
@@ -91,9 +91,7 @@ class ReleaseWriter:
         with place.open("wb") as stream:
             format_of(Path(file))(rows, stream)
         self._files.append(place)
-        spellings = ((field.name, spelling_in(field)) for field in rows.schema)
-        written = {name: spelling.keys for name, spelling in spellings if spelling is not None}
-        self._saved.append(Saved(name, file, checksum(place), columns, written))
+        self._saved.append(Saved(name, file, checksum(place), columns, keys_in(rows.schema)))
 
     def text(self, file: str, text: str) -> None:
         """Write a file that is no table, such as a map."""

@@ -359,7 +359,9 @@ def _with_number(key: str, sign: Any) -> Any:
 
 
 def _lines(keys: Mapping[str, Any]) -> str:
-    written = {key: json.dumps(value, ensure_ascii=False) for key, value in keys.items()}
+    written = {
+        key: json.dumps(value, ensure_ascii=False, allow_nan=False) for key, value in keys.items()
+    }
     return ", ".join(f"{key} = {value}" for key, value in written.items())
 
 

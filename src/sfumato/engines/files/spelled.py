@@ -123,12 +123,16 @@ def marked(schema: pa.Schema, spellings: Mapping[str, Spelling]) -> pa.Schema:
     """Let fields carry how they are spelled; a field of text is as it stands."""
     return pa.schema(
         [
-            field.with_metadata({_MARK: json.dumps(spellings[field.name].keys).encode()})
+            field.with_metadata({_MARK: _packed(spellings[field.name])})
             if field.name in spellings and kind_of(field.type) is not Kind.TEXT
             else field
             for field in schema
         ]
     )
+
+
+def _packed(spelling: Spelling) -> bytes:
+    return json.dumps(spelling.keys, allow_nan=False).encode()
 
 
 class Marked:
@@ -141,6 +145,12 @@ class Marked:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._rows:
             yield pa.record_batch(batch.columns, schema=self.schema)
+
+
+def keys_in(schema: pa.Schema) -> dict[str, dict[str, Any]]:
+    """What a schema file would say of the spellings that fields carry."""
+    spellings = ((field.name, spelling_in(field)) for field in schema)
+    return {name: spelling.keys for name, spelling in spellings if spelling is not None}
 
 
 def spelling_in(field: pa.Field[Any]) -> Spelling | None:
