@@ -146,7 +146,7 @@ def guess(profile: ColumnProfile) -> Guess:
 
 def _is_code(profile: ColumnProfile) -> bool:
     """Whether digits are a code and no quantity: 01002 is no number, nor is a ZIP of 53715."""
-    if Kind.INTEGER not in profile.fits:
+    if Kind.INTEGER not in profile.fits or profile.spelling is not None:
         return False
     named = hint(profile.name)
     postal = named is not None and named.meaning == _POSTAL

@@ -49,8 +49,8 @@ class Recognised:
     warnings: tuple[str, ...] = ()
 
 
-def shapes_of(engine: Engine, table: exp.Table, name: str) -> list[tuple[str, int]]:
-    """The shapes of a column's present cells and how many have each, the most frequent first.
+def shapes_of(engine: Engine, table: exp.Table, name: str) -> tuple[list[tuple[str, int]], int]:
+    """The shapes of a column's present cells and how many have each; and of how many cells in all.
 
     Every digit is 9, but a zero alone before a point or comma is Z: 0,125 is no thousands.
     """
@@ -65,14 +65,19 @@ def shapes_of(engine: Engine, table: exp.Table, name: str) -> list[tuple[str, in
     shape = _replaced(zero, "[0-9]", "9")
     summed = exp.cast(exp.Sum(this=exp.column("sf_count")), "BIGINT")
     query = (
-        exp.select(exp.alias_(shape, "sf_shape"), exp.alias_(summed, "sf_rows"))
+        exp.select(
+            exp.alias_(shape, "sf_shape"),
+            exp.alias_(summed, "sf_rows"),
+            exp.alias_(exp.cast(exp.Window(this=exp.Sum(this=summed.copy())), "BIGINT"), "sf_all"),
+        )
         .from_(values.subquery("sf_values"))
         .group_by("sf_shape")
         .order_by(exp.Ordered(this=exp.column("sf_rows"), desc=True), exp.column("sf_shape"))
         .limit(MOST_SHAPES)
     )
     found = engine.run(query)
-    return list(zip(found["sf_shape"].to_pylist(), found["sf_rows"].to_pylist(), strict=True))
+    pairs = zip(found["sf_shape"].to_pylist(), found["sf_rows"].to_pylist(), strict=True)
+    return list(pairs), found["sf_all"][0].as_py() if found.num_rows else 0
 
 
 def _replaced(this: exp.Expr, pattern: str, by: str) -> exp.Expr:
@@ -118,12 +123,12 @@ def as_text(found: Recognised) -> Recognised:
     return Recognised(None, (said,))
 
 
-def said_of_points(name: str, shapes: Shapes) -> tuple[str, ...]:
+def said_of_points(name: str, shapes: Shapes, present: int) -> tuple[str, ...]:
     """What to say of a column of reals all of which could have a point between thousands."""
     found = _number_readings(shapes)
     best = max((one.rows for one in found), default=0)
     ways = _different([one for one in found if one.rows == best])
-    if best < sum(rows for _, rows in shapes) or len(ways) < 2:
+    if best < present or len(ways) < 2:
         return ()
     other = Column(name, ways[1].kind, spelling=ways[1].spelling)
     said = (

@@ -204,7 +204,7 @@ def _read_unknown(source: Source, progress: Progress | None, *, ours: bool) -> T
             csv = _is_csv(source)
             fits = engine.fitting_kinds() if csv else {}
             kinds = {name: _kind(name, held[name], fits, facts) for name in held} if csv else held
-            found = {name: _recognised(engine, name, kinds[name], typed=not csv) for name in texts}
+            found = {name: _recognised(engine, name, kinds[name], fits.get(name)) for name in texts}
             asked = {name: one.column for name, one in found.items() if one.column is not None}
             engine.retype({**kinds, **asked})
             kinds = kinds | {name: column.kind for name, column in asked.items()}
@@ -231,17 +231,19 @@ def _read_unknown(source: Source, progress: Progress | None, *, ours: bool) -> T
     return Table(engine, schema, reasons, files=files, warnings=warnings, seen=seen)
 
 
-def _recognised(engine: DuckDB, name: str, kind: Kind, *, typed: bool) -> Recognised:
-    """How a column of text is written; a source that is `typed` said itself that it is text."""
-    if kind not in (Kind.TEXT, Kind.REAL):
+def _recognised(engine: DuckDB, name: str, kind: Kind, fits: set[Kind] | None) -> Recognised:
+    """How a column of text is written.
+
+    Text that `fits` another kind is a code; where nobody asked, the source said that it is text.
+    """
+    if kind not in (Kind.TEXT, Kind.REAL) or (kind is Kind.TEXT and fits and len(fits) > 1):
         return Recognised()
-    shapes = shapes_of(engine, engine.table, name)
+    shapes, present = shapes_of(engine, engine.table, name)
     if kind is Kind.REAL:
-        return Recognised(None, said_of_points(name, shapes))
-    present = sum(rows for _, rows in shapes)
+        return Recognised(None, said_of_points(name, shapes, present))
     numbers = not holds_no_quantity(name)
     found = recognise(name, shapes, present, engine.fitting_cells, numbers=numbers)
-    return as_text(found) if typed else found
+    return as_text(found) if fits is None else found
 
 
 def _kind(name: str, held: Kind, fits: dict[str, set[Kind]], facts: dict[str, TextFacts]) -> Kind:

@@ -109,6 +109,8 @@ def test_what_is_not_certain_is_said_with_what_to_write(
         ("postcode", ["100 115", "200 095"]),
         ("telefon", ["12 345 678", "22 345 678"]),
         ("x", ["12:30", "13:45"]),
+        ("x", ["01067", "10115"]),
+        ("x", ["", ""]),
         ("x", ["5 km", "7 km"]),
     ],
 )
@@ -148,6 +150,12 @@ def test_what_was_written_is_read_again(tmp_path: Path) -> None:
         assert schema == table.schema
     with closing(read(tmp_path / "t.csv", schema)) as table:
         assert table.warnings == {}
+
+
+def test_rare_shapes_count_too(tmp_path: Path) -> None:
+    junk = ["x" * length for length in range(1, 701)]
+    found = inspected(tmp_path, ["24.12.1976"] * 9_000 + junk)
+    assert "9,000 of 9,700 cells" in found.warnings[0]
 
 
 def test_the_command_tells_it_on_the_terminal_and_as_json(
