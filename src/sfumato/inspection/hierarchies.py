@@ -34,14 +34,14 @@ def propose(profile: ColumnProfile, kind: Kind) -> Hierarchy | None:
         return Calendar()
     if kind in (Kind.INTEGER, Kind.REAL):
         return _widths(profile, kind) or _flat(profile, kind)
-    # What was warned about looks like dates or numbers, of which no digit can be masked.
-    masked = kind is Kind.TEXT and not profile.warnings
-    if masked and profile.fixed_length in _CODE_LENGTHS:
+    if profile.warnings:
+        return None  # text like dates or numbers: no mask hides them, and a person decides
+    if kind is Kind.TEXT and profile.fixed_length in _CODE_LENGTHS:
         texts = [str(value) for value, _ in profile.top]
         if texts and all(_DIGIT.search(text) for text in texts):
             return Mask()
     found = _frequency_tree(profile, kind) or _flat(profile, kind)
-    if found is None and masked and (profile.longest or 0) in _CODE_LENGTHS:
+    if found is None and kind is Kind.TEXT and (profile.longest or 0) in _CODE_LENGTHS:
         return Mask()  # first letters say little of names of places, but more than none
     return found
 

@@ -312,7 +312,7 @@ def save_schema(table: Table, path: Path, *, overwrite: bool = False) -> None:
     check_apart(path, (*table.files, *vault_files_around(path)))
     names = (column.name for column in table.schema.columns)
     notes = {
-        name: " ".join([reason, *(f"Warning: {one}" for one in table.warnings.get(name, ()))])
+        name: ". ".join([reason, *(f"Warning: {one}" for one in table.warnings.get(name, ()))])
         for name, reason in zip(names, table.reasons, strict=True)
     }
     schema = table.schema if table.seen is None else with_people(table.schema, table.seen)

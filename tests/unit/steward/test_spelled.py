@@ -13,6 +13,7 @@ import pytest
 from pyarrow import parquet
 
 import sfumato as sf
+from sfumato.engines.base import everything
 from sfumato.errors import SchemaError
 from sfumato.release.release import Release
 from sfumato.schema.column import Column, Kind
@@ -218,6 +219,16 @@ def test_a_tree_of_days_is_released_so(table: Path) -> None:
     assert set(labels) == {"24.12.1976", "02.01.1977", "29.02.1980"}
 
 
+def test_nothing_is_recognised_where_a_schema_speaks(table: Path) -> None:
+    schema = sf.Schema("people", (Column("born", Kind.DATE), Column("pay", Kind.REAL)))
+    with pytest.raises(sf.SfumatoError) as caught:
+        read(table, schema)
+    assert caught.value.code == "cell_not_of_kind"
+    with closing(read(table, schema, strict=False)) as people:
+        held = people.engine.run(everything(people.engine.table))
+    assert held["born"].null_count == held["pay"].null_count == len(ROWS)
+
+
 def test_a_vault_reads_what_is_declared_and_nothing_else(table: Path) -> None:
     """Cells that do not fit are missing, whatever the others look like."""
     rows = table.read_text().replace("29.02.1980", "1980-02-29")
@@ -225,8 +236,6 @@ def test_a_vault_reads_what_is_declared_and_nothing_else(table: Path) -> None:
     born = Column("born", Kind.DATE, spelling=DateSpelling("%d.%m.%Y"))
     pay = Column("pay", Kind.REAL, spelling=NumberSpelling(",", ".", None, "# €"))
     with closing(read(table, sf.Schema("people", (born, pay)), strict=False)) as people:
-        from sfumato.engines.base import everything
-
         held = people.engine.run(everything(people.engine.table))
     assert held["born"].to_pylist()[-1] is None
     assert held["pay"].to_pylist() == [1591.1, -980.0, None, 7.5, 8.25, 9.0]
