@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
 
 
+_DIGITS = 6
+"""Of an amount so many are told, rounded up: 1/3 is told as 0.333334."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Price:
     """A pure epsilon or a rho, and a delta; exactly one of the first two."""
@@ -28,8 +32,12 @@ class Price:
 
     def sentence(self) -> str:
         """Say the price in words."""
-        amounts = Price.to_record(self)  # whatever else a kind of price writes down
-        return " and ".join(f"{name} {amount}" for name, amount in amounts.items())
+        given = (("epsilon", self.epsilon), ("rho", self.rho), ("delta", self.delta or None))
+        return " and ".join(
+            f"{name} {numbers.plain(amount, digits=_DIGITS, up=True)}"
+            for name, amount in given
+            if amount is not None
+        )
 
     def promise(self, unit: Unit, **more: object) -> tuple[str, str, dict[str, object]]:
         """The guarantee of what was released for the price: its kind, a sentence, parameters."""

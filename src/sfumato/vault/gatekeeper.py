@@ -13,22 +13,19 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from itertools import count
-from math import isfinite
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from sfumato.errors import BudgetError, EngineError, LedgerError, SfumatoError
 from sfumato.ledger.book import canonical, digest
 from sfumato.ledger.flight import Flights
 from sfumato.release.codec import from_bytes, to_bytes
-from sfumato.release.release import Release
-from sfumato.vault.accounts import remaining
+from sfumato.vault.accounts import balance, remaining
+from sfumato.vault.answer import Answer, cost_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from sfumato.engines.base import Engine
     from sfumato.ledger.base import Ledger
@@ -37,6 +34,7 @@ if TYPE_CHECKING:
     from sfumato.ledger.receipt import Receipt
     from sfumato.method import Dataset, Prepared
     from sfumato.privacy.events import Event
+    from sfumato.release.release import Release
     from sfumato.vault.folder import AnswerIndex
 
     OpenData = Callable[[], AbstractContextManager[Mapping[str, Dataset]]]
@@ -44,7 +42,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-_LOSSES = ("epsilon", "rho", "delta")
 _PATIENCE_SECONDS = 0.1
 _NO_ANSWER = ("answer_lost", "request_reused")
 
@@ -57,34 +54,6 @@ class Asker:
     shared: tuple[str, ...]
     own: tuple[str, ...] = ()
     purpose: str | None = None
-
-
-@dataclass(frozen=True)
-class Answer(Release):
-    """A release that was paid for: what it cost, whether now, and what is left."""
-
-    cost: Mapping[str, float] = field(default_factory=dict)
-    charged: bool = True
-    remaining: Mapping[str, float] = field(default_factory=dict)
-
-    def to_json(self, written: Sequence[Path] = ()) -> dict[str, Any]:
-        """The answer in the form that programs get, by every door; its rows unless `written`."""
-        rows = [[_plain(one) for one in row.values()] for row in self.table.to_pylist()]
-        return {
-            **(self.summary() if written else {"columns": self.table.column_names, "rows": rows}),
-            "error": self.error,
-            "cost": {**self.cost, "charged": self.charged},
-            "remaining": self.remaining,
-            "receipt": self.receipt,
-            **({"written": [str(path) for path in written]} if written else {}),
-        }
-
-    def summary(self) -> dict[str, Any]:
-        """Its tables by their lengths, and the choices that were made for them."""
-        return {
-            "tables": {name: table.num_rows for name, table in self.tables.items()},
-            "choices": self.provenance.parameters.get("method"),
-        }
 
 
 @dataclass(frozen=True)
@@ -319,17 +288,17 @@ class Gatekeeper:
         )
 
     def _answer(self, stored: bytes, asker: Asker, *, charged: bool) -> Answer:
-        release = from_bytes(stored)
-        promised = release.guarantee.parameters
+        release, payers = from_bytes(stored), asker.own or asker.shared
         return Answer(
             release.tables,
             release.guarantee,
             release.provenance,
             release.error,
             release.receipt,
-            cost={one: float(Fraction(promised[one])) for one in _LOSSES if promised.get(one)},
+            cost=cost_of(release.guarantee),
             charged=charged,
-            remaining=remaining(self.ledger, asker.own or asker.shared),
+            remaining=remaining(self.ledger, payers),
+            balance=balance(self.ledger, payers),
         )
 
     @contextmanager
@@ -340,12 +309,6 @@ class Gatekeeper:
         finally:
             if self.tick_seconds > 0:
                 time.sleep(self.tick_seconds - time.monotonic() % self.tick_seconds)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, float) and not isfinite(value):
-        return None
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 def _under(receipt: Receipt, release: Release) -> bytes:

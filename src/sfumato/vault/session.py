@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from sfumato.privacy.price import Price
     from sfumato.query.answer.explain import Explanation
     from sfumato.query.sql.tables import Catalogue
+    from sfumato.vault.answer import Answer
     from sfumato.vault.datastore import DataStore
     from sfumato.vault.families import Family
-    from sfumato.vault.gatekeeper import Answer, Asker, Gatekeeper
+    from sfumato.vault.gatekeeper import Asker, Gatekeeper
 
     AskerOf = Callable[[tuple[str, ...]], Asker]
     """Who asks about these data sets, and who pays."""

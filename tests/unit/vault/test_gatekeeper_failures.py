@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sfumato.errors import EngineError, LedgerError, ParameterError, SfumatoError, SourceError
-from sfumato.vault.gatekeeper import Answer, Asker, Gatekeeper
+from sfumato.vault.answer import Answer
+from sfumato.vault.gatekeeper import Asker, Gatekeeper
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -61,7 +61,7 @@ def test_an_answer_is_near_the_truth_and_says_how_near(vault: sf.Vault) -> None:
 
 def test_the_json_of_an_answer_is_as_promised(vault: sf.Vault) -> None:
     found = vault.query(COUNT, epsilon=1).to_json()
-    assert list(found) == ["columns", "rows", "error", "cost", "remaining", "receipt"]
+    assert list(found) == [*("columns", "rows", "error", "cost", "remaining", "receipt", "notes")]
     assert found["columns"] == ["city", "n"]
     assert [row[0] for row in found["rows"]] == ["north", "south"]
     assert set(found["error"]["n"]) >= {"sd", "bound95"}
