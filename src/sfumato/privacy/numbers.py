@@ -145,7 +145,7 @@ def positive_delta(value: object) -> Fraction:
         raise ParameterError(
             "delta_not_positive",
             "delta must be above 0 here: Gaussian noise, thresholds and approximate guarantees "
-            "need one. Give a delta such as 1e-6, or use a pure mechanism.",
+            "need one. Give --delta 1e-7, say, or use a pure mechanism.",
         )
     return number
 

@@ -168,7 +168,8 @@ def _advice(answer: Release, name: str, error: Mapping[str, Any]) -> str:
     places, rows = error["too_noisy"], answer.table.num_rows
     which = "" if rows == 1 else f" in {len(places):,} of {rows:,} rows{_labels(answer, places)}"
     more = _needed(answer, name, error)
-    helps = [] if more is None else [f"{more} for a bar of a third of the figure"]
+    largest = " largest" if len(places) > 1 else ""
+    helps = [] if more is None else [f"{more} for a bar of a third of the{largest} figure"]
     helps += ["fewer and larger groups"] if rows > 1 else []
     return f"{quoted(name)} is too noisy to use{which}. What would help: " + (
         ", or ".join([*helps, "a WHERE that keeps more rows"]) + "."

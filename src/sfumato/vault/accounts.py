@@ -6,10 +6,7 @@ Principals' accounts stand beside those of populations: decision 0098.
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import replace
-from fractions import Fraction
 from functools import partial
-from math import floor, isqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +15,9 @@ import tomlkit
 from sfumato.errors import ParameterError
 from sfumato.files import whole
 from sfumato.ledger.book import digest
+from sfumato.privacy.balance import balance, left
 from sfumato.privacy.filters import Budget
-from sfumato.privacy.losses import Approx
-from sfumato.privacy.numbers import EPSILON_UNIT, float_below, plain
+from sfumato.privacy.numbers import float_below
 from sfumato.release.in_use import VAULT
 from sfumato.schema.names import quoted, suggestion
 from sfumato.vault.config import PrivateSet, changing, load, parse
@@ -34,31 +31,10 @@ if TYPE_CHECKING:
     from sfumato.vault.config import Config, PublicSet
 
 
-def left(account: Account) -> dict[str, Fraction]:
-    """The largest epsilon, rho and delta that one more question may cost.
-
-    Several filters guard a budget, and a question needs the room of one of them only. Pure noise
-    of epsilon takes epsilon^2 / 2 of a rho.
-    """
-    largest = {"epsilon": Fraction(0), "delta": Fraction(0)}
-    parts = account.budget.remaining(account.spent)
-    for one, part in zip(account.budget.filters, parts, strict=True):
-        if part is None:
-            continue
-        amounts = {
-            name: count * unit for count, (name, _, unit) in zip(part, one.limits, strict=True)
-        }
-        if "rho" in amounts:
-            # The largest epsilon in whole units whose square is at most twice the rho.
-            amounts["epsilon"] = isqrt(floor(2 * amounts["rho"] / EPSILON_UNIT**2)) * EPSILON_UNIT
-        for name, amount in amounts.items():
-            largest[name] = max(largest.get(name, Fraction(0)), amount)
-    return largest
-
-
 def affordable(account: Account) -> dict[str, float]:
     """What one more question may cost, as programs get it: never more than there is."""
-    return {name: float_below(amount) for name, amount in left(account).items()}
+    found = left(account.budget, account.spent)
+    return {name: float_below(amount) for name, amount in found.items()}
 
 
 def remaining(ledger: Ledger, names: Iterable[str]) -> Mapping[str, float]:
@@ -72,30 +48,11 @@ def remaining(ledger: Ledger, names: Iterable[str]) -> Mapping[str, float]:
     }
 
 
-def balance(ledger: Ledger, names: Iterable[str]) -> str:
+def tightest(ledger: Ledger, names: Iterable[str]) -> str:
     """What is left of the tightest of some accounts, in one line for people."""
     accounts = map(ledger.account, names)
-    return balance_of(min(accounts, key=lambda one: left(one)["epsilon"]))
-
-
-def balance_of(account: Account) -> str:
-    """What is left of an account in one line: 'epsilon 2.5 of 3 left, delta 1e-6'.
-
-    Never more than there is. Of a delta that questions have used what one of them may still use is
-    told; before that, the delta of the budget.
-    """
-    now, whole = left(account), account.budget.loss()
-    told = f"epsilon {_told(now['epsilon'])} of {_told(whole.epsilon)} left"
-    if not isinstance(whole, Approx):
-        return told
-    untouched = left(replace(account, spent=account.budget.zero()))["delta"]
-    if now["delta"] == untouched:
-        return f"{told}, delta {_told(whole.delta)}"
-    return f"{told}, delta {_told(now['delta'])} of {_told(whole.delta)} left"
-
-
-def _told(amount: Fraction) -> str:
-    return plain(amount, digits=6)
+    found = min(accounts, key=lambda one: left(one.budget, one.spent)["epsilon"])
+    return balance(found.budget, found.spent)
 
 
 VERSION = "version "
@@ -228,7 +185,7 @@ def balances(folder: Path) -> list[dict[str, Any]]:
                 "budget": one.budget.describe(one.budget.limits()),
                 "spent": one.budget.describe(one.spent),
                 "remaining": affordable(one),
-                "balance": balance_of(one),
+                "balance": balance(one.budget, one.spent),
             }
             for one in ledger.accounts()
         ]

@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, TypeVar
 from sfumato.errors import BudgetError, EngineError, LedgerError, SfumatoError
 from sfumato.ledger.book import canonical, digest
 from sfumato.ledger.flight import Flights
+from sfumato.privacy.balance import asked as needed
+from sfumato.privacy.balance import shortage
 from sfumato.release.codec import from_bytes, to_bytes
-from sfumato.vault.accounts import balance, remaining
+from sfumato.vault.accounts import remaining, tightest
 from sfumato.vault.answer import Answer, cost_of
 
 if TYPE_CHECKING:
@@ -250,14 +252,13 @@ class Gatekeeper:
             if not budget.admits(account.spent, budget.charge(event)):
                 return BudgetError(
                     "budget_exhausted",
-                    f"This question needs {budget.describe(budget.charge(event))}, but your budget "
-                    f"{name!r} has {budget.describe(budget.remaining(account.spent))} left. "
-                    "Ask for less, or ask the owner for budget.",
+                    f"Your budget {name!r} has too little left: "
+                    + shortage(budget, account.spent, event),
                 )
         return BudgetError(
             "budget_exhausted",
-            "The data set has too little budget left for this question. "
-            "Ask for less, or ask its owner for budget.",
+            f"The data set has too little budget left for this question, which asks "
+            f"{needed(event)}. Ask for less with --epsilon, or ask its owner for budget.",
         )
 
     def _run(self, asked: _Asked, receipt: Receipt) -> bytes:
@@ -298,7 +299,7 @@ class Gatekeeper:
             cost=cost_of(release.guarantee),
             charged=charged,
             remaining=remaining(self.ledger, payers),
-            balance=balance(self.ledger, payers),
+            balance=tightest(self.ledger, payers),
         )
 
     @contextmanager

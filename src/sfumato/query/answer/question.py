@@ -215,7 +215,8 @@ class Question:
     @property
     def guarantee(self) -> Guarantee:
         """What the answer promises."""
-        return Guarantee(*self.price.promise(self.plan.unit, notes=list(self.notes)))
+        charged = self.price.charged(self.event)
+        return Guarantee(*charged.promise(self.plan.unit, notes=list(self.notes)))
 
     def _estimates(self, one: NoisyLevel, beta: float = BETA) -> list[Estimates]:
         """The measures of one level, with bounds that are passed with probability beta."""
