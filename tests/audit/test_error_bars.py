@@ -142,6 +142,79 @@ def test_E_bars_of_levels_made_consistent_hold(epsilon: str) -> None:
         assert missed[[row["b"] == b for row in rows]].mean() <= 0.078, b
 
 
+RATIOS = {
+    "share": "COUNT(*) / SUM(COUNT(*)) OVER ()",
+    "percent": "100.0 * COUNT(*) / SUM(COUNT(*)) OVER ()",
+    "part": "SUM(x) / SUM(SUM(x)) OVER ()",
+    "mean": "SUM(x) / COUNT(*)",
+    "high": "COUNT(*) FILTER (WHERE x > 50) / COUNT(*)",
+    "few": "COUNT(*) FILTER (WHERE x > 50) / SUM(COUNT(*)) OVER ()",
+    "per": "COUNT(*) / SUM(x + 1)",
+    "more": "COUNT(*) - COUNT(*) FILTER (WHERE x > 50)",
+}
+
+
+def ratios(values: NDArray[np.int64], rows: int, total: int) -> dict[str, float]:
+    """The same of a group of a table with so many rows and such a sum."""
+    high = float((values > 50).sum())
+    found = {"share": len(values) / rows, "percent": 100 * len(values) / rows}
+    found |= {"part": values.sum() / total, "few": high / rows, "more": len(values) - high}
+    if len(values):
+        found |= {"mean": float(values.mean()), "high": high / len(values)}
+        found |= {"per": len(values) / float((values + 1).sum())}
+    return found
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [("0.1", "0"), ("1", "0"), ("5", "0"), ("1", "1e-5")]
+)
+@pytest.mark.parametrize("name", RATIOS)
+def test_E_bars_of_shares_and_ratios_hold_at_every_size(
+    unit: str, epsilon: str, delta: str, name: str
+) -> None:
+    groups = [shape(size) for size in (*SIZES, 10_000) for shape in SHAPES[1:]]
+    copies = 20
+    values = [group for group in groups for _ in range(copies)]
+    codes = np.repeat(np.arange(len(values)), [*map(len, values)])
+    key = sf.Column("k", sf.Kind.INTEGER, domain=sf.Bounds(0, len(values) - 1), nullable=False)
+    all_values = np.concatenate(values)
+    people = np.arange(len(codes))
+    table = sf.read(
+        pa.table({"p": people, "x": all_values, "k": codes}), sf.Schema("t", (*COLUMNS, key))
+    )
+    missed: list[float] = []
+    for _ in range(REPEATS):
+        private = sf.protect(table, unit=UNITS[unit], epsilon=5, delta="0.5")
+        answer = private.query(
+            f"SELECT k, {RATIOS[name]} AS r FROM t GROUP BY k ORDER BY k",
+            epsilon=epsilon,
+            delta=delta,
+        )
+        missed.append(_missed_ratios(answer, name, values, all_values))
+    assert np.mean(missed) <= 0.05, missed
+
+
+REPEATS = 3
+
+
+def _missed_ratios(
+    answer: sf.Answer, name: str, values: list[NDArray[np.int64]], whole: NDArray[np.int64]
+) -> float:
+    """The share of bars that the truth is outside of; a bar that is not told holds everything."""
+    assert answer.error is not None
+    truth = [ratios(one, len(whole), int(whole.sum())).get(name) for one in values]
+    found, bound = answer.table["r"].to_pylist(), answer.error["r"]["bound95"]
+    bounds = bound if isinstance(bound, list) else [bound] * len(found)
+    known = [
+        (value, far, true)
+        for value, far, true in zip(found, bounds, truth, strict=True)
+        if None not in (value, far, true)
+    ]
+    assert len(known) > len(values) / 3
+    return float(np.mean([abs(value - true) > far * (1 + 1e-9) for value, far, true in known]))
+
+
 def test_E_a_constant_has_a_bar_too() -> None:
     column = sf.Column("x", sf.Kind.INTEGER, domain=sf.Bounds(7, 7), nullable=False)
     table = sf.read(pa.table({"x": [7, 7]}), sf.Schema("t", (column,)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from math import floor, isqrt
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from sfumato.privacy.numbers import EPSILON_UNIT, plain
 if TYPE_CHECKING:
     from sfumato.privacy.events import Event
     from sfumato.privacy.filters import Budget, Charge
+    from sfumato.privacy.losses import Pure
 
 _DIGITS = 6
 
@@ -45,13 +47,19 @@ def balance(budget: Budget, spent: Charge) -> str:
     Of a delta that questions have used, what one of them may still use is told; before that, the
     delta of the budget.
     """
-    now, whole = left(budget, spent), budget.loss()
+    now, (whole, untouched) = left(budget, spent), _whole(budget)
     told = f"epsilon {_cut(now['epsilon'])} of {_cut(whole.epsilon)} left"
     if not isinstance(whole, Approx):
         return told
-    if now["delta"] == left(budget, budget.zero())["delta"]:
+    if now["delta"] == untouched:
         return f"{told}, delta {_cut(whole.delta)}"
     return f"{told}, delta {_cut(now['delta'])} of {_cut(whole.delta)} left"
+
+
+@lru_cache(maxsize=256)
+def _whole(budget: Budget) -> tuple[Pure | Approx, Fraction]:
+    """What a budget promises, and the largest delta of its first question: found with effort."""
+    return budget.loss(), left(budget, budget.zero())["delta"]
 
 
 def asked(event: Event) -> str:
@@ -72,7 +80,7 @@ def shortage(budget: Budget, spent: Charge, event: Event) -> str:
     line = f"this asks {asked(event)}, and there is {balance(budget, spent)}."
     needed, now = total(event, basic_price), left(budget, spent)
     delta = Fraction(0) if needed is None else needed[1]
-    if (needed is None or delta) and not isinstance(budget.loss(), Approx):
+    if (needed is None or delta) and not isinstance(_whole(budget)[0], Approx):
         what = "Gaussian noise" if needed is None else "It"
         return (
             f"{line} {what} needs a delta, and this budget has none: ask without --delta and "

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from sfumato.release.release import Guarantee
-
-_LOSSES = ("epsilon", "rho", "delta")
-
 
 @dataclass(frozen=True)
 class Answer(Release):
@@ -62,12 +58,6 @@ class Answer(Release):
             "tables": {name: table.num_rows for name, table in self.tables.items()},
             "choices": self.provenance.parameters.get("method"),
         }
-
-
-def cost_of(promised: Guarantee) -> dict[str, float]:
-    """What a guarantee promises not to pass, as programs get it."""
-    amounts = promised.parameters
-    return {one: float(Fraction(amounts[one])) for one in _LOSSES if amounts.get(one)}
 
 
 def _plain(value: object) -> object:

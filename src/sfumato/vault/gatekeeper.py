@@ -13,6 +13,7 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
@@ -23,7 +24,7 @@ from sfumato.privacy.balance import asked as needed
 from sfumato.privacy.balance import shortage
 from sfumato.release.codec import from_bytes, to_bytes
 from sfumato.vault.accounts import remaining, tightest
-from sfumato.vault.answer import Answer, cost_of
+from sfumato.vault.answer import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+_LOSSES = ("epsilon", "rho", "delta")
 _PATIENCE_SECONDS = 0.1
 _NO_ANSWER = ("answer_lost", "request_reused")
 
@@ -290,13 +292,14 @@ class Gatekeeper:
 
     def _answer(self, stored: bytes, asker: Asker, *, charged: bool) -> Answer:
         release, payers = from_bytes(stored), asker.own or asker.shared
+        promised = release.guarantee.parameters
         return Answer(
             release.tables,
             release.guarantee,
             release.provenance,
             release.error,
             release.receipt,
-            cost=cost_of(release.guarantee),
+            cost={one: float(Fraction(promised[one])) for one in _LOSSES if promised.get(one)},
             charged=charged,
             remaining=remaining(self.ledger, payers),
             balance=tightest(self.ledger, payers),
