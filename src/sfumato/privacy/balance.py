@@ -86,9 +86,15 @@ def shortage(budget: Budget, spent: Charge, event: Event) -> str:
             f"{line} {what} needs a delta, and this budget has none: ask without --delta and "
             "--rho, or let its owner give it one, such as --delta 1e-6 in 'sfumato ledger limit'."
         )
+    if needed is None and "rho" not in now:
+        return (
+            f"{line} Gaussian noise is paid for with a rho, of which nothing is left since "
+            "earlier questions took more of it than there was: ask without --delta and --rho, or "
+            "ask its owner for budget."
+        )
     if delta > now["delta"]:
         most = f"a delta of {_cut(now['delta'])}: give no more with --delta"
-    elif needed is None and "rho" in now:
+    elif needed is None:
         most = f"a rho of {_cut(now['rho'])}: give no more with --rho"
     else:
         return f"{line} Ask for less with --epsilon, or ask its owner for budget."

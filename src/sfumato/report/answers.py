@@ -147,7 +147,7 @@ def _bar(bound: float | None, ranks: float | None, decimals: int | None) -> str:
     if bound is None:
         return ""
     unit = Decimal(1).scaleb(-(decimals or 0))
-    return f"± {Decimal(bound).quantize(unit, rounding=ROUND_CEILING):,}"
+    return f"± {Decimal(repr(bound)).quantize(unit, rounding=ROUND_CEILING):,}"
 
 
 def _notes(answer: Release) -> Iterator[str]:
@@ -209,6 +209,6 @@ def _needed(answer: Release, name: str, error: Mapping[str, Any]) -> str | None:
 
 
 def _two_digits_up(amount: float) -> str:
-    exact = Decimal(amount)
+    exact = Decimal(repr(amount))
     unit = Decimal(1).scaleb(exact.adjusted() - 1)
     return f"{exact.quantize(unit, rounding=ROUND_CEILING).normalize():f}"

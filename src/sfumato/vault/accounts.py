@@ -176,6 +176,12 @@ def opened_ledger(folder: Path) -> Ledger:
     return open_ledger(load(folder))
 
 
+def balance_of(folder: Path, account: str) -> str:
+    """What is left of one account, in one line for people."""
+    with closing(opened_ledger(folder)) as ledger:
+        return tightest(ledger, [account])
+
+
 def balances(folder: Path) -> list[dict[str, Any]]:
     """Every account: its budget, what was spent, and what one more question may cost."""
     with closing(opened_ledger(folder)) as ledger:
