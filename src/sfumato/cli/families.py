@@ -181,7 +181,8 @@ def _show(answer: Answer, written: list[Path]) -> None:
         for note in (*map(printable, answer.guarantee.parameters.get("notes", ())), stated):
             console.print(note, style="dim")
     before = "" if answer.charged else f", {'published' if written else 'asked'} before: free"
-    console.print(f"Cost: {answer.cost_in_words}{before}. Budget: {answer.balance}.")
+    spent = f"Cost: {answer.cost_in_words}{before}. Budget: {answer.balance}."
+    console.print(spent, soft_wrap=True)
     console.print(f"Receipt: {answer.receipt}", soft_wrap=True)
     if written:
         console.print(printable(f"Wrote {' and '.join(map(str, written))}."), soft_wrap=True)

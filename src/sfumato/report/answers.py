@@ -79,7 +79,8 @@ def _column(answer: Release, name: str) -> ShownColumn:
     error: Mapping[str, Any] | None = (answer.error or {}).get(name)
     if error is None:
         whole = set((answer.provenance.parameters.get("all") or {}).get(name, ()))
-        absent = [ALL if row in whole else MISSING for row in range(len(values))]
+        key = MISSING if answer.provenance.method == "query" else NOTHING
+        absent = [ALL if row in whole else key for row in range(len(values))]
         cells = tuple(
             other if one is None else cell(one) for one, other in zip(values, absent, strict=True)
         )

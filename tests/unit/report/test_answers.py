@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from io import StringIO
 from typing import Any
@@ -48,6 +49,12 @@ def test_all_values_of_a_key_are_told_from_missing_ones() -> None:
         {"city": [None, None], "n": [1, 2]}, {"n": {"bound95": 1.0}}, all={"city": [1]}
     )
     assert shown(counts).columns[0].cells == ("(missing)", "(all)")
+
+
+def test_only_keys_of_questions_can_be_missing() -> None:
+    told = released({"above": [True, None]}, {})
+    watched = replace(told, provenance=replace(told.provenance, method="above"))
+    assert shown(watched).columns[0].cells == ("true", "–")
 
 
 def test_a_figure_has_the_decimals_that_its_bar_allows() -> None:
