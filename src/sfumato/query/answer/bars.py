@@ -10,11 +10,11 @@ for all rows together. Decision 0220.
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.query.answer.figures import BETA, spread_factor
@@ -27,7 +27,6 @@ from sfumato.schema.names import free_prefix
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from sfumato.query.plan import Measure, Plan
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 LEVEL = "level"
-_EPOCH = date(1970, 1, 1)
 _JOINT, _ALL = "joint", "all"
 _COUNTS = (Function.COUNT, Function.COUNT_PEOPLE, Function.COUNT_DISTINCT)
 _NEAR_AN_END = 0.1
@@ -89,7 +87,10 @@ def selected_beside(plan: Plan, columns: Sequence[str]) -> list[exp.Expr]:
     """What `finish` gives besides the answer: errors, and figures that others are computed from."""
     known = {*(key.name for key in plan.keys), *(measure.name for measure in plan.measures)}
     wanted: list[exp.Expr] = [_column(name) for name in columns if name not in known]
-    totalled = _totalled(list(_computed(plan).values()))
+    computed = list(_computed(plan).values())
+    if not computed and all(one.function is not Function.QUANTILE for one in plan.measures):
+        return wanted
+    totalled = _totalled(computed)
     for place, measure in enumerate(plan.measures):
         figure = _column(measure.name)
         wanted.append(exp.alias_(figure, beside(plan, "value", place), quoted=True))
@@ -167,14 +168,12 @@ def error_bars(
 
 def _floats(table: pa.Table, column: str) -> Floats:
     """A column as floats, dates as their days; NaN where nothing is, or no number."""
-    values = table[column].to_pylist()
-    return np.array([_number(one) for one in values], dtype=np.float64)
-
-
-def _number(value: object) -> float:
-    if isinstance(value, date):
-        return float((value - _EPOCH).days)
-    return float(value) if isinstance(value, int | float) else np.nan
+    values = table[column]
+    if pa.types.is_date32(values.type):
+        values = values.cast(pa.int32())
+    elif pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        return np.full(len(values), np.nan)
+    return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
 def _own_bars(plan: Plan, place: int, errors: pa.Table) -> tuple[Floats, Floats] | None:
@@ -194,8 +193,8 @@ def _computed_bars(node: exp.Expr, spans: Spans, values: Floats) -> tuple[Floats
             sd = np.fmin(spans.stddev(found), bound)
     except UnknownBarError:
         return None
-    nothing = np.isnan(values)
-    return np.where(nothing, np.nan, sd), np.where(nothing, np.nan, bound)
+    bound = np.where(np.isnan(values), np.nan, bound)
+    return np.where(np.isfinite(bound), sd, np.nan), bound
 
 
 def _spans(plan: Plan, allocation: Allocation, errors: pa.Table) -> Spans | None:
@@ -302,10 +301,17 @@ def _ranked_by_noise(
     ]
     if counts and counts[0] in errors.column_names:
         return np.asarray(ranks >= share * errors[counts[0]].to_numpy())
-    return _at(values, *_range(measure))
+    assert measure.argument is not None
+    several = measure.argument.high - measure.argument.low > 1  # else every value is at an end
+    return _at(values, *_range(measure)) & several
 
 
 def _one_or_all(numbers: Floats) -> float | list[float | None] | None:
     """One number where all rows have the same, else one for each; None for what is not finite."""
-    told = [float(one) if np.isfinite(one) else None for one in numbers]
-    return (told[0] if told else None) if len(set(told)) <= 1 else told
+    finite = np.isfinite(numbers)
+    if not finite.any():
+        return None
+    if finite.all():
+        same = bool((numbers == numbers[0]).all())
+        return float(numbers[0]) if same else numbers.tolist()
+    return [one if known else None for one, known in zip(numbers.tolist(), finite, strict=True)]
