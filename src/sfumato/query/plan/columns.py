@@ -239,7 +239,7 @@ def planned_key(value: Typed, node: exp.Expr, column: str, name: str) -> Planned
     tree = value.sql
     if value.values is not None and len(value.values) <= LIMIT:
         axis = _listed(column, value)
-        if value.direct is not None and isinstance(value.direct.column.domain, Values):
+        if value.direct is not None and isinstance(value.direct.column.public_domain, Values):
             tree = _unmoved(value.direct.raw, value.kind)
     elif (bounds := _key_bounds(value)) is not None and (bounds.size or LIMIT + 1) <= LIMIT:
         axis = Grid(column, value.kind, bounds, value.nullable)
