@@ -24,7 +24,9 @@ def commands(page: Path) -> list[str]:
 
 
 PRINTED = [
-    pytest.param(commands(page), id=str(page.relative_to(ROOT))) for page in PAGES if commands(page)
+    pytest.param(commands(page), id=str(page.relative_to(ROOT)))
+    for page in PAGES
+    if commands(page)
 ]
 
 

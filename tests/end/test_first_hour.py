@@ -23,7 +23,7 @@ QUESTIONS = [
     'SELECT "Geschlecht", COUNT(*) AS n FROM patienten GROUP BY "Geschlecht"',
     'SELECT "Diagnose", COUNT(*) AS n, AVG("Einkommen") AS mittel FROM patienten GROUP BY "Diagnose"',
     'SELECT MEDIAN("Größe") AS mitte FROM patienten WHERE "Geschlecht" = \'w\'',
-    "SELECT COUNT(*) AS n FROM patienten WHERE \"Geburtsdatum\" < DATE '1960-01-01'",
+    'SELECT COUNT(*) AS n FROM patienten WHERE "Geburtsdatum" < DATE \'1960-01-01\'',
     'SELECT EXTRACT(YEAR FROM "Aufnahme") AS jahr, COUNT(*) AS n FROM patienten GROUP BY jahr',
     'SELECT "Diagnose", 100.0 * COUNT(*) / SUM(COUNT(*)) OVER () AS anteil FROM patienten GROUP BY "Diagnose"',
     'SELECT SUM("Einkommen") / COUNT(*) AS je_person FROM patienten',
@@ -39,7 +39,7 @@ def german(number: float, places: int) -> str:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the export in it."""
-    draw = random.Random(7)
+    draw = random.Random(7)  # noqa: S311
     lines = ["Nr;Geburtsdatum;PLZ;Geschlecht;Größe;Einkommen;Zuzahlung;Diagnose;Aufnahme"]
     ill = ["Grippe", "Asthma", "Diabetes", "Rückenschmerzen", "Migräne", "Bluthochdruck"]
     places = ["01067", "10115", "20095", "50667", "60311", "70173", "80331", "04109"]
