@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sfumato.schema.domain import Bounds, Values
     from sfumato.schema.schema import Schema
     from sfumato.steward.table import Table, read
-    from sfumato.vault.gatekeeper import Answer
+    from sfumato.vault.answer import Answer
     from sfumato.vault.private import Private, protect
     from sfumato.vault.vault import Vault
     from sfumato.vault.vault import open_vault as open  # noqa: A004 - sf.open, beside the built-in

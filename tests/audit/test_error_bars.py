@@ -142,6 +142,96 @@ def test_E_bars_of_levels_made_consistent_hold(epsilon: str) -> None:
         assert missed[[row["b"] == b for row in rows]].mean() <= 0.078, b
 
 
+RATIOS = {
+    "share": "COUNT(*) / SUM(COUNT(*)) OVER ()",
+    "percent": "100.0 * COUNT(*) / SUM(COUNT(*)) OVER ()",
+    "part": "SUM(x) / SUM(SUM(x)) OVER ()",
+    "mean": "SUM(x) / COUNT(*)",
+    "high": "COUNT(*) FILTER (WHERE x > 50) / COUNT(*)",
+    "few": "COUNT(*) FILTER (WHERE x > 50) / SUM(COUNT(*)) OVER ()",
+    "per": "COUNT(*) / SUM(x + 1)",
+    "more": "COUNT(*) - COUNT(*) FILTER (WHERE x > 50)",
+}
+
+
+def ratios(values: NDArray[np.int64], rows: int, total: int) -> dict[str, float]:
+    """The same of a group of a table with so many rows and such a sum."""
+    high = float((values > 50).sum())
+    found = {"share": len(values) / rows, "percent": 100 * len(values) / rows}
+    found |= {"part": values.sum() / total, "few": high / rows, "more": len(values) - high}
+    if len(values):
+        found |= {"mean": float(values.mean()), "high": high / len(values)}
+        found |= {"per": len(values) / float((values + 1).sum())}
+    return found
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize(("epsilon", "delta"), [("0.1", "0"), ("1", "0"), ("1", "1e-5")])
+@pytest.mark.parametrize("name", RATIOS)
+def test_E_bars_of_shares_and_ratios_hold_at_every_size(
+    unit: str, epsilon: str, delta: str, name: str
+) -> None:
+    copies = {10_000: 5}
+    groups = [
+        shape(size)
+        for size in (*SIZES, 10_000)
+        for _ in range(copies.get(size, 100))
+        for shape in SHAPES[1:]
+    ]
+    key = sf.Column("k", sf.Kind.INTEGER, domain=sf.Bounds(0, len(groups) - 1), nullable=False)
+    codes, values = np.repeat(np.arange(len(groups)), [*map(len, groups)]), np.concatenate(groups)
+    table = pa.table({"p": np.arange(len(codes)), "x": values, "k": codes})
+    held = sf.read(table, sf.Schema("t", (*COLUMNS, key)))
+    answer = sf.protect(held, unit=UNITS[unit], epsilon=5, delta="0.5").query(
+        f"SELECT k, {RATIOS[name]} AS r FROM t GROUP BY k ORDER BY k", epsilon=epsilon, delta=delta
+    )
+    truth = [ratios(one, len(values), int(values.sum())).get(name) for one in groups]
+    told, missed = outside(answer, "r", truth)
+    sizes = np.array([*map(len, groups)])
+    assert told[sizes == 10_000].all()
+    for size in (*SIZES, 10_000):
+        # A bar that is not told, as a divisor may be zero, holds everything.
+        assert missed[sizes == size].mean() <= 0.05, size
+
+
+def outside(
+    answer: sf.Answer, column: str, truth: list[float | None]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which rows have a truth, a figure and a bar, and which of them miss the truth."""
+    assert answer.error is not None
+    bound = answer.error[column]["bound95"]
+    bounds = bound if isinstance(bound, list) else [bound] * len(truth)
+    rows = np.array([answer.table[column].to_pylist(), bounds, truth], dtype=np.float64)
+    found, far, true = rows
+    told = np.asarray(~np.isnan(rows).any(axis=0))
+    return told, told & np.asarray(np.abs(found - true) > far * (1 + 1e-9))
+
+
+@pytest.mark.parametrize("having", ["", "HAVING COUNT(*) > 12"])
+@pytest.mark.parametrize("key", [None, 299])
+def test_E_bars_of_shares_hold_where_noise_has_chosen_the_groups(
+    having: str, key: int | None
+) -> None:
+    """By a threshold or by HAVING: the total is that of the groups which are shown."""
+    sizes = np.repeat([1, 8, 15, 40], 75)
+    names = pa.array(np.repeat(np.arange(len(sizes)), sizes))
+    domain = None if key is None else sf.Bounds(0, key)
+    columns = (sf.Column("k", sf.Kind.INTEGER, domain=domain, nullable=False),)
+    held = sf.read(pa.table({"k": names}), sf.Schema("t", columns))
+    missed = []
+    for epsilon in ("0.5", "0.7", "1", "1.5", "2"):
+        answer = sf.protect(held, unit=sf.Rows(), epsilon=5, delta="0.5").query(
+            f"SELECT k, COUNT(*) / SUM(COUNT(*)) OVER () AS r FROM t GROUP BY k {having}",
+            epsilon=epsilon,
+            delta="0.05",
+        )
+        shown = sizes[answer.table["k"].to_pylist()]
+        told, wrong = outside(answer, "r", list(shown / shown.sum()))
+        assert told.all()
+        missed.append(wrong.mean())
+    assert max(missed) <= 0.05
+
+
 def test_E_a_constant_has_a_bar_too() -> None:
     column = sf.Column("x", sf.Kind.INTEGER, domain=sf.Bounds(7, 7), nullable=False)
     table = sf.read(pa.table({"x": [7, 7]}), sf.Schema("t", (column,)))

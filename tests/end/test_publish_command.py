@@ -81,7 +81,7 @@ def test_people_are_told_what_they_got(capsys: pytest.CaptureFixture[str]) -> No
     assert run([*words.split(), "--vault", "clinic"]) == 0
     out = capsys.readouterr().out
     assert "Hides whether any one row is present" in out
-    assert "Cost: epsilon 1. Remaining: epsilon 3." in out
+    assert "Cost: epsilon 1. Budget: epsilon 3 of 4 left." in out
     assert "Wrote q.csv and q.csv.json." in out
 
 

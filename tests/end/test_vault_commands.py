@@ -95,7 +95,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_question_is_answered_once_and_then_from_store(folder: Path) -> None:
     asked = ("query", COUNT, "--epsilon", "0.5", "--vault", "clinic", "--json")
     first = json.loads(done(*asked, cwd=folder))
-    assert list(first) == ["columns", "rows", "error", "cost", "remaining", "receipt"]
+    assert list(first) == [*("columns", "rows", "error", "cost", "remaining", "receipt", "notes")]
     assert first["columns"] == ["city", "n"]
     assert [row[0] for row in first["rows"]] == ["north", "south"]
     # Two rows of a person and epsilon 0.5: scale 4, beyond 100 with probability exp(-25).

@@ -45,6 +45,7 @@ def add(
     **said: Any,
 ) -> None:
     """Add a data set to a vault, with a budget for the people in it."""
+    from sfumato.vault.accounts import balance_of
     from sfumato.vault.registration import Registration, add_public
 
     public, unique, quiet = said.pop("public"), said.pop("unique"), said.pop("yes") or as_json
@@ -75,6 +76,8 @@ def add(
         held = Registration(**what, **said).add_to(vault)
         sentence = held.unit.sentence()
         added |= {"population": held.population, "unit": sentence}
+        if not as_json:
+            sentence = f"{sentence}\nBudget: {balance_of(vault, held.population)}."
     typer.echo(dumps(added) if as_json else f"Added '{name}' to the vault. {sentence}")
 
 

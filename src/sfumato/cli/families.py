@@ -31,10 +31,8 @@ from sfumato.vault.families import PRINCIPAL, PURPOSE, REQUEST_ID
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from rich.table import Table
-
+    from sfumato.vault.answer import Answer
     from sfumato.vault.families import Family
-    from sfumato.vault.gatekeeper import Answer
     from sfumato.vault.private import Questions
 
 Dataset = Annotated[str, argument("NAME", "A data set of the vault.")]
@@ -164,54 +162,27 @@ def _show(answer: Answer, written: list[Path]) -> None:
     """Print an answer, or of what was written how far off it is; then what it cost and where."""
     from rich.console import Console
 
-    from sfumato.report.terminal import in_words, named, printable
+    from sfumato.report.answers import shown
+    from sfumato.report.terminal import answer_table, in_words, named, printable
 
     console, stated = Console(highlight=False), printable(answer.guarantee.statement)
-    shown = [] if written else answer.table.column_names
-    console.print(stated if written else _table(answer))
+    if written:
+        console.print(stated)
+    else:
+        told = shown(answer)
+        console.print(answer_table(told))
+        for known in told.notes:
+            console.print(printable(known))
+    inside = () if written else answer.table.column_names
     for name, value in (answer.error or {}).items():
-        if name not in shown:
+        if name not in inside:
             console.print(printable(f"Expected error, {named(name)}: {in_words(value)}"))
     if not written:
         for note in (*map(printable, answer.guarantee.parameters.get("notes", ())), stated):
             console.print(note, style="dim")
     before = "" if answer.charged else f", {'published' if written else 'asked'} before: free"
-    left = _amounts(answer.remaining)
-    console.print(f"Cost: {_amounts(answer.cost)}{before}. Remaining: {left}.")
+    spent = f"Cost: {answer.cost_in_words}{before}. Budget: {answer.balance}."
+    console.print(spent, soft_wrap=True)
     console.print(f"Receipt: {answer.receipt}", soft_wrap=True)
     if written:
         console.print(printable(f"Wrote {' and '.join(map(str, written))}."), soft_wrap=True)
-
-
-def _table(answer: Answer) -> Table:
-    from rich.table import Table
-
-    from sfumato.report.terminal import printable
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    bounds = {
-        name: one["bound95"] for name, one in (answer.error or {}).items() if "bound95" in one
-    }
-    for name in answer.table.column_names:
-        table.add_column(printable(name), overflow="fold")
-        if name in bounds:
-            table.add_column("± 95 %", justify="right")
-    for number, row in enumerate(answer.table.to_pylist()):
-        cells = []
-        for name, value in row.items():
-            cells.append(printable("" if value is None else _number(value)))
-            if name in bounds:
-                bound = bounds[name]
-                one = bound[number] if isinstance(bound, list) else bound
-                cells.append(printable("" if one is None else f"{one:.3g}"))
-        table.add_row(*cells)
-    return table
-
-
-def _number(value: object) -> str:
-    return f"{value:,.6g}" if isinstance(value, float) else str(value)
-
-
-def _amounts(spent: Mapping[str, float]) -> str:
-    """Amounts of privacy loss in words."""
-    return ", ".join(f"{name} {amount:.6g}" for name, amount in spent.items() if amount)

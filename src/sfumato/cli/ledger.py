@@ -40,6 +40,9 @@ def ledger(
     epsilon: Annotated[str | None, option("E", "limit: the whole budget from now on.")] = None,
     delta: Annotated[str, option("D", "limit: its delta.")] = "0",
     operator: Annotated[str | None, option("WHO", "limit, acknowledge: who decided it.")] = None,
+    details: Annotated[
+        bool, option(None, "show: the whole budget and what was spent in every way it is counted.")
+    ] = False,
     vault: VaultFolder = Path(),
     as_json: Json = False,
 ) -> None:
@@ -66,7 +69,7 @@ def ledger(
     if as_json:
         typer.echo(dumps({"accounts": found}))
     else:
-        _show(found)
+        _show(found, details=details)
 
 
 def _sentence(verified: dict[str, Any]) -> str:
@@ -76,14 +79,15 @@ def _sentence(verified: dict[str, Any]) -> str:
     )
 
 
-def _show(accounts: list[dict[str, Any]]) -> None:
+def _show(accounts: list[dict[str, Any]], *, details: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("Account", "Budget", "Spent", "Remaining"):
+    titles = ("Account", "Budget", *(("Whole", "Spent") if details else ()))
+    for title in titles:
         table.add_column(title, overflow="fold")
     for one in accounts:
-        left = ", ".join(f"{name} {amount:.6g}" for name, amount in one["remaining"].items())
-        table.add_row(one["account"], one["budget"], one["spent"], left)
+        more = (one["budget"], one["spent"]) if details else ()
+        table.add_row(one["account"], one["balance"], *more)
     Console(highlight=False).print(table if accounts else "The ledger has no accounts yet.")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import BudgetError, CallerError, LedgerError, ParameterError
 from sfumato.ledger.book import Account, ChargeRequest, Draft, Entry, Position, digest, link
+from sfumato.privacy.balance import shortage
 from sfumato.privacy.events import ApproxEvent, Event, PureEvent, to_record
 from sfumato.privacy.filters import Budget, Charge, charge_from_record
 from sfumato.privacy.losses import Approx
@@ -141,7 +142,7 @@ def reserve(
         charge = cost(account.budget, event)
         spent = account.budget.add(account.spent, charge)
         if all(part is None for part in spent):
-            raise _exhausted(account, charge, own=account.name in asked)
+            raise _exhausted(account, event, own=account.name in asked)
         charges[account.name] = charge
         charged[account.name] = replace(account, spent=spent)
     flight = {} if mark is None else {"flight": mark}
@@ -364,15 +365,9 @@ def _with_ancestors(draft: Draft, names: Iterable[str]) -> list[Account]:
     return list(found.values())
 
 
-def _exhausted(account: Account, charge: Charge, *, own: bool) -> BudgetError:
-    budget, left = account.budget, ""
-    if own:  # What others spent of a shared budget is not this principal's to know.
-        left = (
-            f" It needs {budget.describe(charge)} and has "
-            f"{budget.describe(budget.remaining(account.spent))} left."
-        )
+def _exhausted(account: Account, event: Event, *, own: bool) -> BudgetError:
+    # What others spent of a shared budget is not this principal's to know.
+    told = shortage(account.budget, account.spent, event) if own else "ask its owner for budget."
     return BudgetError(
-        "budget_exhausted",
-        f"Account {account.name!r} has too little budget left for this question.{left} "
-        "Ask for less, or ask its owner for budget.",
+        "budget_exhausted", f"Account {account.name!r} has too little budget left: {told}"
     )

@@ -9,8 +9,9 @@ Decision 0020. Decision 0198.
 from __future__ import annotations
 
 import re
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from math import nextafter
 from numbers import Rational
 
 from sfumato.errors import ParameterError
@@ -144,7 +145,7 @@ def positive_delta(value: object) -> Fraction:
         raise ParameterError(
             "delta_not_positive",
             "delta must be above 0 here: Gaussian noise, thresholds and approximate guarantees "
-            "need one. Give a delta such as 1e-6, or use a pure mechanism.",
+            "need one. Give --delta 1e-7, say, or use a pure mechanism.",
         )
     return number
 
@@ -241,6 +242,30 @@ _LARGEST_BOUND = 10**18
 def ceil_units(value: Fraction, unit: Fraction) -> int:
     """Count the units that cover an amount: what a cost takes."""
     return -floor_units(-value, unit)
+
+
+def plain(number: Fraction, *, digits: int = 17, up: bool = False) -> str:
+    """Write an amount as people do, 0.3 or 1e-6, in so many digits; cut off, or rounded `up`."""
+    context = Context(prec=digits, rounding=ROUND_CEILING if up else ROUND_FLOOR)
+    text = context.divide(Decimal(number.numerator), Decimal(number.denominator)).normalize()
+    if not text or _SMALLEST_PLAIN <= abs(text) < _LARGEST_PLAIN:
+        return f"{text:f}"
+    mantissa, _, exponent = f"{text:e}".partition("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+_SMALLEST_PLAIN, _LARGEST_PLAIN = Decimal("0.001"), Decimal(10) ** 9
+
+
+def float_below(number: Fraction) -> float:
+    """The float whose shortest decimal form is right, or the next below: never more than there is.
+
+    A reader takes 0.1 for one tenth, whatever the float is in binary.
+    """
+    found = float(number)
+    while Fraction(repr(found)) > number:
+        found = nextafter(found, 0.0)
+    return found
 
 
 def floor_units(value: Fraction, unit: Fraction) -> int:

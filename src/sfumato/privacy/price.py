@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from sfumato.errors import ParameterError
 from sfumato.privacy import numbers
+from sfumato.privacy.composition import basic_price, total
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.privacy.events import Event
     from sfumato.privacy.units import Unit
+
+
+_DIGITS = 6
+"""Of an amount so many are told, rounded up: 1/3 is told as 0.333334."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,14 +36,27 @@ class Price:
 
     def sentence(self) -> str:
         """Say the price in words."""
-        amounts = Price.to_record(self)  # whatever else a kind of price writes down
-        return " and ".join(f"{name} {amount}" for name, amount in amounts.items())
+        return amounts_in_words(Price.to_record(self))  # whatever else a kind of price writes down
+
+    def charged(self, event: Event) -> Self:
+        """The price without a delta that an event does not use; Gaussian noise uses all of it."""
+        amounts = total(event, basic_price)
+        return self if amounts is None else replace(self, delta=min(self.delta, amounts[1]))
 
     def promise(self, unit: Unit, **more: object) -> tuple[str, str, dict[str, object]]:
         """The guarantee of what was released for the price: its kind, a sentence, parameters."""
         hides = unit.sentence()
         parameters = {**self.to_record(), "unit": hides, **more}
         return "differential privacy", f"{self.sentence()}. {hides}", parameters
+
+
+def amounts_in_words(record: Mapping[str, str]) -> str:
+    """The amounts that a price wrote down as people write them: 0.1 for 1/10."""
+    return " and ".join(
+        f"{name} {numbers.plain(Fraction(record[name]), digits=_DIGITS, up=True)}"
+        for name in ("epsilon", "rho", "delta")
+        if name in record
+    )
 
 
 def price(

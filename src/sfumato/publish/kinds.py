@@ -148,7 +148,7 @@ class Publication:
     @property
     def guarantee(self) -> Guarantee:
         """What the release promises."""
-        return Guarantee(*self.request.price.promise(self.request.unit))
+        return Guarantee(*self.request.price.charged(self.event).promise(self.request.unit))
 
 
 def _declared(axis: Axis, groups: Mapping[str, Any]) -> tuple[object, ...]:

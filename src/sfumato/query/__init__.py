@@ -11,4 +11,5 @@ the ledger takes the charge; only its receipt gives entropy; only now is data re
      -- answer.noisy ---------> the one step to the public: exact noise, then least squares
      -- answer.figures -------> the measures that were asked for, each with its error
      -- answer.question ------> HAVING, ORDER BY, arithmetic (`finish`) over them: a Release
+     -- answer.bars, .spans --> how far off each column may be, and what is too noisy to use
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console, Group
 from rich.progress_bar import ProgressBar
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from sfumato.inspection import Inspection
     from sfumato.inspection.uniqueness import SetRisk
+    from sfumato.report.answers import ShownAnswer
 
 _NAMES = {
     "sd": "standard deviation",
@@ -102,6 +103,19 @@ def _together(facts: Mapping[str, Any]) -> str:
 def _is_remark(value: object) -> bool:
     """Whether a value is running text, which needs no name before it."""
     return isinstance(value, str) and value.count(" ") > 2
+
+
+def answer_table(answer: ShownAnswer) -> Table:
+    """An answer as a table: numbers to the right, beside each figure how far off it may be."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in answer.columns:
+        side: Literal["right", "left"] = "right" if column.is_number else "left"
+        table.add_column(printable(column.name), justify=side, overflow="fold")
+        if column.bars is not None:
+            table.add_column(column.bar_title, overflow="fold")
+    for row in answer.rows:
+        table.add_row(*map(printable, row))
+    return table
 
 
 _MOST_BARS, _MOST_NAMES = 12, 12

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from contextlib import closing
 from functools import partial
-from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,9 @@ import tomlkit
 from sfumato.errors import ParameterError
 from sfumato.files import whole
 from sfumato.ledger.book import digest
+from sfumato.privacy.balance import balance, left
 from sfumato.privacy.filters import Budget
+from sfumato.privacy.numbers import float_below
 from sfumato.release.in_use import VAULT
 from sfumato.schema.names import quoted, suggestion
 from sfumato.vault.config import PrivateSet, changing, load, parse
@@ -31,25 +32,9 @@ if TYPE_CHECKING:
 
 
 def affordable(account: Account) -> dict[str, float]:
-    """The largest epsilon, rho and delta that one more question may cost.
-
-    Several filters guard a budget, and a question needs the room of one of them only. Pure noise
-    of epsilon takes epsilon^2 / 2 of a rho.
-    """
-    largest: dict[str, float] = {"epsilon": 0.0, "delta": 0.0}
-    parts = account.budget.remaining(account.spent)
-    for one, part in zip(account.budget.filters, parts, strict=True):
-        if part is None:
-            continue
-        amounts = {
-            name: float(count * unit)
-            for count, (name, _, unit) in zip(part, one.limits, strict=True)
-        }
-        if "rho" in amounts:
-            amounts["epsilon"] = sqrt(2 * amounts["rho"])
-        for name, amount in amounts.items():
-            largest[name] = max(largest.get(name, 0.0), amount)
-    return largest
+    """What one more question may cost, as programs get it: never more than there is."""
+    found = left(account.budget, account.spent)
+    return {name: float_below(amount) for name, amount in found.items()}
 
 
 def remaining(ledger: Ledger, names: Iterable[str]) -> Mapping[str, float]:
@@ -61,6 +46,13 @@ def remaining(ledger: Ledger, names: Iterable[str]) -> Mapping[str, float]:
         for name in ("epsilon", "delta", "rho")
         if name in shared
     }
+
+
+def tightest(ledger: Ledger, names: Iterable[str]) -> str:
+    """What is left of the tightest of some accounts, in one line for people."""
+    accounts = map(ledger.account, names)
+    found = min(accounts, key=lambda one: left(one.budget, one.spent)["epsilon"])
+    return balance(found.budget, found.spent)
 
 
 VERSION = "version "
@@ -184,6 +176,12 @@ def opened_ledger(folder: Path) -> Ledger:
     return open_ledger(load(folder))
 
 
+def balance_of(folder: Path, account: str) -> str:
+    """What is left of one account, in one line for people."""
+    with closing(opened_ledger(folder)) as ledger:
+        return tightest(ledger, [account])
+
+
 def balances(folder: Path) -> list[dict[str, Any]]:
     """Every account: its budget, what was spent, and what one more question may cost."""
     with closing(opened_ledger(folder)) as ledger:
@@ -193,6 +191,7 @@ def balances(folder: Path) -> list[dict[str, Any]]:
                 "budget": one.budget.describe(one.budget.limits()),
                 "spent": one.budget.describe(one.spent),
                 "remaining": affordable(one),
+                "balance": balance(one.budget, one.spent),
             }
             for one in ledger.accounts()
         ]

@@ -15,20 +15,20 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import count
-from math import isfinite
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from sfumato.errors import BudgetError, EngineError, LedgerError, SfumatoError
 from sfumato.ledger.book import canonical, digest
 from sfumato.ledger.flight import Flights
+from sfumato.privacy.balance import asked as needed
+from sfumato.privacy.balance import shortage
 from sfumato.release.codec import from_bytes, to_bytes
-from sfumato.release.release import Release
-from sfumato.vault.accounts import remaining
+from sfumato.vault.accounts import remaining, tightest
+from sfumato.vault.answer import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from sfumato.engines.base import Engine
     from sfumato.ledger.base import Ledger
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from sfumato.ledger.receipt import Receipt
     from sfumato.method import Dataset, Prepared
     from sfumato.privacy.events import Event
+    from sfumato.release.release import Release
     from sfumato.vault.folder import AnswerIndex
 
     OpenData = Callable[[], AbstractContextManager[Mapping[str, Dataset]]]
@@ -57,34 +58,6 @@ class Asker:
     shared: tuple[str, ...]
     own: tuple[str, ...] = ()
     purpose: str | None = None
-
-
-@dataclass(frozen=True)
-class Answer(Release):
-    """A release that was paid for: what it cost, whether now, and what is left."""
-
-    cost: Mapping[str, float] = field(default_factory=dict)
-    charged: bool = True
-    remaining: Mapping[str, float] = field(default_factory=dict)
-
-    def to_json(self, written: Sequence[Path] = ()) -> dict[str, Any]:
-        """The answer in the form that programs get, by every door; its rows unless `written`."""
-        rows = [[_plain(one) for one in row.values()] for row in self.table.to_pylist()]
-        return {
-            **(self.summary() if written else {"columns": self.table.column_names, "rows": rows}),
-            "error": self.error,
-            "cost": {**self.cost, "charged": self.charged},
-            "remaining": self.remaining,
-            "receipt": self.receipt,
-            **({"written": [str(path) for path in written]} if written else {}),
-        }
-
-    def summary(self) -> dict[str, Any]:
-        """Its tables by their lengths, and the choices that were made for them."""
-        return {
-            "tables": {name: table.num_rows for name, table in self.tables.items()},
-            "choices": self.provenance.parameters.get("method"),
-        }
 
 
 @dataclass(frozen=True)
@@ -281,14 +254,13 @@ class Gatekeeper:
             if not budget.admits(account.spent, budget.charge(event)):
                 return BudgetError(
                     "budget_exhausted",
-                    f"This question needs {budget.describe(budget.charge(event))}, but your budget "
-                    f"{name!r} has {budget.describe(budget.remaining(account.spent))} left. "
-                    "Ask for less, or ask the owner for budget.",
+                    f"Your budget {name!r} has too little left: "
+                    + shortage(budget, account.spent, event),
                 )
         return BudgetError(
             "budget_exhausted",
-            "The data set has too little budget left for this question. "
-            "Ask for less, or ask its owner for budget.",
+            f"The data set has too little budget left for this question, which asks "
+            f"{needed(event)}. Ask for less with --epsilon, or ask its owner for budget.",
         )
 
     def _run(self, asked: _Asked, receipt: Receipt) -> bytes:
@@ -319,7 +291,7 @@ class Gatekeeper:
         )
 
     def _answer(self, stored: bytes, asker: Asker, *, charged: bool) -> Answer:
-        release = from_bytes(stored)
+        release, payers = from_bytes(stored), asker.own or asker.shared
         promised = release.guarantee.parameters
         return Answer(
             release.tables,
@@ -329,7 +301,8 @@ class Gatekeeper:
             release.receipt,
             cost={one: float(Fraction(promised[one])) for one in _LOSSES if promised.get(one)},
             charged=charged,
-            remaining=remaining(self.ledger, asker.own or asker.shared),
+            remaining=remaining(self.ledger, payers),
+            balance=tightest(self.ledger, payers),
         )
 
     @contextmanager
@@ -340,12 +313,6 @@ class Gatekeeper:
         finally:
             if self.tick_seconds > 0:
                 time.sleep(self.tick_seconds - time.monotonic() % self.tick_seconds)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, float) and not isfinite(value):
-        return None
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 def _under(receipt: Receipt, release: Release) -> bytes:

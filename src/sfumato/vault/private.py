@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from sfumato.query.answer.question import Question
     from sfumato.schema.schema import Schema
     from sfumato.steward.table import Table
+    from sfumato.vault.answer import Answer
     from sfumato.vault.families import Family
-    from sfumato.vault.gatekeeper import Answer
     from sfumato.vault.publishing import Published
     from sfumato.vault.questions import Asked
     from sfumato.vault.session import AskerOf

@@ -24,7 +24,7 @@ from sfumato.release.writer import check_places, writing
 from sfumato.report.published import pictures
 from sfumato.steward.table import read_workload
 from sfumato.texts import dumps
-from sfumato.vault.gatekeeper import Answer
+from sfumato.vault.answer import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

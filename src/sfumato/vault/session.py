@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from sfumato.errors import ParameterError, QueryError
 from sfumato.privacy.numbers import EPSILON_MAXIMUM
-from sfumato.privacy.price import price
+from sfumato.privacy.price import amounts_in_words, price
 from sfumato.query.sql.tables import PrivateRows
 from sfumato.schema.names import quoted, suggestion
 
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from sfumato.privacy.price import Price
     from sfumato.query.answer.explain import Explanation
     from sfumato.query.sql.tables import Catalogue
+    from sfumato.vault.answer import Answer
     from sfumato.vault.datastore import DataStore
     from sfumato.vault.families import Family
-    from sfumato.vault.gatekeeper import Answer, Asker, Gatekeeper
+    from sfumato.vault.gatekeeper import Asker, Gatekeeper
 
     AskerOf = Callable[[tuple[str, ...]], Asker]
     """Who asks about these data sets, and who pays."""
@@ -61,6 +62,8 @@ class Facts:
     """What questions about these data sets cost when nobody says how much."""
     check: Callable[[tuple[str, ...]], None]
     """Refuses private data sets that cannot be brought together."""
+    admit: Callable[[tuple[str, ...]], object]
+    """Refuses whoever may not ask about these data sets."""
 
     @property
     def declared(self) -> PrivateRows:
@@ -98,7 +101,7 @@ class Forecast:
         from sfumato.report.terminal import in_words, named, printable
 
         choices = self.prepared.parameters
-        price = " and ".join(f"{name} {one}" for name, one in choices.get("cost", {}).items())
+        price = amounts_in_words(choices.get("cost", {}))
         lines = [f"Cost: {price}. Nothing was spent."]
         lines += [
             f"Expected error, {named(one)}: {in_words(of)}" for one, of in self._error.items()
@@ -137,7 +140,7 @@ class Session:
     def facts(self, asker_of: AskerOf, dataset: str = "") -> Facts:
         """What may be known by whoever asks."""
         usual = partial(self._usual, asker_of)
-        return Facts(self.catalogue, dataset, self.maximum, usual, self.store.check)
+        return Facts(self.catalogue, dataset, self.maximum, usual, self.store.check, asker_of)
 
     def prepare(self, family: Family, values: Mapping[str, Any], facts: Facts) -> Prepared:
         """Make a method of what was asked, from public facts alone."""
@@ -145,6 +148,7 @@ class Session:
         offer = Offer(**{one.name: asked.pop(one.name) for one in family.cost})
         prepared: Prepared = family.home().prepare(facts, offer, **asked)
         self.store.check(prepared.datasets)
+        facts.admit(prepared.datasets)
         self._prepared[id(prepared)] = prepared
         return prepared
 

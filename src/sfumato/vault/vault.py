@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sfumato.query.answer.explain import Explanation
     from sfumato.query.sql.tables import Catalogue
     from sfumato.schema.schema import Schema
-    from sfumato.vault.gatekeeper import Answer
+    from sfumato.vault.answer import Answer
     from sfumato.vault.private import QueryCost, QueryOptions
     from sfumato.vault.questions import Asked
 

@@ -115,7 +115,11 @@ def without_receipt(answer: sf.Answer) -> bytes:
 
 def shape(answer: sf.Answer) -> Any:
     """All that may be told of an answer besides its noisy figures."""
-    return answer.table.schema, answer.table["g"].to_pylist(), answer.error, answer.remaining
+    bars = {
+        column: {name: one for name, one in of.items() if name != "too_noisy"}
+        for column, of in (answer.error or {}).items()
+    }  # which figures are small follows from the figures
+    return answer.table.schema, answer.table["g"].to_pylist(), bars, answer.remaining
 
 
 def check(open_on: Callable[[pa.Table], Engine], at_once: int) -> None:

@@ -8,6 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sfumato.errors import ParameterError
 from sfumato.privacy import numbers
@@ -166,3 +168,30 @@ def test_other_parameters_share_their_codes() -> None:
             numbers.positive(value, "scale")
         assert refused.value.code == code
         assert refused.value.message.startswith("scale must be")
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [("3/10", "0.3"), ("1e-6", "1e-6"), ("2.5", "2.5"), ("0", "0"), ("1200", "1200"),
+     ("0.00025", "2.5e-4"), ("1e12", "1e12"), ("1/3", "0.333333"), ("-1/2", "-0.5")],
+)  # fmt: skip
+def test_amounts_are_written_as_people_do(number: str, text: str) -> None:
+    assert numbers.plain(numbers.exact(number, "x"), digits=6) == text
+
+
+def test_a_cost_is_rounded_up_and_what_is_left_is_cut_off() -> None:
+    third = Fraction(1, 3)
+    assert numbers.plain(third, digits=3, up=True) == "0.334"
+    assert numbers.plain(third, digits=3) == "0.333"
+
+
+@given(st.integers(0, 10**12), st.sampled_from([9, 12, 18]))
+def test_no_float_says_more_than_there_is(units: int, places: int) -> None:
+    amount = Fraction(units, 10**places)
+    found = numbers.float_below(amount)
+    assert Fraction(repr(found)) <= amount
+    assert found == pytest.approx(float(amount))
+
+
+def test_tenths_stay_tenths() -> None:
+    assert numbers.float_below(Fraction(1, 10) + Fraction(2, 10)) == 0.3

@@ -117,6 +117,16 @@ REFUSED = {
     "SELECT COUNT(*) FROM (SELECT id FROM people LIMIT 5) t": "clause_below_aggregate",
     "SELECT COUNT(*) FROM (SELECT id FROM people ORDER BY age) t": "clause_below_aggregate",
     "SELECT COUNT(*) OVER () FROM people": "expression_not_allowed",
+    "SELECT city, SUM(COUNT(*)) OVER (PARTITION BY city) FROM people GROUP BY city": (
+        "expression_not_allowed"
+    ),
+    "SELECT SUM(COUNT(*)) OVER (ORDER BY city) FROM people GROUP BY city": "expression_not_allowed",
+    "SELECT SUM(COUNT(*)) OVER w FROM people WINDOW w AS ()": "clause_not_allowed",
+    "SELECT SUM(age) OVER () FROM people": "expression_not_allowed",
+    "SELECT SUM(AVG(age)) OVER () FROM people GROUP BY city": "expression_not_allowed",
+    "SELECT AVG(COUNT(*)) OVER () FROM people GROUP BY city": "expression_not_allowed",
+    "SELECT SUM(COUNT(*)) OVER () FROM people GROUP BY ROLLUP(city)": "expression_not_allowed",
+    "SELECT COUNT(*) FROM people WHERE SUM(COUNT(*)) OVER () > 1": "expression_not_allowed",
     "SELECT SUM(r) FROM (SELECT ROW_NUMBER() OVER () AS r FROM people) t": "expression_not_allowed",
     "SELECT COUNT(*) FROM people QUALIFY TRUE": "clause_not_allowed",
     "SELECT AVG(n) FROM (SELECT city, COUNT(*) n FROM people GROUP BY city) t":

@@ -143,9 +143,12 @@ def test_it_is_a_command(vault: sf.Vault, capsys: pytest.CaptureFixture[str]) ->
     told = json.loads(capsys.readouterr().out)
     assert told["columns"] == ["n"]
     assert told["cost"] == {"epsilon": 1.0, "charged": True}
-    assert set(told) == {"columns", "rows", "error", "cost", "remaining", "receipt"}
+    assert set(told) == {"columns", "rows", "error", "cost", "remaining", "receipt", "notes"}
     assert run(words) == 0
-    assert "Cost: epsilon 1, asked before: free. Remaining: epsilon 7." in capsys.readouterr().out
+    assert (
+        "Cost: epsilon 1, asked before: free. Budget: epsilon 7 of 8 left."
+        in capsys.readouterr().out
+    )
     assert run(["--help"]) == 0
     assert ENTRY.help in capsys.readouterr().out
     assert run([*words[:-4], "--epsilon", "11", "--vault", "clinic", "--json"]) == 2

@@ -17,11 +17,13 @@ from sfumato.ledger.receipt import Receipt
 from sfumato.privacy.filters import Budget
 from sfumato.release.codec import from_bytes, to_bytes
 from sfumato.vault.folder import AnswerIndex
-from sfumato.vault.gatekeeper import Answer, Asker, Gatekeeper
+from sfumato.vault.gatekeeper import Asker, Gatekeeper
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from sfumato.vault.answer import Answer
 
     Ask = Callable[..., Answer]
 

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sfumato.errors import EngineError, LedgerError, ParameterError, SfumatoError, SourceError
-from sfumato.vault.gatekeeper import Answer, Asker, Gatekeeper
+from sfumato.vault.gatekeeper import Asker, Gatekeeper
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from sfumato.ledger.base import Ledger
+    from sfumato.vault.answer import Answer
 
     Ask = Callable[..., Answer]
 

@@ -11,6 +11,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import SfumatoError
 from sfumato.testing.ledgers import code_of
+from sfumato.vault.families import FAMILIES
 from sfumato.vault.registration import Registration, add_public, create
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def test_an_answer_is_near_the_truth_and_says_how_near(vault: sf.Vault) -> None:
 
 def test_the_json_of_an_answer_is_as_promised(vault: sf.Vault) -> None:
     found = vault.query(COUNT, epsilon=1).to_json()
-    assert list(found) == ["columns", "rows", "error", "cost", "remaining", "receipt"]
+    assert list(found) == [*("columns", "rows", "error", "cost", "remaining", "receipt", "notes")]
     assert found["columns"] == ["city", "n"]
     assert [row[0] for row in found["rows"]] == ["north", "south"]
     assert set(found["error"]["n"]) >= {"sd", "bound95"}
@@ -114,6 +115,63 @@ def test_a_closed_vault_says_so(vault: sf.Vault) -> None:
     assert code_of(vault.query, COUNT, epsilon="0.5") == "vault_closed"
     assert code_of(vault.explain, COUNT) == "vault_closed"
     assert code_of(private.publish, "histogram", columns=["city"], epsilon=1) == "vault_closed"
+
+
+def refused(call: Any, *words: object, **given: object) -> str:
+    with pytest.raises(sf.SfumatoError) as caught:
+        call(*words, **given)
+    return caught.value.message
+
+
+def test_what_is_left_is_told_in_one_line(vault: sf.Vault) -> None:
+    vault.query(COUNT, epsilon="0.1")
+    answer = vault.query(COUNT, epsilon="0.2")
+    assert (answer.cost_in_words, answer.balance) == ("epsilon 0.2", "epsilon 7.7 of 8 left")
+    assert answer.remaining["epsilon"] == 7.7
+    own = vault.query(COUNT, epsilon="0.25", principal="alice")
+    assert own.balance == "epsilon 0.75 of 1 left"
+
+
+def test_a_refusal_says_what_was_asked_and_what_is_left(vault: sf.Vault) -> None:
+    """Of a shared budget only what was asked: what others left is not told."""
+    vault.query(COUNT, epsilon="0.5", principal="alice")
+    said = refused(vault.query, COUNT, epsilon="0.75", principal="alice")
+    assert "asks epsilon 0.75, and there is epsilon 0.5 of 1 left" in said
+    said = refused(vault.query, COUNT, epsilon="7.75")
+    assert "asks epsilon 7.75, and there is epsilon 7.5 of 8 left" in said
+    vault.query(COUNT, epsilon="7.25")
+    said = refused(vault.query, COUNT, epsilon="0.375", principal="alice")
+    assert "asks epsilon 0.375" in said
+    assert "0.25" not in said
+
+
+@pytest.mark.parametrize("principal", ["owner", "alice"])
+def test_a_budget_without_delta_says_so(vault: sf.Vault, principal: str) -> None:
+    notes = "SELECT note, COUNT(*) AS n FROM visits GROUP BY note"
+    assert "Give --delta 1e-7" in refused(vault.query, notes, epsilon="0.5", principal=principal)
+    for cost in ({"epsilon": "0.5", "delta": "1e-7"}, {"rho": "0.01"}):
+        asked = notes if "delta" in cost else COUNT
+        said = refused(vault.query, asked, **cost, principal=principal)
+        assert "needs a delta, and this budget has none" in said
+        assert "--delta 1e-6" in said
+
+
+def test_explaining_asks_who_asks_whatever_it_costs(vault: sf.Vault) -> None:
+    for cost in ({}, {"epsilon": "0.5"}):
+        family, asked = FAMILIES["query"], vault.questions(principal="eve")
+        assert code_of(asked.prepare, family, COUNT, **cost) == "principal_unknown"
+
+
+def test_a_delta_that_is_not_used_is_no_cost(private: sf.Private) -> None:
+    """One count is better with Laplace noise, which uses no delta; many are with Gaussian."""
+    before = private.remaining["delta"]
+    answer = private.query("SELECT COUNT(*) AS n FROM people", epsilon="0.25", delta="1e-7")
+    assert answer.cost == {"epsilon": 0.25}
+    assert "delta" not in answer.guarantee.statement
+    assert private.remaining["delta"] == before
+    figures = ", ".join(f"SUM(CASE WHEN age > {at} THEN 1 ELSE 0 END)" for at in range(20))
+    many = private.query(f"SELECT {figures} FROM people", epsilon="0.25", delta="1e-7")
+    assert many.cost == {"epsilon": 0.25, "delta": 1e-7}
 
 
 @pytest.mark.parametrize("stranger", ["eve", "alic", "Bob", "owners"])

@@ -16,6 +16,7 @@ import numpy as np
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.quantile import Quantile
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
+from sfumato.privacy.price import amounts_in_words
 from sfumato.query.answer.figures import BETA, NoisyStatistic, ratio, spread_factor
 from sfumato.query.answer.noisy import adjusted_variances
 from sfumato.query.plan import Function
@@ -76,10 +77,7 @@ class Explanation:
 
     def text(self) -> str:
         """The explanation for people."""
-        price = " and ".join(
-            f"{name} {one}" for name, one in self.cost.items() if name != "weights"
-        )
-        lines = [f"Cost: {price}.", "Expected error:"]
+        lines = [f"Cost: {amounts_in_words(self.cost)}.", "Expected error:"]
         lines += [f"  {_sentence(row)}" for row in self.expected]
         lines += ["Notes:", *(f"  {note}" for note in self.notes)]
         lines += ["What would improve it:", *(f"  {advice}" for advice in self.improve)]
@@ -93,7 +91,7 @@ def explain(question: Question) -> Explanation:
         for level in question.allocation.levels
         for measure in question.plan.measures
     )
-    cost = question.price.to_record()
+    cost = question.price.charged(question.event).to_record()
     return Explanation(cost, rows, tuple(question.notes), tuple(_advice(question)))
 
 

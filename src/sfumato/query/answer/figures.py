@@ -53,7 +53,10 @@ class NoisyStatistic:
 
 
 def ratio(
-    measure: Measure, made_of: Sequence[Statistic], noisy: Sequence[NoisyStatistic]
+    measure: Measure,
+    made_of: Sequence[Statistic],
+    noisy: Sequence[NoisyStatistic],
+    beta: float = BETA,
 ) -> tuple[Floats, Floats, Floats]:
     """An average, variance or standard deviation of each group, its sd and its 95 % bound.
 
@@ -64,12 +67,12 @@ def ratio(
     assert isinstance(total, Total)
     step = float(total.argument.step)
     if measure.function is Function.AVERAGE:
-        mean, spread, ends = _average(noisy, total)
+        mean, spread, ends = _average(noisy, total, beta)
         stddev, bound = _within(mean, spread, ends)
         return (float(total.centre) + mean) * step, stddev * step, bound * step
     squares = made_of[2]
     assert isinstance(squares, Total)
-    variance, spread, ends = _variance(noisy, total, squares)
+    variance, spread, ends = _variance(noisy, total, squares, beta)
     scale = step * 2.0**total.shift
     if measure.function is Function.VARIANCE:
         stddev, bound = _within(variance, spread, ends)
@@ -83,9 +86,11 @@ def ratio(
     return root * scale, stddev * scale, bound * scale
 
 
-def _average(noisy: Sequence[NoisyStatistic], total: Total) -> tuple[Floats, Floats, Ends]:
+def _average(
+    noisy: Sequence[NoisyStatistic], total: Total, beta: float
+) -> tuple[Floats, Floats, Ends]:
     """Means of terms, their linear sd (infinite in groups perhaps too small), and their ends."""
-    rows, sums = _boxes(noisy)
+    rows, sums = _boxes(noisy, beta)
     count = np.maximum(noisy[0].values.astype(np.float64), 1.0)
     mean = _inside(noisy[1].values.astype(np.float64) / count, total)
     spread = np.sqrt(noisy[1].variance + mean**2 * noisy[0].variance) / count
@@ -94,14 +99,14 @@ def _average(noisy: Sequence[NoisyStatistic], total: Total) -> tuple[Floats, Flo
 
 
 def _variance(
-    noisy: Sequence[NoisyStatistic], total: Total, squares: Total
+    noisy: Sequence[NoisyStatistic], total: Total, squares: Total, beta: float
 ) -> tuple[Floats, Floats, Ends]:
     """Sample variances of terms, their linear sd as above, and their ends.
 
     Of n terms between -reach and reach the sample variance is at most reach^2 n / (n - 1), twice
     reach^2 for two of them; of fewer than two there is none.
     """
-    rows, sums, of_squares = _boxes(noisy)
+    rows, sums, of_squares = _boxes(noisy, beta)
     reach = float(max(abs(end) for end in total.ends))
     count = np.maximum(noisy[0].values.astype(np.float64), 1.0)
     mean = _inside(noisy[1].values.astype(np.float64) / count, total)
@@ -122,11 +127,11 @@ def _variance(
     return found, np.where(few, np.inf, spread), (ends[0], np.where(few, 2 * reach**2, ends[1]))
 
 
-def _boxes(noisy: Sequence[NoisyStatistic]) -> list[Ends]:
-    """The ends between which the statistics are, all of them together but for probability BETA."""
+def _boxes(noisy: Sequence[NoisyStatistic], beta: float) -> list[Ends]:
+    """The ends between which the statistics are, all of them together but for probability beta."""
     boxes = []
     for one in noisy:
-        values, margin = one.values.astype(np.float64), one.margin(BETA / len(noisy))
+        values, margin = one.values.astype(np.float64), one.margin(beta / len(noisy))
         boxes.append((values - margin, values + margin))
     return boxes
 
@@ -172,24 +177,27 @@ class Estimates:
     ranks: float | None = None
 
 
-def estimates(measure: Measure, unit: Unit, noisy: Mapping[Statistic, NoisyStatistic]) -> Estimates:
-    """Make a measure of its statistics."""
+def estimates(
+    measure: Measure, unit: Unit, noisy: Mapping[Statistic, NoisyStatistic], beta: float = BETA
+) -> Estimates:
+    """Make a measure of its statistics; its bound is passed with probability at most beta."""
     made_of = parts(measure, unit)
     first = noisy[made_of[0]]
     match measure.function:
         case Function.SUM:
             assert measure.argument is not None
-            return _scaled(first, measure.argument, exact=_is_whole(made_of[0]))
+            return _scaled(first, measure.argument, beta, exact=_is_whole(made_of[0]))
         case Function.AVERAGE | Function.VARIANCE | Function.STDDEV:
-            values, stddev, bound = ratio(measure, made_of, [noisy[part] for part in made_of])
+            used = [noisy[part] for part in made_of]
+            values, stddev, bound = ratio(measure, made_of, used, beta)
             return Estimates(pa.array(values), stddev, bound)
         case Function.QUANTILE:
             assert measure.argument is not None
             return Estimates(
-                _points(first.values, measure.argument), None, None, first.margin(BETA)
+                _points(first.values, measure.argument), None, None, first.margin(beta)
             )
         case _:
-            return Estimates(pa.array(_whole(first.values)), *_even(first, 1.0))
+            return Estimates(pa.array(_whole(first.values)), *_even(first, 1.0, beta))
 
 
 def spread_factor(mechanism: Mechanism, beta: float) -> float:
@@ -206,16 +214,16 @@ def _is_whole(one: Statistic) -> bool:
     return one.largest.bit_length() <= _SUM_BITS
 
 
-def _even(noisy: NoisyStatistic, step: float) -> tuple[Floats, Floats]:
+def _even(noisy: NoisyStatistic, step: float, beta: float) -> tuple[Floats, Floats]:
     """The sd and the bound of a figure that is a statistic, in every group."""
     groups = len(noisy.values)
-    bound = np.broadcast_to(noisy.margin(BETA), groups) * step
+    bound = np.broadcast_to(noisy.margin(beta), groups) * step
     return np.full(groups, math.sqrt(noisy.variance) * step), bound
 
 
-def _scaled(noisy: NoisyStatistic, argument: Argument, *, exact: bool) -> Estimates:
+def _scaled(noisy: NoisyStatistic, argument: Argument, beta: float, *, exact: bool) -> Estimates:
     """A sum in steps, as a sum of values."""
-    errors = _even(noisy, float(argument.step))
+    errors = _even(noisy, float(argument.step), beta)
     if exact and noisy.values.dtype.kind != "f":
         whole = noisy.values.astype(object) * argument.step.numerator
         return Estimates(pa.array(_whole(whole)), *errors)

@@ -13,23 +13,32 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from sqlglot import exp
 
 from sfumato.errors import QueryError
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
 from sfumato.privacy.numbers import EPSILON_MAXIMUM
+from sfumato.query.answer.bars import (
+    LEVEL,
+    beside,
+    error_bars,
+    joint_betas,
+    selected_beside,
+    whole_rows,
+)
 from sfumato.query.answer.explain import Explanation, explain
-from sfumato.query.answer.figures import Estimates, estimates
+from sfumato.query.answer.figures import BETA, Estimates, estimates
 from sfumato.query.answer.noisy import NoisyLevel, release
 from sfumato.query.plan import NOISY, Function, canonical
 from sfumato.query.plan.allocation import Allocation, QueryPrice, allocate, query_price
 from sfumato.query.sql.tables import placed
 from sfumato.release.release import Guarantee, Provenance, Release
-from sfumato.schema.names import free_prefix, quoted
+from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from fractions import Fraction
+
+    from sqlglot import exp
 
     from sfumato.counting.axes import Axis
     from sfumato.engines.base import Engine
@@ -43,32 +52,34 @@ if TYPE_CHECKING:
 
 
 def noisy_table(
-    plan: Plan, axes: Mapping[int, Axis], levels: Sequence[tuple[LevelGroups, Sequence[Estimates]]]
+    plan: Plan,
+    axes: Mapping[int, Axis],
+    levels: Sequence[tuple[LevelGroups, Sequence[Estimates]]],
+    margins: Mapping[str, Sequence[Sequence[Estimates]]],
 ) -> pa.Table:
-    """The figures of all levels as one table, with two columns of error for each measure."""
+    """The figures of all levels as one table, with columns of error for each measure.
+
+    `margins` has wider estimates of the same figures, by what their bounds are called.
+    """
     columns: dict[str, pa.Array] = {}
     for position, key in enumerate(plan.keys):
         columns[key.name] = _stacked(
             [_key(axes[position], position, groups) for groups, _ in levels]
         )
+    made = [of_level for _, of_level in levels]
     for place, measure in enumerate(plan.measures):
-        of_measure = [made[place] for _, made in levels]
-        columns[measure.name] = _stacked([one.values for one in of_measure])
-        for name, errors in zip(
-            error_columns(plan, place),
-            zip(*((one.stddev, one.bound) for one in of_measure), strict=True),
-            strict=True,
-        ):
-            if errors[0] is not None:
-                columns[name] = pa.array(np.concatenate(errors))
+        columns[measure.name] = _stacked([one[place].values for one in made])
+        errors = {"sd": [one[place].stddev for one in made]}
+        for name, wider in {"bound": made, **margins}.items():
+            errors[name] = [one[place].bound for one in wider]
+        for name, of_levels in errors.items():
+            known = [one for one in of_levels if one is not None]
+            if known:
+                columns[beside(plan, name, place)] = pa.array(np.concatenate(known))
+    if len(levels) > 1:
+        numbers = np.repeat(np.arange(len(levels)), [groups.count for groups, _ in levels])
+        columns[beside(plan, LEVEL)] = pa.array(numbers)
     return pa.table(columns)
-
-
-def error_columns(plan: Plan, place: int) -> tuple[str, str]:
-    """The names of a measure's sd and 95 % bound in the noisy table, which no other column has."""
-    keys, measures = ([one.name for one in some] for some in (plan.keys, plan.measures))
-    prefix = free_prefix([*plan.columns, *keys, *measures])
-    return f"{prefix}sd_{place}", f"{prefix}bound_{place}"
 
 
 def _key(axis: Axis, position: int, groups: LevelGroups) -> pa.Array:
@@ -91,11 +102,8 @@ def finished(plan: Plan, noisy: pa.Table, open_table: OpenTable) -> tuple[pa.Tab
     Where rows are merged once more (DISTINCT) the errors of none of them are known.
     """
     query = plan.finish.copy()
-    known = {*(key.name for key in plan.keys), *(measure.name for measure in plan.measures)}
-    errors = [name for name in noisy.column_names if name not in known]
-    if query.args.get("distinct") or query.args.get("group"):
-        errors = []
-    query = query.select(*(exp.column(name, quoted=True) for name in errors))
+    if not (query.args.get("distinct") or query.args.get("group")):
+        query = query.select(*selected_beside(plan, noisy.column_names))
     engine = _opened(open_table, os.getpid())
     with engine.lend(noisy) as table:
         result = engine.run(placed(query, {NOISY: table}))
@@ -111,35 +119,6 @@ def _opened(open_table: OpenTable, process: int) -> Engine:  # noqa: ARG001  # p
     Each process has its own, as a connection does not survive a fork.
     """
     return open_table(pa.table({"nothing": pa.array([0])}))
-
-
-def error_bars(plan: Plan, errors: pa.Table, ranks: Mapping[str, float]) -> dict[str, Any]:
-    """The error of each column of the answer that is made of figures: sd and bound95.
-
-    One number where all rows have the same error, else one for each row. A quantile has the error
-    of its rank, in rows; what is computed from several figures has none that is known.
-    """
-    places = {measure.name: place for place, measure in enumerate(plan.measures)}
-    bars: dict[str, Any] = {}
-    for column, node in zip(plan.columns, plan.finish.expressions, strict=True):
-        used = {found.name for found in node.find_all(exp.Column)} & places.keys()
-        if not used:
-            continue
-        shown = node.unalias()
-        bars[column] = {"sd": None, "bound95": None}
-        if not isinstance(shown, exp.Column):
-            continue
-        names = error_columns(plan, places[shown.name])
-        if shown.name in ranks:
-            bars[column]["ranks95"] = ranks[shown.name]
-        elif names[0] in errors.column_names:
-            both = (errors[one].to_pylist() for one in names)
-            bars[column] = dict(zip(bars[column], map(_one_or_all, both), strict=True))
-    return bars
-
-
-def _one_or_all(numbers: list[float]) -> float | list[float] | None:
-    return (numbers[0] if numbers else None) if len(set(numbers)) <= 1 else numbers
 
 
 BIAS = (
@@ -204,17 +183,24 @@ class Question:
         engine, source = located(self.plan, datasets)
         axes, levels = release(self.plan, self.allocation, engine, source, entropy)
         made = [(one.groups, self._estimates(one)) for one in levels]
-        table, errors = finished(self.plan, noisy_table(self.plan, axes, made), self.open_table)
+        wider = {
+            name: [self._estimates(one, beta) for one in levels]
+            for name, beta in joint_betas(self.plan, sum(one.groups.count for one in levels))
+        }
+        noisy = noisy_table(self.plan, axes, made, wider)
+        table, errors = finished(self.plan, noisy, self.open_table)
         ranks = {
             measure.name: max(level[place].ranks or 0.0 for _, level in made)
             for place, measure in enumerate(self.plan.measures)
             if measure.function is Function.QUANTILE
         }
+        totals = whole_rows(self.plan, self.allocation, errors)
+        told = {**self.parameters, "all": totals} if totals else self.parameters
         return Release(
             {"answer": table},
             self.guarantee,
-            Provenance(self.name, self.parameters, fingerprint=""),
-            error_bars(self.plan, errors, ranks),
+            Provenance(self.name, told, fingerprint=""),
+            error_bars(self.plan, self.allocation, table, errors, ranks),
         )
 
     @cached_property
@@ -229,16 +215,18 @@ class Question:
     @property
     def guarantee(self) -> Guarantee:
         """What the answer promises."""
-        return Guarantee(*self.price.promise(self.plan.unit, notes=list(self.notes)))
+        charged = self.price.charged(self.event)
+        return Guarantee(*charged.promise(self.plan.unit, notes=list(self.notes)))
 
-    def _estimates(self, one: NoisyLevel) -> list[Estimates]:
-        """The measures of one level."""
+    def _estimates(self, one: NoisyLevel, beta: float = BETA) -> list[Estimates]:
+        """The measures of one level, with bounds that are passed with probability beta."""
         adjusted = {**one.noisy, **one.consistent}
         return [
             estimates(
                 measure,
                 self.plan.unit,
                 adjusted if measure.function in _ADDITIVE else one.noisy,
+                beta,
             )
             for measure in self.plan.measures
         ]

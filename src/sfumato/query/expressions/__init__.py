@@ -74,7 +74,8 @@ _INSTEAD: dict[type[exp.Expr], str] = {
     exp.BitwiseXor: "Write POWER(x, n) for powers",
     exp.Concat: "Write a || b to join texts",
     exp.ILike: "Write LOWER(x) LIKE '...'",
-    exp.Window: "Window functions see other people's rows; aggregate by the privacy unit instead",
+    exp.Window: "Windows see other people's rows; the one allowed stands above the aggregates, as "
+    "in SELECT COUNT(*) / SUM(COUNT(*)) OVER () for shares of a total",
     exp.Null: "Write x IS NULL to ask for missing values",
     exp.Subquery: "A subquery must stand alone on one side of a comparison, or in IN or EXISTS",
     exp.Exists: "EXISTS must be a condition of its own in WHERE, joined by AND",

@@ -145,8 +145,8 @@ def allocate(plan: Plan, price: QueryPrice) -> Allocation:
         raise QueryError(
             "delta_missing",
             f"The values of {names} are not declared, so groups can be released only by a "
-            "threshold, which needs a delta. Give delta, or add under the column in its schema: "
-            "values = [...]",
+            "threshold, which needs a delta. Give --delta 1e-7, say, which is a part of the "
+            "budget's delta, or add under the column in its schema: values = [...]",
         )
     _check_weights(plan, price.weights)
     carrier: Statistic = PeopleCount() if plan.unit.by_person else Count()

@@ -34,7 +34,7 @@ from sfumato.query.plan import Argument, Function, Key
 from sfumato.query.sql.parse import part
 from sfumato.schema.advice import add_line
 from sfumato.schema.column import Kind
-from sfumato.schema.domain import Bounds
+from sfumato.schema.domain import Bounds, Values
 
 if TYPE_CHECKING:
     from datetime import date
@@ -112,13 +112,14 @@ def _on_grid(function: Function, value: Typed) -> tuple[exp.Expr, int, int, Frac
 
 
 def _at_once(raw: exp.Expr, value: Typed, low: int, high: int, step: Fraction) -> exp.Expr:
-    """Clamp a column and count it in steps at once. NaN is above infinity, hence NULL."""
+    """Clamp a column and count it in steps at once. NaN is above infinity, hence missing."""
     first, last = (literal(end) for end in value.ends)
     infinity = exp.cast(exp.Literal.string("Infinity"), exp.DType.DOUBLE)
     case = exp.case().when(exp.LTE(this=raw.copy(), expression=first), literal(low))
     inside = steps(replace(value, tree=raw), step)
     case = case.when(exp.LT(this=raw.copy(), expression=last), inside)
-    return case.when(exp.LTE(this=raw.copy(), expression=infinity), literal(high))
+    case = case.when(exp.LTE(this=raw.copy(), expression=infinity), literal(high))
+    return case if value.nullable else case.else_(literal(low))
 
 
 def fine_step(reach: Fraction, largest: Fraction, points: int) -> Fraction:
@@ -238,13 +239,22 @@ def planned_key(value: Typed, node: exp.Expr, column: str, name: str) -> Planned
     tree = value.sql
     if value.values is not None and len(value.values) <= LIMIT:
         axis = _listed(column, value)
-        if value.kind is Kind.TEXT and value.direct is not None:
-            # Cutting every row's text would cost more than counting them: groups are looked at.
-            tree = value.direct.raw.copy()
+        if value.direct is not None and isinstance(value.direct.column.public_domain, Values):
+            tree = _unmoved(value.direct.raw, value.kind)
     elif (bounds := _key_bounds(value)) is not None and (bounds.size or LIMIT + 1) <= LIMIT:
         axis = Grid(column, value.kind, bounds, value.nullable)
         tree = _with_missing(place(value, bounds), axis)
     return PlannedKey(Key(column, name, value.kind, axis), tree, noisy)
+
+
+def _unmoved(raw: exp.Expr, kind: Kind) -> exp.Expr:
+    """What is looked for on a list: the value itself, as whatever is not listed is in no group.
+
+    Texts are not cut either, as that would cost more in every row than a look at the groups.
+    """
+    if kind is not Kind.REAL:
+        return raw.copy()
+    return exp.Nullif(this=raw.copy(), expression=exp.cast(exp.convert("NaN"), exp.DType.DOUBLE))
 
 
 def _key_bounds(value: Typed) -> Bounds | None:

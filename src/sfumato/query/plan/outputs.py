@@ -18,6 +18,7 @@ from sfumato.query.expressions.typed import (
     demand,
     demand_text,
     literal,
+    released,
     whole_literal,
 )
 from sfumato.query.plan import NOISY, Argument, Function, Measure
@@ -51,12 +52,15 @@ class QuestionMeasures:
     """Collects the aggregates of one question, each once, and the arguments they share."""
 
     scope: RowScope
+    levels: int = 1
     found: list[Measure] = field(default_factory=list)
     arguments: dict[exp.Expr, Argument] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
 
     def ask(self, node: exp.Expr, name: str | None = None) -> Typed:
-        """The value, above the aggregate, of an aggregate of the question."""
+        """The value, above the aggregate, of an aggregate of the question, or of its total."""
+        if isinstance(node, exp.Window):
+            return self._total(node)
         function, given, quantile = self._read(node)
         same = [
             one
@@ -81,6 +85,26 @@ class QuestionMeasures:
         )
         self.found.append(measure)
         return _above(measure)
+
+    def _total(self, node: exp.Window) -> Typed:
+        """SUM(aggregate) OVER (): the sum of a released figure over all groups of the answer."""
+        given = {key for key, one in node.args.items() if one} - {"this", "over"}
+        inner = node.this.this if isinstance(node.this, exp.Sum) else None
+        if given or not isinstance(inner, exp.Count | exp.Sum):
+            raise QueryError(
+                "expression_not_allowed",
+                f"Cannot use {part(node)}: the one window allowed is the total of a released count "
+                "or sum over all groups. Write COUNT(*) / SUM(COUNT(*)) OVER () for shares of a "
+                "total.",
+            )
+        if self.levels > 1:
+            raise QueryError(
+                "expression_not_allowed",
+                f"Cannot use {part(node)} with ROLLUP, CUBE or GROUPING SETS: it would count "
+                "every row once for each set of keys. Group by plain columns.",
+            )
+        figure = self.ask(inner)
+        return released(total(figure.tree), nullable=False)
 
     def reserve(self, wanted: str) -> str:
         """A name that no other column of the noisy table has."""
@@ -143,6 +167,12 @@ class QuestionMeasures:
             known = replace(made, column=f"sf_argument_{len(self.arguments)}")
             self.arguments[tree] = known
         return known
+
+
+def total(figure: exp.Expr) -> exp.Window:
+    """The sum of a released figure over all rows of the answer."""
+    summed = exp.Sum(this=exp.cast(figure.copy(), exp.DType.DOUBLE))
+    return exp.Window(this=summed, over="OVER")
 
 
 def _fraction(node: exp.Quantile) -> Fraction:
@@ -224,7 +254,11 @@ class Outputs:
         having = self.select.args.get("having")
         if having is not None:
             condition = demand(compile_value(having.this, above), (Kind.BOOLEAN,), having.this)
-            query = query.where(condition.sql)
+            # A total is known only once all groups are there; QUALIFY is asked after that.
+            if condition.tree.find(exp.Window):
+                query.set("qualify", exp.Qualify(this=condition.sql))
+            else:
+                query = query.where(condition.sql)
         order = self._order(above)
         query = query.order_by(*order) if order else query
         for clause in ("limit", "offset"):
@@ -287,6 +321,6 @@ class _Named:
             found = None if node.table else named.get(node.name.casefold())
             return self.scope.find(node) if found is None else found
         made = any(one.name.casefold() in named for one in node.find_all(exp.Column))
-        if made and not isinstance(node, AGGREGATES):
+        if made and not isinstance(node, (*AGGREGATES, exp.Window)):
             return None  # it is not a key as a whole, but may be made of outputs
         return self.scope.find(node)

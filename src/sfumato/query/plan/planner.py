@@ -71,11 +71,11 @@ def _plan(select: exp.Select, catalogue: Catalogue) -> Plan:
         )
     names = output_names(select)
     nodes, levels = _grouping(select, block, names)
-    measures = QuestionMeasures(block.scope)
+    measures = QuestionMeasures(block.scope, len(levels))
     keys = _keys(nodes, block, names, measures)
     optional = len(levels) > 1
     pairs = [(inside, _shown(inside, key, optional=optional)) for inside, key in keys]
-    scope = GroupedScope(block.scope, pairs, measures.ask)
+    scope = GroupedScope(block.scope, pairs, measures.ask, totals=True)
     outputs = Outputs(select, names, scope, measures, [key for _, key in keys])
     finish = outputs.query()
     if not measures.found:

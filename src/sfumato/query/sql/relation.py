@@ -138,15 +138,19 @@ def has_aggregate(node: exp.Expr) -> bool:
 
 @dataclass(frozen=True)
 class GroupedScope:
-    """Keys, each as it was below the aggregate and as it is above, and a way to ask aggregates."""
+    """Keys, each as it was below the aggregate and as it is above, and a way to ask aggregates.
+
+    `totals` says that figures are released here, so that they may be added up over all groups.
+    """
 
     below: Scope
     keys: Sequence[tuple[Typed, Typed]]
     aggregate: Callable[[exp.Expr], Typed]
+    totals: bool = False
 
     def find(self, node: exp.Expr) -> Typed | None:
         """The value of an aggregate, or of an expression that is a key."""
-        if isinstance(node, AGGREGATES):
+        if isinstance(node, AGGREGATES) or (self.totals and isinstance(node, exp.Window)):
             return self.aggregate(node)
         if not isinstance(node, exp.Condition) or node.find(*AGGREGATES):
             return None

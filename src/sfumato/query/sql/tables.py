@@ -127,15 +127,17 @@ def _value(declared: Column, alias: str) -> Typed:
     low, high = (None, None) if ends is None else (_exact(end) for end in ends)
     tree, nullable = raw, declared.nullable
     if declared.kind is Kind.REAL:
-        tree, nullable = _finite(raw, ends), True  # NaN is read as NULL
+        lowest = literal(Fraction(0) if ends is None else ends[0])
+        tree = _or_else(_finite(raw, ends), lowest, nullable=nullable)
     elif ends is not None:
         tree = clamped(raw, literal(ends[0]), literal(ends[1]), nullable=nullable)
     elif declared.kind is Kind.INTEGER:
         tree = _present(raw, 0, nullable=nullable)
     elif declared.kind is Kind.DATE:
-        low, high, nullable = Fraction(FIRST_DAY), Fraction(LAST_DAY), True
+        low, high = Fraction(FIRST_DAY), Fraction(LAST_DAY)
         span = {"low": literal(date.min), "high": literal(date.max)}
-        tree = exp.case().when(exp.Between(this=raw.copy(), **span), raw.copy())
+        inside = exp.case().when(exp.Between(this=raw.copy(), **span), raw.copy())
+        tree = _or_else(inside, literal(date.min), nullable=nullable)
     known = declared.public_domain
     values = known.values if isinstance(known, Values) else None
     length = None
@@ -186,6 +188,11 @@ def _present(tree: exp.Expr, otherwise: Scalar, *, nullable: bool) -> exp.Expr:
     return exp.Coalesce(this=tree, expressions=[literal(otherwise)])
 
 
+def _or_else(case: exp.Case, otherwise: exp.Expr, *, nullable: bool) -> exp.Case:
+    """A case that is NULL where nothing fits or, where none may be NULL, another value."""
+    return case if nullable else case.else_(otherwise)
+
+
 def clamped(value: exp.Expr, low: exp.Expr, high: exp.Expr, *, nullable: bool = True) -> exp.Case:
     """A value moved to the nearer end where it is outside; NULL stays NULL, or is the low end."""
     if not nullable:
@@ -198,7 +205,7 @@ def clamped(value: exp.Expr, low: exp.Expr, high: exp.Expr, *, nullable: bool = 
     return case.else_(value.copy())
 
 
-def _finite(raw: exp.Expr, ends: tuple[Scalar, Scalar] | None) -> exp.Expr:
+def _finite(raw: exp.Expr, ends: tuple[Scalar, Scalar] | None) -> exp.Case:
     """A real that is NULL for NaN and zero when tiny. NaN is above everything on every engine."""
     tiny = exp.Between(this=raw.copy(), low=literal(-SMALLEST), high=literal(SMALLEST))
     zero = literal(Fraction(0))

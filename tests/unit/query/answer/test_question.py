@@ -186,7 +186,8 @@ def test_finish_sees_noisy_figures_only() -> None:
     assert found.table.column_names == ["half", "c", "m"]
     assert found.table["c"].to_pylist() == ["B", "A"]
     assert found.error is not None
-    assert found.error["half"] == {"sd": None, "bound95": None}
+    half, whole = found.error["half"], found.error["m"]
+    assert half == {"sd": whole["sd"] / 2, "bound95": whole["bound95"] / 2}
     assert found.error["m"]["sd"] > 0
     assert "c" not in found.error
 

@@ -1,0 +1,66 @@
+"""An answer that was paid for, as every door gives it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from sfumato.privacy.numbers import plain
+from sfumato.release.release import Release
+from sfumato.report.answers import notes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Answer(Release):
+    """A release that was paid for: what it cost, whether now, and what is left."""
+
+    cost: Mapping[str, float] = field(default_factory=dict)
+    charged: bool = True
+    remaining: Mapping[str, float] = field(default_factory=dict)
+    balance: str = ""
+    """What is left, in one line: 'epsilon 2.5 of 3 left, delta 1e-6'."""
+
+    def to_json(self, written: Sequence[Path] = ()) -> dict[str, Any]:
+        """The answer in the form that programs get, by every door; its rows unless `written`."""
+        rows = [[_plain(one) for one in row.values()] for row in self.table.to_pylist()]
+        return {
+            **(self.summary() if written else {"columns": self.table.column_names, "rows": rows}),
+            "error": self.error,
+            "cost": {**self.cost, "charged": self.charged},
+            "remaining": self.remaining,
+            "receipt": self.receipt,
+            **({} if written else {"notes": [*notes(self), *self._notes]}),
+            **({"written": [str(path) for path in written]} if written else {}),
+        }
+
+    @property
+    def cost_in_words(self) -> str:
+        """What it cost: 'epsilon 0.3, delta 1e-6'."""
+        return ", ".join(
+            f"{name} {plain(Fraction(repr(amount)), digits=6, up=True)}"
+            for name, amount in self.cost.items()
+        )
+
+    @property
+    def _notes(self) -> Sequence[str]:
+        told: Sequence[str] = self.guarantee.parameters.get("notes", ())
+        return told
+
+    def summary(self) -> dict[str, Any]:
+        """Its tables by their lengths, and the choices that were made for them."""
+        return {
+            "tables": {name: table.num_rows for name, table in self.tables.items()},
+            "choices": self.provenance.parameters.get("method"),
+        }
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, float) and not isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

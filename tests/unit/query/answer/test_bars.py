@@ -1,0 +1,131 @@
+"""Bars of what is computed, what NULL stands for, and figures that are too noisy to use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+
+ROWS = 4000
+CITIES = ("A", "B", "none")
+
+
+@pytest.fixture(scope="module")
+def held() -> sf.Table:
+    draw = np.random.default_rng(3)
+    table = pa.table(
+        {
+            "city": pa.array(np.array(["A", "B"])[draw.integers(2, size=ROWS)]),
+            "age": draw.integers(20, 60, ROWS),
+            "zero": np.zeros(ROWS, dtype=np.int64),
+        }
+    )
+    columns = (
+        sf.Column("city", sf.Kind.TEXT, domain=sf.Values(CITIES), nullable=False),
+        sf.Column("age", sf.Kind.INTEGER, domain=sf.Bounds(0, 100), nullable=False),
+        sf.Column("zero", sf.Kind.INTEGER, domain=sf.Bounds(0, 100), nullable=False),
+    )
+    return sf.read(table, sf.Schema("t", columns))
+
+
+def ask(held: sf.Table, sql: str, epsilon: object = 1, **cost: Any) -> sf.Answer:
+    return sf.protect(held, unit=sf.Rows(), epsilon=10, delta="1e-6").query(
+        sql, epsilon=epsilon, **cost
+    )
+
+
+def useless(answer: sf.Answer, column: str) -> list[int]:
+    assert answer.error is not None
+    found: list[int] = answer.error[column].get("too_noisy", [])
+    return found
+
+
+def test_shares_cost_nothing_more_and_add_up_to_one(held: sf.Table) -> None:
+    private = sf.protect(held, unit=sf.Rows(), epsilon=1)
+    found = private.query(
+        "SELECT city, COUNT(*) AS n, 100.0 * COUNT(*) / SUM(COUNT(*)) OVER () AS p FROM t "
+        "GROUP BY city",
+        epsilon="0.4",
+    )
+    counts, percents = found.table["n"].to_pylist(), found.table["p"].to_pylist()
+    assert percents == pytest.approx([100 * one / sum(counts) for one in counts])
+    assert private.remaining["epsilon"] == 0.6
+    assert found.error is not None
+    assert all(0 < one < 2 for one in found.error["p"]["bound95"])
+
+
+def test_a_share_in_having_is_of_all_groups_else_of_those_kept(held: sf.Table) -> None:
+    share = "SELECT city, COUNT(*) / SUM(COUNT(*)) OVER () AS s FROM t GROUP BY city"
+    of_all = ask(held, f"{share} HAVING s > 0.25 ORDER BY s DESC").table["s"].to_pylist()
+    assert len(of_all) == 2
+    assert of_all == sorted(of_all, reverse=True)
+    of_kept = ask(held, f"{share} HAVING COUNT(*) > 500").table["s"].to_pylist()
+    assert sum(of_kept) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("clause", ["LIMIT 0", "HAVING COUNT(*) > 1000000000"])
+def test_no_rows_have_no_bars(held: sf.Table, clause: str) -> None:
+    sql = f"SELECT city, COUNT(*) / SUM(COUNT(*)) OVER () AS s FROM t GROUP BY city {clause}"
+    found = ask(held, sql)
+    assert found.table.num_rows == 0
+    assert found.error == {"s": {"sd": None, "bound95": None}}
+
+
+def test_bars_follow_the_order_of_the_answer(held: sf.Table) -> None:
+    sql = "SELECT city, AVG(age) / 2 AS h, AVG(age) AS a FROM t GROUP BY city ORDER BY city {}"
+    for order in ("ASC", "DESC"):
+        found = ask(held, sql.format(order))
+        assert found.error is not None
+        halves, wholes = (found.error[name]["bound95"] for name in "ha")
+        assert halves == pytest.approx([one / 2 for one in wholes])
+
+
+def test_a_divisor_that_may_be_zero_leaves_no_bar(held: sf.Table) -> None:
+    found = ask(held, "SELECT city, COUNT(*) / SUM(age - 40) AS r FROM t GROUP BY city", "0.1")
+    assert found.error is not None
+    assert found.error["r"]["bound95"] is None
+    assert useless(found, "r") == [0, 1, 2]
+
+
+def test_what_has_no_rule_has_no_bar_and_no_mark(held: sf.Table) -> None:
+    found = ask(held, "SELECT CASE WHEN COUNT(*) > 1 THEN COUNT(*) ELSE 0 END AS c FROM t")
+    assert found.error == {"c": {"sd": None, "bound95": None}}
+
+
+def test_figures_no_larger_than_their_bar_are_marked(held: sf.Table) -> None:
+    found = ask(held, "SELECT city, COUNT(*) AS n, AVG(age) AS a FROM t GROUP BY city")
+    assert useless(found, "n") == useless(found, "a") == [2]
+
+
+def test_a_mean_at_an_end_is_marked_only_where_noise_put_it_there(held: sf.Table) -> None:
+    full = "SELECT AVG(CASE WHEN age < 100 THEN 100 ELSE 0 END) AS a FROM t"
+    for _ in range(3):
+        assert useless(ask(held, full, 5), "a") == []
+
+
+def test_a_median_is_marked_by_its_rank_or_else_at_an_end(held: sf.Table) -> None:
+    counted = "SELECT city, COUNT(*) AS n, MEDIAN(zero) AS m FROM t GROUP BY city"
+    assert useless(ask(held, counted, 5), "m") == [2]
+    assert useless(ask(held, "SELECT MEDIAN(zero) AS m, MIN(zero) AS l FROM t", 5), "m") == [0]
+    assert useless(ask(held, "SELECT MIN(zero) AS l FROM t", 5), "l") == []
+
+
+def test_rows_of_a_level_say_which_keys_stand_for_all(held: sf.Table) -> None:
+    found = ask(held, "SELECT city AS c, COUNT(*) AS n FROM t GROUP BY ROLLUP(city)")
+    whole = found.provenance.parameters["all"]["c"]
+    assert [found.table["c"][row].as_py() for row in whole] == [None]
+    assert (
+        "all" not in ask(held, "SELECT city, COUNT(*) FROM t GROUP BY city").provenance.parameters
+    )
+
+
+def test_what_is_asked_twice_is_told_alike(held: sf.Table) -> None:
+    private = sf.protect(held, unit=sf.Rows(), epsilon=1)
+    sql = "SELECT city, COUNT(*) / SUM(COUNT(*)) OVER () AS s FROM t GROUP BY city"
+    first, again = (private.query(sql, epsilon="0.1").to_json() for _ in range(2))
+    assert first["notes"] == again["notes"]
+    assert first["error"] == again["error"]
