@@ -267,7 +267,6 @@ def _paint_bars(
         kind = "tone3" if accent is not None and one.name == accent else "tone0"
         _paint_bar(drawing, one, scale, (0, drawing.width), (top + 19, 9), kind)
     drawing.height = 34.0 * len(bars) + 2
-    _paint_zero(drawing, scale, (0, drawing.width), (0, drawing.height))
 
 
 def _paint_bar(
@@ -278,23 +277,19 @@ def _paint_bar(
     rows: tuple[float, float],
     kind: str,
 ) -> None:
-    """One bar from zero, to the left where its figure is below it, and how far it may be off."""
+    """One bar from zero, to the left where its figure is below it, and how far it may be off.
+
+    Where zero is shows if bars lie on both of its sides.
+    """
     (start, length), (top, height) = span, rows
     edge = 2 if one.low is not None else 0  # so that no cap of an error bar is cut
     zero, end = (start + edge + (length - 2 * edge) * scale.share([0.0, one.value])).tolist()
     drawing.rectangle(min(zero, end), top, abs(end - zero), height, kind)
+    if scale.low < 0:
+        drawing.line((zero, top - 3), (zero, top + height + 3), "axis")
     if one.low is not None and one.high is not None:
         low, high = (start + edge + (length - 2 * edge) * scale.share([one.low, one.high])).tolist()
         drawing.whiskers([(top + height / 2, low, high)], across=True)
-
-
-def _paint_zero(
-    drawing: Drawing, scale: Linear, span: tuple[float, float], rows: tuple[float, float]
-) -> None:
-    """Where zero is, if bars lie on both of its sides."""
-    if scale.low < 0:
-        zero = span[0] + 2 + (span[1] - 4) * float(scale.share(0.0))
-        drawing.line((zero, rows[0]), (zero, rows[1]), "axis")
 
 
 def _paint_groups(
@@ -306,7 +301,7 @@ def _paint_groups(
     figures = max(text_width(show(one.value), TEXT + 1) for one in drawn) + 12
     length = drawing.width - figures
     entries = [(f"tone{tone}", name) for name, tone in tones.items()]
-    top = start = drawing.legend(0, entries, series) + 8
+    top = drawing.legend(0, entries, series) + 8
     for name, bars in groups:
         drawing.text((0, top + 14), name, "name", room=drawing.width)
         top += 20
@@ -316,7 +311,6 @@ def _paint_groups(
             top += 17
         top += 8
     drawing.height = top
-    _paint_zero(drawing, scale, (0, length), (start, top))
 
 
 def _paint_skyline(
@@ -418,13 +412,11 @@ def _legend_of(drawing: Drawing, tones: dict[str, int], title: str) -> None:
 
 def _paint_crowd(count: int, inside: str, outside: str, drawing: Drawing) -> None:
     each = drawing.width / 10
-    size = 0.3 * each
+    size, row = 0.34 * each, 0.8 * each
     for kind, people in (("tone0", range(count)), ("faint", range(count, 100))):
-        shapes = (
-            _person((p % 10 + 0.5) * each, (p // 10 + 0.5) * 0.75 * each, size) for p in people
-        )
+        shapes = (_person((p % 10 + 0.5) * each, (p // 10 + 0.55) * row, size) for p in people)
         drawing.path("".join(shapes), kind)
-    bottom = drawing.legend(7.5 * each, [("tone0", inside)])
+    bottom = drawing.legend(10 * row + 4, [("tone0", inside)])
     drawing.height = drawing.legend(bottom, [("faint", outside)]) + LINE / 4
 
 

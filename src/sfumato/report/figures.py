@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from sfumato.report.picture import Picture
 
+COUNT, RUNNING, RANK = "Count", "Running count", "Rank"
+"""What figures of publications are called; those of answers have names of their own."""
 _BARS = 30
 _FEW = 8
 """Fewer values of an ordered column than that are bars under their names."""
@@ -46,11 +48,6 @@ class Figures(NamedTuple):
     note: str
 
     @property
-    def title(self) -> str:
-        """The name at the beginning of a line."""
-        return self.name.capitalize()
-
-    @property
     def columns(self) -> list[str]:
         """The columns whose values they belong to."""
         names: list[str] = self.values.column_names
@@ -66,7 +63,7 @@ class Figures(NamedTuple):
 def picture_of(shown: Figures) -> Picture:
     """The picture by the number of columns, and by whether their values have an order."""
     ordered = all(places.is_ordered(column.type) for column in shown.values.columns)
-    if shown.name == "rank" and ordered:
+    if shown.name == RANK and ordered:
         return _ranks(shown)
     if len(shown.columns) == 1 and ordered:
         return _along(shown)
@@ -77,7 +74,7 @@ def picture_of(shown: Figures) -> Picture:
 
 
 def _label(shown: Figures) -> str:
-    return f"{shown.title} by {' and '.join(shown.columns)}"
+    return f"{shown.name} by {' and '.join(shown.columns)}"
 
 
 def _largest_of(shown: Figures, label: str) -> PageTable:
@@ -85,13 +82,24 @@ def _largest_of(shown: Figures, label: str) -> PageTable:
     size = len(shown.numbers)
     top = shown.take(np.argsort(-shown.numbers, kind="stable")[:_LISTED])
     caption = label if size <= _LISTED else f"{label}: the {_LISTED} largest of {size:,}"
-    off = [()] * len(top.numbers) if top.off is None else [(f"± {show(one)}",) for one in top.off]
+    named = [tuple(map(places.in_words, row.values())) for row in top.values.to_pylist()]
+    return table_of(top, named, top.columns, caption)
+
+
+def table_of(
+    shown: Figures, named: Sequence[Sequence[str]], columns: Sequence[str], caption: str
+) -> PageTable:
+    """Figures under the words for their values as a table, with how far off each may be."""
+    far = [] if shown.off is None else [[_far(one) for one in shown.off.tolist()]]
     rows = [
-        (*map(places.in_words, row.values()), show(figure), *far)
-        for row, figure, far in zip(top.values.to_pylist(), top.numbers.tolist(), off, strict=True)
+        (*words, show(figure), *rest)
+        for words, figure, *rest in zip(named, shown.numbers.tolist(), *far, strict=True)
     ]
-    headers = (*top.columns, top.title, *(("95 % within",) if top.off is not None else ()))
-    return PageTable(caption, headers, rows)
+    return PageTable(caption, (*columns, shown.name, *(["95 % within"] if far else [])), rows)
+
+
+def _far(off: float) -> str:
+    return "–" if math.isnan(off) else f"± {show(off)}"
 
 
 def bars_of(shown: Figures, *, each: int = 1, in_order: bool = False) -> Picture:
@@ -106,12 +114,12 @@ def bars_of(shown: Figures, *, each: int = 1, in_order: bool = False) -> Picture
     top = shown.take(kept)
     off = [None] * len(kept) if top.off is None else top.off.tolist()
     bars = [
-        _bar(_named(list(row.values()), each), figure, far)
+        error_bar(_named(list(row.values()), each), figure, far)
         for row, figure, far in zip(top.values.to_pylist(), top.numbers.tolist(), off, strict=True)
     ]
     some = "" if len(bars) == size else f", the largest of {size:,}"
-    label = f"{shown.title} by {what}{some}"
-    return charts.bar(bars, label=label, what=what, value=shown.title, note=shown.note)
+    label = f"{shown.name} by {what}{some}"
+    return charts.bar(bars, label=label, what=what, value=shown.name, note=shown.note)
 
 
 def _named(row: Sequence[object], each: int) -> str:
@@ -128,7 +136,7 @@ def _along(shown: Figures) -> Picture:
         return bars_of(shown, in_order=True)
     label, dates = _label(shown), places.is_dated(column.type)
     table = _largest_of(shown, label)
-    if shown.name == "running":
+    if shown.name == RUNNING:
         points = [
             Point("running", x, y, *(() if far is None else (y - far, y + far)))
             for x, y, far in zip(
@@ -145,7 +153,7 @@ def _along(shown: Figures) -> Picture:
     half = places.half_step(at, at)
     stretches = Stretches(at - half, at + half, shown.numbers, shown.off)
     return histogram(
-        stretches, label=label, table=table, x=shown.columns[0], y=shown.title, dates=dates,
+        stretches, label=label, table=table, x=shown.columns[0], y=shown.name, dates=dates,
         note=shown.note,
     )  # fmt: skip
 
@@ -212,7 +220,7 @@ def _squares(
     within = f"A cell is within ± {show(floor)} of the truth in 95 % of cases." if floor else ""
     note = " ".join(one for one in (note, within, shown.note) if one)
     return heat(
-        cells, sides, label=label, table=_largest_of(shown, label), value=shown.title,
+        cells, sides, label=label, table=_largest_of(shown, label), value=shown.name,
         floor=floor / 2, note=note,
     )  # fmt: skip
 
@@ -235,7 +243,7 @@ def _groups(
         (
             group,
             [
-                _bar(name, figure, far)
+                error_bar(name, figure, far)
                 for name, figure, far in zip(names[inner], row, row_off, strict=True)
             ],
         )
@@ -243,7 +251,7 @@ def _groups(
     ]
     what = (sides[outer].title, sides[inner].title)
     label = _label(shown)
-    return charts.grouped(groups, label=label, what=what, value=shown.title, note=shown.note)
+    return charts.grouped(groups, label=label, what=what, value=shown.name, note=shown.note)
 
 
 def _scattered(shown: Figures) -> Picture:
@@ -264,7 +272,8 @@ def _edges(at: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.linspace(low, high, _ALONG + 1) if low < high else np.array([low - 0.5, low + 0.5])
 
 
-def _bar(name: str, figure: float, far: float | None) -> Bar:
+def error_bar(name: str, figure: float, far: float | None) -> Bar:
+    """A bar with a name, and with an error where one is known."""
     if far is None or math.isnan(far):
         return Bar(name, figure)
     return Bar(name, figure, figure - far, figure + far)

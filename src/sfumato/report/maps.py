@@ -79,8 +79,9 @@ def _squared(
         across = _overlap(left[part], right[part], edges[0])
         up = _overlap(bottom[part], top[part], edges[1])
         cells += across.T @ (up * mass[part, None])
+    x, y = (one.tolist() for one in edges)
     squares = [
-        Rectangle(*edges[0][i : i + 2].tolist(), *edges[1][j : j + 2].tolist(), float(cells[i, j]))
+        Rectangle(x[i], x[i + 1], y[j], y[j + 1], float(cells[i, j]))
         for i in range(ALONG)
         for j in range(ALONG)
     ]

@@ -9,12 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.report import places
-from sfumato.report.charts import show
-from sfumato.report.figures import Figures, bars_of, picture_of
+from sfumato.report.charts import bar, show
+from sfumato.report.figures import Figures, error_bar, picture_of
 from sfumato.report.published import published_pictures
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from sfumato.release.release import Release
     from sfumato.report.picture import Picture
@@ -44,30 +46,46 @@ def answer_pictures(answer: Release) -> list[Picture]:
     return [picture for picture in made if picture is not None]
 
 
-def _answered(table: pa.Table, groups: Sequence[str], name: str, error: Any) -> Picture | None:
-    bound = error.get("bound95") if isinstance(error, dict) else None
+def _answered(
+    table: pa.Table, groups: Sequence[str], name: str, error: Mapping[str, Any]
+) -> Picture | None:
+    """The picture of one figure, unless all of its rows are missing."""
+    bound = error.get("bound95")
     off = np.array(bound if isinstance(bound, list) else [bound] * table.num_rows, dtype=np.float64)
     numbers = np.asarray(table.column(name).cast(pa.float64()), dtype=np.float64)
     known = np.isfinite(numbers)
-    note = ""
+    said = []
+    if error.get("ranks95") is not None:
+        said.append(f"Ranks are within ± {show(error['ranks95'])} rows in 95 % of cases.")
     columns = {}
     for group in groups:
         column = table.column(group)
-        missing = np.asarray(pc.is_null(column, nan_is_null=True), dtype=bool)
         if places.is_ordered(column.type):
-            lost = numbers[missing & known]
-            if len(lost):
-                note = f"Not shown: {show(float(lost.sum()))} where {group} is missing."
+            missing = np.asarray(pc.is_null(column, nan_is_null=True), dtype=bool)
+            said += [f"Rows where {group} is missing are not shown."] if missing.any() else []
             known &= ~missing
         else:
             column = column.cast(pa.string()).fill_null(_MISSING)
         columns[group] = column
     if not known.any():
         return None
-    values = pa.table(columns or {"figure": pa.array([name] * table.num_rows)})
-    shown = Figures(values, name, numbers, None if np.isnan(off).all() else off, note)
-    shown = shown.take(np.flatnonzero(known))
-    return picture_of(shown) if groups else bars_of(shown)
+    chosen = np.flatnonzero(known)
+    far = None if np.isnan(off).all() else off
+    if not groups:
+        return _alone(name, numbers[chosen], None if far is None else far[chosen], " ".join(said))
+    shown = Figures(pa.table(columns), name, numbers, far, " ".join(said))
+    return picture_of(shown.take(chosen))
+
+
+def _alone(
+    name: str, numbers: NDArray[np.float64], off: NDArray[np.float64] | None, note: str
+) -> Picture:
+    """A figure that is not grouped by anything."""
+    bars = [
+        error_bar(name, number, None if off is None else float(off[place]))
+        for place, number in enumerate(numbers.tolist())
+    ]
+    return bar(bars, label=name, what="Figure", value="Value", note=note)
 
 
 def _is_number(kind: pa.DataType) -> bool:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from sfumato.report import charts, places
 from sfumato.report.blocks import Folded, Heading, PageTable
 from sfumato.report.charts import show
-from sfumato.report.figures import Figures, bars_of, picture_of
+from sfumato.report.figures import COUNT, RANK, RUNNING, Figures, bars_of, picture_of, table_of
 from sfumato.report.histograms import Stretches, histogram
 from sfumato.report.maps import Rectangle, boxes_map
 from sfumato.report.sides import Side, is_latitude, is_longitude
@@ -33,7 +33,7 @@ _OPEN = 6
 """So many tables lie open; the others of a release of many are folded, each under its name."""
 _DRAWN = 60
 """So many tables have pictures, or a page would weigh too much; all have their figures."""
-_FIGURES = ("count", "running", "rank")
+_FIGURES = {"count": COUNT, "running": RUNNING, "rank": RANK}
 _ENDS = (("low", "high"), ("from", "to"))
 """How the ends of boxes and those of answered ranges are called behind the name of a column."""
 _DEVIATIONS = 2.12
@@ -89,11 +89,11 @@ def _drawn(
     for ends in _ENDS:
         named = [f"{column}_{end}" for column in columns for end in ends]
         if {*named, "count"} <= {*table.column_names}:
-            return _boxes(columns, _figures(table, named, ("count", "count"), name, error))
+            return _boxes(columns, _figures(table, named, ("count", COUNT), name, error))
         if {*named, "above"} <= {*table.column_names}:
             return _verdicts(columns, table, named, error)
     present = [column for column in columns if column in table.column_names]
-    figures = {untaken(one, present): one for one in _FIGURES}
+    figures = {untaken(one, present): words for one, words in _FIGURES.items()}
     figure = next((one for one in figures if one in table.column_names), None)
     if figure is None:
         return None
@@ -130,14 +130,15 @@ def _off(
     table: pa.Table, name: str, figure: tuple[str, str], error: Mapping[str, Any]
 ) -> tuple[NDArray[np.float64] | None, str]:
     """How far figures are off at most in 95 % of cases, if that is known, and what to add to it."""
-    if figure[1] == "rank":
+    if figure[1] == RANK:
         return None, ""
     note = _NOISE_ALONE if error.get("note") else ""
     deviation = untaken("sd", [figure[0]])
     if deviation in table.column_names and figure[0] == "count":
-        return _DEVIATIONS * np.asarray(table.column(deviation), dtype=np.float64), note
+        each = _DEVIATIONS * np.asarray(table.column(deviation), dtype=np.float64)
+        return (None, _NOT_KNOWN) if np.isnan(each).all() else (each, note)
     of_tables = error.get("tables") or {}
-    keys = (name, "cell", "cells", figure[1])
+    keys = (name, "cell", "cells", figure[0])
     stated: Mapping[str, Any] = next(
         (one for one in (of_tables.get(name), *map(error.get, keys)) if one), {}
     )
@@ -212,19 +213,9 @@ def _rectangles(columns: Sequence[str], shown: Figures) -> Picture:
 
 def _densest(columns: Sequence[str], shown: Figures, density: NDArray[np.float64]) -> PageTable:
     """The densest boxes as a table, with what each counts and how far off that is."""
-    top = np.argsort(-density, kind="stable")[:_LISTED]
-    kept = shown.take(top)
-    off = (
-        [()] * len(top) if kept.off is None else [(f"± {show(one)}",) for one in kept.off.tolist()]
-    )
-    rows = [
-        (*_ranges(list(row.values())), show(figure), *far)
-        for row, figure, far in zip(
-            kept.values.to_pylist(), kept.numbers.tolist(), off, strict=True
-        )
-    ]
-    headers = (*columns, "Count", *(() if kept.off is None else ("95 % within",)))
-    return PageTable(f"The densest boxes of {len(density):,}", headers, rows)
+    kept = shown.take(np.argsort(-density, kind="stable")[:_LISTED])
+    named = [_ranges(list(row.values())) for row in kept.values.to_pylist()]
+    return table_of(kept, named, columns, f"The densest boxes of {len(density):,}")
 
 
 def _ranges(ends: Sequence[object]) -> list[str]:

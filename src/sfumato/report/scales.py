@@ -16,6 +16,7 @@ _DAYS, _MONTH_STEPS = (1, 2, 7, 14), (1, 2, 3, 6)
 _MONDAY = 4
 """The first Monday, in days since the beginning of 1970."""
 _YEAR = 365.2425
+_UNDER = 1 - 1e-9
 
 Tick = tuple[float, str]
 
@@ -99,7 +100,7 @@ class Logarithmic:
         powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
         for parts in ((1, 2, 5), (1, 3), (1,)):
             found = [one * 10.0**power for power in powers for one in parts]
-            inside = [one for one in found if self.low * 0.999 <= one <= self.high * 1.001]
+            inside = [one for one in found if self.low * _UNDER <= one <= self.high / _UNDER]
             if len(inside) <= most:
                 break
         else:
