@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.errors import ParameterError
 from sfumato.report.blocks import PageTable
-from sfumato.report.drawing import LINE, TEXT, number
+from sfumato.report.drawing import TEXT, box, number, polyline
 from sfumato.report.frame import framed
 from sfumato.report.lettering import text_width
 from sfumato.report.palette import TONES
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from sfumato.report.drawing import Drawing
-    from sfumato.report.frame import Frame
+    from sfumato.report.frame import ChartFrame
     from sfumato.report.scales import Scale
 
 _ERROR_NOTE = "Thin lines or a pale band are error bars: the truth is within in 95 % of cases."
@@ -155,15 +155,6 @@ def line(
     paint = partial(_paint_lines, points, (across, up), (x, y), series, steps=steps)
     note = with_error_note(note) if banded else note
     return Picture(label, table or PageTable(label, headers, rows), paint, note)
-
-
-def crowd(share: float, *, label: str, inside: str, outside: str) -> Picture:
-    """Draw a hundred people, of whom `share` stand out while the rest melt into the ground."""
-    check_finite([Bar(label, share)])
-    count = round(100 * share)
-    rows = [(inside, count), (outside, 100 - count)]
-    table = PageTable(label, ("Of 100 people", "Count"), rows)
-    return Picture(label, table, partial(_paint_crowd, count, inside, outside))
 
 
 def show(number: float, *, percent: bool = False) -> str:
@@ -339,11 +330,6 @@ def _paint_skyline(
     _legend_of(drawing, tones, series)
 
 
-def box(x: float, y: float, width: float, height: float) -> str:
-    """A rectangle as a part of a path; it may go up from its beginning."""
-    return f"M{number(x)} {number(y)}h{number(width)}v{number(height)}h{number(-width)}z"
-
-
 def _paint_lines(
     points: Sequence[Point],
     scales: tuple[Scale, Scale],
@@ -378,7 +364,7 @@ def thinned(points: Sequence[Point]) -> Sequence[Point]:
 
 
 def _paint_band(
-    drawing: Drawing, frame: Frame, points: Sequence[Point], kind: str, *, steps: bool
+    drawing: Drawing, frame: ChartFrame, points: Sequence[Point], kind: str, *, steps: bool
 ) -> None:
     banded = [(one.x, one.low, one.high) for one in points if one.low is not None is not one.high]
     if not banded:
@@ -390,41 +376,8 @@ def _paint_band(
     drawing.path(f"{there}L{back[1:]}z", kind)
 
 
-def polyline(
-    x: Sequence[float], y: Sequence[float], *, steps: bool = False, rises_first: bool = False
-) -> str:
-    """A line through points, slanting or in steps; one that comes back in steps rises first."""
-    places = [f"{number(a)} {number(b)}" for a, b in zip(x, y, strict=True)]
-    if not steps:
-        return f"M{'L'.join(places)}"
-    shape = [f"M{places[0]}"]
-    for a, b in zip(x[1:], y[1:], strict=True):
-        shape.append(f"V{number(b)}H{number(a)}" if rises_first else f"H{number(a)}V{number(b)}")
-    return "".join(shape)
-
-
 def _legend_of(drawing: Drawing, tones: dict[str, int], title: str) -> None:
     """A legend below; a single series needs none."""
     if len(tones) > 1:
         entries = [(f"tone{tone}", name) for name, tone in tones.items()]
         drawing.height = drawing.legend(drawing.height, entries, title)
-
-
-def _paint_crowd(count: int, inside: str, outside: str, drawing: Drawing) -> None:
-    each = drawing.width / 10
-    size, row = 0.34 * each, 0.8 * each
-    for kind, people in (("tone0", range(count)), ("faint", range(count, 100))):
-        shapes = (_person((p % 10 + 0.5) * each, (p // 10 + 0.55) * row, size) for p in people)
-        drawing.path("".join(shapes), kind)
-    bottom = drawing.legend(10 * row + 4, [("tone0", inside)])
-    drawing.height = drawing.legend(bottom, [("faint", outside)]) + LINE / 4
-
-
-def _person(x: float, y: float, size: float) -> str:
-    """A head above shoulders."""
-    head, wide, low = 0.42 * size, 0.72 * size, 0.55 * size
-    return (
-        f"M{number(x)} {number(y - 1.05 * size)}a{number(head)} {number(head)} 0 1 1 -.01 0z"
-        f"M{number(x - wide)} {number(y + size)}v{number(-0.5 * size)}"
-        f"a{number(wide)} {number(low)} 0 0 1 {number(2 * wide)} 0v{number(0.5 * size)}z"
-    )

@@ -36,6 +36,24 @@ def escaped(text: str) -> str:
     return escape(_NO_XML.sub("\ufffd", text))
 
 
+def box(x: float, y: float, width: float, height: float) -> str:
+    """A rectangle as a part of a path; it may go up from its beginning."""
+    return f"M{number(x)} {number(y)}h{number(width)}v{number(height)}h{number(-width)}z"
+
+
+def polyline(
+    x: Sequence[float], y: Sequence[float], *, steps: bool = False, rises_first: bool = False
+) -> str:
+    """A line through points, slanting or in steps; one that comes back in steps rises first."""
+    places = [f"{number(a)} {number(b)}" for a, b in zip(x, y, strict=True)]
+    if not steps:
+        return f"M{'L'.join(places)}"
+    shape = [f"M{places[0]}"]
+    for a, b in zip(x[1:], y[1:], strict=True):
+        shape.append(f"V{number(b)}H{number(a)}" if rises_first else f"H{number(a)}V{number(b)}")
+    return "".join(shape)
+
+
 class Drawing:
     """A sheet of a fixed width on which marks are put; it grows as high as it was told."""
 

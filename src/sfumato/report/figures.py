@@ -13,7 +13,7 @@ from sfumato.report.blocks import PageTable
 from sfumato.report.charts import Bar, Point, show
 from sfumato.report.heat import heat
 from sfumato.report.histograms import Stretches, histogram
-from sfumato.report.sides import Side, is_latitude, is_longitude
+from sfumato.report.sides import MapSide, is_latitude, is_longitude
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -186,26 +186,26 @@ def _grid(shown: Figures) -> Picture | None:
     return _squares(shown, cells.T, sides)
 
 
-def _side(column: str, values: pa.ChunkedArray) -> tuple[Side, NDArray[np.int64]]:
+def _side(column: str, values: pa.ChunkedArray) -> tuple[MapSide, NDArray[np.int64]]:
     """A column as a side of a map, and the place of each of its values along it.
 
     Values that are not evenly apart, and few of them, have their names.
     """
     if not places.is_ordered(values.type):
         names, codes = places.coded(values)
-        return Side(column, names), codes
+        return MapSide(column, names), codes
     at, codes = np.unique(places.numbers_of(values), return_inverse=True)
     steps = np.diff(at)
     if len(at) >= _FEW and np.allclose(steps, steps[0]):
         half = steps[0] / 2
         ends = (float(at[0] - half), float(at[-1] + half))
-        return Side(column, ends=ends, dates=places.is_dated(values.type)), codes
+        return MapSide(column, ends=ends, dates=places.is_dated(values.type)), codes
     dates = places.is_dated(values.type)
-    return Side(column, [charts.shown_at(one, dates=dates) for one in at.tolist()]), codes
+    return MapSide(column, [charts.shown_at(one, dates=dates) for one in at.tolist()]), codes
 
 
 def _squares(
-    shown: Figures, cells: NDArray[np.float64], sides: tuple[Side, Side], note: str = ""
+    shown: Figures, cells: NDArray[np.float64], sides: tuple[MapSide, MapSide], note: str = ""
 ) -> Picture:
     label = _label(shown)
     x, y = sides
@@ -227,7 +227,7 @@ def _squares(
 
 def _groups(
     shown: Figures,
-    sides: tuple[Side, Side],
+    sides: tuple[MapSide, MapSide],
     cells: NDArray[np.float64],
     codes: tuple[NDArray[np.int64], ...],
 ) -> Picture:
@@ -260,7 +260,7 @@ def _scattered(shown: Figures) -> Picture:
     edges = [_edges(one) for one in at]
     cells, *_ = np.histogram2d(at[0], at[1], bins=(edges[0], edges[1]), weights=shown.numbers)
     sides = tuple(
-        Side(name, ends=(float(one[0]), float(one[-1])), dates=places.is_dated(column.type))
+        MapSide(name, ends=(float(one[0]), float(one[-1])), dates=places.is_dated(column.type))
         for name, one, column in zip(shown.columns, edges, shown.values.columns, strict=True)
     )
     note = f"{len(shown.numbers):,} cells are released; squares between them have none."

@@ -22,7 +22,7 @@ _APART = 12
 
 
 @dataclass(frozen=True)
-class Frame:
+class ChartFrame:
     """The inside of a chart in pixels, and the scales of its sides."""
 
     left: float
@@ -53,7 +53,7 @@ def framed(
     *,
     height: float,
     labels: bool = True,
-) -> Frame:
+) -> ChartFrame:
     """Draw two axes around a place for marks; the title of the upright one lies above it.
 
     The axis below has no `labels` where places along it have no meaning.
@@ -61,7 +61,7 @@ def framed(
     x, y = scales
     left = upright_room(y, height)
     top = LINE + 8.0
-    frame = Frame(left, top, drawing.width - left - 8, height, x, y)
+    frame = ChartFrame(left, top, drawing.width - left - 8, height, x, y)
     drawing.text((0, SMALL + 2), titles[1], room=drawing.width)
     draw_up(drawing, frame, grid=True)
     drawing.height = frame.bottom + 6
@@ -79,7 +79,7 @@ def _rising(scale: Scale, height: float) -> list[Tick]:
     return scale.ticks(max(2, int(height / 40)))
 
 
-def draw_up(drawing: Drawing, frame: Frame, *, grid: bool) -> None:
+def draw_up(drawing: Drawing, frame: ChartFrame, *, grid: bool) -> None:
     """Draw the labels of the upright axis, each with a line across the frame where asked for."""
     rising = _rising(frame.y, frame.height)
     for (_, words), at in zip(rising, frame.up([one for one, _ in rising]).tolist(), strict=True):
@@ -88,7 +88,7 @@ def draw_up(drawing: Drawing, frame: Frame, *, grid: bool) -> None:
         drawing.text((frame.left - 8, at + 4), words, anchor="end")
 
 
-def draw_across(drawing: Drawing, frame: Frame, title: str) -> float:
+def draw_across(drawing: Drawing, frame: ChartFrame, title: str) -> float:
     """Draw the axis below a frame and its title; the new bottom."""
     drawing.line((frame.left, frame.bottom), (frame.left + frame.width, frame.bottom), "axis")
     for tick, (start, words) in _apart(drawing, frame):
@@ -104,7 +104,7 @@ def draw_across(drawing: Drawing, frame: Frame, title: str) -> float:
     return frame.bottom + 18 + LINE + 6
 
 
-def _apart(drawing: Drawing, frame: Frame) -> list[tuple[float, tuple[float, str]]]:
+def _apart(drawing: Drawing, frame: ChartFrame) -> list[tuple[float, tuple[float, str]]]:
     """As many labels as lie apart from each other, each with where it begins, none cut."""
     for most in range(min(12, max(2, int(frame.width / 40))), 0, -1):
         ticks = frame.x.ticks(most)

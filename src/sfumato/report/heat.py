@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.report.drawing import LINE, number
 from sfumato.report.picture import Picture
 from sfumato.report.shades import coarser, shade_legend, shade_paths, shade_steps
-from sfumato.report.sides import Side, north, sided
+from sfumato.report.sides import MapSide, north, sided
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ _TILE = 132
 
 def heat(
     cells: NDArray[np.float64],
-    sides: tuple[Side, Side],
+    sides: tuple[MapSide, MapSide],
     *,
     label: str,
     table: PageTable,
@@ -72,8 +72,8 @@ def mosaic(
 
 
 def _largest(
-    cells: NDArray[np.float64], sides: tuple[Side, Side]
-) -> tuple[NDArray[np.float64], tuple[Side, Side], str]:
+    cells: NDArray[np.float64], sides: tuple[MapSide, MapSide]
+) -> tuple[NDArray[np.float64], tuple[MapSide, MapSide], str]:
     """Of very many names those with the highest counts, in their order, and what was left out."""
     said = []
     kept = list(sides)
@@ -92,7 +92,7 @@ def _paint_heat(
     cells: NDArray[np.float64],
     size: tuple[float, float],
     steps: Sequence[float],
-    sides: tuple[Side, Side],
+    sides: tuple[MapSide, MapSide],
     value: str,
     drawing: Drawing,
 ) -> None:

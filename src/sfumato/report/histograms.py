@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from sfumato.report.charts import Bar, box, check_finite, polyline, with_error_note
+from sfumato.report.charts import Bar, check_finite, with_error_note
+from sfumato.report.drawing import box, polyline
 from sfumato.report.frame import framed
 from sfumato.report.picture import Picture
 from sfumato.report.scales import Dates, Linear, around

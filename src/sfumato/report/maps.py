@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from sfumato.report.blocks import PageTable
     from sfumato.report.drawing import Drawing
-    from sfumato.report.sides import Side
+    from sfumato.report.sides import MapSide
 
 
 class Rectangle(NamedTuple):
@@ -40,7 +40,7 @@ class Rectangle(NamedTuple):
 
 def boxes_map(
     rectangles: Sequence[Rectangle],
-    sides: tuple[Side, Side],
+    sides: tuple[MapSide, MapSide],
     *,
     label: str,
     table: PageTable,
@@ -66,7 +66,7 @@ def boxes_map(
 
 
 def _squared(
-    rectangles: Sequence[Rectangle], sides: tuple[Side, Side]
+    rectangles: Sequence[Rectangle], sides: tuple[MapSide, MapSide]
 ) -> tuple[Sequence[Rectangle], str]:
     """The boxes, or squares with their shares of them where they are too many for a picture."""
     if len(rectangles) <= MOST_MARKS:
@@ -99,7 +99,7 @@ def _overlap(
 def _paint_boxes(
     rectangles: Sequence[Rectangle],
     steps: Sequence[float],
-    sides: tuple[Side, Side],
+    sides: tuple[MapSide, MapSide],
     value: str,
     drawing: Drawing,
 ) -> None:

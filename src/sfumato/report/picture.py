@@ -15,12 +15,14 @@ from sfumato.files import whole
 from sfumato.report.drawing import SMALL, TEXT, Drawing, escaped
 from sfumato.report.lettering import wrapped
 from sfumato.report.palette import picture_style
+from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.report.blocks import PageTable
 
+_ENDING = ".svg"
 _LONE_WIDTH = 640
 _MARGIN = 16
 _LINE = 19
@@ -70,11 +72,10 @@ class Picture:
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the picture as an SVG file."""
         target = Path(path)
-        if target.suffix.lower() != ".svg":
+        if target.suffix.lower() != _ENDING:
             raise OutputError(
                 "output_format_unknown",
-                f"Cannot write the picture to '{target}': pictures are SVG. Choose a name that "
-                "ends in .svg.",
+                f"Cannot tell the format of {quoted(str(target))}. Its name must end in {_ENDING}.",
             )
         with whole(target, overwrite=overwrite) as temporary:
             temporary.write_text(self.svg + "\n", encoding="utf-8")

@@ -13,7 +13,7 @@ from sfumato.report.charts import show
 from sfumato.report.figures import COUNT, RANK, RUNNING, Figures, bars_of, picture_of, table_of
 from sfumato.report.histograms import Stretches, histogram
 from sfumato.report.maps import Rectangle, boxes_map
-from sfumato.report.sides import Side, is_latitude, is_longitude
+from sfumato.report.sides import MapSide, is_latitude, is_longitude
 from sfumato.schema.names import untaken
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def _rectangles(columns: Sequence[str], shown: Figures) -> Picture:
     areas = (edges[1] - edges[0]) * (edges[3] - edges[2])
     table = _densest(columns, shown, shown.numbers / areas)
     sides = [
-        Side(
+        MapSide(
             column,
             ends=(float(edges[2 * place].min()), float(edges[2 * place + 1].max())),
             dates=places.is_dated(shown.values.column(2 * place).type),

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from sfumato.report.drawing import LINE, SMALL, number
-from sfumato.report.frame import Frame, draw_across, draw_up, upright_room
+from sfumato.report.frame import ChartFrame, draw_across, draw_up, upright_room
 from sfumato.report.lettering import text_width
 from sfumato.report.scales import Dates, Linear
 
@@ -28,7 +28,7 @@ _DEGREES = "l"
 """How the names of columns in degrees begin."""
 
 
-class Side(NamedTuple):
+class MapSide(NamedTuple):
     """A side of a map: its column, and either names in order or the ends of a scale."""
 
     title: str
@@ -52,18 +52,18 @@ def is_latitude(column: str) -> bool:
     return column.lower() in _LATITUDES
 
 
-def in_degrees(sides: tuple[Side, Side]) -> bool:
+def in_degrees(sides: tuple[MapSide, MapSide]) -> bool:
     """Whether a map is one of the earth, in degrees."""
     return is_map(sides) and all(side.title.lower().startswith(_DEGREES) for side in sides)
 
 
-def is_map(sides: tuple[Side, Side]) -> bool:
+def is_map(sides: tuple[MapSide, MapSide]) -> bool:
     """Whether east is to the right and north is up."""
     x, y = sides
     return not (x.names or y.names) and is_longitude(x.title) and is_latitude(y.title)
 
 
-def sided(drawing: Drawing, sides: tuple[Side, Side]) -> Frame:
+def sided(drawing: Drawing, sides: tuple[MapSide, MapSide]) -> ChartFrame:
     """Draw the sides around a place for squares; a map has the shape of the land."""
     x, y = sides
     if y.names:
@@ -73,7 +73,7 @@ def sided(drawing: Drawing, sides: tuple[Side, Side]) -> Frame:
         left = upright_room(y.scale, _HEIGHT)
     top = LINE + 8.0
     width = drawing.width - left - 8
-    frame = Frame(left, top, width, _height(sides, width), x.scale, y.scale)
+    frame = ChartFrame(left, top, width, _height(sides, width), x.scale, y.scale)
     drawing.text((0, SMALL + 2), y.title, room=drawing.width)
     if y.names:
         for place, name in enumerate(y.names):
@@ -88,7 +88,7 @@ def sided(drawing: Drawing, sides: tuple[Side, Side]) -> Frame:
     return frame
 
 
-def _height(sides: tuple[Side, Side], width: float) -> float:
+def _height(sides: tuple[MapSide, MapSide], width: float) -> float:
     x, y = sides
     if y.names:
         return _ROW * len(y.names)
@@ -102,7 +102,7 @@ def _height(sides: tuple[Side, Side], width: float) -> float:
     return max(120.0, min(width, width * (north_end - south) / wide))
 
 
-def _names_below(drawing: Drawing, frame: Frame, side: Side) -> float:
+def _names_below(drawing: Drawing, frame: ChartFrame, side: MapSide) -> float:
     """The names of columns, upright where they have no room side by side; the new bottom."""
     each = frame.width / len(side.names)
     widest = max(text_width(name, SMALL) for name in side.names)
@@ -122,7 +122,7 @@ def _names_below(drawing: Drawing, frame: Frame, side: Side) -> float:
     return bottom + LINE + 4
 
 
-def north(drawing: Drawing, frame: Frame, sides: tuple[Side, Side]) -> None:
+def north(drawing: Drawing, frame: ChartFrame, sides: tuple[MapSide, MapSide]) -> None:
     """Draw an arrow to the north on a map of land, outside of it."""
     if is_map(sides):
         x, y = number(frame.left + frame.width - 6), number(frame.top - 20)

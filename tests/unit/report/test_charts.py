@@ -62,7 +62,6 @@ CHARTS = {
         dates=True,
         steps=True,
     ),
-    "crowd": charts.crowd(0.87, label="Crowd", inside="alone", outside=LONG),
 }
 
 
@@ -142,16 +141,6 @@ def test_a_line_of_very_many_points_stays_small() -> None:
 def test_a_single_series_needs_no_legend() -> None:
     assert not marks(CHARTS["dates"].draw(764), "swatch")
     assert len(marks(CHARTS["line"].draw(764), "swatch")) == 9
-
-
-def test_crowd_counts_people() -> None:
-    svg = CHARTS["crowd"].draw(354)
-    shapes = {
-        kind: [one.get("d", "") for one in marks(svg, kind) if one.get("d")]
-        for kind in ("tone0", "faint")
-    }
-    # A head and shoulders each.
-    assert [sum(one.count("M") for one in shape) / 2 for shape in shapes.values()] == [87, 13]
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])

@@ -10,7 +10,7 @@ import pytest
 from sfumato.report.blocks import PageTable
 from sfumato.report.heat import heat, mosaic
 from sfumato.report.page import render
-from sfumato.report.sides import Side
+from sfumato.report.sides import MapSide
 
 from .svg_reading import assert_readable, marks, words
 
@@ -23,12 +23,12 @@ NAMES = [f"a long name of category {n}" for n in range(60)]
 @pytest.mark.parametrize("up", [1, 16])
 def test_no_name_is_cut_or_lies_on_another(across: int, up: int, width: int) -> None:
     cells = np.arange(across * up, dtype=float).reshape(up, across) ** 2
-    sides = (Side("occupation", NAMES[:across]), Side("education", NAMES[:up]))
+    sides = (MapSide("occupation", NAMES[:across]), MapSide("education", NAMES[:up]))
     assert_readable(heat(cells, sides, label="l", table=TABLE, value="Count").draw(width))
 
 
 def test_names_are_read_from_the_top() -> None:
-    sides = (Side("x", ["a", "b"]), Side("y", ["first", "second"]))
+    sides = (MapSide("x", ["a", "b"]), MapSide("y", ["first", "second"]))
     svg = heat(np.array([[1.0, 1], [9, 9]]), sides, label="l", table=TABLE, value="n").draw(400)
     tops = {one.text: one.top for one in words(svg)}
     assert tops["first"] < tops["second"]
@@ -38,7 +38,7 @@ def test_names_are_read_from_the_top() -> None:
 
 def test_a_huge_grid_is_a_small_picture_and_says_so() -> None:
     generator = np.arange(1000 * 1000, dtype=float) * 7919 % 1013
-    sides = (Side("lon", ends=(0, 1000)), Side("lat", ends=(0, 1000)))
+    sides = (MapSide("lon", ends=(0, 1000)), MapSide("lat", ends=(0, 1000)))
     picture = heat(generator.reshape(1000, 1000), sides, label="l", table=TABLE, value="Count")
     assert picture.note == "Each square adds up 10 by 10 cells."
     svg = picture.draw(764)
@@ -48,7 +48,9 @@ def test_a_huge_grid_is_a_small_picture_and_says_so() -> None:
 
 def test_of_very_many_names_the_highest_are_shown() -> None:
     cells = np.arange(60.0)[None, :] + 1
-    picture = heat(cells, (Side("x", NAMES), Side("y", ["one"])), label="l", table=TABLE, value="n")
+    picture = heat(
+        cells, (MapSide("x", NAMES), MapSide("y", ["one"])), label="l", table=TABLE, value="n"
+    )
     assert picture.note == "Of 60 values of x the 40 highest are shown."
 
 

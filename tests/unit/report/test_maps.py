@@ -9,11 +9,11 @@ import pytest
 from sfumato.errors import ParameterError
 from sfumato.report.blocks import PageTable
 from sfumato.report.maps import Rectangle, boxes_map
-from sfumato.report.sides import Side
+from sfumato.report.sides import MapSide
 
 from .svg_reading import assert_readable, marks, rectangles, words
 
-SIDES = (Side("east", ends=(0, 3)), Side("north", ends=(0, 2)))
+SIDES = (MapSide("east", ends=(0, 3)), MapSide("north", ends=(0, 2)))
 TABLE = PageTable("t", ("a",), [("b",)])
 BOXES = [Rectangle(0, 1, 0, 1, 100.0), Rectangle(1, 3, 0, 1, 2.0), Rectangle(0, 3, 1, 2, -4.0)]
 
@@ -48,7 +48,7 @@ def test_very_many_boxes_are_put_together_and_all_are_counted() -> None:
         for i in range(side)
         for j in range(side)
     ]
-    sides = (Side("x", ends=(0, side)), Side("y", ends=(0, side)))
+    sides = (MapSide("x", ends=(0, side)), MapSide("y", ends=(0, side)))
     picture = boxes_map(boxes, sides, label="A map", table=TABLE)
     svg = picture.draw(764)
     assert picture.note == "The 40,000 boxes are drawn as 100 by 100 squares."
@@ -59,7 +59,9 @@ def test_very_many_boxes_are_put_together_and_all_are_counted() -> None:
 
 def test_the_legend_has_six_steps_at_most() -> None:
     boxes = [Rectangle(n, n + 1, 0, 1, 3.0**n) for n in range(12)]
-    svg = boxes_map(boxes, (Side("x", ends=(0, 12)), Side("y")), label="l", table=TABLE).draw(400)
+    svg = boxes_map(boxes, (MapSide("x", ends=(0, 12)), MapSide("y")), label="l", table=TABLE).draw(
+        400
+    )
     assert len(marks(svg, "swatch")) == 6
     assert "Count per unit of x and y" in {one.text for one in words(svg)}
 

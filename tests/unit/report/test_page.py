@@ -20,10 +20,11 @@ from sfumato.report.blocks import (
     PageTable,
     Paragraph,
 )
+from sfumato.report.crowd import crowd
 from sfumato.report.page import generator_of, render
 
 EVIL = '<script>alert("1")</script>&\'"'
-_CROWD = charts.crowd(0.5, label=EVIL, inside=EVIL, outside="x")
+_CROWD = crowd(0.5, label=EVIL, inside=EVIL, outside="x")
 BLOCKS: list[Block] = [
     Heading(EVIL),
     Paragraph(EVIL),
