@@ -175,7 +175,7 @@ def _grid(shown: Figures) -> Picture | None:
     sides, codes = zip(*map(_side, shown.columns, shown.values.columns), strict=True)
     shape = tuple(int(one.max()) + 1 for one in codes)
     size = len(shown.numbers)
-    if not size == shape[0] * shape[1] <= _LARGEST_GRID:
+    if min(shape) < 2 or not size == shape[0] * shape[1] <= _LARGEST_GRID:
         return None
     cells = np.full(shape, np.nan)
     cells[codes] = shown.numbers
@@ -264,7 +264,7 @@ def _scattered(shown: Figures) -> Picture:
         for name, one, column in zip(shown.columns, edges, shown.values.columns, strict=True)
     )
     note = f"{len(shown.numbers):,} cells are released; squares between them have none."
-    return _squares(shown._replace(off=None), cells.T, (sides[0], sides[1]), note)
+    return _squares(shown._replace(off=None, note=""), cells.T, (sides[0], sides[1]), note)
 
 
 def _edges(at: NDArray[np.float64]) -> NDArray[np.float64]:

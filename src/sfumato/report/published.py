@@ -38,7 +38,7 @@ _ENDS = (("low", "high"), ("from", "to"))
 """How the ends of boxes and those of answered ranges are called behind the name of a column."""
 _DEVIATIONS = 2.12
 """So many standard deviations hold 95 % of a Laplace noise, and more of a rounder one."""
-_NOISE_ALONE = "What is said of errors counts the noise alone."
+_NOISE_ALONE = "The error bars count the noise alone."
 _NOT_KNOWN = "How far off single figures are depends on the data, and is not known."
 
 
@@ -92,7 +92,12 @@ def _drawn(
             return _boxes(columns, _figures(table, named, ("count", COUNT), name, error))
         if {*named, "above"} <= {*table.column_names}:
             return _verdicts(columns, table, named, error)
-    present = [column for column in columns if column in table.column_names]
+    present = [
+        name
+        for column in columns
+        for name in (column, f"{column}_is")
+        if name in table.column_names
+    ]
     figures = {untaken(one, present): words for one, words in _FIGURES.items()}
     figure = next((one for one in figures if one in table.column_names), None)
     if figure is None:
@@ -208,7 +213,12 @@ def _rectangles(columns: Sequence[str], shown: Figures) -> Picture:
         for one in zip(*(edge.tolist() for edge in edges), shown.numbers.tolist(), strict=True)
     ]
     label = f"Density of rows over {columns[0]} and {columns[1]}"
-    return boxes_map(rectangles, (sides[0], sides[1]), label=label, table=table, note=shown.note)
+    note = "" if shown.off is None else _of_boxes(float(np.nanmax(shown.off)))
+    return boxes_map(rectangles, (sides[0], sides[1]), label=label, table=table, note=note)
+
+
+def _of_boxes(off: float) -> str:
+    return f"By noise, the count of a box is within ± {show(off)} of the truth in 95 % of cases."
 
 
 def _densest(columns: Sequence[str], shown: Figures, density: NDArray[np.float64]) -> PageTable:
@@ -250,7 +260,7 @@ def _verdicts(
 def _spread(name: str, numbers: pa.ChunkedArray) -> Picture | None:
     """Figures that belong to no value of the data, such as a sketch's: how large they are."""
     figures = np.asarray(numbers, dtype=np.float64)
-    if not len(figures):
+    if len(figures) < _SPREAD:
         return None
     counts, edges = np.histogram(figures, bins=_SPREAD)
     label = f"How large the {len(figures):,} figures of {name} are"
