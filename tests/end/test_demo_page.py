@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from .browsing import SCREENS, needs_chromium, open_page, words_at_fault, worst_contrast
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Browser, Page
 
-CHROMIUM = Path("/usr/bin/chromium")
-
-pytestmark = pytest.mark.skipif(
-    not CHROMIUM.exists(), reason="needs Chromium (apt-get install chromium)"
-)
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
@@ -32,16 +30,6 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out / "index.html"
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM))
-        yield browser
-        browser.close()
-
-
 @dataclass(frozen=True)
 class Visit:
     """The page as opened on one screen, what it said on the console and what it asked for."""
@@ -51,19 +39,15 @@ class Visit:
     asked: list[str] = field(default_factory=list)
 
 
-@pytest.fixture(scope="module", params=["light 1280", "dark 1280", "light 400", "dark 400"])
+@pytest.fixture(scope="module", params=SCREENS)
 def visit(request: pytest.FixtureRequest, browser: Browser, page_file: Path) -> Iterator[Visit]:
-    scheme, width = request.param.split()
-    context = browser.new_context(
-        viewport={"width": int(width), "height": 900}, color_scheme=scheme
-    )
-    visit = Visit(context.new_page())
+    visit = Visit(open_page(browser, request.param))
     visit.page.on("console", lambda message: visit.said.append(message.text))
     visit.page.on("pageerror", lambda error: visit.said.append(str(error)))
     visit.page.on("request", lambda one: visit.asked.append(one.url))
     visit.page.goto(page_file.as_uri())
     yield visit
-    context.close()
+    visit.page.context.close()
 
 
 @pytest.fixture
@@ -105,9 +89,13 @@ def test_every_chart_is_seen_once_and_said_in_words(page: Page) -> None:
         assert drawing.locator("..").get_attribute("aria-label")
 
 
+def test_no_words_of_a_drawing_are_cut_or_lie_on_others(page: Page) -> None:
+    assert words_at_fault(page) == []
+
+
 def test_text_has_contrast_enough(page: Page) -> None:
     """All text, in drawings too, stands out from its ground by 4.5 to 1."""
-    worst = page.evaluate(_CONTRAST)
+    worst = worst_contrast(page)
     assert 4.5 <= worst["ratio"] <= 21, worst
 
 
@@ -129,32 +117,3 @@ def test_tables_fold_out(page: Page) -> None:
 def test_the_page_complained_of_nothing_and_asked_no_one(visit: Visit, page_file: Path) -> None:
     assert visit.said == []
     assert visit.asked == [page_file.as_uri()]
-
-
-_CONTRAST = """() => {
-  const parse = colour => colour.match(/[\\d.]+/g).map(Number);
-  const luminance = ([r, g, b]) => {
-    const linear = c => c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4;
-    const [x, y, z] = [r, g, b].map(c => linear(c / 255));
-    return .2126 * x + .7152 * y + .0722 * z;
-  };
-  const ground = node => {
-    for (; node; node = node.parentElement) {
-      const colour = parse(getComputedStyle(node).backgroundColor);
-      if (colour.length < 4 || colour[3] === 1) return colour;
-    }
-    return [255, 255, 255];
-  };
-  let worst = {ratio: 99, text: ''};
-  for (const node of document.querySelectorAll('body *')) {
-    const words = [...node.childNodes].filter(child => child.nodeType === 3);
-    const text = words.map(word => word.data.trim()).join('');
-    if (!text || !node.getClientRects().length) continue;
-    const style = getComputedStyle(node);
-    const ink = parse(node.namespaceURI.endsWith('svg') ? style.fill : style.color);
-    const [a, b] = [luminance(ink), luminance(ground(node))].sort((p, q) => q - p);
-    const ratio = (a + .05) / (b + .05);
-    if (ratio < worst.ratio) worst = {ratio, text};
-  }
-  return worst;
-}"""

@@ -41,7 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "errors", "schema", "release", "noise", "privacy", "mechanisms", "method", "counting",
         "estimation",
     },
-    "report": {"errors", "schema", "release", "inspection"},
+    "report": {"errors", "schema", "files", "release", "inspection"},
     "steward": {
         "errors", "schema", "privacy", "engines", "files", "counting", "inspection", "release",
         "report", "anonymize",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sfumato.report.picture import Picture
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
+    from collections.abc import Sequence
 
     Cell = str | int | float
 
@@ -48,24 +47,6 @@ class PageTable:
 
 
 @dataclass(frozen=True)
-class Chart:
-    """A Vega-Lite drawing, said in words as well and with its figures as a table."""
-
-    spec: Mapping[str, Any]
-    label: str
-    table: PageTable
-
-
-@dataclass(frozen=True)
-class Mosaic:
-    """Tables of counts as pictures in a row, each under its name, in the same shades."""
-
-    label: str
-    tiles: Sequence[tuple[str, NDArray[np.float64]]]
-    table: PageTable
-
-
-@dataclass(frozen=True)
 class KeyFigures:
     """A few numbers that matter, each already written out, with what it counts."""
 
@@ -78,7 +59,7 @@ class Headline:
 
     figure: str
     sentence: str
-    chart: Chart
+    picture: Picture
 
 
 @dataclass(frozen=True)
@@ -88,4 +69,14 @@ class FileLinks:
     files: Sequence[tuple[str, str]]
 
 
-Block = Heading | Paragraph | Note | PageTable | Chart | Mosaic | KeyFigures | Headline | FileLinks
+@dataclass(frozen=True)
+class Folded:
+    """Blocks that stay folded under a line of text until the reader opens them."""
+
+    summary: str
+    blocks: Sequence[Block]
+
+
+Block = (
+    Heading | Paragraph | Note | PageTable | Picture | KeyFigures | Headline | FileLinks | Folded
+)

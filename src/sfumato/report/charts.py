@@ -1,28 +1,33 @@
-"""Charts in one quiet hand: figures become a Vega-Lite drawing and its words, and SVG for any page.
-
-Colours are middle tones that stand out (3:1 and more) on a light and on a dark page alike; text
-and axes take the page's own ink. A drawing has no script, no style and no outside resource.
-"""
+"""Charts in one quiet hand: bars, lines and skylines with the error of noisy figures drawn."""
 
 from __future__ import annotations
 
 import math
-import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.report.blocks import Chart, PageTable
+from sfumato.report.blocks import PageTable
+from sfumato.report.drawing import TEXT, box, number, polyline
+from sfumato.report.frame import framed
+from sfumato.report.lettering import text_width
+from sfumato.report.palette import TONES
+from sfumato.report.picture import Picture
+from sfumato.report.scales import Dates, Linear, Logarithmic, around
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-TONES = (
-    *("#a9713f", "#4d8a86", "#8d72a6", "#c05f45", "#7b8a4b"),
-    *("#4f80b8", "#b3608e", "#808080"),
-)
-"""Sienna, verdigris, dusk, cinnabar, moss, sky, rose, lead: one for each series."""
-SHADES = ("#f1e6d6", "#d9bf9d", "#bd9467", "#966a3f", "#6a4527", "#3d2616")
-"""From a breath of paint to the full tone, for quantities."""
+    from sfumato.report.drawing import Drawing
+    from sfumato.report.frame import ChartFrame
+    from sfumato.report.scales import Scale
+
+_ERROR_NOTE = "Thin lines or a pale band are error bars: the truth is within in 95 % of cases."
+_DOTS = 40
+"""Lines of more points than that have no dots."""
+_MOST_POINTS = 800
 
 
 class Point(NamedTuple):
@@ -35,51 +40,60 @@ class Point(NamedTuple):
     high: float | None = None
 
 
+class Bar(NamedTuple):
+    """A bar with its name; the truth is between `low` and `high` in 95 % of cases."""
+
+    name: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
 def bar(
-    bars: Sequence[tuple[str, float]],
+    bars: Sequence[tuple[str, float] | Bar],
     *,
     label: str,
     what: str,
     value: str,
     percent: bool = False,
     accent: str | None = None,
-) -> Chart:
-    """Draw horizontal bars in the given order, each under its name; one may be accented."""
-    _finite(number for _, number in bars)
-    width = max((number for _, number in bars), default=0.0) or 1.0
-    x = {
-        "field": "value",
-        "type": "quantitative",
-        "axis": None,
-        "scale": {"domain": [0, 1 if percent else width], "nice": False},
-    }
-    text = {"type": "text", "baseline": "middle", "yOffset": -8}
-    spec = {
-        "data": {
-            "values": [
-                {"name": name, "value": number, "shown": show(number, percent=percent), "place": i}
-                for i, (name, number) in enumerate(bars)
-            ]
-        },
-        "height": {"step": 34},
-        "encoding": {"y": {"field": "place", "type": "ordinal", "axis": None}},
-        "layer": [
-            {
-                "mark": {"type": "bar", "height": 9, "yOffset": 7},
-                "encoding": {"x": x, "color": _accented("name", accent)},
-            },
-            {
-                "mark": text | {"align": "left", "limit": 300},
-                "encoding": {"text": {"field": "name"}, "x": {"value": 0}},
-            },
-            {
-                "mark": text | {"align": "right", "fontWeight": "bold"},
-                "encoding": {"text": {"field": "shown"}, "x": {"value": "width"}},
-            },
-        ],
-    }
-    rows = [(name, show(number, percent=percent)) for name, number in bars]
-    return Chart(spec, label, PageTable(label, (what, value), rows))
+    words: Sequence[str] | None = None,
+    note: str = "",
+) -> Picture:
+    """Draw horizontal bars in the given order, each under its name; one may be accented.
+
+    Beside each stands its figure, or the words given in place of it.
+    """
+    drawn = [Bar(*one) for one in bars]
+    check_finite(drawn)
+    written = words or [show(one.value, percent=percent) for one in drawn]
+    paint = partial(_paint_bars, drawn, written, percent=percent, accent=accent)
+    far = _far(drawn, percent=percent)
+    rows = [(one.name, *rest) for one, *rest in zip(drawn, written, *far, strict=True)]
+    headers = (what, value, *(("95 % within",) if far else ()))
+    return Picture(label, PageTable(label, headers, rows), paint, _about(drawn, note))
+
+
+def grouped(
+    groups: Sequence[tuple[str, Sequence[Bar]]],
+    *,
+    label: str,
+    what: tuple[str, str],
+    value: str,
+    note: str = "",
+) -> Picture:
+    """Draw bars of a few series under the name of each group, in the colours of a legend."""
+    drawn = [one for _, bars in groups for one in bars]
+    check_finite(drawn)
+    far = _far(drawn)
+    names = [group for group, bars in groups for _ in bars]
+    rows = [
+        (group, one.name, show(one.value), *rest)
+        for group, one, *rest in zip(names, drawn, *far, strict=True)
+    ]
+    headers = (*what, value, *(("95 % within",) if far else ()))
+    paint = partial(_paint_groups, groups, what[1])
+    return Picture(label, PageTable(label, headers, rows), paint, _about(drawn, note))
 
 
 def skyline(
@@ -90,27 +104,14 @@ def skyline(
     series: str,
     value: str,
     percent: bool = False,
-) -> Chart:
+) -> Picture:
     """Draw many thin bars from low to high, coloured by series; names are in the table."""
-    _finite(number for *_, number in bars)
+    check_finite([Bar(name, height) for name, _, height in bars])
     ordered = sorted(bars, key=lambda one: one[2])
-    spec = {
-        "data": {
-            "values": [
-                {"place": place, "series": group, "value": number}
-                for place, (_, group, number) in enumerate(ordered)
-            ]
-        },
-        "height": 220,
-        "mark": {"type": "bar"},
-        "encoding": {
-            "x": {"field": "place", "type": "ordinal", "axis": None, "scale": {"padding": 0.15}},
-            "y": _axis("value", value, percent=percent, zero=True),
-            "color": _series("series", series, (group for _, group, _ in bars)),
-        },
-    }
     rows = [(name, group, show(n, percent=percent)) for name, group, n in reversed(ordered)]
-    return Chart(spec, label, PageTable(label, (what, series, value), rows))
+    tones = _tones(group for _, group, _ in bars)
+    paint = partial(_paint_skyline, ordered, tones, series, value, percent=percent)
+    return Picture(label, PageTable(label, (what, series, value), rows), paint)
 
 
 def line(
@@ -124,73 +125,36 @@ def line(
     logarithmic_y: bool = False,
     percent: bool = False,
     steps: bool = False,
-) -> Chart:
+    dates: bool = False,
+    table: PageTable | None = None,
+    note: str = "",
+) -> Picture:
     """Draw one line per series, with a band around it where the points have one.
 
-    A line in steps stays at the height of a point up to the next one, and has no dots.
+    A line in steps stays at the height of a point up to the next one, and has no dots. Where x are
+    `dates` they are days since the beginning of 1970. The table is that of all points unless given.
     """
-    encoding: dict[str, Any] = {
-        "x": _axis("x", x, logarithmic=logarithmic),
-        "color": _series("series", series, (point.series for point in points)),
-    }
-    up = _axis("y", y, percent=percent, logarithmic=logarithmic_y)
-    shape = {"interpolate": "step-after"} if steps else {"point": {"size": 36}}
-    layers: list[dict[str, Any]] = [{"mark": {"type": "line", **shape}, "encoding": {"y": up}}]
+    check_finite(points)
     banded = any(point.low is not None for point in points)
-    if banded:
-        band = {"y": _axis("low", y, percent=percent), "y2": {"field": "high"}}
-        layers.insert(0, {"mark": {"type": "area", "opacity": 0.22}, "encoding": band})
-    spec = {
-        "data": {"values": _points(points)},
-        "height": 260,
-        "encoding": encoding,
-        "layer": layers,
-    }
     headers = (series, x, y, *(("from", "to") if banded else ()))
     rows = [
         (
             point.series,
-            show(point.x),
+            shown_at(point.x, dates=dates),
             *(show(n, percent=percent) for n in point[2:] if n is not None),
         )
         for point in points
     ]
-    return Chart(spec, label, PageTable(label, headers, rows))
-
-
-def crowd(share: float, *, label: str, inside: str, outside: str) -> Chart:
-    """Draw a hundred people, of whom `share` stand out while the rest melt into the ground."""
-    _finite([share])
-    count = round(100 * share)
-    people = [
-        {"x": place % 10, "y": place // 10, "group": inside if place < count else outside}
-        for place in range(100)
-    ]
-    place = {"type": "ordinal", "axis": None, "scale": {"padding": 0.1}}
-    two = [inside, outside]
-    spec = {
-        "data": {"values": people},
-        "height": 250,
-        "mark": {"type": "point", "filled": True, "size": 620, "shape": _PERSON},
-        "encoding": {
-            "x": {"field": "x"} | place,
-            "y": {"field": "y"} | place,
-            "color": {
-                "field": "group",
-                "type": "nominal",
-                "scale": {"domain": two, "range": [TONES[0], "#8f8a83"]},
-                "legend": {"orient": "bottom", "title": None, "symbolSize": 200},
-            },
-            "opacity": {
-                "field": "group",
-                "type": "nominal",
-                "scale": {"domain": two, "range": [1, 0.35]},
-                "legend": None,
-            },
-        },
-    }
-    rows = [(inside, count), (outside, 100 - count)]
-    return Chart(spec, label, PageTable(label, ("Of 100 people", "Count"), rows))
+    across = _axis([point.x for point in points], logarithmic=logarithmic, dates=dates)
+    heights = [n for point in points for n in point[2:] if n is not None]
+    up: Scale = (
+        _axis(heights, logarithmic=True)
+        if logarithmic_y
+        else around(*_ends(heights), percent=percent)
+    )
+    paint = partial(_paint_lines, points, (across, up), (x, y), series, steps=steps)
+    note = with_error_note(note) if banded else note
+    return Picture(label, table or PageTable(label, headers, rows), paint, note)
 
 
 def show(number: float, *, percent: bool = False) -> str:
@@ -211,91 +175,209 @@ def share(fraction: float) -> str:
     return f"{percent:.0f} %" if percent in {0.0, 100.0} else f"{percent:.1f} %"
 
 
-def _points(points: Sequence[Point]) -> list[Mapping[str, Any]]:
-    _finite(number for point in points for number in point[1:] if number is not None)
-    return [point._asdict() for point in points]
+def shown_at(place: float, *, dates: bool) -> str:
+    """A place on an axis in words: a number, or the date of a day."""
+    return str(np.datetime64(math.floor(place), "D")) if dates else show(place)
 
 
-def _finite(numbers: Iterable[float]) -> None:
-    for number in numbers:
-        if not math.isfinite(number):
+def check_finite(marks: Iterable[Bar | Point]) -> None:
+    """Refuse what no picture can show."""
+    for one in (part for mark in marks for part in mark[1:] if part is not None):
+        if not math.isfinite(one):
             raise ParameterError(
                 "chart_not_finite",
-                f"A chart cannot show {number}; give finite numbers and leave the others out.",
+                f"A chart cannot show {one}; give finite numbers and leave the others out.",
             )
 
 
-def _axis(
-    field: str, title: str, *, percent: bool = False, zero: bool = False, logarithmic: bool = False
-) -> dict[str, Any]:
-    scale = {"type": "log"} if logarithmic else {"zero": zero}
-    axis = {"format": "~%"} if percent else {"format": "~g"} if logarithmic else {}
-    return {
-        "field": field,
-        "type": "quantitative",
-        "title": title,
-        "scale": scale,
-        "axis": axis | {"tickCount": 5},
-    }
+def _far(bars: Sequence[Bar], *, percent: bool = False) -> list[list[str]]:
+    """A column of a table with the error of each bar, or none if none is known."""
+    if not _with_errors(bars):
+        return []
+    return [
+        [
+            "–"
+            if one.low is None or one.high is None
+            else f"± {show((one.high - one.low) / 2, percent=percent)}"
+            for one in bars
+        ]
+    ]
 
 
-def _series(field: str, title: str, names: Iterable[str]) -> dict[str, Any]:
-    """One tone per series in the order given; a single series needs no legend."""
-    domain = list(dict.fromkeys(names))
-    return {
-        "field": field,
-        "type": "nominal",
-        "title": title,
-        "scale": {"domain": domain, "range": [TONES[i % len(TONES)] for i in range(len(domain))]},
-        "legend": {"orient": "bottom", "columns": 4 if len(domain) > 6 else 6}
-        if len(domain) > 1
-        else None,
-    }
+def _with_errors(bars: Sequence[Bar]) -> bool:
+    return any(one.low is not None for one in bars)
 
 
-def _accented(field: str, accent: str | None) -> dict[str, Any]:
-    return {
-        "condition": {"test": {"field": field, "equal": accent}, "value": TONES[3]},
-        "value": TONES[0],
-    }
+def _about(bars: Sequence[Bar], note: str) -> str:
+    return with_error_note(note) if _with_errors(bars) else note
 
 
-# A head above shoulders, in the unit square that Vega scales.
-_PERSON = (
-    "M0,-0.9A0.38,0.38,0,1,1,-0.01,-0.9ZM-0.62,0.9L-0.62,0.45A0.62,0.5,0,0,1,0.62,0.45L0.62,0.9Z"
-)
+def with_error_note(note: str) -> str:
+    """A note with what error bars mean behind it."""
+    return f"{note} {_ERROR_NOTE}".strip()
 
 
-_CONFIG: dict[str, Any] = {
-    "aria": False,
-    "font": "sans-serif",
-    "view": {"stroke": None},
-    "axis": {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "grid": True},
-    "axisX": {"grid": False, "labelAngle": 0, "labelOverlap": True},
-    "axisY": {"domain": False, "ticks": False},
-    "legend": {
-        "labelFontSize": 12,
-        "titleFontSize": 12,
-        "titleFontWeight": "normal",
-        "symbolOpacity": 1,
-    },
-    "text": {"fontSize": 13},
-}
-# Names that drawings use inside themselves; two drawings in one page must not share them.
-_NAME = re.compile(r'(\bid="|url\(#)')
+def _ends(numbers: Sequence[float]) -> tuple[float, float]:
+    return min(numbers, default=0.0), max(numbers, default=0.0)
 
 
-def draw(spec: Mapping[str, Any], *, width: int, name: str) -> str:
-    """Draw a specification `width` pixels wide; `name` must be used once in a page."""
-    import vl_convert
+def _axis(places: Sequence[float], *, logarithmic: bool = False, dates: bool = False) -> Scale:
+    low, high = _ends(places)
+    if logarithmic and low > 0:
+        return Logarithmic(low, high) if low < high else Logarithmic(low / 2, high * 2)
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    return Dates(low, high) if dates else Linear(low, high)
 
-    whole = {
-        **spec,
-        "width": width,
-        "autosize": {"type": "fit-x", "contains": "padding"},
-        "padding": 2,
-        "background": None,
-        "config": _CONFIG,
-    }
-    svg: str = vl_convert.vegalite_to_svg(whole, allowed_base_urls=[])
-    return _NAME.sub(rf"\g<1>{name}-", svg)
+
+def _tones(series: Iterable[str]) -> dict[str, int]:
+    """One tone for each series, in the order in which they come."""
+    return {name: place % len(TONES) for place, name in enumerate(dict.fromkeys(series))}
+
+
+def _bar_scale(bars: Sequence[Bar], *, percent: bool = False) -> Linear:
+    numbers = [number for one in bars for number in one[1:] if number is not None]
+    low, high = min([0.0, *numbers]), max([0.0, *numbers])
+    return Linear(low, max(high, 1.0) if percent else high if high > low else low + 1.0)
+
+
+def _paint_bars(
+    bars: Sequence[Bar],
+    written: Sequence[str],
+    drawing: Drawing,
+    *,
+    percent: bool,
+    accent: str | None,
+) -> None:
+    scale = _bar_scale(bars, percent=percent)
+    for place, (one, value) in enumerate(zip(bars, written, strict=True)):
+        top = 34.0 * place
+        taken = text_width(value, TEXT + 1) + 16
+        drawing.text((0, top + 13), one.name, "name", room=drawing.width - taken)
+        drawing.text((drawing.width, top + 13), value, "value", anchor="end")
+        kind = "tone3" if accent is not None and one.name == accent else "tone0"
+        _paint_bar(drawing, one, scale, (0, drawing.width), (top + 19, 9), kind)
+    drawing.height = 34.0 * len(bars) + 2
+
+
+def _paint_bar(
+    drawing: Drawing,
+    one: Bar,
+    scale: Linear,
+    span: tuple[float, float],
+    rows: tuple[float, float],
+    kind: str,
+) -> None:
+    """One bar from zero, to the left where its figure is below it, and how far it may be off.
+
+    Where zero is shows if bars lie on both of its sides.
+    """
+    (start, length), (top, height) = span, rows
+    edge = 2 if one.low is not None else 0  # so that no cap of an error bar is cut
+    zero, end = (start + edge + (length - 2 * edge) * scale.share([0.0, one.value])).tolist()
+    drawing.rectangle(min(zero, end), top, abs(end - zero), height, kind)
+    if scale.low < 0:
+        drawing.line((zero, top - 3), (zero, top + height + 3), "axis")
+    if one.low is not None and one.high is not None:
+        low, high = (start + edge + (length - 2 * edge) * scale.share([one.low, one.high])).tolist()
+        drawing.whiskers([(top + height / 2, low, high)], across=True)
+
+
+def _paint_groups(
+    groups: Sequence[tuple[str, Sequence[Bar]]], series: str, drawing: Drawing
+) -> None:
+    drawn = [one for _, bars in groups for one in bars]
+    tones = _tones(one.name for one in drawn)
+    scale = _bar_scale(drawn)
+    figures = max(text_width(show(one.value), TEXT + 1) for one in drawn) + 12
+    length = drawing.width - figures
+    entries = [(f"tone{tone}", name) for name, tone in tones.items()]
+    top = drawing.legend(0, entries, series) + 8
+    for name, bars in groups:
+        drawing.text((0, top + 14), name, "name", room=drawing.width)
+        top += 20
+        for one in bars:
+            _paint_bar(drawing, one, scale, (0, length), (top + 3, 9), f"tone{tones[one.name]}")
+            drawing.text((drawing.width, top + 12), show(one.value), "value", anchor="end")
+            top += 17
+        top += 8
+    drawing.height = top
+
+
+def _paint_skyline(
+    ordered: Sequence[tuple[str, str, float]],
+    tones: dict[str, int],
+    series: str,
+    value: str,
+    drawing: Drawing,
+    *,
+    percent: bool,
+) -> None:
+    up = around(*_ends([n for *_, n in ordered]), zero=True, percent=percent)
+    frame = framed(
+        drawing, (Linear(0, max(len(ordered), 1)), up), ("", value), height=200, labels=False
+    )
+    each = frame.width / max(len(ordered), 1)
+    zero = float(frame.up(0.0))
+    shapes: dict[int, list[str]] = {}
+    for place, ((_, group, _), top) in enumerate(
+        zip(ordered, frame.up([n for *_, n in ordered]).tolist(), strict=True)
+    ):
+        left = frame.left + each * (place + 0.075)
+        shapes.setdefault(tones[group], []).append(box(left, zero, 0.85 * each, top - zero))
+    for tone, shape in sorted(shapes.items()):
+        drawing.path("".join(shape), f"tone{tone}")
+    _legend_of(drawing, tones, series)
+
+
+def _paint_lines(
+    points: Sequence[Point],
+    scales: tuple[Scale, Scale],
+    titles: tuple[str, str],
+    series: str,
+    drawing: Drawing,
+    *,
+    steps: bool,
+) -> None:
+    frame = framed(drawing, scales, titles, height=240)
+    tones = _tones(point.series for point in points)
+    by_series = {name: [one for one in points if one.series == name] for name in tones}
+    for name, of_series in by_series.items():
+        _paint_band(drawing, frame, thinned(of_series), f"band tone{tones[name]}", steps=steps)
+    for name, of_series in by_series.items():
+        drawn = thinned(of_series)
+        x, y = frame.across([one.x for one in drawn]), frame.up([one.y for one in drawn])
+        tone = tones[name]
+        drawing.path(polyline(x.tolist(), y.tolist(), steps=steps), f"line stroke{tone}")
+        if not steps and len(drawn) <= _DOTS:
+            dots = (
+                f"M{number(a - 3)} {number(b)}a3 3 0 1 1 0 .01z" for a, b in zip(x, y, strict=True)
+            )
+            drawing.path("".join(dots), f"tone{tone}")
+    _legend_of(drawing, tones, series)
+
+
+def thinned(points: Sequence[Point]) -> Sequence[Point]:
+    """As many of the points as an eye can tell apart, evenly, with the last one."""
+    step = math.ceil(len(points) / _MOST_POINTS)
+    return points if step <= 1 else [*points[:-1:step], points[-1]]
+
+
+def _paint_band(
+    drawing: Drawing, frame: ChartFrame, points: Sequence[Point], kind: str, *, steps: bool
+) -> None:
+    banded = [(one.x, one.low, one.high) for one in points if one.low is not None is not one.high]
+    if not banded:
+        return
+    x, low, high = (np.asarray(one, dtype=np.float64) for one in zip(*banded, strict=True))
+    across = frame.across(x).tolist()
+    there = polyline(across, frame.up(high).tolist(), steps=steps)
+    back = polyline(across[::-1], frame.up(low).tolist()[::-1], steps=steps, rises_first=True)
+    drawing.path(f"{there}L{back[1:]}z", kind)
+
+
+def _legend_of(drawing: Drawing, tones: dict[str, int], title: str) -> None:
+    """A legend below; a single series needs none."""
+    if len(tones) > 1:
+        entries = [(f"tone{tone}", name) for name, tone in tones.items()]
+        drawing.height = drawing.legend(drawing.height, entries, title)

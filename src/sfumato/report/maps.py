@@ -1,25 +1,26 @@
-"""Maps of counts: boxes shaded by how densely they are filled, tables with one square a cell."""
+"""Maps of boxes, shaded by how densely each is filled."""
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.report.blocks import Chart, PageTable
-from sfumato.report.charts import SHADES, show
+from sfumato.report.picture import Picture
+from sfumato.report.shades import ALONG, MOST_MARKS, shade_legend, shade_of, shade_steps
+from sfumato.report.sides import in_degrees, north, sided
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-DECADES = 4
-"""The shades go down to one part in ten thousand of the densest box; the palest is all below."""
-_LISTED = 10
-_DENSITY = "Count per area"
+    from sfumato.report.blocks import PageTable
+    from sfumato.report.drawing import Drawing
+    from sfumato.report.sides import MapSide
 
 
 class Rectangle(NamedTuple):
@@ -37,8 +38,15 @@ class Rectangle(NamedTuple):
         return self.mass / ((self.right - self.left) * (self.top - self.bottom))
 
 
-def boxes_map(rectangles: Sequence[Rectangle], *, label: str, x: str, y: str) -> Chart:
-    """Draw boxes shaded by density on a logarithmic scale, with the densest of them as a table.
+def boxes_map(
+    rectangles: Sequence[Rectangle],
+    sides: tuple[MapSide, MapSide],
+    *,
+    label: str,
+    table: PageTable,
+    note: str = "",
+) -> Picture:
+    """Draw boxes shaded by density.
 
     Noisy counts of zero and below have the palest shade, as all have if nothing is above zero.
     """
@@ -49,90 +57,70 @@ def boxes_map(rectangles: Sequence[Rectangle], *, label: str, x: str, y: str) ->
                 f"A map cannot show the box {tuple(one)}: it needs finite edges, the left and "
                 "bottom ones below the right and top ones.",
             )
-    densest = max((one.density for one in rectangles), default=0.0)
-    most = densest if densest > 0 else 1.0
-    least = most / 10**DECADES
-    shade = {
-        "field": "density",
-        "type": "quantitative",
-        "title": _DENSITY,
-        "scale": {"type": "log", "domain": [least, most], "range": list(SHADES)},
-        "legend": {"orient": "bottom", "format": "~g", "tickCount": DECADES + 1},
-    }
-    spec = {
-        "data": {
-            "values": [
-                {**one._asdict(), "density": min(max(one.density, least), most)}
-                for one in rectangles
-            ]
-        },
-        "height": 360,
-        "mark": {"type": "rect", "strokeWidth": 0.5},
-        "encoding": {
-            "x": _edge("left", x),
-            "x2": {"field": "right"},
-            "y": _edge("bottom", y),
-            "y2": {"field": "top"},
-            "fill": shade,
-            # A line of the same shade, or the ground would shine through between boxes.
-            "stroke": {**shade, "legend": None},
-        },
-    }
-    listed = sorted(rectangles, key=lambda one: -one.density)[:_LISTED]
-    rows = [
-        (f"{show(one.left)} to {show(one.right)}", f"{show(one.bottom)} to {show(one.top)}",
-         show(one.mass), show(one.density))
-        for one in listed
-    ]  # fmt: skip
-    return Chart(
-        spec, label, PageTable(f"{label}: the densest boxes", (x, y, "Count", _DENSITY), rows)
-    )
+    x, y = (side.title for side in sides)
+    per_area = "Count per square degree" if in_degrees(sides) else f"Count per unit of {x} and {y}"
+    drawn, together = _squared(rectangles, sides)
+    steps = shade_steps(np.array([one.density for one in drawn]))
+    paint = partial(_paint_boxes, drawn, steps, sides, per_area)
+    return Picture(label, table, paint, f"{together} {note}".strip())
 
 
-def _edge(field: str, title: str) -> dict[str, object]:
-    return {
-        "field": field,
-        "type": "quantitative",
-        "title": title,
-        "scale": {"zero": False, "nice": False},
-        "axis": {"grid": False, "tickCount": 6},
-    }
-
-
-def shade_steps(largest: float) -> list[float]:
-    """The values from which the shades begin: 1 or a little, then by equal factors to the top."""
-    top = max(largest, len(SHADES))
-    return [float(step) for step in np.geomspace(1, top, len(SHADES) + 1)[:-1]]
-
-
-def draw_tile(cells: NDArray[np.float64], begins: Sequence[float]) -> str:
-    """Draw one table, its first row at the bottom, as the inside of an SVG element.
-
-    Neighbours of one shade in a row make one rectangle, and each shade is one path, so that a
-    picture of thousands of cells stays small. What is below the first step stays blank.
-    """
-    shades = np.searchsorted(np.asarray(begins), cells[::-1], side="right")
-    paths = []
-    for shade, colour in enumerate(SHADES, start=1):
-        runs = "".join(_rectangles_of(shades == shade))
-        if runs:
-            paths.append(f'<path fill="{colour}" d="{runs}"/>')
-    return "".join(paths)
-
-
-def shade_legend(begins: Sequence[float]) -> list[tuple[str, str]]:
-    """The colour of each shade and the count from which it begins."""
-    return [
-        (colour, f"{show(round(one))} or more") for colour, one in zip(SHADES, begins, strict=True)
+def _squared(
+    rectangles: Sequence[Rectangle], sides: tuple[MapSide, MapSide]
+) -> tuple[Sequence[Rectangle], str]:
+    """The boxes, or squares with their shares of them where they are too many for a picture."""
+    if len(rectangles) <= MOST_MARKS:
+        return rectangles, ""
+    left, right, bottom, top, mass = np.array(rectangles, dtype=np.float64).T
+    edges = [np.linspace(*side.ends, ALONG + 1) for side in sides]
+    cells = np.zeros((ALONG, ALONG))
+    for start in range(0, len(mass), MOST_MARKS):
+        part = slice(start, start + MOST_MARKS)
+        across = _overlap(left[part], right[part], edges[0])
+        up = _overlap(bottom[part], top[part], edges[1])
+        cells += across.T @ (up * mass[part, None])
+    x, y = (one.tolist() for one in edges)
+    squares = [
+        Rectangle(x[i], x[i + 1], y[j], y[j + 1], float(cells[i, j]))
+        for i in range(ALONG)
+        for j in range(ALONG)
     ]
+    return squares, f"The {len(rectangles):,} boxes are drawn as {ALONG} by {ALONG} squares."
 
 
-def _rectangles_of(marked: NDArray[np.bool_]) -> list[str]:
-    """Rectangles that cover the marked cells of each row."""
-    edges = np.diff(np.pad(marked.astype(np.int8), ((0, 0), (1, 1))), axis=1)
-    rows, starts = np.nonzero(edges == 1)
-    ends = np.nonzero(edges == -1)[1]
-    return [
-        f"M{start} {row}h{end - start}v1h{start - end}z"
-        for row, start, end in zip(rows.tolist(), starts.tolist(), ends.tolist(), strict=True)
-    ]
+def _overlap(
+    lows: NDArray[np.float64], highs: NDArray[np.float64], edges: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The share of each stretch that lies between each two edges."""
+    inside = np.minimum(highs[:, None], edges[1:]) - np.maximum(lows[:, None], edges[:-1])
+    return np.asarray(np.clip(inside, 0, None) / (highs - lows)[:, None])
+
+
+def _paint_boxes(
+    rectangles: Sequence[Rectangle],
+    steps: Sequence[float],
+    sides: tuple[MapSide, MapSide],
+    value: str,
+    drawing: Drawing,
+) -> None:
+    frame = sided(drawing, sides)
+    left, right, bottom, top, mass = np.array(rectangles, dtype=np.float64).T
+    density = mass / ((right - left) * (top - bottom))
+    passed = np.searchsorted(np.asarray(steps), density, side="right")
+    # Whole pixels, as on the screen: neighbours meet, and nothing shines through between them.
+    x1, x2 = (np.rint(frame.across(one)) for one in (left, right))
+    y1, y2 = (np.rint(frame.up(one)) for one in (top, bottom))
+    # The smallest boxes are the densest: each is seen, and drawn over the paler ones.
+    widths, heights = np.maximum(x2 - x1, 1), np.maximum(y2 - y1, 1)
+    for step in range(len(steps) + 1):
+        shape = [
+            f"M{x:.0f} {y:.0f}h{width:.0f}v{height:.0f}h{-width:.0f}z"
+            for x, y, width, height in zip(
+                *(one[passed == step].tolist() for one in (x1, y1, widths, heights)),
+                strict=True,
+            )
+        ]
+        drawing.path("".join(shape), f"shade{shade_of(step, steps)}")
+    drawing.rectangle(frame.left, frame.top, frame.width, frame.height, "frame")
+    north(drawing, frame, sides)
+    drawing.height = drawing.legend(drawing.height, shade_legend(steps), value)

@@ -2,7 +2,7 @@
 
 The page forbids itself everything but its own style sheet (by hash), so that even a mistake in
 escaping could neither run a script nor call home. How it looks is said in templates, which escape
-whatever they are given; only drawings are taken as they are. Decisions 0071 and 0200.
+whatever they are given; only drawings are taken as they are. Decisions 0071, 0200 and 0233.
 """
 
 from __future__ import annotations
@@ -11,22 +11,19 @@ import re
 from base64 import b64encode
 from functools import cache
 from hashlib import sha256
-from importlib.resources import files
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from sfumato.report.blocks import Heading
-from sfumato.report.charts import draw
-from sfumato.report.maps import draw_tile, shade_legend, shade_steps
+from sfumato.report.palette import picture_style, sheet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jinja2 import Environment
 
-    from sfumato.report.blocks import Block, Cell, Chart, Mosaic, PageTable
+    from sfumato.report.blocks import Block, Cell, PageTable
 
-WIDTHS = {"wide": 764, "narrow": 360}
+WIDTHS = {"wide": 764, "narrow": 354}
 """Widths in pixels at which each chart is drawn: one for screens and paper, one for telephones."""
 _HEADLINE_WIDTH = 326
 
@@ -41,13 +38,7 @@ def render(
     title: str, blocks: Sequence[Block], *, lead: str, footer: str, generator: str = "Sfumato"
 ) -> str:
     """Write the whole page; `footer` tells people where it came from, `generator` programs."""
-    style = files("sfumato.report").joinpath("templates", "page.css").read_text(encoding="utf-8")
-    numbers = count(1)
-
-    def drawing(chart: Chart, width: int) -> str:
-        svg = draw(chart.spec, width=width, name=f"drawing{next(numbers)}")
-        return svg.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
-
+    style = picture_style() + sheet("page.css")
     return (
         _templates()
         .get_template("page.html")
@@ -59,7 +50,6 @@ def render(
             style=style,
             digest=b64encode(sha256(style.encode()).digest()).decode(),
             sections=_sections(blocks),
-            draw=drawing,
         )
     )
 
@@ -98,9 +88,6 @@ def _templates() -> Environment:
     made.globals |= {
         "widths": WIDTHS,
         "headline_width": _HEADLINE_WIDTH,
-        "mosaic_steps": _mosaic_steps,
-        "draw_tile": draw_tile,
-        "shade_legend": shade_legend,
     }
     return made
 
@@ -133,11 +120,6 @@ def _pieces(cell: Cell) -> list[str]:
 
 def _text(cell: Cell) -> str:
     return f"{cell:,}" if isinstance(cell, int) else str(cell)
-
-
-def _mosaic_steps(mosaic: Mosaic) -> list[float]:
-    # By the first picture, so that a noisy one cannot make the others pale.
-    return shade_steps(float(mosaic.tiles[0][1].max()))
 
 
 def _anchor(text: str) -> str:

@@ -54,7 +54,7 @@ def page(release: Release) -> str:
         lead, audience = f"{_PRIVATE.capitalize()}, {lead}", _FOR_ALL
         blocks += [Heading("How far off it is"), _pairs("Expected error", costs)]
         if release.tables and "columns" in provenance.parameters:
-            blocks += pictures(provenance.parameters["columns"], release.tables)
+            blocks += pictures(provenance.parameters["columns"], release.tables, release.error)
     elif release.holder is None:
         blocks = [Note(audience), *blocks]
     else:

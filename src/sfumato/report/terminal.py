@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sfumato.inspection.uniqueness import SMALL
-from sfumato.report.charts import TONES, show
+from sfumato.report.charts import show
+from sfumato.report.palette import TONES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,8 +11,8 @@ import pytest
 from sfumato.report import charts
 from sfumato.report.blocks import (
     Block,
-    Chart,
     FileLinks,
+    Folded,
     Heading,
     Headline,
     KeyFigures,
@@ -20,10 +20,11 @@ from sfumato.report.blocks import (
     PageTable,
     Paragraph,
 )
+from sfumato.report.crowd import crowd
 from sfumato.report.page import generator_of, render
 
 EVIL = '<script>alert("1")</script>&\'"'
-_CROWD = charts.crowd(0.5, label=EVIL, inside=EVIL, outside="x")
+_CROWD = crowd(0.5, label=EVIL, inside=EVIL, outside="x")
 BLOCKS: list[Block] = [
     Heading(EVIL),
     Paragraph(EVIL),
@@ -35,6 +36,7 @@ BLOCKS: list[Block] = [
     charts.bar([(EVIL, 1)], label=EVIL, what=EVIL, value=EVIL),
     KeyFigures([(EVIL, EVIL)]),
     Headline(EVIL, EVIL, _CROWD),
+    Folded(EVIL, [Paragraph(EVIL), PageTable(EVIL, (EVIL, "b"), [(EVIL, 1)])]),
     Heading("Second"),
     FileLinks([(EVIL, EVIL)]),
 ]
@@ -148,16 +150,21 @@ def test_only_drawings_and_the_style_sheet_are_trusted() -> None:
     templates = files("sfumato.report").joinpath("templates")
     pages = [one.read_text() for one in templates.iterdir() if one.name.endswith(".html")]
     trusted = {one for page in pages for one in re.findall(r"([\w.]+)(?:\([^)]*\))?\|safe", page)}
-    assert trusted == {"draw", "draw_tile", "style"}
+    assert trusted == {"block.draw", "block.picture.draw", "style"}
 
 
-def test_two_charts_in_one_page_share_no_names() -> None:
-    clipped = {"data": {"values": [{}]}, "mark": {"type": "point", "clip": True}}
-    chart = Chart(clipped, "g", PageTable("g", ("a",), [("b",)]))
-    html = render("t", [chart, chart], lead="l", footer="f")
-    ids = re.findall(r'\bid="([^"]+)"', html)
-    assert ids
-    assert len(ids) == len(set(ids))
+def test_drawings_have_no_names_that_two_of_them_could_share() -> None:
+    html = render("t", [BLOCKS[7], BLOCKS[7]], lead="l", footer="f")
+    assert html.count("<svg ") == 4
+    assert not re.search(r'\bid="|url\(|href=', html)
+
+
+def test_what_is_folded_stands_under_its_line() -> None:
+    html = render("t", [Folded("sex, race", [Paragraph("inside")])], lead="l", footer="f")
+    folded = re.search(r"<details class=\"part\">(.*?)</details>", html, re.DOTALL)
+    assert folded
+    assert "<summary>sex, race</summary>" in folded[1]
+    assert "<p>inside</p>" in folded[1]
 
 
 def test_a_long_word_in_a_table_can_be_broken_and_others_are_left_whole() -> None:

@@ -15,7 +15,8 @@ from sfumato.demo.registers import HOMES, MAP_SIDE, homes_table
 from sfumato.demo.town import MAX_VISITS
 from sfumato.estimation.boxes import box_sums
 from sfumato.report import charts
-from sfumato.report.blocks import Heading, Mosaic, Note, PageTable, Paragraph
+from sfumato.report.blocks import Heading, Note, PageTable, Paragraph
+from sfumato.report.heat import mosaic
 from sfumato.steward.table import read
 from sfumato.vault.private import protect
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.demo.town import Town
-    from sfumato.report.blocks import Block, Chart
+    from sfumato.report.blocks import Block
+    from sfumato.report.picture import Picture
     from sfumato.steward.table import Table as Opened
 
 EPSILONS = ("1", "0.1", "0.01", "0.001")
@@ -120,7 +122,7 @@ def _days(visits: pa.Table) -> list[Block]:
         ]
 
 
-def _map(opened: Opened, truth: NDArray[np.float64]) -> Mosaic:
+def _map(opened: Opened, truth: NDArray[np.float64]) -> Picture:
     """The truth beside noisy counts of every cell."""
     tiles = [("the truth", truth.T)]
     rows = []
@@ -133,7 +135,7 @@ def _map(opened: Opened, truth: NDArray[np.float64]) -> Mosaic:
         rows.append((epsilon, f"{off.mean():,.2f}", f"{off.max():,.0f}"))
     label = "Homes in each cell of the map: the truth, and what may be published"
     headers = ("Epsilon", "Average error of a cell", "Largest")
-    return Mosaic(label, tiles, PageTable(label, headers, rows))
+    return mosaic(tiles, label=label, table=PageTable(label, headers, rows), value="Homes")
 
 
 def _errors(
@@ -143,7 +145,7 @@ def _errors(
     queries: NDArray[np.generic],
     exact: NDArray[np.float64],
     what: str,
-) -> Chart:
+) -> Picture:
     """The typical error of queries by every method at every price."""
     points = []
     for name, kind in methods.items():

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from sfumato.inspection.uniqueness import LARGEST, SMALL
 from sfumato.report import charts
 from sfumato.report.blocks import Heading, Headline, KeyFigures, Note, PageTable, Paragraph
+from sfumato.report.crowd import crowd
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +40,7 @@ def section(town: Town) -> list[Block]:
         Headline(
             f"{100 * known.unique_share:.0f} %",
             "of these people are the only one with their date of birth, sex and ZIP code.",
-            charts.crowd(
+            crowd(
                 known.unique_share,
                 label=f"Of a hundred people, {100 * known.unique_share:.0f} stand alone.",
                 inside="alone",

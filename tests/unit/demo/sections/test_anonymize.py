@@ -10,7 +10,8 @@ from sfumato.demo import town
 from sfumato.demo.sections.anonymize import section
 from sfumato.demo.town import Town
 from sfumato.release.release import Guarantee, Provenance, Release
-from sfumato.report.blocks import Chart, PageTable
+from sfumato.report.blocks import PageTable
+from sfumato.report.picture import Picture
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +42,7 @@ def test_the_demo_shows_the_table_before_and_after_and_what_a_crowd_costs() -> N
     assert len(before.rows) == len(after.rows) == 6
     assert {row[0] for row in before.rows} <= set(map(str, people["birth_date"].to_pylist()))
     assert costs.rows[0][1] == "0"
-    [chart] = (block for block in blocks if isinstance(block, Chart))
+    [chart] = (block for block in blocks if isinstance(block, Picture))
     losses: dict[object, list[float]] = {}
     for name, _, loss in chart.table.rows:
         losses.setdefault(name, []).append(float(str(loss).removesuffix(" %")))

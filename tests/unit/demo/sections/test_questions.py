@@ -8,7 +8,8 @@ import pytest
 
 from sfumato.demo import registers, town
 from sfumato.demo.sections.questions import recovered, section
-from sfumato.report.blocks import Chart, Note, PageTable
+from sfumato.report.blocks import Note, PageTable
+from sfumato.report.picture import Picture
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,10 +28,12 @@ class Tables:
 
 def test_answers_stand_beside_the_truth_until_the_budget_is_spent() -> None:
     blocks = section(cast("Town", Tables))
-    monthly, found = (block for block in blocks if isinstance(block, Chart))
-    points = monthly.spec["data"]["values"]
-    truth = {point["x"]: point["y"] for point in points if point["series"] == "truth"}
-    answers = {point["x"]: point["y"] for point in points if point["series"] != "truth"}
+    monthly, found = (block for block in blocks if isinstance(block, Picture))
+    truth: dict[int, int] = {}
+    answers: dict[int, int] = {}
+    for series, month, count, *_ in monthly.table.rows:
+        of_series = truth if series == "truth" else answers
+        of_series[int(month)] = int(str(count).replace(",", ""))
     assert truth.keys() == answers.keys() == set(range(1, 13))
     assert sum(truth.values()) == Tables.visits.num_rows
     # Noise of scale 24: one of 12 beyond 500 has probability 12 exp(-500 / 24) < 2e-8.
@@ -39,7 +42,7 @@ def test_answers_stand_beside_the_truth_until_the_budget_is_spent() -> None:
     assert [row[-1] for row in asked.rows] == ["1.1", "0.7", "0.3"]
     (refused,) = (block for block in blocks if isinstance(block, Note))
     assert "has epsilon 0.3 left" in refused.text
-    assert {point["series"] for point in found.spec["data"]["values"]} == {
+    assert {series for series, *_ in found.table.rows} == {
         "from exact counts",
         "at most, by theory",
         "from Sfumato's answers",

@@ -1,0 +1,144 @@
+"""Tables of counts as squares in shades: one with axes, or several beside each other."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.report.drawing import LINE, number
+from sfumato.report.picture import Picture
+from sfumato.report.shades import coarser, shade_legend, shade_paths, shade_steps
+from sfumato.report.sides import MapSide, north, sided
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.report.blocks import PageTable
+    from sfumato.report.drawing import Drawing
+
+_NAMES = 40
+"""So many names have room along a side; of more, those with the highest counts are shown."""
+_TILE = 132
+
+
+def heat(
+    cells: NDArray[np.float64],
+    sides: tuple[MapSide, MapSide],
+    *,
+    label: str,
+    table: PageTable,
+    value: str,
+    floor: float = 0.0,
+    note: str = "",
+) -> Picture:
+    """Draw a table of counts, a row for each place of the second side, the first at the bottom.
+
+    Names are read from the top down. Counts of at most `floor`, which may be noise alone, have the
+    palest shade.
+    """
+    if sides[1].names:
+        cells = cells[::-1]
+        sides = (sides[0], sides[1]._replace(names=sides[1].names[::-1]))
+    cells, sides, left_out = _largest(cells, sides)
+    up, across = cells.shape
+    cells, added = coarser(cells, named=(bool(sides[0].names), bool(sides[1].names)))
+    if added != (1, 1):
+        # As if the noise of cells were independent: it only decides where the palest shade ends.
+        floor *= math.sqrt(added[0] * added[1])
+        note = f"Each square adds up {added[0]} by {added[1]} cells. {note}".strip()
+    steps = shade_steps(cells, floor)
+    size = (across / added[0], up / added[1])
+    paint = partial(_paint_heat, cells, size, steps, sides, value)
+    return Picture(label, table, paint, f"{left_out} {note}".strip())
+
+
+def mosaic(
+    tiles: Sequence[tuple[str, NDArray[np.float64]]],
+    *,
+    label: str,
+    table: PageTable,
+    value: str = "Count",
+) -> Picture:
+    """Draw several tables beside each other in the same shades, each above its name."""
+    drawn = [(name, coarser(cells)[0]) for name, cells in tiles]
+    # By the first picture, so that a noisy one cannot make the others pale.
+    steps = shade_steps(drawn[0][1])
+    return Picture(label, table, partial(_paint_tiles, drawn, steps, value))
+
+
+def _largest(
+    cells: NDArray[np.float64], sides: tuple[MapSide, MapSide]
+) -> tuple[NDArray[np.float64], tuple[MapSide, MapSide], str]:
+    """Of very many names those with the highest counts, in their order, and what was left out."""
+    said = []
+    kept = list(sides)
+    for place, side in enumerate(sides):
+        count = len(side.names)
+        if count > _NAMES:
+            totals = cells.sum(axis=place)
+            chosen = np.sort(np.argsort(-totals, kind="stable")[:_NAMES])
+            cells = np.take(cells, chosen, axis=1 - place)
+            kept[place] = side._replace(names=[side.names[one] for one in chosen])
+            said.append(f"Of {count:,} values of {side.title} the {_NAMES} highest are shown.")
+    return cells, (kept[0], kept[1]), " ".join(said)
+
+
+def _paint_heat(
+    cells: NDArray[np.float64],
+    size: tuple[float, float],
+    steps: Sequence[float],
+    sides: tuple[MapSide, MapSide],
+    value: str,
+    drawing: Drawing,
+) -> None:
+    frame = sided(drawing, sides)
+    _paint_cells(drawing, cells, size, steps, (frame.left, frame.top, frame.width, frame.height))
+    drawing.rectangle(frame.left, frame.top, frame.width, frame.height, "frame")
+    north(drawing, frame, sides)
+    drawing.height = drawing.legend(drawing.height, shade_legend(steps), value)
+
+
+def _paint_cells(
+    drawing: Drawing,
+    cells: NDArray[np.float64],
+    size: tuple[float, float],
+    steps: Sequence[float],
+    place: tuple[float, float, float, float],
+) -> None:
+    """The squares, stretched over a place; what is put together beyond the ends is cut off."""
+    x, y, width, height = map(number, place)
+    across, up = size
+    drawing.add(
+        f'<svg x="{x}" y="{y}" width="{width}" height="{height}" preserveAspectRatio="none" '
+        f'viewBox="0 {len(cells) - up:.6g} {across:.6g} {up:.6g}" shape-rendering="crispEdges">'
+    )
+    for kind, shape in shade_paths(cells, steps):
+        drawing.path(shape, kind)
+    drawing.add("</svg>")
+
+
+def _paint_tiles(
+    tiles: Sequence[tuple[str, NDArray[np.float64]]],
+    steps: Sequence[float],
+    value: str,
+    drawing: Drawing,
+) -> None:
+    columns = max(1, min(len(tiles), int(drawing.width / _TILE)))
+    room = drawing.width / columns
+    wide = room - 12
+    top = 0.0
+    for start in range(0, len(tiles), columns):
+        row = tiles[start : start + columns]
+        high = max(wide * len(cells) / cells.shape[1] for _, cells in row)
+        for place, (name, cells) in enumerate(row):
+            at = (place * room, top, wide, wide * len(cells) / cells.shape[1])
+            _paint_cells(drawing, cells, cells.shape[::-1], steps, at)
+            drawing.rectangle(*at, "frame")
+            drawing.text((place * room, top + high + 16), name, "name", room=wide)
+        top += high + LINE + 10
+    drawing.height = drawing.legend(top, shade_legend(steps), value)

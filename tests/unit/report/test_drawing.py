@@ -1,0 +1,61 @@
+"""Sheets of SVG."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from sfumato.report.drawing import Drawing, number
+
+from .svg_reading import assert_readable, marks, words
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1.0, "1"), (-0.04, "0"), (2.449, "2.4"), (1e6, "1000000")]
+)
+def test_coordinates_are_short(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_text_is_escaped_and_never_breaks_the_file() -> None:
+    drawing = Drawing(200)
+    drawing.height = 20
+    drawing.text((0, 12), "a < b & \x00\x1b \ud800 c")
+    (word,) = words(drawing.svg(""))
+    assert word.text == "a < b & \ufffd\ufffd \ufffd c"
+
+
+def test_words_without_room_are_told_whole_on_a_touch() -> None:
+    drawing = Drawing(200)
+    drawing.text((0, 12), "a very long name of a category", room=60)
+    svg = drawing.svg("")
+    (word,) = words(svg)
+    assert word.text.endswith("…")
+    (title,) = [one for one in ET.fromstring(svg).iter() if one.tag.endswith("title")]
+    assert title.text == "a very long name of a category"
+
+
+def test_a_legend_takes_as_many_lines_as_it_needs() -> None:
+    drawing = Drawing(300)
+    entries = [("tone0", f"a series called {n}") for n in range(9)] + [("tone1", "long " * 40)]
+    drawing.height = drawing.legend(0, entries, "Series")
+    svg = drawing.svg("")
+    assert_readable(svg)
+    assert len(marks(svg, "swatch")) == 10
+
+
+def test_a_rectangle_without_area_is_left_out() -> None:
+    drawing = Drawing(10)
+    drawing.rectangle(0, 0, 0, 5, "tone0")
+    drawing.rectangle(0, 0, 5, 5, "tone0")
+    assert len(marks(drawing.svg(""), "tone0")) == 1
+
+
+def test_error_bars_go_from_end_to_end() -> None:
+    drawing = Drawing(100)
+    drawing.whiskers([(50, 10, 30)], across=True)
+    drawing.whiskers([(50, 10, 30)], across=False)
+    across, up = (one.attrib["d"] for one in marks(drawing.svg(""), "whisker"))
+    assert "M10 50h20" in across
+    assert "M50 10v20" in up
