@@ -280,6 +280,7 @@ BEGINNINGS = [
     Case("output_unwritable", ("init", "new", "--head", "no/such/head")),
     Case("vault_unconfigured", ("init", "clinic"), 2,
          lose_the_configuration),
+    Case("schema_missing", ("add", "more", "people.csv", "--epsilon", "1")),
     Case("vault_unconfigured", ("init", ".", "--ledger", "people.csv", "--head", "clinic/head")),
 ]  # fmt: skip
 CASES = [*QUERIES, *PUBLICATIONS, *LEDGER, *BEGINNINGS]

@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ledger": {"errors", "privacy", "noise", "files", "texts"},
     "mechanisms": {"errors", "privacy", "noise"},
     "estimation": set(),
-    "inspection": {"schema", "engines.base", "counting"},
+    "inspection": {"errors", "schema", "privacy.units", "engines.base", "counting"},
     "method": {"engines.base", "noise.entropy", "privacy", "release", "schema"},
     # SQL is read in one place, within one set of limits.
     "anonymize": {

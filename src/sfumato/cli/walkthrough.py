@@ -19,7 +19,7 @@ from sfumato.schema.names import quoted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sfumato.steward.declaring import Draft
+    from sfumato.steward.declaring import SchemaDraft
 
 _INTRODUCTION = """\
 What you declare counts as public, so say what everybody may know. What is shown as seen was read
@@ -66,7 +66,7 @@ def budget() -> str:
     return _ask("How much may all answers ever tell of one person? Their epsilon", default="1")
 
 
-def _ask_unit(begun: Draft) -> None:
+def _ask_unit(begun: SchemaDraft) -> None:
     if begun.schema.unit.by_person:
         return
     seen = begun.seen.unit
@@ -85,7 +85,7 @@ def _ask_unit(begun: Draft) -> None:
             return
 
 
-def _ask_domain(begun: Draft, name: str, kind: str) -> None:
+def _ask_domain(begun: SchemaDraft, name: str, kind: str) -> None:
     """Ask for bounds or values of a column until they can be declared, or it is left out."""
     seen = begun.proposed(name)
     if kind == "text":
@@ -105,7 +105,7 @@ def _ask_domain(begun: Draft, name: str, kind: str) -> None:
             return
 
 
-def _write(begun: Draft, schema: Path | None) -> Path:
+def _write(begun: SchemaDraft, schema: Path | None) -> Path:
     """Show the schema, and write it where its owner says."""
     folder = Path() if schema is None else schema.parent
     _say(f"\n{begun.text(folder)}")

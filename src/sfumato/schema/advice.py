@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 from sfumato.schema.column import Kind
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_ESCAPED = re.compile(r'["\\\x00-\x1f\x7f]')
 
 DOMAIN = {
     Kind.INTEGER: "bounds = [0, 110]",
@@ -25,7 +25,8 @@ def key(name: str) -> str:
     """A name as a key of TOML, in quotes where it must be."""
     if _BARE_KEY.fullmatch(name):
         return name
-    return json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
+    escaped = _ESCAPED.sub(lambda sign: f"\\u{ord(sign[0]):04x}", name)
+    return f'"{escaped}"'
 
 
 def section(name: str) -> str:

@@ -67,7 +67,7 @@ def repeated_number(table: Table) -> str | None:
 
 
 @dataclass
-class Draft:
+class SchemaDraft:
     """A schema in the making, and the same schema with all that was seen."""
 
     schema: Schema
@@ -136,12 +136,12 @@ class Draft:
         save(self.schema, path, overwrite=overwrite)
 
 
-def draft(source: Source, schema: Path | None, progress: Progress | None = None) -> Draft:
+def draft(source: Source, schema: Path | None, progress: Progress | None = None) -> SchemaDraft:
     """Begin with a schema file or, where there is none, with what inspecting the source guesses."""
     with closing(read(source, progress=progress)) as table:
         guessed = seen = table.schema if table.seen is None else table.seen
         if schema is None:
-            return Draft(with_people(table.schema, seen), seen, source)
+            return SchemaDraft(with_people(table.schema, seen), seen, source)
     known = load(schema)
     met = {column.name: column for column in guessed.columns}
     columns = tuple(_completed(one, met.get(one.name)) for one in known.columns)
@@ -149,7 +149,7 @@ def draft(source: Source, schema: Path | None, progress: Progress | None = None)
     people = seen.unit.column
     if not unit.by_person and people is not None and not _nullable(columns, people):
         unit = seen.unit
-    return Draft(known, replace(known, columns=columns, unit=unit), source)
+    return SchemaDraft(known, replace(known, columns=columns, unit=unit), source)
 
 
 def _cell(text: str) -> str:

@@ -12,6 +12,7 @@ from sfumato.anonymize.classes import exact
 from sfumato.anonymize.criteria.base import Criterion, sign
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.privacy.numbers import not_negative, positive
+from sfumato.schema.advice import add_line
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -132,7 +133,8 @@ def _hierarchical(cells: SensitiveCounts) -> tuple[Exact, int]:
         raise SchemaError(
             "sensitive_without_hierarchy",
             f"The hierarchical distance of column {original.name!r} needs a hierarchy of it. "
-            "Declare one, or take the equal or ordered distance.",
+            + add_line(original.name, 'hierarchy = { file = "..." }')
+            + ", or take the equal or ordered distance.",
         )
     height, rows = original.taxonomy.height, original.rows
     largest = rows * rows * (height + 1) * 2
