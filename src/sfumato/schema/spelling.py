@@ -302,7 +302,8 @@ class NumberSpelling:
     def words(self, kind: Kind) -> str:
         """What cells are, for people, shown on a number of ours."""
         example = Decimal(1234) if kind is Kind.INTEGER else Decimal("1234.5")
-        return f"numbers written {self.write(example)}"
+        comma = self.point == "," and kind is Kind.REAL
+        return f"numbers written {self.write(example)}" + (", a decimal comma" if comma else "")
 
     @property
     def keys(self) -> dict[str, Any]:
