@@ -53,7 +53,7 @@ def _frequency_tree(profile: ColumnProfile, kind: Kind) -> Tree | None:
     if kind is not Kind.TEXT or flat is None or not 2 <= len(rare) < len(flat.leaves):
         return None
     common = [leaf for leaf in flat.leaves if leaf not in rare]
-    if _RARER in flat.leaves:
+    if {_RARER, ROOT} & {*flat.leaves}:
         return None
     leaves = (*common, *(leaf for leaf in flat.leaves if leaf in rare))
     steps = [(_RARER if leaf in rare else str(leaf), ROOT) for leaf in leaves]

@@ -173,3 +173,8 @@ def test_the_command_tells_it_on_the_terminal_and_as_json(
     assert (born["written"], born["warnings"]) == ({"format": "%d.%m.%Y"}, [])
     assert seen["written"] == {}
     assert len(seen["warnings"]) == 1
+
+
+def test_a_release_with_stars_is_inspected_like_any_table(tmp_path: Path) -> None:
+    cells = ["*"] * 90 + ["10115"] * 7 + ["20095", "30159", "04109"]
+    assert inspected(tmp_path, cells, "plz").column.kind is Kind.TEXT
