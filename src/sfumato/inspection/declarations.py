@@ -34,6 +34,9 @@ _PARTS = 10
 _CODES, _COMMON = 12, 20
 """So few whole numbers are codes and listed, if each of them is in so many rows."""
 
+_APART = 10_000
+"""Few whole numbers that lie so far apart on average are codes too."""
+
 _LONG_YEARS = 20
 """From so many years on, dates are bounded by decades."""
 
@@ -50,8 +53,7 @@ def _domain(profile: ColumnProfile, kind: Kind) -> Domain | None:
     if kind is Kind.BOOLEAN:
         return None
     whole = len(profile.top) == profile.distinct
-    rarest = min((rows for _, rows in profile.top), default=0)
-    codes = kind is Kind.INTEGER and profile.distinct <= _CODES and rarest >= _COMMON
+    codes = kind is Kind.INTEGER and _are_codes(profile)
     try:
         if whole and (kind is Kind.TEXT or codes):
             listed = sorted(value for value, _ in profile.top)
@@ -59,6 +61,14 @@ def _domain(profile: ColumnProfile, kind: Kind) -> Domain | None:
         return _bounds(profile, kind)
     except SchemaError:
         return None  # numbers or texts that no schema can hold
+
+
+def _are_codes(profile: ColumnProfile) -> bool:
+    """Whether whole numbers are names of things: a few that are common, or far apart."""
+    rarest = min((rows for _, rows in profile.top), default=0)
+    low, high = finite(profile.minimum), finite(profile.maximum)
+    apart = low is not None and high is not None and high - low > _APART * profile.distinct
+    return apart or (profile.distinct <= _CODES and rarest >= _COMMON)
 
 
 def _bounds(profile: ColumnProfile, kind: Kind) -> Bounds | None:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from sfumato.schema.hierarchy.base import Hierarchy
 
 _CODE_LENGTHS = range(3, 33)
+_LETTERS = range(1, 81)
+"""Texts of several lengths go letter by letter if they are no longer than a line."""
+
 _DIGIT = re.compile(r"[0-9]")
 _MOST_PLACES = 12
 """Beyond so many places before or after the point nobody declares a width."""
@@ -41,9 +44,8 @@ def propose(profile: ColumnProfile, kind: Kind) -> Hierarchy | None:
         if texts and all(_DIGIT.search(text) for text in texts):
             return Mask()
     found = _frequency_tree(profile, kind) or _flat(profile, kind)
-    if found is None and kind is Kind.TEXT and (profile.longest or 0) in _CODE_LENGTHS:
-        return Mask()  # first letters say little of names of places, but more than none
-    return found
+    lettered = kind is Kind.TEXT and profile.longest in _LETTERS and not profile.warnings
+    return Mask() if found is None and lettered else found
 
 
 def _frequency_tree(profile: ColumnProfile, kind: Kind) -> Tree | None:

@@ -13,7 +13,7 @@ DOMAIN = {
     Kind.INTEGER: "bounds = [0, 110]",
     Kind.REAL: "bounds = [0.0, 100.0]",
     Kind.DATE: "bounds = [2020-01-01, 2025-12-31]",
-    Kind.TEXT: 'values = ["yes", "no"]',
+    Kind.TEXT: 'values = ["one", "another"]',
     Kind.BOOLEAN: "values = [false, true]",
 }
 """For each kind an example of a line that declares which values there can be."""

@@ -66,6 +66,14 @@ def domain(seen: ColumnProfile) -> Domain | None:
             profile("code", Kind.INTEGER, 2, minimum=1, maximum=9, top=((1, 999), (9, 1))),
             Bounds(0, 10),
         ),
+        (
+            profile("c", Kind.INTEGER, 2, minimum=7, maximum=9**9, top=((7, 999), (9**9, 1))),
+            Values((7, 9**9)),
+        ),
+        (
+            profile("c", Kind.INTEGER, 60, minimum=7, maximum=9**7, top=((7, 9),)),
+            Bounds(0, 5 * 10**6),
+        ),
         (profile("agreed", Kind.BOOLEAN, 2, top=((True, 500), (False, 500))), None),
         (profile("patient_id", Kind.INTEGER, ROWS, minimum=1, maximum=ROWS), None),
         (profile("x", Kind.REAL, minimum=0.0, maximum=float("inf")), None),
