@@ -82,7 +82,7 @@ def _column(answer: Release, name: str) -> ShownColumn:
         key = MISSING if answer.provenance.method == "query" else NOTHING
         absent = [ALL if row in whole else key for row in range(len(values))]
         cells = tuple(
-            other if one is None else cell(one) for one, other in zip(values, absent, strict=True)
+            other if one is None else _label(one) for one, other in zip(values, absent, strict=True)
         )
         return ShownColumn(name, cells, _numeric(values))
     bounds = _by_row(error.get("bound95"), len(values))
@@ -103,6 +103,11 @@ def _column(answer: Release, name: str) -> ShownColumn:
         ),
         tuple(row in useless for row in range(len(values))),
     )
+
+
+def _label(value: object) -> str:
+    """The value of a key: a year or a code is no amount, and is written as it is."""
+    return cell(value).replace(",", "") if isinstance(value, int | float) else cell(value)
 
 
 def cell(value: object, decimals: int | None = None) -> str:

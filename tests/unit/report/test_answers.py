@@ -51,6 +51,11 @@ def test_all_values_of_a_key_are_told_from_missing_ones() -> None:
     assert shown(counts).columns[0].cells == ("(missing)", "(all)")
 
 
+def test_years_are_no_amounts() -> None:
+    years = released({"year": [2024], "n": [2024]}, {"n": {"bound95": 1.5}})
+    assert [one.cells for one in shown(years).columns] == [("2024",), ("2,024",)]
+
+
 def test_only_keys_of_questions_can_be_missing() -> None:
     told = released({"above": [True, None]}, {})
     watched = replace(told, provenance=replace(told.provenance, method="above"))

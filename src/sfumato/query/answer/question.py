@@ -125,6 +125,7 @@ BIAS = (
     "Error bars count the noise alone, not what clamping values into their bounds and bounding "
     "each person's rows took away."
 )
+_CHOOSING = ("where", "qualify", "limit", "offset")
 _ADDITIVE = (Function.COUNT, Function.SUM)
 
 
@@ -261,7 +262,10 @@ def _notes(plan: Plan, chosen: Allocation) -> Iterator[str]:
                 f"count reaches {mechanism.threshold}, so small groups are missing."
             )
         elif level.grouped:
-            yield f"All {level.groups:,} declared groups of {names} are shown, empty ones too."
+            chosen_from = any(plan.finish.args.get(one) for one in _CHOOSING)
+            then = "; HAVING and LIMIT choose among them" if chosen_from else ""
+            groups = f"All {level.groups:,} declared groups of {names}"
+            yield f"{groups} are answered, empty ones too{then}."
     for measure in plan.measures:
         if measure.note:
             yield measure.note
