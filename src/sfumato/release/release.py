@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,11 @@ class Guarantee:
     parameters: Mapping[str, Json] = field(default_factory=dict)
 
 
+def today() -> str:
+    """The day on which a release is made, as its provenance has it."""
+    return datetime.now(UTC).date().isoformat()
+
+
 @dataclass(frozen=True)
 class Provenance:
     """Where a release came from; the fingerprint is that of the original, keyed, or empty."""
@@ -49,6 +55,9 @@ class Provenance:
     parameters: Mapping[str, Json]
     fingerprint: str
     version: str = __version__
+    made: str | None = None
+    by: str | None = None
+    """The day it was made, in UTC, and who says to have made it."""
 
 
 @dataclass(frozen=True)

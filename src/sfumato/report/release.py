@@ -41,7 +41,7 @@ _FOR_RECEIVERS = (
 )
 
 
-def page(release: Release) -> str:
+def page(release: Release, sample: Mapping[str, Any] | None = None) -> str:
     """The whole page; the tables of a private release are drawn, if it has any.
 
     It says on its face to whom it may be shown.

@@ -16,10 +16,16 @@ from sfumato.anonymize.outcome import Generalization
 from sfumato.anonymize.search import SEARCHES, SearchProgress, people_unknown, run
 from sfumato.anonymize.search.refine import refine as refine_suppressed
 from sfumato.errors import ParameterError
-from sfumato.privacy.numbers import not_negative, probability
+from sfumato.privacy.numbers import decimal_of, not_negative, probability
 from sfumato.schema.column import Kind, Role
+from sfumato.steward.advice import TOO_LARGE, advise, too_large
 from sfumato.steward.anonymized import Anonymized
-from sfumato.steward.findings import costs_of_untouched, figures_of_outcome
+from sfumato.steward.findings import (
+    costs_of_untouched,
+    figures_of_outcome,
+    in_plain_words,
+    risk_before,
+)
 from sfumato.steward.perturbative import PERTURBATIVE, PerturbativeOptions
 from sfumato.steward.problem import person_of, pose
 
@@ -88,6 +94,8 @@ def anonymize(
     refine: bool = False,
     limit_seconds: Number | None = None,
     progress: Callable[[float, float], None] | None = None,
+    advice: bool = False,
+    by: str | None = None,
 ) -> Anonymized:
     """Decide on a release of a table that satisfies the criteria.
 
@@ -95,6 +103,8 @@ def anonymize(
     the criteria or all that are declared sensitive. With `refine`, rows that a full-domain search
     suppressed are searched again. An algorithm refuses the options that it would ignore. A search
     that runs out of `limit_seconds`, or is interrupted by Ctrl-C, ends with the best it has found.
+    With `advice` the holder is told what another algorithm or a little suppression would save; `by`
+    is who the reports say has made it.
     """
     _require_known(suppressed)
     limit = _seconds(limit_seconds)
@@ -111,7 +121,7 @@ def anonymize(
     check_options(algorithm, given, criteria)
     if algorithm in PERTURBATIVE:
         wishes = PerturbativeOptions(tuple(sensitive), limit, progress)
-        return PERTURBATIVE[algorithm].make(table, criteria, wishes)
+        return replace(PERTURBATIVE[algorithm].make(table, criteria, wishes), by=by)
     problem, counted = pose(table, criteria, suppress=suppress, population=population)
     member = SEARCHES[algorithm]
     watch = SearchProgress(limit_seconds=limit)
@@ -122,14 +132,21 @@ def anonymize(
         outcome = _refined(outcome, cost or member.cost, weights, watch)
     used = {
         "cost": cost or member.cost,
-        "suppress": str(suppress),
+        "suppress": decimal_of(probability(suppress, "suppression_limit")),
         "suppressed": suppressed,
         "weights": None if weights is None else dict(weights),
         "refine": refine,
         "limit_seconds": limit,
     }
     parameters = {name: value for name, value in used.items() if name in member.takes}
-    return _generalized(table, counted, problem, outcome, parameters)
+    decided = replace(_generalized(table, counted, problem, outcome, parameters), by=by)
+    if not advice or outcome.ended is not None:
+        return decided
+    if too_large(problem):
+        return replace(decided, remarks=(*decided.remarks, TOO_LARGE))
+    has_population = population is not None
+    tried = advise(problem, outcome, cost or member.cost, weights, watch, has_population)
+    return replace(decided, advice=tuple(tried))
 
 
 def _require_known(suppressed: str) -> None:
@@ -200,6 +217,8 @@ def _generalized(
         remarks=(*outcome.notes, *([outcome.verdict] if outcome.verdict else [])),
         watched=tuple(column.name for column in table.schema.by_role(Role.SENSITIVE)),
         suppressed=parameters.get("suppressed", "drop"),
+        risk=risk_before(counted, quasi, person_of(table.schema)),
+        **in_plain_words(problem.criteria, person_of(table.schema)),
     )
 
 
