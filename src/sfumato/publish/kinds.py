@@ -23,7 +23,7 @@ from sfumato.publish.request import (
     PredictsVariance,
     to_codes,
 )
-from sfumato.release.release import Guarantee, Provenance, Release
+from sfumato.release.release import Guarantee, Provenance, Release, today
 from sfumato.schema.names import quoted, suggestion
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Publication:
         return Release(
             self.method.release(counter, entropy),
             self.guarantee,
-            Provenance(self.name, self.parameters, fingerprint=""),
+            Provenance(self.name, self.parameters, fingerprint="", made=today()),
             self.error,
         )
 
