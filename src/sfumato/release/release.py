@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.release.sidecar import Json
+    from sfumato.release.writer import ReleaseWriter
 
 _TOLD_OF_OLD = {"rows", "suppressed", "levels", "reference"}
 """What side-cars of format 1 told of the original among the parameters of a syntactic guarantee."""
@@ -102,12 +103,14 @@ class Release:
         assert isinstance(frame, pl.DataFrame)
         return frame
 
-    def save(self, path: str | Path, *, overwrite: bool = False) -> list[Path]:
+    def save(
+        self, path: str | Path, *, overwrite: bool = False, report: str | Path | None = None
+    ) -> list[Path]:
         """Write each table and, beside it, what it is; return the paths that travel.
 
         Several tables go into a directory, one Parquet file each; so does a single one where the
         path has no ending. The side-car is the last of the paths; what stays with the holder is
-        beside, in a file for its owner alone.
+        beside, in a file for its owner alone. A `report` appears together with them.
         """
         target, names = Path(path), list(self.tables)
         check_places(target, names, overwrite=overwrite, kept=self.kept)
@@ -118,8 +121,19 @@ class Release:
             for name, file in table_files(target, names).items():
                 table = self.tables[name]
                 writer.table(name, file, table.to_reader(), kinds_of(table.schema))
+            self._write_report(writer, report, overwrite=overwrite)
             writer.tell(self)
         return writer.written
+
+    def _write_report(
+        self, writer: ReleaseWriter, report: str | Path | None, *, overwrite: bool
+    ) -> None:
+        """Have a page for people appear with the rest of a release that is being written."""
+        if report is not None:
+            from sfumato.report.release import page
+
+            check_target(Path(report), overwrite=overwrite, kept=self.kept)
+            writer.page(Path(report), page(self), private=self.holder is not None)
 
     def report(self, path: str | Path, *, public: bool = False, overwrite: bool = False) -> None:
         """Write a page for people: what is guaranteed, what it cost, where it came from.

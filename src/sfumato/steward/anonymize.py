@@ -67,16 +67,17 @@ def check_options(
     if given.get("population") is not None and not compares:
         raise ParameterError(
             "option_not_of_algorithm",
-            "A population is given, but no criterion looks at it. Drop it, or ask for k-map or "
-            "delta-presence.",
+            "A population is given, but no criterion looks at it. Drop it, or ask with --k for "
+            "k-map or with --presence for delta-presence.",
         )
 
 
 def _spelled(option: str) -> str:
     """An option as the command line spells it, which is near enough to Python's name."""
-    return option.replace("_", "-")
+    return option if option in _PYTHON_ONLY else f"--{option.replace('_', '-')}"
 
 
+_PYTHON_ONLY = {"weights"}
 _COMPARE_ORIGINAL = (TCloseness, DeltaDisclosure, BetaLikeness)
 
 
@@ -110,7 +111,7 @@ def anonymize(
     limit = _seconds(limit_seconds)
     given = {
         "cost": cost,
-        "suppress": suppress if probability(suppress, "suppression_limit") else None,
+        "suppress": suppress if probability(suppress, "suppress") else None,
         "suppressed": suppressed if suppressed != "drop" else None,
         "sensitive": sensitive or None,
         "population": population,
@@ -132,7 +133,7 @@ def anonymize(
         outcome = _refined(outcome, cost or member.cost, weights, watch)
     used = {
         "cost": cost or member.cost,
-        "suppress": decimal_of(probability(suppress, "suppression_limit")),
+        "suppress": decimal_of(probability(suppress, "suppress")),
         "suppressed": suppressed,
         "weights": None if weights is None else dict(weights),
         "refine": refine,
