@@ -91,6 +91,11 @@ class Release:
         unmarked = replace(self.provenance, fingerprint="")
         return replace(self, provenance=unmarked, error=None, holder=None)
 
+    @property
+    def columns_in_words(self) -> Mapping[str, str]:
+        """What anonymizing made of each column of the original; empty for other releases."""
+        return dict(self.guarantee.parameters.get("columns", {}))
+
     def to_pandas(self) -> pd.DataFrame:
         """The released table for pandas."""
         return self.table.to_pandas()

@@ -318,7 +318,7 @@ _TOLD_BEFORE = {"columns", "unit"}
 _ASKED = {
     "suppress": "most rows that may be suppressed",
     "suppressed": "suppressed rows",
-    "cost": "paid, or minimised",
+    "cost": "cost to minimise",
     "drop": "left out",
     "star": "blank",
     "version": "version of Sfumato",
@@ -329,11 +329,17 @@ _ASKED = {
 def _pairs(caption: str, facts: Mapping[str, Any]) -> PageTable:
     """What is known, by name; what is nothing, and marks for programs, have no line."""
     rows = [
-        (_ASKED.get(name, named(name)), _value(name, value))
+        (_title(name, value), _value(name, value))
         for name, value in facts.items()
         if not _is_nothing(value)
     ]
     return PageTable(caption, ("What", "Value"), rows)
+
+
+def _title(name: str, value: Any) -> str:
+    if name == "cost" and isinstance(value, dict):  # of a private release: what it has spent
+        return "budget spent"
+    return _ASKED.get(name, named(name))
 
 
 def _is_nothing(value: Any) -> bool:

@@ -73,7 +73,7 @@ def advise(
     cost: str,
     weights: Mapping[str, float] | None,
     watch: SearchProgress,
-    has_population: bool,
+    has_population: bool = False,
 ) -> list[Advice]:
     """What would have cost less than what a search, which `watch` timed, has found.
 

@@ -117,8 +117,8 @@ def _one_diversity(criteria: Sequence[Criterion], sensitive: tuple[str, ...]) ->
         raise ParameterError(
             "anatomy_needs_one_l",
             "Anatomy takes distinct, entropy or folk l-diversity of one sensitive column and "
-            f"nothing else, but {' and '.join(map(str, criteria)) or 'nothing'} was asked. Give --l "
-            "alone, and name one column with --sensitive.",
+            f"nothing else, but {' and '.join(map(str, criteria)) or 'nothing'} was asked. Give "
+            "--l alone, and name one column with --sensitive.",
         )
     return FolkDiversity(asked[0].l, asked[0].of)
 
