@@ -34,6 +34,13 @@ kind = "text"
 """
 
 
+@pytest.fixture(autouse=True)
+def _time_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is."""
+    monkeypatch.setattr(advice, "_LONGEST", 600.0)
+    monkeypatch.setattr(advice, "_HEAD_START", 600.0)
+
+
 @pytest.fixture
 def people(tmp_path: Path) -> Table:
     """A crowd, and one hermit who makes it costly to hide without suppressing."""
@@ -104,10 +111,10 @@ def test_it_ends_in_time(people: Table, monkeypatch: pytest.MonkeyPatch) -> None
         time.sleep(0.2)
         return real(*given, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(advice, "_HEAD_START", 0.3)
+    monkeypatch.setattr(advice, "_LONGEST", 0.3)
     monkeypatch.setattr(advice, "run", slow)
     anonymize(people, [sf.KAnonymity(3)], advice=True)
-    assert 1 <= len(asked) <= 3  # the others were not begun
+    assert 1 <= len(asked) <= 2  # the others were not begun
     assert all(limit is not None and limit > 0 for limit in asked)
 
 
