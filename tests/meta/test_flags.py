@@ -42,12 +42,12 @@ def flags() -> dict[str, set[str]]:
     """The flags of every command, those of the program itself under no name."""
     root: Any = typer.main.get_command(build())
     found = {"": _of(root)}
-    waiting = [((), root)]
+    waiting: list[tuple[str, Any]] = [("", root)]
     while waiting:
-        path, group = waiting.pop()
+        first, group = waiting.pop()
         for name, command in getattr(group, "commands", {}).items():
-            found.setdefault((path or (name,))[0], set()).update(_of(command) | {"--help"})
-            waiting.append((path or (name,), command))
+            found.setdefault(first or name, set()).update(_of(command) | {"--help"})
+            waiting.append((first or name, command))
     return found
 
 
@@ -103,7 +103,8 @@ def test_messages_name_flags_that_exist(path: Path) -> None:
 
 
 def test_the_options_that_a_refusal_lists_are_flags() -> None:
-    takes = {name for one in (*SEARCHES.values(), *PERTURBATIVE.values()) for name in one.takes}
+    takes = {name for one in SEARCHES.values() for name in one.takes}
+    takes |= {name for other in PERTURBATIVE.values() for name in other.takes}
     with pytest.raises(ParameterError) as refusal:
         check_options("perturb", dict.fromkeys(takes - {"sensitive"}, True), [])
     listed = set(FLAG.findall(refusal.value.message))

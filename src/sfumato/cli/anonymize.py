@@ -148,15 +148,13 @@ def _tell(
     assert release.holder is not None
     warnings = release.holder["findings"]
     if as_json:
+        told = release.guarantee.parameters
         more = {
-            "columns": release.guarantee.parameters["columns"],
-            "risk": {
-                "before": release.holder["risk"],
-                "after": release.guarantee.parameters["risk"],
-            },
-            "advice": release.holder["advice"],
             "unprotected": list(decided.unprotected),
             "warnings": warnings,
+            "columns": told["columns"],
+            "risk": {"before": release.holder["risk"], "after": told["risk"]},
+            "advice": release.holder["advice"],
         }
         typer.echo(dumps({**decided.figures, **more}, ensure_ascii=False))
     else:

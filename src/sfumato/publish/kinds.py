@@ -148,7 +148,8 @@ class Publication:
     @property
     def guarantee(self) -> Guarantee:
         """What the release promises."""
-        return Guarantee(*self.request.price.charged(self.event).promise(self.request.unit))
+        price = self.request.price.charged(self.event)
+        return Guarantee(*price.promise(self.request.unit, table=self.request.dataset))
 
 
 def _declared(axis: Axis, groups: Mapping[str, Any]) -> tuple[object, ...]:

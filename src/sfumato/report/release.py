@@ -90,7 +90,8 @@ def _published(release: Release) -> tuple[str, str, list[Block]]:
     facts, error = guarantee.parameters, release.error or {}
     columns = asked.get("columns", ())
     title = release.provenance.method.removeprefix("publish ")
-    blocks = _about(release.provenance, {"columns": columns, "unit": facts.get("unit")})
+    said = {"name": facts.get("table"), "columns": columns, "unit": facts.get("unit")}
+    blocks = _about(release.provenance, said)
     if release.tables and columns:
         blocks += pictures(columns, release.tables, release.error)
     if error:
@@ -317,11 +318,12 @@ _SHARES = {"suppress"}
 _TOLD_BEFORE = {"columns", "unit"}
 _ASKED = {
     "suppress": "most rows that may be suppressed",
-    "suppressed": "suppressed rows",
+    "suppressed": "rows that stand out too much",
     "cost": "cost to minimise",
     "drop": "left out",
     "star": "blank",
     "version": "version of Sfumato",
+    "unit": "what is hidden",
 }
 """What was asked, as people say it."""
 

@@ -33,6 +33,7 @@ TOO_LARGE = (
 )
 _WORTH = 0.9
 """Only what costs less than this share of what was found is worth a line."""
+_COST = "loss"
 _LOSSES = ("loss", "loss-geometric")
 
 
@@ -70,10 +71,8 @@ class Advice:
 def advise(
     problem: Problem,
     found: Outcome,
-    cost: str,
     weights: Mapping[str, float] | None,
     watch: SearchProgress,
-    has_population: bool = False,
 ) -> list[Advice]:
     """What would have cost less than what a search, which `watch` timed, has found.
 
@@ -84,8 +83,9 @@ def advise(
     until = now + (most if watch.left is None else min(most, watch.left))
     told: list[Advice] = []
     best: dict[str, float] = {}
+    cost = found.minimised or _COST
     instead = _price(found, cost)
-    for option, search in _tries(problem, found.algorithm, cost, weights, has_population):
+    for option, search in _tries(problem, found.algorithm, cost, weights):
         left = until - time.monotonic()
         if left <= 0:
             break
@@ -113,7 +113,6 @@ def _tries(
     algorithm: str,
     cost: str,
     weights: Mapping[str, float] | None,
-    has_population: bool,
 ) -> Iterator[tuple[str, Callable[[float], Outcome]]]:
     """The options to try, each with its search of so many seconds."""
 
@@ -121,8 +120,9 @@ def _tries(
         chosen = cost if "cost" in SEARCHES[name].takes else None
         return lambda left: run(asked, name, cost=chosen, weights=weights, limit_seconds=left)
 
+    needed = {"population"} if any(one.compares_population for one in problem.criteria) else set()
     for name in _OTHERS:
-        if name != algorithm and not (has_population and "population" not in SEARCHES[name].takes):
+        if name != algorithm and needed <= SEARCHES[name].takes:
             yield f"--algorithm {name}", searching(name, problem)
     if "suppress" not in SEARCHES[algorithm].takes:
         return

@@ -102,10 +102,9 @@ def anonymize(
 
     `sensitive` names the columns that anatomy, permute and perturb rearrange, by default those of
     the criteria or all that are declared sensitive. With `refine`, rows that a full-domain search
-    suppressed are searched again. An algorithm refuses the options that it would ignore. A search
-    that runs out of `limit_seconds`, or is interrupted by Ctrl-C, ends with the best it has found.
-    With `advice` the holder is told what another algorithm or a little suppression would save; `by`
-    is who the reports say has made it.
+    suppressed are searched again; with `advice`, the holder learns what would have cost less. An
+    algorithm refuses the options that it would ignore. A search that runs out of `limit_seconds`,
+    or is interrupted, ends with the best it has found. `by` is who says to have made it.
     """
     _require_known(suppressed)
     limit = _seconds(limit_seconds)
@@ -141,12 +140,22 @@ def anonymize(
     }
     parameters = {name: value for name, value in used.items() if name in member.takes}
     decided = replace(_generalized(table, counted, problem, outcome, parameters), by=by)
-    if not advice or outcome.ended is not None:
+    return _advised(decided, problem, outcome, weights, watch) if advice else decided
+
+
+def _advised(
+    decided: Anonymized,
+    problem: Problem,
+    outcome: Outcome,
+    weights: Mapping[str, float] | None,
+    watch: SearchProgress,
+) -> Anonymized:
+    """The same with what else would have cost less, where there is time to look for it."""
+    if outcome.ended is not None:
         return decided
     if too_large(problem):
         return replace(decided, remarks=(*decided.remarks, TOO_LARGE))
-    has_population = population is not None
-    tried = advise(problem, outcome, cost or member.cost, weights, watch, has_population)
+    tried = advise(problem, outcome, weights, watch)
     return replace(decided, advice=tuple(tried))
 
 

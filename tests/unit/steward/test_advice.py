@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.anonymize.search import run
 from sfumato.steward import advice
 from sfumato.steward.advice import TOO_LARGE, Advice
 from sfumato.steward.anonymize import anonymize
@@ -104,12 +105,11 @@ def test_a_large_table_is_not_searched_twice_and_says_so(
 
 def test_it_ends_in_time(people: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[float | None] = []
-    real = advice.run
 
     def slow(*given: object, **options: object) -> object:
         asked.append(options["limit_seconds"])  # type: ignore[arg-type]
         time.sleep(0.2)
-        return real(*given, **options)  # type: ignore[arg-type]
+        return run(*given, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(advice, "_LONGEST", 0.3)
     monkeypatch.setattr(advice, "run", slow)
