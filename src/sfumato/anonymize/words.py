@@ -12,6 +12,7 @@ from datetime import date
 from typing import TYPE_CHECKING, NamedTuple
 
 from sfumato.anonymize.labels import members_of
+from sfumato.anonymize.spelled import plain_label
 from sfumato.anonymize.taxonomy import ends_of, stretch_of, value_of
 from sfumato.schema.column import Kind
 from sfumato.schema.hierarchy.base import ROOT, spell, unquoted
@@ -50,7 +51,7 @@ def in_words(column: Column, labels: Mapping[str | None, int]) -> str:
     for label, rows in labels.items():
         if label is None:
             continue
-        found = read(label)
+        found = read(plain_label(column, label))
         sorts.setdefault(found.what, Counter())[found] += rows
         texts.setdefault(found.what, []).append(label)
     if not sorts:

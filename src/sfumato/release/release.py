@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sfumato import __version__
 from sfumato.engines.files.csv import CsvFile
-from sfumato.engines.files.spelled import marked
+from sfumato.engines.files.spelled import marked, spelling_in, write_spelled
 from sfumato.engines.kinds import kinds_of, stored_schema
 from sfumato.errors import SchemaError
 from sfumato.files import check_target, whole
@@ -32,6 +32,21 @@ if TYPE_CHECKING:
 
 _TOLD_OF_OLD = {"rows", "suppressed", "levels", "reference"}
 """What side-cars of format 1 told of the original among the parameters of a syntactic guarantee."""
+
+
+SAMPLE = 10
+"""So many rows of a release are shown by its report."""
+
+
+def first_rows(table: pa.Table) -> pa.Table:
+    """The first rows of a table as text has them, dates and numbers as people write them."""
+    first = table.slice(0, SAMPLE)
+    for place, field_ in enumerate(first.schema):
+        spelling = spelling_in(field_)
+        if spelling is not None:
+            cells = write_spelled(first.column(place).combine_chunks(), spelling)
+            first = first.set_column(place, field_.name, cells)
+    return first
 
 
 @dataclass(frozen=True)
@@ -90,6 +105,11 @@ class Release:
             return self
         unmarked = replace(self.provenance, fingerprint="")
         return replace(self, provenance=unmarked, error=None, holder=None)
+
+    @property
+    def sample(self) -> dict[str, pa.Table]:
+        """The first rows of each table, as they are written."""
+        return {name: first_rows(table) for name, table in self.tables.items()}
 
     @property
     def columns_in_words(self) -> Mapping[str, str]:

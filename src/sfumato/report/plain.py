@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.privacy.losses import Zcdp, zcdp_to_approx
-from sfumato.privacy.numbers import decimal_of
+from sfumato.privacy.numbers import plain
 from sfumato.report.blocks import Glossary
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def glossary(*texts: str) -> list[Glossary]:
 
 def decimals(text: str) -> str:
     """A text with its ratios written as people write numbers: 0.5 for 1/2."""
-    return _RATIO.sub(lambda ratio: decimal_of(Fraction(ratio[0])), text)
+    return _RATIO.sub(lambda ratio: plain(Fraction(ratio[0]), digits=6, up=True), text)
 
 
 def promises(cost: Mapping[str, Any]) -> list[str]:

@@ -47,7 +47,6 @@ _COSTS = {
 """The costs in words; less is better of each."""
 _PARTS = {"before", "ncp"}
 _PRIVATE = "differential privacy"
-_SAMPLE = 10
 _FOR_ALL = "All that stands on this page was released: it may be shown to anyone."
 _FOR_THE_HOLDER = (
     "This page stays with its holder: it tells of rows that were not released. Send the one that "
@@ -69,13 +68,12 @@ def page(release: Release, sample: Mapping[str, pa.Table] | None = None) -> str:
     `sample` has those rows where the release is not in memory.
     """
     guarantee, provenance = release.guarantee, release.provenance
-    first = {name: table.slice(0, _SAMPLE) for name, table in (sample or release.tables).items()}
     lead = decimals(guarantee.statement)
     if guarantee.kind == _PRIVATE:
         lead = f"{_PRIVATE.capitalize()}, {lead}"
         title, audience, blocks = _published(release)
     else:
-        title, audience, blocks = _anonymized(release, first)
+        title, audience, blocks = _anonymized(release, sample or release.sample)
     return render(
         title,
         [*blocks, *_made(release)],

@@ -19,12 +19,12 @@ from sfumato.engines.files.spelled import Marked, marked
 from sfumato.engines.kinds import STORED, kinds_of
 from sfumato.release.fingerprint import fingerprint
 from sfumato.release.recoding import relabelled
-from sfumato.release.release import Guarantee, Provenance, Release, today
+from sfumato.release.release import Guarantee, Provenance, Release, first_rows, today
 from sfumato.release.writer import check_outputs, writing
 from sfumato.report.release import page
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.hierarchy.base import ROOT
-from sfumato.steward.findings import SAMPLE, ReleaseWatch, risk_of
+from sfumato.steward.findings import ReleaseWatch, risk_of
 from sfumato.steward.secret import holder_secret
 
 if TYPE_CHECKING:
@@ -144,8 +144,13 @@ class Anonymized:
         """The first rows of each table."""
         tables = {self.table.schema.table if self.values is None else _QUASI: watch.sample}
         if self.values is not None:
-            tables[_SENSITIVE] = self.values.slice(0, SAMPLE)
-        return {name: table for name, table in tables.items() if table is not None}
+            tables[_SENSITIVE] = self.values
+        spelled = self._spellings
+        return {
+            name: first_rows(table.cast(marked(table.schema, spelled)))
+            for name, table in tables.items()
+            if table is not None
+        }
 
     def _write_tables(self, path: Path, writer: ReleaseWriter, watch: ReleaseWatch) -> None:
         """Write the tables; what is in the engine goes through it row by row."""

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from sfumato.anonymize.cost import COSTS
 from sfumato.errors import CriterionError
 from sfumato.inspection.reidentification import attacker, reidentification
+from sfumato.release.release import SAMPLE
 from sfumato.schema.hierarchy.base import ROOT
 from sfumato.schema.names import count
 
@@ -131,8 +132,6 @@ def _plain(value: Any) -> Any:
 
 
 _ROWS = "rows"
-SAMPLE = 10
-"""So many rows of a release are shown by its report."""
 _MERGED = 64
 """So many batches are counted before their classes are put together."""
 

@@ -46,8 +46,8 @@ def test_nothing_is_promised_of_nothing() -> None:
 
 
 def test_ratios_are_written_as_decimals() -> None:
-    assert decimals("epsilon 1/2 and delta 1/1000000") == "epsilon 0.5 and delta 0.000001"
-    assert decimals("epsilon 1/3") == "epsilon 1/3"
+    assert decimals("epsilon 1/2 and delta 1/1000000") == "epsilon 0.5 and delta 1e-6"
+    assert decimals("epsilon 1/3") == "epsilon 0.333334"
 
 
 def test_a_glossary_has_the_words_that_were_used_and_no_others() -> None:
