@@ -266,6 +266,9 @@ def _lost(error: Mapping[str, Any]) -> list[Block]:
     """How much each column lost, and every cost, before and after where both are known."""
     before, lost = error.get("before", {}), error.get("ncp")
     blocks: list[Block] = []
+    if "classes" in before:
+        text = f"Before, the rows fell into {before['classes']:,} groups that look alike."
+        blocks.append(Paragraph(text))
     if lost:
         label = "Detail lost in each column, as a share of its hierarchy"
         rows = list(lost.items())
