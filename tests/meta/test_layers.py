@@ -41,7 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "errors", "schema", "release", "noise", "privacy", "mechanisms", "method", "counting",
         "estimation",
     },
-    "report": {"errors", "schema", "files", "release", "inspection"},
+    "report": {"errors", "schema", "files", "privacy", "release", "inspection"},
     "steward": {
         "errors", "schema", "privacy", "engines", "files", "counting", "inspection", "release",
         "report", "anonymize",

@@ -64,7 +64,7 @@ class Problem:
         Where a column names the `person` of each row, it was counted too, and people are counted.
         """
         _check(frequencies, taxonomies, quasi, criteria, population)
-        limit = probability(suppression_limit, "suppression_limit")
+        limit = probability(suppression_limit, "suppress")
         tables = [frequencies] if population is None else [frequencies, population]
         columns = tuple(Quasi.build(name, taxonomies[name], tables) for name in quasi)
         needed = dict.fromkeys(c.column for c in criteria if c.column is not None)
@@ -166,7 +166,7 @@ def _check(
         )
     if not criteria:
         raise ParameterError(
-            "criteria_none", "No criterion was asked for. Ask for one, such as k = 5."
+            "criteria_none", "No criterion was asked for. Ask for one, such as --k 5."
         )
     bare = [name for name in quasi if name not in taxonomies]
     if bare:

@@ -146,6 +146,16 @@ def _stretch(text: str) -> tuple[date, date, bool] | None:
     return date(year, first, 1), last, True
 
 
+def stretch_of(text: str) -> str | None:
+    """The step of the calendar that a label names, in words; None where it names none."""
+    match = _STRETCH.fullmatch(text)
+    if match is None:
+        return None
+    if match["month"]:
+        return "month and year"
+    return "quarter" if match["quarter"] else "decade" if match["decade"] else "year"
+
+
 def _grid(bounds: Bounds, size: int) -> list[Scalar]:
     low, step = bounds.low, bounds.grid_step
     if isinstance(low, date):

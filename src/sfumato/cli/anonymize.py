@@ -16,6 +16,7 @@ from sfumato.texts import dumps
 from sfumato.vault.families import Field
 
 if TYPE_CHECKING:
+    from sfumato.release.release import Release
     from sfumato.steward.anonymized import Anonymized
     from sfumato.steward.problem import CriteriaRequest
     from sfumato.steward.table import Table
@@ -31,6 +32,8 @@ Report = Annotated[Path | None, option("FILE.html", "Write a page for the holder
 PublicReport = Annotated[
     Path | None, option("FILE.html", "Write a page that may travel with the release.")
 ]
+By = Annotated[str | None, option("NAME", "Who makes the release, for its reports.")]
+NoAdvice = Annotated[bool, option(None, "Do not try what else would lose less.", "--no-advice")]
 
 CRITERIA = (
     Field("k", "How many rows, or people, must look alike.", "K", type=int),
@@ -76,7 +79,7 @@ SEARCH = (
     ),
     Field(
         "suppress",
-        "The share of rows, or people, that may be suppressed.",
+        "The share of rows, or people, that may be suppressed, such as 2% or 0.02.",
         "FRACTION",
         default="0",
     ),
@@ -109,6 +112,8 @@ def anonymize(
     further: Further = None,
     report: Report = None,
     public_report: PublicReport = None,
+    by: By = None,
+    no_advice: NoAdvice = False,
     overwrite: Overwrite = False,
     as_json: Json = False,
     **said: Any,
@@ -127,23 +132,33 @@ def anonymize(
     asked = CriteriaRequest(**numbers, population=population is not None)
     with ExitStack() as stack:
         tables = _read(stack, table, schema, population)
+        said |= {"by": by, "advice": not no_advice}
         decided = _decide(tables, asked, _columns(sensitive, further), algorithm, said)
         with progress("Writing the release"):
-            warnings = decided.write(
+            release = decided.write(
                 out, report=report, public_report=public_report, overwrite=overwrite
             )
-    _tell(decided, warnings, (out, report, public_report), as_json=as_json)
+    _tell(decided, release, (out, report, public_report), as_json=as_json)
 
 
 def _tell(
-    decided: Anonymized, warnings: list[str], written: tuple[Path | None, ...], *, as_json: bool
+    decided: Anonymized, release: Release, written: tuple[Path | None, ...], *, as_json: bool
 ) -> None:
     """Say what was decided, and warn the holder of what the release gives away."""
+    assert release.holder is not None
+    warnings = release.holder["findings"]
     if as_json:
-        more = {"unprotected": list(decided.unprotected), "warnings": warnings}
+        told = release.guarantee.parameters
+        more = {
+            "unprotected": list(decided.unprotected),
+            "warnings": warnings,
+            "columns": told["columns"],
+            "risk": {"before": release.holder["risk"], "after": told["risk"]},
+            "advice": release.holder["advice"],
+        }
         typer.echo(dumps({**decided.figures, **more}, ensure_ascii=False))
     else:
-        _show(decided, [one for one in written if one is not None])
+        _show(decided, release, [one for one in written if one is not None])
     for warning in warnings:
         typer.echo(f"sfumato: {warning}", err=True)
     if decided.figures["ended"] == "interrupted":
@@ -212,14 +227,14 @@ def _columns(sensitive: list[str] | None, further: list[str] | None) -> list[str
     return [*(sensitive or ()), *(further or ())]
 
 
-def _show(decided: Anonymized, written: list[Path]) -> None:
-    """Print what was decided for people: the promise, what is gone, every cost."""
+def _show(decided: Anonymized, release: Release, written: list[Path]) -> None:
+    """Print what was decided for people: the promise, what became of columns, every cost."""
     from rich.console import Console
     from rich.table import Table as Grid
 
     from sfumato.report.terminal import printable
 
-    found, guarantee = decided.figures, decided.guarantee
+    found, guarantee = decided.figures, release.guarantee
     console = Console(highlight=False)
     console.print(printable(guarantee.statement))
     console.print(
@@ -230,9 +245,14 @@ def _show(decided: Anonymized, written: list[Path]) -> None:
         console.print(
             f"Of {found['people']:,} people, {found['suppressed_people']:,} lose rows by that."
         )
-    if found["levels"]:
-        levels = ", ".join(f"{name} {level}" for name, level in found["levels"].items())
-        console.print(printable(f"Levels: {levels}."))
+    columns = Grid(box=None, pad_edge=False, header_style="bold")
+    columns.add_column("Column", overflow="fold")
+    columns.add_column("became", overflow="fold")
+    for name, words in guarantee.parameters["columns"].items():
+        columns.add_row(printable(name), printable(words))
+    console.print()
+    console.print(columns)
+    console.print()
     table = Grid(box=None, pad_edge=False, header_style="bold")
     table.add_column("Cost")
     table.add_column("before", justify="right")
@@ -240,12 +260,19 @@ def _show(decided: Anonymized, written: list[Path]) -> None:
     for name, value in found["cost"].items():
         table.add_row(name.replace("_", " "), *map(_number, (decided.before.get(name), value)))
     console.print(table)
+    if decided.advice:
+        console.print("\nWhat would cost less:")
+        for one in decided.advice:
+            console.print(printable(f"  {one.words()}"), soft_wrap=True)
     if decided.unprotected:
         names = ", ".join(decided.unprotected)
         console.print(printable(f"Released unchanged and unprotected: {names}."), style="bold")
     for note in (*guarantee.parameters["notes"], *decided.remarks):
         console.print(printable(note), style="dim")
-    console.print(printable(f"Wrote {' and '.join(map(str, written))}."), soft_wrap=True)
+    folder = decided.values is not None
+    first = f"the folder {written[0]} with two tables" if folder else str(written[0])
+    told = " and ".join([first, *map(str, written[1:])])
+    console.print(printable(f"Wrote {told}."), soft_wrap=True)
     kept = f"{written[0].name}.holder.json"
     console.print(printable(f"Keep {kept} and any report: they tell of the original."), style="dim")
 

@@ -118,10 +118,8 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
     written: list[Path] = []
     with _paid():
         if out is not None:
-            written = answer.save(out, overwrite=overwrite)
-        if report is not None:
-            answer.report(report, overwrite=overwrite)
-            written.append(report)
+            written = answer.save(out, overwrite=overwrite, report=report)
+            written += [] if report is None else [report]
     if as_json:
         typer.echo(dumps(answer.to_json(written), ensure_ascii=False))
     else:

@@ -63,16 +63,16 @@ def reidentification(
         rows = np.ones_like(own)
     else:
         own = rows = table.counts
-    prosecutor = _attacker(rows, own)
+    prosecutor = attacker(rows, own)
     if population is None:
         return Reidentification(prosecutor, prosecutor, prosecutor)
     sizes = partial(_sizes_in, population)
     found = sizes(table) if person is None else smallest_groups(table, names, person, sizes)[0]
-    journalist = _attacker(rows, found)
+    journalist = attacker(rows, found)
     return Reidentification(prosecutor, journalist, journalist)
 
 
-def _attacker(rows: NDArray[np.int64], candidates: NDArray[np.int64]) -> Attacker:
+def attacker(rows: NDArray[np.int64], candidates: NDArray[np.int64]) -> Attacker:
     """Risk 1/candidates for each of the rows of a class."""
     total = rows.sum()
     if total == 0:

@@ -116,6 +116,32 @@ def not_negative(value: object, name: str) -> Fraction:
     return number
 
 
+def share(value: object, name: str) -> Fraction:
+    """Read an exact number of at least 0 that may be written as a percentage: 2% is 0.02."""
+    return not_negative(_without_percent(value, name), name)
+
+
+def _without_percent(value: object, name: str) -> object:
+    text = value.strip() if isinstance(value, str) else ""
+    return exact(text[:-1], name) / 100 if text.endswith("%") else value
+
+
+def decimal_of(number: Fraction) -> str:
+    """An exact number as people write it: 0.5, not 1/2; a ratio only where no decimal ends."""
+    rest = number.denominator
+    twos = (rest & -rest).bit_length() - 1
+    rest >>= twos
+    fives = 0
+    while rest % 5 == 0:
+        rest, fives = rest // 5, fives + 1
+    if rest != 1:
+        return str(number)
+    places = max(twos, fives)
+    whole = f"{abs(int(number * 10**places)):0{places + 1}}"
+    sign, point = "-" * (number < 0), "." * (places > 0)
+    return f"{sign}{whole[: len(whole) - places]}{point}{whole[len(whole) - places :]}"
+
+
 def positive(value: object, name: str) -> Fraction:
     """Read an exact number above 0."""
     number = exact(value, name)
@@ -127,8 +153,8 @@ def positive(value: object, name: str) -> Fraction:
 
 
 def probability(value: object, name: str) -> Fraction:
-    """Read an exact number from 0 up to, but not including, 1."""
-    number = exact(value, name)
+    """Read an exact share from 0 up to, but not including, 1."""
+    number = exact(_without_percent(value, name), name)
     if not 0 <= number < 1:
         raise _refuse(
             name,

@@ -23,7 +23,7 @@ from sfumato.publish.request import (
     PredictsVariance,
     to_codes,
 )
-from sfumato.release.release import Guarantee, Provenance, Release
+from sfumato.release.release import Guarantee, Provenance, Release, today
 from sfumato.schema.names import quoted, suggestion
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Publication:
         return Release(
             self.method.release(counter, entropy),
             self.guarantee,
-            Provenance(self.name, self.parameters, fingerprint=""),
+            Provenance(self.name, self.parameters, fingerprint="", made=today()),
             self.error,
         )
 
@@ -148,7 +148,8 @@ class Publication:
     @property
     def guarantee(self) -> Guarantee:
         """What the release promises."""
-        return Guarantee(*self.request.price.charged(self.event).promise(self.request.unit))
+        price = self.request.price.charged(self.event)
+        return Guarantee(*price.promise(self.request.unit, table=self.request.dataset))
 
 
 def _declared(axis: Axis, groups: Mapping[str, Any]) -> tuple[object, ...]:

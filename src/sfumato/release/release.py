@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sfumato import __version__
 from sfumato.engines.files.csv import CsvFile
-from sfumato.engines.files.spelled import marked
+from sfumato.engines.files.spelled import marked, spelling_in, write_spelled
 from sfumato.engines.kinds import kinds_of, stored_schema
 from sfumato.errors import SchemaError
 from sfumato.files import check_target, whole
@@ -27,9 +28,25 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.release.sidecar import Json
+    from sfumato.release.writer import ReleaseWriter
 
 _TOLD_OF_OLD = {"rows", "suppressed", "levels", "reference"}
 """What side-cars of format 1 told of the original among the parameters of a syntactic guarantee."""
+
+
+SAMPLE = 10
+"""So many rows of a release are shown by its report."""
+
+
+def first_rows(table: pa.Table) -> pa.Table:
+    """The first rows of a table as text has them, dates and numbers as people write them."""
+    first = table.slice(0, SAMPLE)
+    for place, field_ in enumerate(first.schema):
+        spelling = spelling_in(field_)
+        if spelling is not None:
+            cells = write_spelled(first.column(place).combine_chunks(), spelling)
+            first = first.set_column(place, field_.name, cells)
+    return first
 
 
 @dataclass(frozen=True)
@@ -41,6 +58,11 @@ class Guarantee:
     parameters: Mapping[str, Json] = field(default_factory=dict)
 
 
+def today() -> str:
+    """The day on which a release is made, as its provenance has it."""
+    return datetime.now(UTC).date().isoformat()
+
+
 @dataclass(frozen=True)
 class Provenance:
     """Where a release came from; the fingerprint is that of the original, keyed, or empty."""
@@ -49,6 +71,9 @@ class Provenance:
     parameters: Mapping[str, Json]
     fingerprint: str
     version: str = __version__
+    made: str | None = None
+    by: str | None = None
+    """The day it was made, in UTC, and who says to have made it."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +106,16 @@ class Release:
         unmarked = replace(self.provenance, fingerprint="")
         return replace(self, provenance=unmarked, error=None, holder=None)
 
+    @property
+    def sample(self) -> dict[str, pa.Table]:
+        """The first rows of each table, as they are written."""
+        return {name: first_rows(table) for name, table in self.tables.items()}
+
+    @property
+    def columns_in_words(self) -> Mapping[str, str]:
+        """What anonymizing made of each column of the original; empty for other releases."""
+        return dict(self.guarantee.parameters.get("columns", {}))
+
     def to_pandas(self) -> pd.DataFrame:
         """The released table for pandas."""
         return self.table.to_pandas()
@@ -93,12 +128,14 @@ class Release:
         assert isinstance(frame, pl.DataFrame)
         return frame
 
-    def save(self, path: str | Path, *, overwrite: bool = False) -> list[Path]:
+    def save(
+        self, path: str | Path, *, overwrite: bool = False, report: str | Path | None = None
+    ) -> list[Path]:
         """Write each table and, beside it, what it is; return the paths that travel.
 
         Several tables go into a directory, one Parquet file each; so does a single one where the
         path has no ending. The side-car is the last of the paths; what stays with the holder is
-        beside, in a file for its owner alone.
+        beside, in a file for its owner alone. A `report` appears together with them.
         """
         target, names = Path(path), list(self.tables)
         check_places(target, names, overwrite=overwrite, kept=self.kept)
@@ -109,8 +146,19 @@ class Release:
             for name, file in table_files(target, names).items():
                 table = self.tables[name]
                 writer.table(name, file, table.to_reader(), kinds_of(table.schema))
+            self._write_report(writer, report, overwrite=overwrite)
             writer.tell(self)
         return writer.written
+
+    def _write_report(
+        self, writer: ReleaseWriter, report: str | Path | None, *, overwrite: bool
+    ) -> None:
+        """Have a page for people appear with the rest of a release that is being written."""
+        if report is not None:
+            from sfumato.report.release import page
+
+            check_target(Path(report), overwrite=overwrite, kept=self.kept)
+            writer.page(Path(report), page(self), private=self.holder is not None)
 
     def report(self, path: str | Path, *, public: bool = False, overwrite: bool = False) -> None:
         """Write a page for people: what is guaranteed, what it cost, where it came from.

@@ -77,6 +77,38 @@ class Folded:
     blocks: Sequence[Block]
 
 
+@dataclass(frozen=True)
+class Listing:
+    """Sentences that stand beside each other, one point each."""
+
+    items: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Glossary:
+    """Words of the field with what they mean, folded until the reader opens them."""
+
+    terms: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class SignatureLines:
+    """Lines to be filled in by hand."""
+
+    labels: Sequence[str]
+
+
 Block = (
-    Heading | Paragraph | Note | PageTable | Picture | KeyFigures | Headline | FileLinks | Folded
+    Heading
+    | Paragraph
+    | Note
+    | PageTable
+    | Picture
+    | KeyFigures
+    | Headline
+    | FileLinks
+    | Folded
+    | Listing
+    | Glossary
+    | SignatureLines
 )

@@ -31,6 +31,8 @@ _NAMES = {
     "kept95": "kept with 95 % from",
     "mse": "mean squared error",
     "workload_mse": "mean squared error of the workload",
+    "cell": "each figure",
+    "largest95": "95 % bound of the largest error",
 }
 """What figures are called by people, where that is not what programs call them."""
 

@@ -16,10 +16,16 @@ from sfumato.anonymize.outcome import Generalization
 from sfumato.anonymize.search import SEARCHES, SearchProgress, people_unknown, run
 from sfumato.anonymize.search.refine import refine as refine_suppressed
 from sfumato.errors import ParameterError
-from sfumato.privacy.numbers import not_negative, probability
+from sfumato.privacy.numbers import decimal_of, not_negative, probability
 from sfumato.schema.column import Kind, Role
+from sfumato.steward.advice import TOO_LARGE, advise, too_large
 from sfumato.steward.anonymized import Anonymized
-from sfumato.steward.findings import costs_of_untouched, figures_of_outcome
+from sfumato.steward.findings import (
+    costs_of_untouched,
+    figures_of_outcome,
+    in_plain_words,
+    risk_before,
+)
 from sfumato.steward.perturbative import PERTURBATIVE, PerturbativeOptions
 from sfumato.steward.problem import person_of, pose
 
@@ -61,16 +67,17 @@ def check_options(
     if given.get("population") is not None and not compares:
         raise ParameterError(
             "option_not_of_algorithm",
-            "A population is given, but no criterion looks at it. Drop it, or ask for k-map or "
-            "delta-presence.",
+            "A population is given, but no criterion looks at it. Drop it, or ask with --k for "
+            "k-map or with --presence for delta-presence.",
         )
 
 
 def _spelled(option: str) -> str:
     """An option as the command line spells it, which is near enough to Python's name."""
-    return option.replace("_", "-")
+    return option if option in _PYTHON_ONLY else f"--{option.replace('_', '-')}"
 
 
+_PYTHON_ONLY = {"weights"}
 _COMPARE_ORIGINAL = (TCloseness, DeltaDisclosure, BetaLikeness)
 
 
@@ -88,19 +95,22 @@ def anonymize(
     refine: bool = False,
     limit_seconds: Number | None = None,
     progress: Callable[[float, float], None] | None = None,
+    advice: bool = False,
+    by: str | None = None,
 ) -> Anonymized:
     """Decide on a release of a table that satisfies the criteria.
 
     `sensitive` names the columns that anatomy, permute and perturb rearrange, by default those of
     the criteria or all that are declared sensitive. With `refine`, rows that a full-domain search
-    suppressed are searched again. An algorithm refuses the options that it would ignore. A search
-    that runs out of `limit_seconds`, or is interrupted by Ctrl-C, ends with the best it has found.
+    suppressed are searched again; with `advice`, the holder learns what would have cost less. An
+    algorithm refuses the options that it would ignore. A search that runs out of `limit_seconds`,
+    or is interrupted, ends with the best it has found. `by` is who says to have made it.
     """
     _require_known(suppressed)
     limit = _seconds(limit_seconds)
     given = {
         "cost": cost,
-        "suppress": suppress if probability(suppress, "suppression_limit") else None,
+        "suppress": suppress if probability(suppress, "suppress") else None,
         "suppressed": suppressed if suppressed != "drop" else None,
         "sensitive": sensitive or None,
         "population": population,
@@ -111,7 +121,7 @@ def anonymize(
     check_options(algorithm, given, criteria)
     if algorithm in PERTURBATIVE:
         wishes = PerturbativeOptions(tuple(sensitive), limit, progress)
-        return PERTURBATIVE[algorithm].make(table, criteria, wishes)
+        return replace(PERTURBATIVE[algorithm].make(table, criteria, wishes), by=by)
     problem, counted = pose(table, criteria, suppress=suppress, population=population)
     member = SEARCHES[algorithm]
     watch = SearchProgress(limit_seconds=limit)
@@ -122,14 +132,31 @@ def anonymize(
         outcome = _refined(outcome, cost or member.cost, weights, watch)
     used = {
         "cost": cost or member.cost,
-        "suppress": str(suppress),
+        "suppress": decimal_of(probability(suppress, "suppress")),
         "suppressed": suppressed,
         "weights": None if weights is None else dict(weights),
         "refine": refine,
         "limit_seconds": limit,
     }
     parameters = {name: value for name, value in used.items() if name in member.takes}
-    return _generalized(table, counted, problem, outcome, parameters)
+    decided = replace(_generalized(table, counted, problem, outcome, parameters), by=by)
+    return _advised(decided, problem, outcome, weights, watch) if advice else decided
+
+
+def _advised(
+    decided: Anonymized,
+    problem: Problem,
+    outcome: Outcome,
+    weights: Mapping[str, float] | None,
+    watch: SearchProgress,
+) -> Anonymized:
+    """The same with what else would have cost less, where there is time to look for it."""
+    if outcome.ended is not None:
+        return decided
+    if too_large(problem):
+        return replace(decided, remarks=(*decided.remarks, TOO_LARGE))
+    tried = advise(problem, outcome, weights, watch)
+    return replace(decided, advice=tuple(tried))
 
 
 def _require_known(suppressed: str) -> None:
@@ -200,6 +227,8 @@ def _generalized(
         remarks=(*outcome.notes, *([outcome.verdict] if outcome.verdict else [])),
         watched=tuple(column.name for column in table.schema.by_role(Role.SENSITIVE)),
         suppressed=parameters.get("suppressed", "drop"),
+        risk=risk_before(counted, quasi, person_of(table.schema)),
+        **in_plain_words(problem.criteria, person_of(table.schema)),
     )
 
 

@@ -14,16 +14,17 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.anonymize.spelled import spelled_label
+from sfumato.anonymize.words import REMOVED, UNCHANGED, in_words
 from sfumato.engines.files.spelled import Marked, marked
 from sfumato.engines.kinds import STORED, kinds_of
 from sfumato.release.fingerprint import fingerprint
 from sfumato.release.recoding import relabelled
-from sfumato.release.release import Guarantee, Provenance, Release
+from sfumato.release.release import Guarantee, Provenance, Release, first_rows, today
 from sfumato.release.writer import check_outputs, writing
 from sfumato.report.release import page
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.hierarchy.base import ROOT
-from sfumato.steward.findings import HomogeneityCheck
+from sfumato.steward.findings import ReleaseWatch, risk_of
 from sfumato.steward.secret import holder_secret
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 
     from sfumato.release.recoding import Recoding
     from sfumato.release.writer import ReleaseWriter
+    from sfumato.schema.column import Column
     from sfumato.schema.spelling import Spelling
+    from sfumato.steward.advice import Advice
     from sfumato.steward.findings import ReleaseFigures
     from sfumato.steward.table import Table
 
@@ -51,7 +54,11 @@ class Anonymized:
     What tells of rows that are not released stays with the holder: `before` has the costs of the
     table as it was, `reference` the distribution of each sensitive column that classes were
     compared with, `remarks` what the search said. `watched` are the sensitive columns of which
-    everyone in a class may share a value; `findings` has that where it was seen before.
+    everyone in a class may share a value; `findings` has that where it was seen before. `risk` is
+    that of the table as it was, `advice` what else would have cost less.
+
+    `words` has what became of columns whose labels do not tell it, `promises` and `limits` what the
+    criteria mean to a person and what they leave open; `by` is who says to have made it.
     """
 
     table: Table
@@ -71,6 +78,12 @@ class Anonymized:
     watched: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
     suppressed: Suppressed = "drop"
+    risk: Mapping[str, Any] = field(default_factory=dict)
+    advice: tuple[Advice, ...] = ()
+    words: Mapping[str, str] = field(default_factory=dict)
+    promises: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+    by: str | None = None
 
     @property
     def unprotected(self) -> tuple[str, ...]:
@@ -108,10 +121,10 @@ class Anonymized:
         report: Path | None = None,
         public_report: Path | None = None,
         overwrite: bool = False,
-    ) -> list[str]:
+    ) -> Release:
         """Make the release as files with side-cars, and pages for people, all or nothing.
 
-        What the holder must be warned of is returned.
+        What is told of it is returned, without its tables, which may not fit in memory.
         """
         several, kept = self.values is not None, self.table.files
         check_outputs(path, report, public_report, several=several, overwrite=overwrite, kept=kept)
@@ -119,15 +132,27 @@ class Anonymized:
             watch = self._watch()
             self._write_tables(path, writer, watch)
             release = self._described(watch)
+            sample = self._sample(watch)
             if report is not None:
-                writer.page(report, page(release), private=True)
+                writer.page(report, page(release, sample), private=True)
             if public_report is not None:
-                writer.page(public_report, page(release.public), private=False)
+                writer.page(public_report, page(release.public, sample), private=False)
             writer.tell(release)
-        assert release.holder is not None
-        return list(release.holder["findings"])
+        return release
 
-    def _write_tables(self, path: Path, writer: ReleaseWriter, watch: HomogeneityCheck) -> None:
+    def _sample(self, watch: ReleaseWatch) -> dict[str, pa.Table]:
+        """The first rows of each table."""
+        tables = {self.table.schema.table if self.values is None else _QUASI: watch.sample}
+        if self.values is not None:
+            tables[_SENSITIVE] = self.values
+        spelled = self._spellings
+        return {
+            name: first_rows(table.cast(marked(table.schema, spelled)))
+            for name, table in tables.items()
+            if table is not None
+        }
+
+    def _write_tables(self, path: Path, writer: ReleaseWriter, watch: ReleaseWatch) -> None:
         """Write the tables; what is in the engine goes through it row by row."""
         name, main = self.table.schema.table, path.name
         if self.values is not None:
@@ -141,12 +166,43 @@ class Anonymized:
             values = Marked(self.values.to_reader(), self._spellings)
             writer.table(_SENSITIVE, f"{_SENSITIVE}.csv", values, kinds)
 
-    def _watch(self) -> HomogeneityCheck:
+    def _watch(self) -> ReleaseWatch:
         """Someone who looks at the rows as they are released."""
         quasi = [c.name for c in self.table.schema.by_role(Role.QUASI) if c.name in self.columns]
-        return HomogeneityCheck(quasi, self.watched)
+        looks = self._labelled or self.watched
+        starred = self.suppressed == "star"
+        return ReleaseWatch(quasi if looks else [], self.watched, starred=starred)
 
-    def _described(self, watch: HomogeneityCheck) -> Release:
+    @property
+    def _labelled(self) -> list[Column]:
+        """The columns that are released under labels."""
+        quasi = self.table.schema.by_role(Role.QUASI)
+        return [c for c in quasi if c.name in self.recoded and c.name not in self.words]
+
+    def _in_words(self, watch: ReleaseWatch) -> dict[str, str]:
+        """What became of each column, of which anyone can convince themselves in the release."""
+        labelled = {column.name for column in self._labelled}
+        told = {}
+        for column in self.table.schema.columns:
+            name = column.name
+            if name in labelled:
+                told[name] = in_words(column, watch.labels(name))
+            elif name not in self.columns and column.role is Role.IDENTIFIER:
+                told[name] = f"{REMOVED} (identifier)"
+            elif name not in self.columns:
+                told[name] = self.words.get(name, "left out")
+            else:
+                told[name] = self.words.get(name, UNCHANGED) + self._caveat(column)
+        return told | {name: text for name, text in self.words.items() if name not in told}
+
+    def _caveat(self, column: Column) -> str:
+        """What to bear in mind about a column that is not generalized."""
+        if column.role is Role.QUASI:
+            return ", people can be found by it"
+        unprotected = ", not protected" if column.name in self.unprotected else ""
+        return f"{', sensitive' if column.role is Role.SENSITIVE else ''}{unprotected}"
+
+    def _described(self, watch: ReleaseWatch) -> Release:
         """The release but for its tables, which were seen on their way."""
         if self.suppressed == "star":
             watch.refuse_blank(self.figures["suppressed"])
@@ -155,8 +211,26 @@ class Anonymized:
             "reference": dict(self.reference),
             "findings": [*self.findings, *watch.findings()],
             "remarks": list(self.remarks),
+            "risk": dict(self.risk),
+            "advice": [one.json() for one in self.advice],
         }
-        return Release({}, self.guarantee, self.provenance(), self.error, holder=kept)
+        seen = {
+            "table": self.table.schema.table,
+            "columns": self._in_words(watch),
+            "risk": self._risk_after(watch),
+        }
+        promised = self.guarantee
+        told = replace(promised, parameters={**promised.parameters, **seen})
+        return Release({}, told, self.provenance(), self.error, holder=kept)
+
+    def _risk_after(self, watch: ReleaseWatch) -> dict[str, Any] | None:
+        """How likely a right guess is who a released row is of; None where that is as before."""
+        if not self._labelled:
+            return None
+        if self.table.schema.unit.by_person and self.figures["people"] is not None:
+            # Whose rows they are is not released: only what was promised can be told.
+            return {"highest": 1 / k} if (k := self.figures["k"]) else None
+        return risk_of(watch.sizes())
 
     @property
     def guarantee(self) -> Guarantee:
@@ -178,6 +252,8 @@ class Anonymized:
             "classes": figures["classes"],
             "unprotected": list(self.unprotected),
             "compared_with_original": list(self.reference),
+            "promises": list(self.promises),
+            "limits": list(self.limits),
             "notes": list(self.notes),
         }
         return Guarantee("syntactic", statement, parameters)
@@ -191,7 +267,9 @@ class Anonymized:
         """Where the release comes from."""
         engine, columns = self.table.engine, [c.name for c in self.table.schema.columns]
         mark = fingerprint(engine, engine.table, columns, secret=holder_secret())
-        return Provenance(self.figures["algorithm"], self.parameters, mark)
+        return Provenance(
+            self.figures["algorithm"], self.parameters, mark, made=today(), by=self.by
+        )
 
     @contextmanager
     def _query(self, *, star: str | None) -> Iterator[exp.Query]:

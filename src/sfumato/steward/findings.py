@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.anonymize.cost import COSTS
 from sfumato.errors import CriterionError
+from sfumato.inspection.reidentification import attacker, reidentification
+from sfumato.release.release import SAMPLE
 from sfumato.schema.hierarchy.base import ROOT
 from sfumato.schema.names import count
 
@@ -21,7 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sfumato.anonymize.classes import Counts
+    from sfumato.anonymize.criteria import Criterion
     from sfumato.anonymize.outcome import Outcome
+    from sfumato.counting.frequencies import Frequencies
     from sfumato.engines.files.output import Batches
 
 
@@ -89,6 +95,33 @@ def costs_of_untouched(sizes: Counts, *, k: int = 1) -> dict[str, Any]:
     return {name: of_sizes.get(name, 0.0) for name in names}
 
 
+class PlainWords(TypedDict):
+    """What criteria mean to a person, and what they leave open."""
+
+    promises: tuple[str, ...]
+    limits: tuple[str, ...]
+
+
+def in_plain_words(criteria: Sequence[Criterion], person: str | None) -> PlainWords:
+    """What was asked, for people who do not know the field; `person` names whom rows are of."""
+    counted = "rows" if person is None else "people"
+    return PlainWords(
+        promises=tuple(one.promise(counted) for one in criteria),
+        limits=tuple(dict.fromkeys(one.leaves_open for one in criteria)),
+    )
+
+
+def risk_of(sizes: Counts) -> dict[str, float]:
+    """How likely a right guess is of whose a row is, for whoever knows all quasi-identifiers."""
+    return asdict(attacker(sizes, sizes))
+
+
+def risk_before(counted: Frequencies, quasi: Sequence[str], person: str | None) -> dict[str, float]:
+    """The same risk in the table as it was; where a column names the `person`, of people."""
+    names = dict.fromkeys([*quasi, *([] if person is None else [person])])
+    return asdict(reidentification(counted.marginal([*names]), person=person).prosecutor)
+
+
 def _plain(value: Any) -> Any:
     """A value as JSON can hold it: nothing where there is no finite number."""
     if isinstance(value, Mapping):
@@ -103,15 +136,19 @@ _MERGED = 64
 """So many batches are counted before their classes are put together."""
 
 
-class HomogeneityCheck:
-    """Counts the classes of released rows in which everyone shares a sensitive value.
+class ReleaseWatch:
+    """Counts the rows of a release on their way out: its classes, and what everyone in one shares.
 
-    Classes are rows alike in `quasi`; suppressed rows, blank in all these columns, are none.
+    Classes are rows alike in `quasi`; suppressed rows, which are blank where they are `starred`,
+    are none. All that it tells can be counted by whoever has the release.
     """
 
-    def __init__(self, quasi: Sequence[str], sensitive: Sequence[str]) -> None:
-        self._quasi, self._sensitive = list(quasi), list(sensitive)
+    def __init__(
+        self, quasi: Sequence[str], sensitive: Sequence[str], *, starred: bool = False
+    ) -> None:
+        self._quasi, self._sensitive, self._starred = list(quasi), list(sensitive), starred
         self._parts: list[pa.Table] = []
+        self._first: list[pa.RecordBatch] = []
         self.blank = 0
 
     def passing(self, batches: Batches) -> Batches:
@@ -120,6 +157,7 @@ class HomogeneityCheck:
 
     def look(self, table: pa.Table) -> None:
         """Count some rows."""
+        self._keep_first(table)
         blank = pa.array([True] * table.num_rows)
         for name in (*self._quasi, *self._sensitive):
             cells = table[name].combine_chunks()
@@ -128,9 +166,9 @@ class HomogeneityCheck:
                 empty = pc.or_(empty, pc.fill_null(pc.equal(cells, ROOT), False))
             blank = pc.and_(blank, empty)
         self.blank += pc.sum(blank).as_py() or 0
-        if not self._sensitive or not self._quasi:
+        if not self._quasi:
             return
-        kept = table.filter(pc.invert(blank)).select([*self._quasi, *self._sensitive])
+        kept = table.filter(pc.invert(blank)) if self._starred else table
         ones = pa.array([1] * kept.num_rows, pa.int64())
         columns = [kept[name] for name in self._quasi] + [ones]
         names = [*map(_key, range(len(self._quasi))), _ROWS]
@@ -142,6 +180,39 @@ class HomogeneityCheck:
         self._parts.append(self._merged(pa.Table.from_arrays(columns, names=names)))
         if len(self._parts) >= _MERGED:
             self._parts = [self._merged(pa.concat_tables(self._parts))]
+
+    def _keep_first(self, table: pa.Table) -> None:
+        """Keep the first rows, which the report shows."""
+        missing = SAMPLE - sum(one.num_rows for one in self._first)
+        if missing > 0:
+            self._first += table.slice(0, missing).to_batches()
+
+    @property
+    def sample(self) -> pa.Table | None:
+        """The first rows as they are released; None where there are none."""
+        return pa.Table.from_batches(self._first) if self._first else None
+
+    def _classes(self) -> pa.Table | None:
+        """All classes, with their rows; None where none were counted."""
+        if self._parts:
+            self._parts = [self._merged(pa.concat_tables(self._parts))]
+            return self._parts[0]
+        return None
+
+    def sizes(self) -> Counts:
+        """How many rows each class has."""
+        classes = self._classes()
+        found: Counts = np.zeros(0, np.int64) if classes is None else classes[_ROWS].to_numpy()
+        return found
+
+    def labels(self, column: str) -> dict[str | None, int]:
+        """The labels of a column, with the rows that wear them."""
+        classes = self._classes()
+        if classes is None:
+            return {}
+        key = _key(self._quasi.index(column))
+        found = classes.group_by(key, use_threads=False).aggregate([(_ROWS, "sum")])
+        return dict(zip(found[key].to_pylist(), found[f"{_ROWS}_sum"].to_pylist(), strict=True))
 
     def _merged(self, part: pa.Table) -> pa.Table:
         """One row for each class."""
@@ -157,9 +228,9 @@ class HomogeneityCheck:
 
     def findings(self) -> list[str]:
         """What the holder must be told, in words."""
-        if not self._parts:
+        classes = self._classes()
+        if classes is None:
             return []
-        classes = self._merged(pa.concat_tables(self._parts))
         found = []
         for place, name in enumerate(self._sensitive):
             low, high, known = (classes[one] for one in _facts(place))
@@ -195,7 +266,7 @@ def shared_by_all(column: str, exposed: int, classes: int, rows: int) -> str:
 class _CheckedBatches:
     """Batches that someone looks at; an Arrow reader would swallow an interruption in between."""
 
-    def __init__(self, batches: Batches, watch: HomogeneityCheck) -> None:
+    def __init__(self, batches: Batches, watch: ReleaseWatch) -> None:
         self._batches, self._watch = batches, watch
 
     @property

@@ -62,18 +62,18 @@ def _measured(
     names = [column.name for column in known.columns if column.role in _LOOKED_AT]
     quasi = [column.name for column in known.by_role(Role.QUASI)]
     told = described(released)
-    if _is_folder(released):
+    if _is_anatomy(released):
         before = None if original is None else _counted(original, known, names)
         people = None if population is None else _counted(population, known, quasi)
         rows = _counted(_part(released, "quasi"), known, quasi, released=True)
         found = measure_counts(rows, known.by_role(Role.QUASI), original=before, population=people)
         return replace(found, sensitive=_grouped(released, known, names, before))
     person = person_of(known)
-    counts_people = person is not None and _tells(person, known, released, original)
+    counts_people = person is not None and _tells(person, known, _file(released), original)
     if counts_people and person is not None:
         names = list(dict.fromkeys([*names, person]))
     found = measure_counts(
-        _counted(released, known, names, released=True),
+        _counted(_file(released), known, names, released=True),
         known.columns,
         original=None if original is None else _counted(original, known, names),
         population=None if population is None else _counted(population, known, quasi),
@@ -132,8 +132,8 @@ def _answering(
     names = _named(known, questions)
     for sql in questions:
         require_worlds(released, _named(known, [sql], looked_at=()))
-    if not _is_folder(released):
-        told, rows = described(released), _counted(released, known, names, released=True)
+    if not _is_anatomy(released):
+        told, rows = described(released), _counted(_file(released), known, names, released=True)
         starred = told is None or told.starred
         return lambda sql: answer(sql, rows, known, labels=labels, starred=starred)
     grouped = Schema(known.table, (*known.columns, Column(GROUP, Kind.INTEGER)))
@@ -213,8 +213,18 @@ def _part(folder: str | Path, name: str) -> Path:
     return found[0]
 
 
-def _is_folder(source: Source) -> TypeGuard[str | Path]:
-    return isinstance(source, str | Path) and Path(source).is_dir()
+def _is_anatomy(source: Source) -> TypeGuard[str | Path]:
+    """Whether a release is the two tables of an anatomy; one table may lie in a folder too."""
+    if not isinstance(source, str | Path) or not Path(source).is_dir():
+        return False
+    told = described(source)
+    return told is None or told.tables > 1
+
+
+def _file(source: Source) -> Source:
+    """The file of a release of one table, which may lie in a folder."""
+    told = described(source)
+    return source if told is None else told.table
 
 
 def _known(schema: str | Path | Schema) -> Schema:

@@ -14,6 +14,7 @@ from sfumato.anonymize.buckets import GROUP, alike, anatomize, permute
 from sfumato.anonymize.criteria import DistinctDiversity, EntropyDiversity, FolkDiversity
 from sfumato.anonymize.perturb import moments, perturb, strays
 from sfumato.anonymize.search import people_unknown, run
+from sfumato.anonymize.words import UNCHANGED
 from sfumato.counting.frequencies import count
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.schema.column import Kind, Role
@@ -26,6 +27,8 @@ from sfumato.steward.findings import (
     costs_of_untouched,
     figures_of_classes,
     figures_of_outcome,
+    in_plain_words,
+    risk_before,
     shared_by_all,
 )
 from sfumato.steward.problem import person_of, pose
@@ -88,7 +91,14 @@ def _anatomy(
         parameters={"l": asked.l, "of": asked.of},
         before={"classes": len(sizes), **costs_of_untouched(sizes)},
         protected=(asked.of,),
+        **in_plain_words([asked], None),
+        risk=risk_before(counted, quasi, None),
         values=made.sensitive,
+        words={
+            **dict.fromkeys(quasi, UNCHANGED),
+            GROUP: "added: the group of the row",
+            asked.of: f"in a table of its own, counted in groups of at least {asked.l}",
+        },
         findings=(shared_by_all(asked.of, alone, len(members), alone),) if alone else (),
         notes=(
             "Quasi-identifiers are released as they are, so k-anonymity does not apply.",
@@ -107,8 +117,8 @@ def _one_diversity(criteria: Sequence[Criterion], sensitive: tuple[str, ...]) ->
         raise ParameterError(
             "anatomy_needs_one_l",
             "Anatomy takes distinct, entropy or folk l-diversity of one sensitive column and "
-            f"nothing else, but {' and '.join(map(str, criteria)) or 'nothing'} was asked. Give l "
-            "alone, and name one sensitive column.",
+            f"nothing else, but {' and '.join(map(str, criteria)) or 'nothing'} was asked. Give "
+            "--l alone, and name one column with --sensitive.",
         )
     return FolkDiversity(asked[0].l, asked[0].of)
 
@@ -154,6 +164,10 @@ def _permute(
             for name, (number, rows) in exposed.items()
             if number
         ),
+        words=dict.fromkeys(quasi, UNCHANGED)
+        | dict.fromkeys(sensitive, "shuffled among the rows of each group"),
+        risk=risk_before(counted, quasi, None),
+        **in_plain_words(criteria, None),
         notes=(
             "Quasi-identifiers are released as they are; costs are those of the groups.",
             *(f"Column {name} is sensitive too and was left out." for name in left_out),
@@ -200,6 +214,10 @@ def _perturb(
         watched=tuple(c.name for c in table.schema.by_role(Role.SENSITIVE) if c.name in unchanged),
         findings=tuple(told for column in columns if (told := _strayed(counted, column))),
         notes=tuple(_blurred(column, stddev[column.name]) for column in columns),
+        words={
+            name: f"blurred by noise of standard deviation {one}" for name, one in stddev.items()
+        },
+        risk=risk_before(known, quasi, None),
     )
 
 

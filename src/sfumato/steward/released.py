@@ -40,6 +40,7 @@ class Described:
     starred: bool
     shuffled: frozenset[str] = frozenset()
     blurred: frozenset[str] = frozenset()
+    tables: int = 1
 
 
 def described(source: Source) -> Described | None:
@@ -53,9 +54,11 @@ def described(source: Source) -> Described | None:
         starred = asked.get("suppressed") == "star"
         moved = frozenset(asked.get("shuffled", ())), frozenset(asked.get("stddev", ()))
         first = Path(told["tables"][0]["file"]).name
+        tables = len(told["tables"])
     except (KeyError, IndexError, TypeError, AttributeError):
         return None
-    return Described((path if path.is_dir() else path.parent) / first, starred, *moved)
+    place = (path if path.is_dir() else path.parent) / first
+    return Described(place, starred, *moved, tables)
 
 
 def _told(source: Source) -> dict[str, Any] | None:

@@ -161,17 +161,20 @@ class Published(Answer):
         """The released boxes nearest to a point that together are expected to hold k rows."""
         return nearest(_boxes(self.publication, self.tables), point, k)
 
-    def save(self, path: str | Path, *, overwrite: bool = False) -> list[Path]:
+    def save(
+        self, path: str | Path, *, overwrite: bool = False, report: str | Path | None = None
+    ) -> list[Path]:
         """Write tables as any release does; a map of boxes also as .geojson, for map programs."""
         target = Path(path)
         if target.suffix.lower() != _GEOJSON:
-            return super().save(target, overwrite=overwrite)
+            return super().save(target, overwrite=overwrite, report=report)
         for place in (target, sidecar_file(target)):
             check_target(place, overwrite=overwrite, kept=self.kept)
         boxes = _boxes(self.publication, self.tables)
         drawn = dumps(to_geojson(boxes, self.publication.request.axes))
         with writing(target, overwrite=overwrite) as writer:
             writer.text(target.name, drawn)
+            self._write_report(writer, report, overwrite=overwrite)
             writer.tell(self)
         return writer.written
 

@@ -17,7 +17,7 @@ JSON_KEYS = [
     "algorithm", "criteria", "k", "rows", "released", "suppressed", "classes", "levels", "cost",
     "minimal", "optimal", "bound", "factor", "lattice", "checked", "people", "suppressed_people",
     "ended",
-    "unprotected", "warnings",
+    "unprotected", "warnings", "columns", "risk", "advice",
 ]  # fmt: skip
 COSTS = [
     "loss", "loss_geometric", "discernability", "average_class_size", "c_avg", "precision",

@@ -195,3 +195,37 @@ def test_no_float_says_more_than_there_is(units: int, places: int) -> None:
 
 def test_tenths_stay_tenths() -> None:
     assert numbers.float_below(Fraction(1, 10) + Fraction(2, 10)) == 0.3
+
+
+@pytest.mark.parametrize(
+    ("written", "means"),
+    [("2%", "1/50"), (" 0.5 %", "1/200"), ("33.3%", "333/1000"), ("0%", "0"), (0.02, "1/50")],
+)
+def test_a_share_may_be_written_as_a_percentage_and_stays_exact(
+    written: object, means: str
+) -> None:
+    assert numbers.probability(written, "suppress") == Fraction(means)
+    assert numbers.share(written, "t") == Fraction(means)
+
+
+@pytest.mark.parametrize("written", ["100%", "-1%", "2%%", "%", "two %"])
+def test_a_percentage_that_is_no_share_is_refused(written: str) -> None:
+    with pytest.raises(ParameterError):
+        numbers.probability(written, "suppress")
+
+
+@pytest.mark.parametrize(
+    ("number", "written"),
+    [
+        ("1/2", "0.5"),
+        ("1/50", "0.02"),
+        ("3", "3"),
+        ("0", "0"),
+        ("-5/4", "-1.25"),
+        ("1/3", "1/3"),
+        ("1/1024", "0.0009765625"),
+        (f"1/{10**30}", f"0.{'0' * 29}1"),
+    ],
+)
+def test_an_exact_number_is_written_as_people_do(number: str, written: str) -> None:
+    assert numbers.decimal_of(Fraction(number)) == written

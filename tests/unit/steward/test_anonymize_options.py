@@ -50,7 +50,8 @@ def test_what_would_be_ignored_is_refused(people: Table, algorithm: str, option:
     with pytest.raises(ParameterError) as refusal:
         people.anonymize(sf.KAnonymity(2), algorithm=algorithm, **{option: GIVEN[option]})
     assert refusal.value.code == "option_not_of_algorithm"
-    assert f"{algorithm!r} does not take {option.replace('_', '-')}" in refusal.value.message
+    flag = option if option == "weights" else f"--{option.replace('_', '-')}"
+    assert f"{algorithm!r} does not take {flag}" in refusal.value.message
 
 
 def test_a_population_that_nobody_asks_about_is_refused(people: Table) -> None:

@@ -318,8 +318,10 @@ def test_classes_that_share_a_value_are_warned_about_whatever_was_asked(tmp_path
     people = read(pa.table(rows), tmp_path / "s.toml")
     for criteria in ([sf.KAnonymity(2)], [sf.KAnonymity(2), sf.TCloseness("0.99", "ill")]):
         decided = anonymize(people, criteria)
-        found = decided.write(tmp_path / "out.csv", report=tmp_path / "mine.html",
-                              public_report=tmp_path / "public.html", overwrite=True)  # fmt: skip
+        written = decided.write(tmp_path / "out.csv", report=tmp_path / "mine.html",
+                                public_report=tmp_path / "public.html", overwrite=True)  # fmt: skip
+        assert written.holder is not None
+        found = written.holder["findings"]
         assert [text.partition(":")[0] for text in found] == [
             "In 2 of 3 classes everyone has the same ill (5 rows)",
             "In 2 of 3 classes everyone has the same pay (4 rows)",

@@ -80,7 +80,7 @@ def numbers(described: Any) -> Iterator[float]:
     """All numbers in a JSON document, those inside its texts too."""
     if isinstance(described, dict):
         for name, one in described.items():
-            if name != "sha256":
+            if name not in ("sha256", "made"):
                 yield from numbers(one)
     elif isinstance(described, list):
         for one in described:
@@ -134,7 +134,8 @@ def _subtraction_finds_nothing(folder: Path, original: pa.Table) -> None:
     forbidden.add(gone / original.num_rows)
     classes = len(set(zip(release["age"].to_pylist(), release["zip"].to_pylist(), strict=True)))
     allowed = {release.num_rows, classes}
-    assert not (forbidden & told) - allowed - {2.0, 3.0, 5.0}  # asked of the criteria
+    # What was asked of the criteria; of beta-likeness by 5 it is said as "6 times".
+    assert not (forbidden & told) - allowed - {2.0, 3.0, 5.0, 6.0}
 
 
 @pytest.mark.parametrize("algorithm", WITHOUT)
@@ -167,8 +168,7 @@ def test_only_public_facts_and_the_release_itself_are_told(
     page, mine = (one.replace("<wbr>", "") for one in pages)
     assert "may travel" in page
     assert "stays with its holder" in mine
-    assert mark in mine
-    assert mark not in page
+    assert mark not in page + mine  # side-cars are for programs, pages for people
 
 
 TRAVELS = {
@@ -180,6 +180,11 @@ TRAVELS = {
     "unprotected",
     "compared_with_original",
     "notes",
+    "table",
+    "columns",
+    "risk",
+    "promises",
+    "limits",
 }
 
 

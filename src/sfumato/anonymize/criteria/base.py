@@ -83,6 +83,8 @@ class Criterion(Protocol):
 
     union_closed: ClassVar[bool] = True
     absorbing: ClassVar[bool] = False
+    leaves_open: ClassVar[str]
+    """What it does not protect against, for people who do not know the field."""
 
     @property
     def column(self) -> str | None:
@@ -113,6 +115,10 @@ class Criterion(Protocol):
         """The criterion as a guarantee names it, knowing what it is compared with."""
         del original
         return str(self)
+
+    @abstractmethod
+    def promise(self, counted: str) -> str:
+        """What it means to a person, where rows or people are `counted`, in plain words."""
 
     @abstractmethod
     def holds(self, classes: Classes) -> NDArray[np.bool_]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, get_args
@@ -11,7 +12,7 @@ import numpy as np
 from sfumato.anonymize.classes import exact
 from sfumato.anonymize.criteria.base import Criterion, sign
 from sfumato.errors import ParameterError, SchemaError
-from sfumato.privacy.numbers import not_negative, positive
+from sfumato.privacy.numbers import positive, share
 from sfumato.schema.advice import add_line
 
 if TYPE_CHECKING:
@@ -43,8 +44,13 @@ class TCloseness(Criterion):
     of: str
     distance: Distance = field(default="equal", kw_only=True)
 
+    leaves_open = (
+        "A group may still tell a little about a value: shares may differ from those of the whole "
+        "table by what was allowed, and what holds for everyone in the table is not hidden."
+    )
+
     def __post_init__(self) -> None:
-        not_negative(self.t, "t")
+        share(self.t, "t")
         if self.distance not in get_args(Distance):
             raise ParameterError(
                 "distance_unknown",
@@ -62,11 +68,26 @@ class TCloseness(Criterion):
         cells = classes.of(self.of)
         work, scale = distances(cells, self.distance)
         # work / (size rows scale) <= t, with whole and remaining part of t rows scale apart.
-        limit = not_negative(self.t, "t") * cells.original.rows * scale
+        limit = share(self.t, "t") * cells.original.rows * scale
         whole, rest = divmod(limit.numerator, limit.denominator)
         largest = max(cells.original.rows * max(whole, rest), limit.denominator)
         sizes = exact(cells.sizes, 2 * largest)
         return np.asarray(work <= whole * sizes + rest * sizes // limit.denominator, dtype=bool)
+
+    def promise(self, counted: str) -> str:
+        """Shares are near those of all."""
+        del counted
+        most = f"{float(100 * share(self.t, 't')):g} %"
+        if self.distance == "equal":
+            return (
+                f"In every group that looks alike the shares of the values of {self.of} differ "
+                f"from those in the whole table by at most {most}."
+            )
+        way = "their order" if self.distance == "ordered" else "their hierarchy"
+        return (
+            f"In every group that looks alike the values of {self.of} are spread as in the whole "
+            f"table but for at most {most} of the farthest way along {way}."
+        )
 
     def worded(self, original: Original | None) -> str:
         """Name the order, where there is one."""
@@ -181,6 +202,20 @@ class DeltaDisclosure(Criterion):
     delta: Number
     of: str
 
+    leaves_open = (
+        "A group may still tell a little about a value: shares may differ from those of the whole "
+        "table by what was allowed, and what holds for everyone in the table is not hidden."
+    )
+
+    def promise(self, counted: str) -> str:
+        """No value is much likelier or unlikelier than among all."""
+        del counted
+        times = math.exp(float(positive(self.delta, "delta_disclosure")))
+        return (
+            f"In every group that looks alike each value of {self.of} is less than {times:.3g} "
+            "times as common, and as rare, as in the whole table."
+        )
+
     def __post_init__(self) -> None:
         positive(self.delta, "delta_disclosure")
 
@@ -222,6 +257,20 @@ class BetaLikeness(Criterion):
 
     beta: Number
     of: str
+
+    leaves_open = (
+        "A group may still tell a little about a value: shares may differ from those of the whole "
+        "table by what was allowed, and what holds for everyone in the table is not hidden."
+    )
+
+    def promise(self, counted: str) -> str:
+        """No value is much likelier than among all."""
+        del counted
+        times = float(1 + positive(self.beta, "beta"))
+        return (
+            f"In no group that looks alike is a value of {self.of} more than {times:g} times as "
+            "common as in the whole table."
+        )
 
     def __post_init__(self) -> None:
         positive(self.beta, "beta")

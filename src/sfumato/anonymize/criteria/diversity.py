@@ -27,6 +27,11 @@ class Diversity(Criterion):
     l: int  # noqa: E741  # the literature's own name
     of: str
 
+    leaves_open = (
+        "A value may be much more common in a group than in the whole table, and values that are "
+        "different in name may mean much the same: a group can still make something likely."
+    )
+
     def __post_init__(self) -> None:
         whole(self.l, "l")
 
@@ -53,6 +58,13 @@ class DistinctDiversity(Diversity):
     """
 
     absorbing = True
+
+    def promise(self, counted: str) -> str:
+        """So many values are possible."""
+        del counted
+        return (
+            f"Every group that looks alike has at least {self.l:,} different values of {self.of}."
+        )
 
     def holds(self, classes: Classes) -> NDArray[np.bool_]:
         """Say of each class whether it has l different values."""
@@ -82,6 +94,14 @@ class EntropyDiversity(Diversity):
     def consequence(self) -> DistinctDiversity:
         """Fewer than l values have less entropy than ln l."""
         return DistinctDiversity(self.l, self.of)
+
+    def promise(self, counted: str) -> str:
+        """Values are spread as if there were l equally common ones."""
+        del counted
+        return (
+            f"In every group that looks alike the values of {self.of} are spread at least as "
+            f"evenly as {self.l:,} equally common ones."
+        )
 
     def holds(self, classes: Classes) -> NDArray[np.bool_]:
         """Say of each class whether its entropy suffices."""
@@ -118,6 +138,13 @@ class FolkDiversity(Diversity):
     *Edges*: NULL counts as a value; a strict recursive (1/l, 1) condition is not the same.
     *Reference*: Machanavajjhala et al. 2006; Xiao and Tao 2006, definition 2.
     """
+
+    def promise(self, counted: str) -> str:
+        """No value is likelier than one in l."""
+        return (
+            f"No value of {self.of} is that of more than one in {self.l:,} of the {counted} in a "
+            "group that looks alike."
+        )
 
     @property
     def crowd(self) -> int:
@@ -156,6 +183,15 @@ class RecursiveDiversity(Diversity):
     def __post_init__(self) -> None:
         super().__post_init__()
         positive(self.c, "c")
+
+    def promise(self, counted: str) -> str:
+        """The commonest value is outweighed."""
+        del counted
+        but = "" if self.l == 2 else f", even with the {self.l - 2:,} next commonest set aside"
+        return (
+            f"In every group that looks alike the commonest value of {self.of} is less than "
+            f"{self.c} times as common as the others together{but}."
+        )
 
     @property
     def consequence(self) -> DistinctDiversity:

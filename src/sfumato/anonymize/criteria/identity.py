@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.anonymize.classes import exact
 from sfumato.anonymize.criteria.base import Criterion, whole
 from sfumato.errors import ParameterError
-from sfumato.privacy.numbers import not_negative
+from sfumato.privacy.numbers import share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,9 +34,22 @@ class KAnonymity(Criterion):
     k: int
 
     absorbing = True
+    leaves_open = (
+        "What people who look alike have in common is not hidden: where all of them have the same "
+        "value, whoever finds the group knows it. Whoever knows more of a person than the columns "
+        "counted here can tell more of them apart."
+    )
 
     def __post_init__(self) -> None:
         whole(self.k, "k")
+
+    def promise(self, counted: str) -> str:
+        """So many others look the same."""
+        one = "person" if counted == "people" else "row"
+        return (
+            f"Whoever looks for a person by the columns that can identify one finds the {one} they "
+            f"look for only among at least {self.k - 1:,} other {counted} that look the same."
+        )
 
     @property
     def crowd(self) -> int:
@@ -67,9 +80,21 @@ class KMap(Criterion):
     k: int
 
     absorbing = True
+    leaves_open = (
+        "Whoever knows that a person is in the released table, and not only in the population, may "
+        "be left with fewer candidates. What people who look alike have in common is not hidden."
+    )
 
     def __post_init__(self) -> None:
         whole(self.k, "k")
+
+    def promise(self, counted: str) -> str:
+        """So many people of the population fit."""
+        del counted
+        return (
+            f"Each released row fits at least {self.k:,} people of the population, of whom any may "
+            "be the one."
+        )
 
     @property
     def compares_population(self) -> bool:
@@ -101,8 +126,22 @@ class DeltaPresence(Criterion):
     minimum: Number
     maximum: Number
 
+    leaves_open = (
+        "Only whether someone is in the table is hidden. What is said of the people who are, is "
+        "hidden by other criteria, or not at all."
+    )
+
+    def promise(self, counted: str) -> str:
+        """How sure anyone can be that someone is in the table."""
+        del counted
+        low, high = (float(100 * share(one, "presence")) for one in (self.minimum, self.maximum))
+        return (
+            f"Whoever knows a person of the population can say with a certainty of {low:g} to "
+            f"{high:g} %, and no other, that this person is in the table."
+        )
+
     def __post_init__(self) -> None:
-        low, high = not_negative(self.minimum, "presence"), not_negative(self.maximum, "presence")
+        low, high = share(self.minimum, "presence"), share(self.maximum, "presence")
         if not low <= high <= 1:
             raise ParameterError(
                 "presence_out_of_range",
@@ -117,7 +156,7 @@ class DeltaPresence(Criterion):
 
     def holds(self, classes: Classes) -> NDArray[np.bool_]:
         """Say of each class whether presence in it is neither too likely nor too unlikely."""
-        low, high = not_negative(self.minimum, "presence"), not_negative(self.maximum, "presence")
+        low, high = share(self.minimum, "presence"), share(self.maximum, "presence")
         if low > 0 and classes.unmatched:
             return np.zeros(len(classes), dtype=bool)
         matches = classes.matches()

@@ -1,0 +1,142 @@
+"""What another algorithm or a little suppression would save: tried on the same counts, briefly.
+
+It is computed from the original, so it is for the holder alone. Decision 0224.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sfumato.anonymize.search import SEARCHES, run
+from sfumato.errors import SfumatoError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from sfumato.anonymize.outcome import Outcome
+    from sfumato.anonymize.problem import Problem
+    from sfumato.anonymize.search import SearchProgress
+
+_OTHERS = ("mondrian", "optimal")
+_SHARES = (1, 2, 5)
+"""Percents of the rows, or people, that might be suppressed."""
+_LONGEST, _HEAD_START = 5.0, 1.5
+"""Seconds that advice may take at most, and how much longer than the search it may."""
+_MOST_COMBINATIONS = 200_000
+"""A table with more combinations of values could not be searched again in so little time."""
+TOO_LARGE = (
+    "Nothing was tried that might lose less: the table has more than "
+    f"{_MOST_COMBINATIONS:,} different combinations of values, too many to search twice."
+)
+_WORTH = 0.9
+"""Only what costs less than this share of what was found is worth a line."""
+_COST = "loss"
+_LOSSES = ("loss", "loss-geometric")
+
+
+@dataclass(frozen=True)
+class Advice:
+    """An option that would have cost less: what it would cost, instead of what."""
+
+    option: str
+    cost: str
+    value: float
+    instead: float
+    counted: str = "rows"
+
+    def words(self) -> str:
+        """It in a line, with the flag to give."""
+        who = self.option.removeprefix("--algorithm ")
+        if self.option.startswith("--suppress"):
+            who = f"suppressing {self.option.split()[-1].replace('%', ' %')} of {self.counted}"
+        figures = f"{_number(self.value)} instead of {_number(self.instead)}"
+        if self.cost in _LOSSES:
+            return f"{who} would lose {figures}: {self.option}"
+        return f"{who} would bring {self.cost} to {figures}: {self.option}"
+
+    def json(self) -> dict[str, Any]:
+        """It for programs."""
+        return {
+            "option": self.option,
+            "cost": self.cost,
+            "value": self.value,
+            "instead": self.instead,
+            "words": self.words(),
+        }
+
+
+def advise(
+    problem: Problem,
+    found: Outcome,
+    weights: Mapping[str, float] | None,
+    watch: SearchProgress,
+) -> list[Advice]:
+    """What would have cost less than what a search, which `watch` timed, has found.
+
+    The whole of it takes no longer than that search did and a moment more, nor than its limit.
+    """
+    now = time.monotonic()
+    most = min(_LONGEST, now - watch.started + _HEAD_START)
+    until = now + (most if watch.left is None else min(most, watch.left))
+    told: list[Advice] = []
+    best: dict[str, float] = {}
+    cost = found.minimised or _COST
+    instead = _price(found, cost)
+    for option, search in _tries(problem, found.algorithm, cost, weights):
+        left = until - time.monotonic()
+        if left <= 0:
+            break
+        try:
+            tried = search(left)
+        except SfumatoError:
+            continue  # it cannot be asked of this, or not in so little time
+        if tried.ended == "interrupted":
+            break
+        kind, value = option.split()[0], _price(tried, cost)
+        if value < _WORTH * best.get(kind, instead):
+            counted = "rows" if problem.people is None else "people"
+            told.append(Advice(option, cost, value, instead, counted))
+            best[kind] = value
+    return told
+
+
+def too_large(problem: Problem) -> bool:
+    """Whether the table is too large to be searched again."""
+    return max(len(view.base.counts) for view in problem.views) > _MOST_COMBINATIONS
+
+
+def _tries(
+    problem: Problem,
+    algorithm: str,
+    cost: str,
+    weights: Mapping[str, float] | None,
+) -> Iterator[tuple[str, Callable[[float], Outcome]]]:
+    """The options to try, each with its search of so many seconds."""
+
+    def searching(name: str, asked: Problem) -> Callable[[float], Outcome]:
+        chosen = cost if "cost" in SEARCHES[name].takes else None
+        return lambda left: run(asked, name, cost=chosen, weights=weights, limit_seconds=left)
+
+    needed = {"population"} if any(one.compares_population for one in problem.criteria) else set()
+    for name in _OTHERS:
+        if name != algorithm and needed <= SEARCHES[name].takes:
+            yield f"--algorithm {name}", searching(name, problem)
+    if "suppress" not in SEARCHES[algorithm].takes:
+        return
+    counted = problem.rows if problem.people is None else problem.people.count
+    for percent in _SHARES:
+        allowed = int(Fraction(percent, 100) * counted)
+        if allowed > problem.allowed:
+            asked = replace(problem, allowed=allowed)
+            yield f"--suppress {percent}%", searching(algorithm, asked)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def _price(outcome: Outcome, cost: str) -> float:
+    return outcome.cost[cost.replace("-", "_")]

@@ -1,0 +1,112 @@
+"""Messages name flags that exist, and those of the command that says them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from sfumato.anonymize.search import SEARCHES
+from sfumato.cli.main import build
+from sfumato.errors import ParameterError
+from sfumato.steward.anonymize import check_options
+from sfumato.steward.perturbative import PERTURBATIVE
+from sfumato.vault.families import FAMILIES
+
+SOURCE = Path(__file__).parents[2] / "src" / "sfumato"
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+NAMED = re.compile(r"sfumato (?P<command>[a-z]+)[^`'\"]*?(?P<flag>--[a-z][a-z-]*)")
+
+RAISED_BY: dict[str, set[str]] = {
+    "steward/anonymize.py": {"anonymize"},
+    "steward/advice.py": {"anonymize"},
+    "steward/findings.py": {"anonymize"},
+    "steward/perturbative.py": {"anonymize"},
+    "steward/problem.py": {"anonymize"},
+    "steward/measure.py": {"measure"},
+    "anonymize": {"anonymize", "measure", "worlds"},
+    "inspection": {"inspect"},
+    "publish": {one.command for one in FAMILIES.values()},
+    "query": {one.command for one in FAMILIES.values()},
+}
+"""The commands that can say the messages of a module or a package; of others all can."""
+
+
+@cache
+def flags() -> dict[str, set[str]]:
+    """The flags of every command, those of the program itself under no name."""
+    root: Any = typer.main.get_command(build())
+    found = {"": _of(root)}
+    waiting: list[tuple[str, Any]] = [("", root)]
+    while waiting:
+        first, group = waiting.pop()
+        for name, command in getattr(group, "commands", {}).items():
+            found.setdefault(first or name, set()).update(_of(command) | {"--help"})
+            waiting.append((first or name, command))
+    return found
+
+
+def _of(command: Any) -> set[str]:
+    return {
+        flag
+        for one in command.params
+        for flag in (*one.opts, *one.secondary_opts)
+        if flag.startswith("--")
+    }
+
+
+def spoken(path: Path) -> list[tuple[int, str]]:
+    """The texts of a module but for docstrings, with their lines; gaps of f-strings are gaps."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    silent = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    return [
+        (node.lineno, node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent
+    ]
+
+
+def sayers(path: Path) -> set[str]:
+    """The commands that can say what a module says."""
+    inside = path.relative_to(SOURCE).as_posix()
+    command = path.stem if path.parent.name == "cli" else None
+    if command in flags():
+        return {command, ""}
+    for place, commands in RAISED_BY.items():
+        if inside == place or inside.startswith(f"{place}/"):
+            return {*commands, ""}
+    return set(flags())
+
+
+@pytest.mark.parametrize(
+    "path", sorted(SOURCE.rglob("*.py")), ids=lambda path: path.relative_to(SOURCE).as_posix()
+)
+def test_messages_name_flags_that_exist(path: Path) -> None:
+    if "testing" in path.parts:
+        return
+    known = set().union(*(flags()[command] for command in sayers(path)))
+    for line, text in spoken(path):
+        others = {match["flag"] for match in NAMED.finditer(text)}
+        for match in NAMED.finditer(text):
+            assert match["flag"] in flags().get(match["command"], set()), (line, text)
+        strange = {flag for flag in FLAG.findall(text) if flag not in known} - others
+        assert not strange, (line, text)
+
+
+def test_the_options_that_a_refusal_lists_are_flags() -> None:
+    takes = {name for one in SEARCHES.values() for name in one.takes}
+    takes |= {name for other in PERTURBATIVE.values() for name in other.takes}
+    with pytest.raises(ParameterError) as refusal:
+        check_options("perturb", dict.fromkeys(takes - {"sensitive"}, True), [])
+    listed = set(FLAG.findall(refusal.value.message))
+    assert {f"--{name.replace('_', '-')}" for name in takes - {"weights"}} == listed
+    assert listed <= flags()["anonymize"]
