@@ -210,4 +210,14 @@ def _show(answer: Answer, written: list[Path]) -> None:
     console.print(spent, soft_wrap=True)
     console.print(f"Receipt: {answer.receipt}", soft_wrap=True)
     if written:
-        console.print(printable(f"Wrote {' and '.join(map(str, written))}."), soft_wrap=True)
+        console.print(printable(_wrote(answer, written)), soft_wrap=True)
+
+
+def _wrote(answer: Answer, written: list[Path]) -> str:
+    """Where it went; several tables are in a folder, which is what a person looks for."""
+    if len(answer.tables) < 2:
+        return f"Wrote {' and '.join(map(str, written))}."
+    folder = written[0].parent
+    names = ", ".join(one.name for one in written if one.parent == folder)
+    beside = "".join(f" and {one}" for one in written if one.parent != folder)
+    return f"Wrote {len(answer.tables)} tables into the folder {folder}: {names}{beside}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Entry(NamedTuple):
+class PublicationKind(NamedTuple):
     """A kind: what it releases, and the module whose `prepare`, or the function named, makes it."""
 
     told: str
@@ -13,23 +13,31 @@ class Entry(NamedTuple):
 
 
 KINDS = {
-    "auto": Entry("the best of histogram, tree, quadtree, wavelet for your ranges", "auto"),
-    "histogram": Entry("a count of every combination of values", "histogram"),
-    "marginals": Entry("counts of several sets of columns that agree", "marginals"),
-    "tree": Entry("counts by nested ranges: good for any range of values", "tree"),
-    "wavelet": Entry("counts by differences of halves: good for long ranges", "wavelet"),
-    "fourier": Entry("a smooth curve of one column; of several, whole counts", "fourier"),
-    "quadtree": Entry("a map: quarters of quarters of a plane", "quadtree"),
-    "kdtree": Entry("a map: boxes cut at medians", "spatial.kdtree"),
-    "hybrid": Entry("a map: medians first, then quarters", "spatial.kdtree:prepare_hybrid"),
-    "privtree": Entry("a map: boxes divided where people are, to any depth", "spatial.privtree"),
-    "adaptive-grid": Entry("a map: a grid, finer where people are", "spatial.adaptive_grid"),
-    "sparse": Entry("only the large counts of very many combinations", "sparse"),
-    "mwem": Entry("a whole table learnt from the questions it fails at", "mwem"),
-    "dawa": Entry("counts of one column, shared where neighbours are alike", "dawa"),
-    "quantiles": Entry("medians and other ranks of one column", "quantiles"),
-    "continual": Entry("running counts, as days go by", "continual"),
-    "sketch": Entry("a short summary from which any count can be estimated", "sketch"),
-    "above": Entry("which ranges hold more rows than a threshold", "above"),
+    "auto": PublicationKind(
+        "the best of histogram, tree, quadtree, wavelet for your ranges", "auto"
+    ),
+    "histogram": PublicationKind("a count of every combination of values", "histogram"),
+    "marginals": PublicationKind("counts of several sets of columns that agree", "marginals"),
+    "tree": PublicationKind("counts by nested ranges: good for any range of values", "tree"),
+    "wavelet": PublicationKind("counts by differences of halves: good for long ranges", "wavelet"),
+    "fourier": PublicationKind("a smooth curve of one column; of several, whole counts", "fourier"),
+    "quadtree": PublicationKind("a map: quarters of quarters of a plane", "quadtree"),
+    "kdtree": PublicationKind("a map: boxes cut at medians", "spatial.kdtree"),
+    "hybrid": PublicationKind(
+        "a map: medians first, then quarters", "spatial.kdtree:prepare_hybrid"
+    ),
+    "privtree": PublicationKind(
+        "a map: boxes divided where people are, to any depth", "spatial.privtree"
+    ),
+    "adaptive-grid": PublicationKind(
+        "a map: a grid, finer where people are", "spatial.adaptive_grid"
+    ),
+    "sparse": PublicationKind("only the large counts of very many combinations", "sparse"),
+    "mwem": PublicationKind("a whole table learnt from the questions it fails at", "mwem"),
+    "dawa": PublicationKind("counts of one column, shared where neighbours are alike", "dawa"),
+    "quantiles": PublicationKind("medians and other ranks of one column", "quantiles"),
+    "continual": PublicationKind("running counts, as days go by", "continual"),
+    "sketch": PublicationKind("a short summary from which any count can be estimated", "sketch"),
+    "above": PublicationKind("which ranges hold more rows than a threshold", "above"),
 }
 """In the order in which people are told of them."""

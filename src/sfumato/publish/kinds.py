@@ -24,6 +24,7 @@ from sfumato.publish.request import (
     PredictsVariance,
     to_codes,
 )
+from sfumato.publish.rounding import readable
 from sfumato.release.release import Guarantee, Provenance, Release
 from sfumato.schema.names import quoted, suggestion
 
@@ -94,8 +95,9 @@ class Publication:
         salt = secret(entropy)
         request = self.request
         counter = BoundedCounter(data.engine, data.table, request.axes, request.unit, salt)
+        tables = self.method.release(counter, entropy)
         return Release(
-            self.method.release(counter, entropy),
+            readable(tables, self.method.error, request.columns),
             self.guarantee,
             Provenance(self.name, self.parameters, fingerprint=""),
             self.error,
