@@ -22,7 +22,7 @@ class EndedEarly(Exception):  # noqa: N818  # no error: the command has done wha
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
 
-_STOPPING = (signal.SIGTERM, signal.SIGHUP)
+_STOPPING = (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
 _told: list[int] = []
 
 

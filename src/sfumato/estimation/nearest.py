@@ -161,7 +161,7 @@ class _Newton:
         even = side * self._rows
         found = self._inverse @ even
         found += self._inverse @ (even - self._system @ found)
-        return found * self._columns
+        return np.asarray(found * self._columns)
 
 
 def _span(matrix: Vector) -> tuple[Vector, Vector]:

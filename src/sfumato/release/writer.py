@@ -53,6 +53,7 @@ from sfumato.release.sidecar import (
     release_files,
     sidecar_file,
 )
+from sfumato.system import needs_locks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -237,6 +238,7 @@ def writing(
     path: Path, *, several: bool = False, replace: bool = False, overwrite: bool = False
 ) -> Iterator[ReleaseWriter]:
     """Write a release; at the end all of it appears, and after a failure nothing is left."""
+    needs_locks("Writing a release")
     with ExitStack() as stack:
         try:
             writer = ReleaseWriter(path, several=several, overwrite=overwrite)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,8 +12,11 @@ from scipy.optimize import linprog
 
 from sfumato.estimation.nearest import nearest_vertex
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-def least(matrix: np.ndarray, target: np.ndarray) -> float:  # type: ignore[type-arg]
+
+def least(matrix: NDArray[np.float64], target: NDArray[np.float64]) -> float:
     one = np.ones((len(target), 1))
     found = linprog(
         np.append(np.zeros(matrix.shape[1]), 1.0),
@@ -19,6 +24,7 @@ def least(matrix: np.ndarray, target: np.ndarray) -> float:  # type: ignore[type
         b_ub=np.append(target, -target),
         method="highs",
     )
+    assert found.fun is not None
     return float(found.fun)
 
 
@@ -37,7 +43,8 @@ def test_no_vector_comes_nearer_and_few_entries_are_used(
     matrix = generator.choice([-1.0, 1.0], (rows, columns))
     matrix[0] = 1
     truth = generator.poisson(counts, columns)
-    target = matrix @ truth + generator.integers(-noise, noise + 1, rows)
+    noisy = matrix @ truth + generator.integers(-noise, noise + 1, rows)
+    target = noisy.astype(np.float64)
     found = nearest_vertex(matrix, target)
     assert found is not None
     assert found.min() >= 0
