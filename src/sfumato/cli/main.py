@@ -21,6 +21,7 @@ from sfumato.cli.process import (
     end_in_order,
     exit_code,
     open_streams,
+    spare_pandas,
     stdout_works,
 )
 from sfumato.errors import LedgerError, SfumatoError
@@ -68,6 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     end_in_order()
+    if _asks(given):
+        spare_pandas()
     sys.exit(run(given))
 
 
@@ -76,9 +79,8 @@ def run(arguments: list[str]) -> int:
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
     as_json = "--json" in arguments
-    command = next((word for word in arguments if not word.startswith("-")), None)
     released.clear()
-    charge = _STAYS if command in {one.command for one in FAMILIES.values()} else ""
+    charge = _STAYS if _asks(arguments) else ""
     try:
         open_streams()
         check_arguments(arguments)
@@ -115,6 +117,12 @@ def run(arguments: list[str]) -> int:
         )
         return _fail("internal", message, 1, as_json=as_json)
     return result if isinstance(result, int) else 0
+
+
+def _asks(arguments: list[str]) -> bool:
+    """Whether it is a command that may be charged."""
+    command = next((word for word in arguments if not word.startswith("-")), None)
+    return command in {one.command for one in FAMILIES.values()}
 
 
 def _options(

@@ -81,6 +81,30 @@ def check_arguments(arguments: Sequence[str]) -> None:
             )
 
 
+def spare_pandas() -> None:
+    """Have Arrow believe that there is no pandas, which no command uses.
+
+    It asks at its first array, once, and where pandas is installed that costs more time than most
+    questions do.
+    """
+    blind = _Blind()
+    sys.meta_path.insert(0, blind)
+    try:
+        import pyarrow as pa
+
+        pa.array([0])
+    finally:
+        sys.meta_path.remove(blind)
+
+
+class _Blind:
+    """Finds no pandas."""
+
+    def find_spec(self, name: str, _path: object = None, _target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name, name=name)
+
+
 def stdout_works() -> bool:
     """Whether standard output takes what is left; if not, it is given up for good."""
     try:
