@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     end_in_order()
-    if _asks(given):
+    if _asks(given) and not {"-h", "--help"} & set(given):
         spare_pandas()
     sys.exit(run(given))
 
