@@ -12,7 +12,6 @@ Decision 0172. Decision 0180.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import shutil
 import stat
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import InternalError, OutputError, SfumatoError
 from sfumato.journal import JOURNAL, read_journal, undo
+from sfumato.system import NO_LINKS, NOT_INHERITED, ONLY_FOLDERS, is_ours, locks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -76,7 +76,7 @@ def sweep(parent: Path, *, again: bool = False) -> None:
     if here in _swept and not again:
         return
     _swept.add(here)
-    for path in _scratches(parent):
+    for path in _scratches(parent) if locks else ():
         _remove_dead(path)
 
 
@@ -86,17 +86,19 @@ def _scratches(parent: Path) -> list[Path]:
     return []
 
 
-def _made(parent: Path, prefix: str) -> tuple[Path, int]:
-    """A new folder and the handle that locks it."""
+def _made(parent: Path, prefix: str) -> tuple[Path, int | None]:
+    """A new folder and the handle that locks it, where there are locks."""
     start = prefix.encode(errors="ignore")[:_LONGEST_PREFIX_BYTES].decode(errors="ignore")
     while True:
         # Named before it is made: an interruption may come right after, and finds it then.
         path = parent / f"{start}{token_hex(8)}{MARK}"
         try:
             path.mkdir(mode=0o700)
-            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            if locks is None:
+                return path, None
+            handle = os.open(path, os.O_RDONLY | ONLY_FOLDERS | NOT_INHERITED)
             with suppress(OSError):  # a file system without locks, on which nobody sweeps either
-                fcntl.flock(handle, fcntl.LOCK_EX)
+                locks.flock(handle, locks.LOCK_EX)
             if path.exists():  # the name, not what a handle still holds
                 return path, handle
             os.close(handle)
@@ -110,7 +112,7 @@ def _made(parent: Path, prefix: str) -> tuple[Path, int]:
             raise
 
 
-def _remove(path: Path, handle: int, process: int) -> None:
+def _remove(path: Path, handle: int | None, process: int) -> None:
     """Remove one's own folder; a forked child only lets go of its parent's."""
     try:
         if os.getpid() == process:
@@ -119,18 +121,19 @@ def _remove(path: Path, handle: int, process: int) -> None:
         shutil.rmtree(path, ignore_errors=True)
         raise
     finally:
-        os.close(handle)
+        if handle is not None:
+            os.close(handle)
 
 
 def _remove_dead(path: Path) -> None:
     """Remove a folder of this user that no living process holds."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDONLY | ONLY_FOLDERS | NO_LINKS | NOT_INHERITED)
     except OSError:
         return
     try:
-        if os.fstat(handle).st_uid == os.geteuid():
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if is_ours(os.fstat(handle)):
+            locks.flock(handle, locks.LOCK_EX | locks.LOCK_NB)
             journal = read_journal(path)
             if journal is not None and not journal.last.stands():
                 undo(path, journal.entries)
@@ -165,7 +168,7 @@ def unfinished(path: Path) -> bool:
 LEAST_ROOM = 1 << 20
 """Bytes that must be free on a disk before anything is spent on what is to be written to it."""
 
-_FULL = {errno.ENOSPC, errno.EDQUOT}
+_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
 @contextmanager
@@ -183,7 +186,7 @@ def whole(path: Path, *, overwrite: bool = False, private: bool = False) -> Iter
         raise unwritable(path, error) from None
     try:
         temporary = scratch.path / "whole"
-        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOT_INHERITED, 0o600))
         yield temporary
         temporary.chmod(0o600 if private else 0o666 & ~umask())
         sync(temporary)
@@ -222,13 +225,13 @@ def check_target(path: Path, *, overwrite: bool = False, kept: Iterable[Path] = 
 
 def check_room(path: Path, folder: Path) -> None:
     """Refuse a folder in which nothing can be made, or whose disk is all but full."""
-    disk = os.statvfs(folder)
-    if not os.access(folder, os.W_OK | os.X_OK) or disk.f_blocks == 0:  # /proc is no disk at all
+    usage = shutil.disk_usage(folder)
+    if not os.access(folder, os.W_OK | os.X_OK) or usage.total == 0:  # /proc is no disk at all
         raise OutputError(
             "output_unwritable",
             f"Cannot write '{path}': nothing may be written to '{folder}'. Choose another place.",
         )
-    if disk.f_bavail * disk.f_frsize < LEAST_ROOM:
+    if usage.free < LEAST_ROOM:
         raise _full(path)
 
 
@@ -276,7 +279,9 @@ def settle(temporary: Path, path: Path, *, overwrite: bool) -> None:
 
 def sync(path: Path) -> None:
     """Have a file, or the names in a folder, on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+    if locks is None and path.is_dir():  # such a system opens no folder
+        return
+    descriptor = os.open(path, os.O_RDWR if locks is None else os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -326,7 +331,7 @@ def acquire_lock(handle: int, *, seconds: float) -> bool:
     pause = 0.0005
     while True:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            locks.flock(handle, locks.LOCK_EX | locks.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > deadline:
                 return False
@@ -338,7 +343,7 @@ def acquire_lock(handle: int, *, seconds: float) -> bool:
 
 def release_lock(handle: int) -> None:
     """Let others have the lock."""
-    fcntl.flock(handle, fcntl.LOCK_UN)
+    locks.flock(handle, locks.LOCK_UN)
 
 
 def lock_holder(handle: int) -> str:

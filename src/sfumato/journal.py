@@ -16,6 +16,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from sfumato.system import NO_LINKS, NO_WAITING, NOT_INHERITED, ONLY_FOLDERS, is_ours
 from sfumato.texts import dumps
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ JOURNAL = "journal.json"
 _LONGEST = 1 << 20
 _PLACE = re.compile(r"[0-9]{1,9}")
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | ONLY_FOLDERS | NO_LINKS | NOT_INHERITED
+_FILE = os.O_RDONLY | NO_LINKS | NO_WAITING | NOT_INHERITED
 
 Mark = tuple[int, ...]
 """What tells a file or folder, unchanged, from any other."""
@@ -140,7 +141,7 @@ def _take_back(final: Path, place: Path, mark: Mark) -> None:
 
 
 def _is_ours(found: os.stat_result) -> bool:
-    return found.st_uid == os.geteuid() and not found.st_mode & _OTHERS_WRITE
+    return is_ours(found) and not found.st_mode & _OTHERS_WRITE
 
 
 def _parsed(found: object) -> Journal:

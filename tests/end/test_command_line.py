@@ -145,7 +145,7 @@ def test_help_reads_like_a_table_of_contents() -> None:
     assert done.returncode == 0
     positions = [
         done.stdout.index(word)
-        for word in ("─ Look around", "│ demo", "─ See the risk", "│ inspect")
+        for word in ("\nLook around\n", "\n  demo ", "\nSee the risk\n", "\n  inspect ")
     ]
     assert positions == sorted(positions)
     assert sfumato().stdout == done.stdout

@@ -39,7 +39,7 @@ def german(number: float, places: int) -> str:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the export in it."""
-    draw = random.Random(7)  # noqa: S311
+    draw = random.Random(7)
     lines = ["Nr;Geburtsdatum;PLZ;Geschlecht;Größe;Einkommen;Zuzahlung;Diagnose;Aufnahme"]
     ill = ["Grippe", "Asthma", "Diabetes", "Rückenschmerzen", "Migräne", "Bluthochdruck"]
     places = ["01067", "10115", "20095", "50667", "60311", "70173", "80331", "04109"]

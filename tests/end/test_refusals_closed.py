@@ -57,6 +57,7 @@ OUT_OF_REACH = {
     "delta_above_size": "needs a declared size, which no command declares",
     "delta_not_positive": "no command needs a delta above 0 by itself (delta_missing)",
     "digest_invalid": "digests are ours",
+    "platform_unsupported": "only where processes cannot lock: tests/end/test_platforms.py",
     "output_busy": "only in a race of two writers: tests/unit/release",
     "release_unreadable": "releases are read by other commands",
     "request_answered": "only in a race, which the stored answer settles",

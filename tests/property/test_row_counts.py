@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from sfumato.mechanisms.base import widened
 from sfumato.mechanisms.quantile import Counted, Quantile
-from sfumato.publish.kinds import KINDS, prepare
+from sfumato.publish.catalogue import KINDS
+from sfumato.publish.kinds import prepare
 from sfumato.testing.counts import frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
 

@@ -28,8 +28,8 @@ Source = Annotated[
     Field("unit", "What one person is; else as the schema says.", "row|COLUMN"),
     Field("max_rows", "Rows of one person to use.", "N", type=int),
     Field("max_groups", "Groups one person can be in.", "M", type=int),
-    Field("epsilon", "The whole budget, for all answers ever.", "E"),
-    Field("delta", "Its delta.", "D", default="0"),
+    Field("epsilon", "The whole budget, for all answers ever.", "EPSILON"),
+    Field("delta", "Its delta.", "DELTA", default="0"),
     Field("population", "Data sets about the same people share one budget.", "NAME"),
     Field("consent", "Use only people whose rows all are true in this column.", "COLUMN"),
     Field("public", "It is about nobody and costs nothing.", "", type=bool, default=False),
@@ -44,7 +44,12 @@ def add(
     as_json: Json = False,
     **said: Any,
 ) -> None:
-    """Add a data set to a vault, with a budget for the people in it."""
+    """Add a data set to a vault, with a budget for the people in it.
+
+    Examples:
+        sfumato add people people.csv --schema people.toml --epsilon 3 --vault clinic
+        sfumato add towns towns.csv --schema towns.toml --public --unique town --vault clinic
+    """
     from sfumato.vault.accounts import balance_of
     from sfumato.vault.registration import Registration, add_public
 

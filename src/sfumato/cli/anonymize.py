@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sfumato.cli.options import DeclaredSchema, Json, Overwrite, TableFile, form, option
+from sfumato.cli.options import (
+    OUTPUT,
+    DeclaredSchema,
+    Json,
+    Overwrite,
+    TableFile,
+    form,
+    option,
+    topic,
+)
 from sfumato.cli.process import EndedEarly
 from sfumato.cli.progress import progress, values_named
 from sfumato.errors import ParameterError
@@ -22,15 +31,26 @@ if TYPE_CHECKING:
     from sfumato.steward.table import Table
 
 Out = Annotated[
-    Path, option("OUT", "A .csv, .csv.gz or .parquet; for anatomy a directory.", "-o", "--out")
+    Path,
+    option(
+        "OUT",
+        "A .csv, .csv.gz or .parquet; for anatomy a directory.",
+        "-o",
+        "--out",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 Further = Annotated[
     list[str] | None,
     typer.Argument(hidden=True, metavar="COLUMN", help="More names after --sensitive."),
 ]
-Report = Annotated[Path | None, option("FILE.html", "Write a page for the holder, who keeps it.")]
+Report = Annotated[
+    Path | None,
+    option("FILE.html", "Write a page for the holder, who keeps it.", rich_help_panel=OUTPUT),
+]
 PublicReport = Annotated[
-    Path | None, option("FILE.html", "Write a page that may travel with the release.")
+    Path | None,
+    option("FILE.html", "Write a page that may travel with the release.", rich_help_panel=OUTPUT),
 ]
 By = Annotated[str | None, option("NAME", "Who makes the release, for its reports.")]
 NoAdvice = Annotated[bool, option(None, "Do not try what else would lose less.", "--no-advice")]
@@ -66,9 +86,7 @@ SEARCH = (
     ),
     Field(
         "algorithm",
-        "optimal, incognito, samarati, sweeney, datafly, mondrian, mondrian-relaxed, "
-        "k-optimize, meyerson-williams, aggarwal-suppress, aggarwal-generalize, anatomy, permute, "
-        "perturb.",
+        "How to search: one of the algorithms above.",
         "NAME",
         default="optimal",
     ),
@@ -104,7 +122,7 @@ _IN_NODES = {"optimal", "sweeney"}
 """The algorithms whose progress is counted in nodes of the lattice."""
 
 
-@form(*CRITERIA, *SEARCH)
+@form(*topic("What must hold", CRITERIA), *topic("How to get there", SEARCH))
 def anonymize(
     table: TableFile,
     schema: DeclaredSchema,
@@ -118,7 +136,28 @@ def anonymize(
     as_json: Json = False,
     **said: Any,
 ) -> None:
-    """Release a table in which nobody stands out, at the least cost."""
+    """Release a table in which nobody stands out, at the least cost.
+
+    Algorithms:
+        optimal              one level for each column: the cheapest of all
+        incognito            one level for each column: all minimal choices
+        samarati             one level for each column: of least height
+        sweeney              one level for each column: of least distortion
+        datafly              one level for each column: quick
+        mondrian             a box for each class: small classes, large tables
+        mondrian-relaxed     a box for each class, rows dealt out at its sides
+        k-optimize           one set of ranges for each column
+        meyerson-williams    cells become *, within a proven factor of the best
+        aggarwal-suppress    cells become *, within a proven factor of the best
+        aggarwal-generalize  labels for each class, within a proven factor
+        anatomy              two tables, quasi and sensitive columns apart
+        permute              sensitive values shuffled inside groups
+        perturb              noise on numbers; it promises nothing
+
+    Examples:
+        sfumato anonymize people.csv --schema people.toml --k 5 -o safe.csv
+        sfumato anonymize people.csv --schema people.toml --k 5 --l 2 -o diverse.csv
+    """
     from sfumato.release.writer import check_outputs
     from sfumato.steward.problem import CriteriaRequest
 

@@ -13,7 +13,7 @@ from sfumato.texts import dumps
 
 
 def demo(
-    out: Annotated[Path, option("DIR", "Where to write the page.", "--out")] = Path("sfumato-demo"),
+    out: Annotated[Path, option("DIR", "Where to write.", "--out")] = Path("sfumato-demo"),
     tables: Annotated[
         bool,
         option(
@@ -22,7 +22,12 @@ def demo(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Make up a town, show what its table gives away, and write a page with charts."""
+    """Make up a town, show what its table gives away, and write a page with charts.
+
+    Examples:
+        sfumato demo
+        sfumato demo --tables --out town
+    """
 
     from sfumato.demo.page import run
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sfumato.cli.completion import datasets
 from sfumato.cli.options import (
+    OUTPUT,
     Json,
     Overwrite,
     VaultFolder,
@@ -35,17 +37,28 @@ if TYPE_CHECKING:
     from sfumato.vault.families import Family
     from sfumato.vault.private import Questions
 
-Dataset = Annotated[str, argument("NAME", "A data set of the vault.")]
+Dataset = Annotated[str, argument("NAME", "A data set of the vault.", autocompletion=datasets)]
 Out = Annotated[
-    Path | None, option("OUT", "A .csv, .parquet or .geojson; or a folder.", "-o", "--out")
+    Path | None,
+    option(
+        "OUT",
+        "A .csv, .parquet or .geojson; several tables go into a folder.",
+        "-o",
+        "--out",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 Options = Annotated[
-    list[str] | None, option("NAME=VALUE", "An option of the kind; repeatable.", "--option")
+    list[str] | None,
+    option("NAME=VALUE", "An option of the kind, such as way=2; repeatable.", "--option"),
 ]
 Explain = Annotated[
     bool, option(None, "Only say cost, choices and expected error; spends nothing.", "--explain")
 ]
-Report = Annotated[Path | None, option("FILE.html", "Write a page about the release.")]
+Report = Annotated[
+    Path | None,
+    option("FILE.html", "Write a page about the release.", "--report", rich_help_panel=OUTPUT),
+]
 
 
 def command_of(family: Family) -> Callable[..., None]:
@@ -54,9 +67,21 @@ def command_of(family: Family) -> Callable[..., None]:
     def command(**given: Any) -> None:
         _answer(family, given)
 
-    command.__name__, command.__doc__ = family.command, family.help
+    command.__name__, command.__doc__ = family.command, _text(family)
     command.__signature__ = Signature(list(_parameters(family)))  # type: ignore[attr-defined]
     return command
+
+
+def _text(family: Family) -> str:
+    """What the help of a family says: what it does, the words one may choose from, examples."""
+    topics = {f"{one.metavar}S".capitalize(): one.choices for one in family.fields if one.choices}
+    blocks = [family.help]
+    for title, choices in topics.items():
+        lines = (f"    {name}  {told}" for name, told in choices.items())
+        blocks.append("\n".join([f"{title}:", *lines]))
+    if family.examples:
+        blocks.append("\n".join(["Examples:", *(f"    {one}" for one in family.examples)]))
+    return "\n\n".join(blocks)
 
 
 def _parameters(family: Family) -> Iterator[Parameter]:
@@ -183,4 +208,14 @@ def _show(answer: Answer, written: list[Path]) -> None:
     console.print(spent, soft_wrap=True)
     console.print(f"Receipt: {answer.receipt}", soft_wrap=True)
     if written:
-        console.print(printable(f"Wrote {' and '.join(map(str, written))}."), soft_wrap=True)
+        console.print(printable(_wrote(answer, written)), soft_wrap=True)
+
+
+def _wrote(answer: Answer, written: list[Path]) -> str:
+    """Where it went; several tables are in a folder, which is what a person looks for."""
+    if len(answer.tables) < 2:
+        return f"Wrote {' and '.join(map(str, written))}."
+    folder = written[0].parent
+    names = ", ".join(one.name for one in written if one.parent == folder)
+    beside = "".join(f" and {one}" for one in written if one.parent != folder)
+    return f"Wrote {len(answer.tables)} tables into the folder {folder}: {names}{beside}."

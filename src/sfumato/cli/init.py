@@ -26,7 +26,11 @@ def init(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a folder a vault: data sets under budgets that no crash can overspend."""
+    """Make a folder a vault: data sets under budgets that no crash can overspend.
+
+    Examples:
+        sfumato init clinic
+    """
     from sfumato.vault.registration import create
 
     made = create(vault, database=ledger, head=head)

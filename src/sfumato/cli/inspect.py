@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli.options import Json, Overwrite, SchemaFile, TableFile, option
+from sfumato.cli.options import OUTPUT, Json, Overwrite, SchemaFile, TableFile, option
 from sfumato.cli.progress import progress
 from sfumato.texts import dumps
 
@@ -23,12 +23,23 @@ def inspect(
         str | None, typer.Option(metavar="FILE", help="A table of the people it is drawn from.")
     ] = None,
     write: Annotated[
-        Path | None, option("FILE", "Write the guessed schema to a TOML file.", "--write")
+        Path | None,
+        option(
+            "FILE",
+            "Write the guessed schema to a TOML file.",
+            "--write",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """See who stands out in a table: roles of its columns, unique people, risk of a match."""
+    """See who stands out in a table: roles of its columns, unique people, risk of a match.
+
+    Examples:
+        sfumato inspect people.csv
+        sfumato inspect people.csv --write guessed.toml
+    """
     from sfumato.files import check_target
     from sfumato.release.in_use import source_files, vault_files_around
     from sfumato.steward.table import read, save_schema

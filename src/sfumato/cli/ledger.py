@@ -31,14 +31,16 @@ def ledger(
     action: Annotated[
         Action,
         typer.Argument(
-            help="Show the accounts, verify every entry, or export them as JSONL; an operator may "
-            "set a new limit, or acknowledge that entries were lost, which burns every budget.",
+            metavar="ACTION",
+            help="What to do: one of the actions below.",
             show_default=False,
         ),
     ],
     account: Annotated[str | None, option("NAME", "limit: of which.")] = None,
-    epsilon: Annotated[str | None, option("E", "limit: the whole budget from now on.")] = None,
-    delta: Annotated[str, option("D", "limit: its delta.")] = "0",
+    epsilon: Annotated[
+        str | None, option("EPSILON", "limit: the whole budget from now on.")
+    ] = None,
+    delta: Annotated[str, option("DELTA", "limit: its delta.")] = "0",
     operator: Annotated[str | None, option("WHO", "limit, acknowledge: who decided it.")] = None,
     details: Annotated[
         bool, option(None, "show: the whole budget and what was spent in every way it is counted.")
@@ -46,7 +48,20 @@ def ledger(
     vault: VaultFolder = Path(),
     as_json: Json = False,
 ) -> None:
-    """See what was spent, check the book, or hand it to somebody who trusts nobody."""
+    """See what was spent, check the book, or hand it to somebody who trusts nobody.
+
+    Actions:
+        show         what was spent of each budget, and what is left
+        verify       check every entry against the one before it
+        export       every entry as JSONL, for somebody who trusts nobody
+        limit        an operator sets a new budget
+        acknowledge  an operator admits that entries were lost, which burns every budget
+
+    Examples:
+        sfumato ledger show --vault clinic
+        sfumato ledger verify --vault clinic
+        sfumato ledger limit --account people --epsilon 4 --operator Ann --vault clinic
+    """
     from sfumato.vault import accounts
 
     if action is Action.EXPORT:

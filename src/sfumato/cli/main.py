@@ -13,6 +13,7 @@ from typer.exceptions import TyperException
 from sfumato import __version__
 from sfumato.cli.commands import COMMANDS
 from sfumato.cli.families import command_of
+from sfumato.cli.help import HelpfulCommand, HelpfulGroup
 from sfumato.cli.process import (
     INTERRUPTED,
     EndedEarly,
@@ -20,6 +21,7 @@ from sfumato.cli.process import (
     end_in_order,
     exit_code,
     open_streams,
+    spare_pandas,
     stdout_works,
 )
 from sfumato.errors import LedgerError, SfumatoError
@@ -30,6 +32,13 @@ from sfumato.vault.families import FAMILIES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_HELP = """See the risk in a table about people, release it safely, answer questions about it.
+
+Examples:
+    sfumato demo --tables --out example
+    sfumato inspect example/town.csv
+    sfumato help inspect
+"""
 _STAYS = (
     " If it was charged already, the charge stays, as 'sfumato ledger show' tells; an answer that "
     "was made is kept, and the same question gives it again, free."
@@ -40,18 +49,19 @@ def build() -> typer.Typer:
     """The application with every command."""
     app = typer.Typer(
         name="sfumato",
-        help="See the risk in a table about people, release it safely, answer questions about it.",
-        add_completion=False,
+        help=_HELP,
+        cls=HelpfulGroup,
         pretty_exceptions_enable=False,
-        rich_markup_mode="rich",
+        rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(_options)
     for chapter, commands in COMMANDS.items():
         for command in commands:
-            app.command(rich_help_panel=chapter)(command)
+            app.command(cls=HelpfulCommand, rich_help_panel=chapter)(command)
     for family in FAMILIES.values():
-        app.command(family.command, rich_help_panel=family.chapter)(command_of(family))
+        known = app.command(family.command, cls=HelpfulCommand, rich_help_panel=family.chapter)
+        known(command_of(family))
     return app
 
 
@@ -59,20 +69,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     end_in_order()
+    if _asks(given) and not {"-h", "--help"} & set(given):
+        spare_pandas()
     sys.exit(run(given))
 
 
 def run(arguments: list[str]) -> int:
     """Run one command; every outcome is an exit code and at most one line on standard error."""
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     as_json = "--json" in arguments
-    command = next((word for word in arguments if not word.startswith("-")), None)
     released.clear()
-    charge = _STAYS if command in {one.command for one in FAMILIES.values()} else ""
+    charge = _STAYS if _asks(arguments) else ""
     try:
         open_streams()
         check_arguments(arguments)
         sweep(temporary_folder())
-        result = build()(arguments, standalone_mode=False)
+        result = build()(arguments, prog_name="sfumato", standalone_mode=False)
         if result == INTERRUPTED:  # Typer makes an exit code of Ctrl-C
             raise KeyboardInterrupt
         sys.stdout.flush()
@@ -81,7 +94,7 @@ def run(arguments: list[str]) -> int:
             typer.echo(f"sfumato: cause: {_one_line(error.detail)}", err=True)
         return _fail(error.code, error.message, error.exit_code, as_json=as_json)
     except TyperException as error:
-        return _fail("usage", _one_line(error.format_message()), 2, as_json=as_json)
+        return _fail("usage", _usage(error), 2, as_json=as_json)
     except EndedEarly as kept:
         typer.echo(f"sfumato: {kept}", err=True)
         return exit_code()
@@ -106,6 +119,12 @@ def run(arguments: list[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
+def _asks(arguments: list[str]) -> bool:
+    """Whether it is a command that may be charged."""
+    command = next((word for word in arguments if not word.startswith("-")), None)
+    return command in {one.command for one in FAMILIES.values()}
+
+
 def _options(
     context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and leave."),
@@ -128,6 +147,14 @@ def _fail(code: str, message: str, exit_code: int, *, as_json: bool) -> int:
     with suppress(OSError):  # nobody may be left to read it
         typer.echo(f"sfumato: {message}", err=True)
     return exit_code
+
+
+def _usage(error: TyperException) -> str:
+    """What is wrong with a call; a near miss is told by the name that was meant."""
+    near = sorted(getattr(error, "possibilities", None) or ())
+    if near:
+        return f"{_one_line(error.message)}. Did you mean {' or '.join(near)}?"
+    return _one_line(error.format_message())
 
 
 def _one_line(message: str) -> str:

@@ -30,7 +30,12 @@ def measure(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure k, every l and t, and all costs of a table, alone or against its original."""
+    """Measure k, every l and t, and all costs of a table, alone or against its original.
+
+    Examples:
+        sfumato measure safe.csv --schema people.toml
+        sfumato measure safe.csv --schema people.toml --original people.csv
+    """
     from sfumato.steward.measure import measure as measured
     from sfumato.steward.measure import read_questions
 

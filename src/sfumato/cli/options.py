@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sfumato.cli.completion import columns, one_of
+from sfumato.cli.help import GENERAL
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from sfumato.vault.families import Field
 
 
-def option(metavar: str | None, told: str, *flags: str) -> Any:
+_COLUMNS = {"COLUMN", "COLUMN ...", "A,B"}
+"""The words for columns, which the shell completes from the schema."""
+OUTPUT = "Output"
+"""The topic under which help tells where results go."""
+
+
+def option(metavar: str | None, told: str, *flags: str, **more: Any) -> Any:
     """An option with the word that stands for its value, and a line of help."""
-    return typer.Option(*flags, metavar=metavar, help=told)
+    return typer.Option(*flags, metavar=metavar, help=told, **more)
 
 
-def argument(metavar: str, told: str) -> Any:
+def argument(metavar: str, told: str, **more: Any) -> Any:
     """An argument that must be given."""
-    return typer.Argument(metavar=metavar, help=told, show_default=False)
+    return typer.Argument(metavar=metavar, help=told, show_default=False, **more)
 
 
 def declared(name: str, annotation: object, default: object = Parameter.empty) -> Parameter:
@@ -32,14 +42,22 @@ def declared(name: str, annotation: object, default: object = Parameter.empty) -
 def parameter_of(field: Field) -> Parameter:
     """A field of a form as an argument or an option of a command."""
     words: dict[str, Any] = {"metavar": field.metavar or None, "help": field.help}
-    if field.required:
-        words["show_default"] = False
+    words |= {"show_default": not field.required, "rich_help_panel": field.topic or None}
+    if field.choices:
+        words["autocompletion"] = one_of(field.choices)
+    elif field.metavar in _COLUMNS:
+        words["autocompletion"] = columns
     flag = field.flag or (f"--{field.name.replace('_', '-')}" if field.type is bool else None)
     flags = () if flag is None else (flag,)
     info = typer.Argument(**words) if field.positional else typer.Option(*flags, **words)
     optional = field.default is None and not field.required
     kind = field.type | None if optional else field.type
     return declared(field.name, Annotated[kind, info], field.parameter.default)
+
+
+def topic(name: str, fields: Iterable[Field]) -> list[Field]:
+    """Fields that help tells under a heading of their own."""
+    return [replace(one, topic=name) for one in fields]
 
 
 def form(*fields: Field) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -57,11 +75,24 @@ def form(*fields: Field) -> Callable[[Callable[..., None]], Callable[..., None]]
     return formed
 
 
-Json = Annotated[bool, option(None, "Print one JSON object and nothing else.", "--json")]
-Overwrite = Annotated[bool, option(None, "Replace an existing output file.", "--overwrite")]
+Json = Annotated[
+    bool,
+    option(None, "Print one JSON object and nothing else.", "--json", rich_help_panel=GENERAL),
+]
+Overwrite = Annotated[
+    bool,
+    option(None, "Replace an existing output file.", "--overwrite", rich_help_panel=OUTPUT),
+]
 SchemaFile = Annotated[Path | None, option("FILE", "The table's schema (TOML).", "--schema")]
 DeclaredSchema = Annotated[Path, option("FILE", "The table's schema (TOML).", "--schema")]
 TableFile = Annotated[str, argument("TABLE", "A .csv, .csv.gz or .parquet file.")]
 VaultFolder = Annotated[
-    Path, option("VAULT", "The vault; by default the current folder.", "--vault")
+    Path,
+    option(
+        "VAULT",
+        "The vault; by default the current folder.",
+        "--vault",
+        show_default=False,
+        rich_help_panel=GENERAL,
+    ),
 ]

@@ -22,7 +22,7 @@ class EndedEarly(Exception):  # noqa: N818  # no error: the command has done wha
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
 
-_STOPPING = (signal.SIGTERM, signal.SIGHUP)
+_STOPPING = (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
 _told: list[int] = []
 
 
@@ -79,6 +79,30 @@ def check_arguments(arguments: Sequence[str]) -> None:
                 "argument_not_utf8",
                 f"Argument {place}, '{shown[:80]}', is not UTF-8. Rename the file it names.",
             )
+
+
+def spare_pandas() -> None:
+    """Have Arrow believe that there is no pandas, which no command uses.
+
+    It asks at its first array, once, and where pandas is installed that costs more time than most
+    questions do.
+    """
+    blind = _Blind()
+    sys.meta_path.insert(0, blind)
+    try:
+        import pyarrow as pa
+
+        pa.array([0])
+    finally:
+        sys.meta_path.remove(blind)
+
+
+class _Blind:
+    """Finds no pandas."""
+
+    def find_spec(self, name: str, _path: object = None, _target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name, name=name)
 
 
 def stdout_works() -> bool:

@@ -22,7 +22,11 @@ def worlds(
     ] = "public",
     as_json: Json = False,
 ) -> None:
-    """Answer a question over all tables that a release may stand for: bounds and an estimate."""
+    """Answer a question over all tables that a release may stand for: bounds and an estimate.
+
+    Examples:
+        sfumato worlds safe.csv "SELECT COUNT(*) FROM people WHERE age > 64" --schema people.toml
+    """
     from sfumato.steward.measure import bound
 
     found = bound(release, sql, schema, labels=labels).json()

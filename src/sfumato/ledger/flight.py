@@ -9,7 +9,6 @@ Decision 0177.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import threading
@@ -21,6 +20,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from sfumato.errors import LedgerError
+from sfumato.system import locks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,7 +151,7 @@ def _locked(path: Path, end: float | None) -> int | None:
         except OSError:
             return None
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            locks.flock(file, locks.LOCK_EX | locks.LOCK_NB)
             # Whoever held it before has perhaps removed it, and another stands in its place.
             if os.path.samestat(os.fstat(file), path.stat()):
                 return file

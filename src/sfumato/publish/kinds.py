@@ -1,4 +1,4 @@
-"""The kinds of publications by name, and a publication as the gatekeeper charges and runs it."""
+"""A publication of any kind as the gatekeeper charges and runs it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from sfumato.counting.axes import Grid
 from sfumato.counting.frequencies import BoundedCounter
 from sfumato.errors import ParameterError
 from sfumato.noise.entropy import secret
+from sfumato.publish.catalogue import KINDS
 from sfumato.publish.postprocess import unstated
 from sfumato.publish.request import (
     AnswersRanges,
@@ -23,6 +24,7 @@ from sfumato.publish.request import (
     PredictsVariance,
     to_codes,
 )
+from sfumato.publish.rounding import readable
 from sfumato.release.release import Guarantee, Provenance, Release, today
 from sfumato.schema.names import quoted, suggestion
 
@@ -93,8 +95,9 @@ class Publication:
         salt = secret(entropy)
         request = self.request
         counter = BoundedCounter(data.engine, data.table, request.axes, request.unit, salt)
+        tables = self.method.release(counter, entropy)
         return Release(
-            self.method.release(counter, entropy),
+            readable(tables, self.method.error, request.columns),
             self.guarantee,
             Provenance(self.name, self.parameters, fingerprint="", made=today()),
             self.error,
@@ -165,30 +168,6 @@ def _digest(content: str | bytes) -> str:
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
-KINDS = {
-    "auto": "auto",
-    "above": "above",
-    "histogram": "histogram",
-    "sparse": "sparse",
-    "fourier": "fourier",
-    "marginals": "marginals",
-    "continual": "continual",
-    "dawa": "dawa",
-    "mwem": "mwem",
-    "quantiles": "quantiles",
-    "sketch": "sketch",
-    "quadtree": "quadtree",
-    "tree": "tree",
-    "wavelet": "wavelet",
-    "adaptive-grid": "spatial.adaptive_grid",
-    "hybrid": "spatial.kdtree:prepare_hybrid",
-    "kdtree": "spatial.kdtree",
-    "privtree": "spatial.privtree",
-}
-"""The module of each kind, whose `prepare(request, *, options...)`, or the function named, makes
-the method."""
-
-
 def prepare(kind: str, request: Request, options: Mapping[str, object]) -> Publication:
     """Make a request ready to be charged and run; every choice is made from public facts."""
     if kind not in KINDS:
@@ -196,7 +175,7 @@ def prepare(kind: str, request: Request, options: Mapping[str, object]) -> Publi
             "kind_unknown",
             f"There is no kind of publication {quoted(kind)}; {suggestion(kind, list(KINDS))}",
         )
-    module, _, function = KINDS[kind].partition(":")
+    module, _, function = KINDS[kind].home.partition(":")
     make: Prepare = getattr(import_module(f"sfumato.publish.{module}"), function or "prepare")
     known = [
         name

@@ -84,9 +84,13 @@ def _square(
     points: NDArray[np.float64], below: NDArray[np.float64], place: int, size: int
 ) -> float:
     """The mean square of the place-th smallest of so many."""
-    from scipy.special import betainc
-
-    chances = np.diff(betainc(place, size - place + 1, below), prepend=0.0)
+    # It is at most a point where at least so many are.
+    above = 1 - below
+    reached = sum(
+        math.comb(size, many) * below**many * above ** (size - many)
+        for many in range(place, size + 1)
+    )
+    chances = np.diff(reached, prepend=0.0)
     return float((chances * points**2).sum())
 
 

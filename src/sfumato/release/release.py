@@ -15,8 +15,9 @@ from sfumato.engines.files.spelled import marked, spelling_in, write_spelled
 from sfumato.engines.kinds import kinds_of, stored_schema
 from sfumato.errors import SchemaError
 from sfumato.files import check_target, whole
+from sfumato.release.places import check_places
 from sfumato.release.sidecar import holder_file, read_sidecar, unreadable
-from sfumato.release.writer import check_places, goes_into_folder, table_files, writing
+from sfumato.release.writer import writing
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.spelling import spelling_of
 
@@ -133,17 +134,16 @@ class Release:
     ) -> list[Path]:
         """Write each table and, beside it, what it is; return the paths that travel.
 
-        Several tables go into a directory, one Parquet file each; so does a single one where the
-        path has no ending. The side-car is the last of the paths; what stays with the holder is
-        beside, in a file for its owner alone. A `report` appears together with them.
+        One table goes into the file, several go into a folder: for `x.csv` into `x`, a CSV each;
+        where the path has no ending, a Parquet file each. The side-car is the last of the paths;
+        what stays with the holder is beside, in a file for its owner alone. A `report` appears
+        together with them.
         """
-        target, names = Path(path), list(self.tables)
-        check_places(target, names, overwrite=overwrite, kept=self.kept)
+        found = check_places(Path(path), list(self.tables), overwrite=overwrite, kept=self.kept)
         if self.holder is not None:
-            check_target(holder_file(target), overwrite=overwrite, kept=self.kept)
-        several = goes_into_folder(target, names)
-        with writing(target, several=several, overwrite=overwrite) as writer:
-            for name, file in table_files(target, names).items():
+            check_target(holder_file(found.path), overwrite=overwrite, kept=self.kept)
+        with writing(found.path, several=found.several, overwrite=overwrite) as writer:
+            for name, file in found.files.items():
                 table = self.tables[name]
                 writer.table(name, file, table.to_reader(), kinds_of(table.schema))
             self._write_report(writer, report, overwrite=overwrite)

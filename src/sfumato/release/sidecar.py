@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 Json = Any
 """Whatever JSON can hold."""
 
+IN_FOLDER = "release.json"
+"""The side-car of a release in a folder."""
 _FORMAT = 2
 _HELD = ("tables", "guarantee", "provenance", "error", "receipt")
 
@@ -48,7 +50,7 @@ class Saved(NamedTuple):
 
 def sidecar_file(path: Path) -> Path:
     """Where the description of a saved release lies."""
-    return path / "release.json" if is_folder(path) else path.with_name(path.name + ".json")
+    return path / IN_FOLDER if is_folder(path) else path.with_name(path.name + ".json")
 
 
 def holder_file(path: Path) -> Path:

@@ -14,7 +14,6 @@ import os
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import quote
 
 from sfumato.engines.files.output import format_of
 from sfumato.engines.files.spelled import keys_in
@@ -43,6 +42,7 @@ from sfumato.journal import (
 )
 from sfumato.release.in_use import vault_files_around
 from sfumato.release.sidecar import (
+    IN_FOLDER,
     Saved,
     checksum,
     describe,
@@ -53,16 +53,14 @@ from sfumato.release.sidecar import (
     release_files,
     sidecar_file,
 )
+from sfumato.system import needs_locks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sfumato.engines.files.output import Batches
     from sfumato.release.release import Release
     from sfumato.schema.column import Kind
-
-_TOLD = "release.json"
-"""The side-car of a release in a folder."""
 
 
 class ReleaseWriter:
@@ -109,7 +107,7 @@ class ReleaseWriter:
             mine = self._stage(holder_file(self._path), private=True)
             mine.write_text(describe_to_holder(release, self._saved), encoding="utf-8")
         told = describe(release, self._saved, self._files)
-        name = _TOLD if self._several else f"{self._path.name}.json"
+        name = IN_FOLDER if self._several else f"{self._path.name}.json"
         self._stage_file(name).write_text(told, encoding="utf-8")
 
     def _stage_file(self, name: str) -> Path:
@@ -240,6 +238,7 @@ def writing(
     path: Path, *, several: bool = False, replace: bool = False, overwrite: bool = False
 ) -> Iterator[ReleaseWriter]:
     """Write a release; at the end all of it appears, and after a failure nothing is left."""
+    needs_locks("Writing a release")
     with ExitStack() as stack:
         try:
             writer = ReleaseWriter(path, several=several, overwrite=overwrite)
@@ -342,59 +341,9 @@ def _check_replaceable(folder: Path) -> None:
     except SourceError:
         told = None
     there = {one.name for one in folder.iterdir()}
-    if there and (told is None or there != {*release_files(told), _TOLD}):
+    if there and (told is None or there != {*release_files(told), IN_FOLDER}):
         raise OutputError(
             "output_not_a_release",
             f"Cannot replace the directory '{folder}': it holds something else than a release. "
             "Choose another name.",
         )
-
-
-def check_places(
-    path: Path, names: Sequence[str], *, overwrite: bool = False, kept: Iterable[Path] = ()
-) -> None:
-    """Refuse early a place where tables of these names, and their side-car, cannot be saved."""
-    several = goes_into_folder(path, names)
-    folder, beside = (path, _TOLD) if several else (path.parent, f"{path.name}.json")
-    files = [*table_files(path, names).values(), beside]
-    if _is_file(path):
-        format_of(path)
-    if several and not is_folder(path):
-        if os.path.lexists(path):
-            raise OutputError(
-                "output_not_a_directory",
-                f"Cannot write '{path}': {len(names)} tables go into a directory, and there is a "
-                "file of that name. Choose another name.",
-            )
-        if path.suffix:
-            raise OutputError(
-                "output_of_several",
-                f"Cannot write '{path}': the release has {len(names)} tables, which go into a "
-                "folder and not into one file. Give a name without an ending, e.g. "
-                f"'{path.with_name(path.name.partition('.')[0])}'.",
-            )
-        # A folder is made, for which there must be nothing in the way.
-        for place in (path, *(path.with_name(file) for file in files[:-1])):
-            check_target(place, overwrite=place != path)
-    else:
-        for file in files:
-            check_target(folder / file, overwrite=overwrite)
-    for place in (path, *(folder / file for file in files)):
-        check_apart(place, kept)
-
-
-def goes_into_folder(path: Path, names: Sequence[str]) -> bool:
-    """Whether tables of these names go into a folder, which they do unless it is one file."""
-    return len(names) != 1 or not _is_file(path)
-
-
-def table_files(path: Path, names: Sequence[str]) -> dict[str, str]:
-    """The name of the file of each table."""
-    if not goes_into_folder(path, names):
-        return dict.fromkeys(names, path.name)
-    # Names come from columns, which may hold anything, a path's separator too.
-    return {name: f"{quote(name, safe=' ,')}.parquet" for name in names}
-
-
-def _is_file(path: Path) -> bool:
-    return bool(path.suffix) and not is_folder(path)

@@ -19,6 +19,8 @@ from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from sfumato.publish.catalogue import KINDS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -37,6 +39,10 @@ class Field:
     positional: bool = False
     flag: str | None = None
     """How the command line spells it, where that is not its name."""
+    topic: str = ""
+    """The heading under which help tells of it, where that is not the common one."""
+    choices: Mapping[str, str] = field(default_factory=dict)
+    """The words that it may be, where they are few, each with what it means."""
 
     @property
     def parameter(self) -> Parameter:
@@ -46,13 +52,24 @@ class Field:
         return Parameter(self.name, kind, default=default)
 
 
-EPSILON = Field("epsilon", "What it may cost; by default a tenth of the budget.", "E")
-RHO = Field("rho", "The same in zero-concentrated terms.", "R")
-DELTA = Field("delta", "Allows Gaussian noise where it is better.", "D")
-PRINCIPAL = Field("principal", "Who asks, and from whose budget.", "NAME", default="owner")
-PURPOSE = Field("purpose", "What it is asked for; kept apart from other purposes.", "WHAT")
+_COST, _WHO = "Cost", "Who asks"
+EPSILON = Field(
+    "epsilon", "What it may cost; by default a tenth of the budget.", "EPSILON", topic=_COST
+)
+RHO = Field("rho", "The same in zero-concentrated terms.", "RHO", topic=_COST)
+DELTA = Field("delta", "Allows Gaussian noise where it is better.", "DELTA", topic=_COST)
+PRINCIPAL = Field(
+    "principal", "Who asks, and from whose budget.", "NAME", default="owner", topic=_WHO
+)
+PURPOSE = Field(
+    "purpose", "What it is asked for; kept apart from other purposes.", "WHAT", topic=_WHO
+)
 REQUEST_ID = Field(
-    "request_id", "Repeat a request safely: same id, same answer.", "ID", flag="--request"
+    "request_id",
+    "Repeat a request safely: same id, same answer.",
+    "ID",
+    flag="--request",
+    topic=_WHO,
 )
 
 
@@ -75,6 +92,8 @@ class Family:
     has_options: bool = False
     """Whether its kinds have options of their own, which are checked where they are known."""
     command: str = ""
+    examples: tuple[str, ...] = ()
+    """Lines that run, in a vault with a data set 'people'."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "command", self.command or self.name)
@@ -125,6 +144,10 @@ FAMILIES = _listed(
             replace(DELTA, help="For groups that are not declared, and Gaussian noise."),
         ),
         of_dataset=False,
+        examples=(
+            'sfumato query "SELECT COUNT(*) FROM people" --epsilon 0.1 --vault clinic',
+            'sfumato query "SELECT sex, AVG(age) FROM people GROUP BY sex" --vault clinic',
+        ),
     ),
     Family(
         name="publish",
@@ -134,11 +157,11 @@ FAMILIES = _listed(
         fields=(
             Field(
                 "kind",
-                "auto, histogram, marginals, tree, wavelet, fourier, quadtree, kdtree, sparse, "
-                "mwem, quantiles, or another; an unknown one is answered with all.",
+                "What to release: one of the kinds below.",
                 "KIND",
                 required=True,
                 positional=True,
+                choices={name: kind.told for name, kind in KINDS.items()},
             ),
             _COLUMNS,
             _WORKLOAD,
@@ -151,6 +174,11 @@ FAMILIES = _listed(
         ),
         writes="must",
         has_options=True,
+        examples=(
+            "sfumato publish histogram people --columns sex --vault clinic -o sexes.csv",
+            "sfumato publish tree people --columns age --vault clinic -o ages.csv --explain",
+            "sfumato publish marginals people --columns sex,smoker,age --vault clinic -o all.csv",
+        ),
     ),
     Family(
         name="above",
@@ -166,5 +194,8 @@ FAMILIES = _listed(
         ),
         fixed={"kind": "above"},
         writes="may",
+        examples=(
+            "sfumato watch people --columns age --workload ranges.csv --threshold 9 --vault clinic",
+        ),
     ),
 )

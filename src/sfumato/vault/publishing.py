@@ -19,8 +19,9 @@ from sfumato.publish.options import several
 from sfumato.publish.request import Request, to_codes
 from sfumato.publish.spatial.maps import nearest, smallest, to_geojson
 from sfumato.release.in_use import vault_files_around
+from sfumato.release.places import check_places
 from sfumato.release.sidecar import sidecar_file
-from sfumato.release.writer import check_places, writing
+from sfumato.release.writer import writing
 from sfumato.report.published import pictures
 from sfumato.steward.table import read_workload
 from sfumato.texts import dumps
@@ -59,8 +60,8 @@ def check_targets(
         for place in written:
             check_target(place, overwrite=overwrite, kept=in_use)
     else:
-        check_places(out, list(tables), overwrite=overwrite, kept=in_use)
-        written = [out, out.with_name(f"{out.name}.json")]
+        found = check_places(out, list(tables), overwrite=overwrite, kept=in_use)
+        written = [found.path, found.path.with_name(f"{found.path.name}.json"), *found.written]
     if report is not None:
         pictures(publication.request.columns, tables)
         check_target(report, overwrite=overwrite, kept=(*kept, *vault_files_around(report)))

@@ -18,6 +18,7 @@ from sfumato.schema.advice import DOMAIN, section
 from sfumato.schema.file import load as load_schema
 from sfumato.schema.names import clash, quoted
 from sfumato.steward.declaring import repeated_number, unbounded
+from sfumato.system import needs_locks
 from sfumato.vault.config import Config, PrivateSet, PublicSet, changing, check_name, save
 from sfumato.vault.creation import Addition, begun
 from sfumato.vault.datastore import check_consent
@@ -43,6 +44,7 @@ max_epsilon = 10        # no budget and no question may be above it
 
 def create(folder: Path, *, database: str = "ledger.sqlite", head: Path | None = None) -> Config:
     """Make a folder a vault, with an empty ledger and the ledger's head outside the folder."""
+    needs_locks("A vault")
     folder = folder.resolve()
     head = head.resolve() if head else folder.with_name(f"{folder.name}.head")
     config = Config(folder, database, head)

@@ -14,6 +14,7 @@ from sfumato.release.in_use import ANSWERS, vault_files
 from sfumato.schema.file import load as load_schema
 from sfumato.schema.names import quoted
 from sfumato.steward.table import read
+from sfumato.system import needs_locks
 from sfumato.vault.accounts import account_of, open_accounts, open_ledger, source_of
 from sfumato.vault.config import OWNER, Config, PrivateSet, load
 from sfumato.vault.datastore import DataStore, Location, address, check_consent
@@ -143,6 +144,7 @@ class Vault:
 
 def open_vault(path: str | Path) -> Vault:
     """Open a vault's folder: durable ledger, several data sets."""
+    needs_locks("A vault")
     return Vault(load(Path(path)))
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.ledger.receipt import Receipt, Stage
-from sfumato.publish.kinds import KINDS
+from sfumato.publish.catalogue import KINDS
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.publish.kinds import KINDS
+from sfumato.publish.catalogue import KINDS
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.domain import Bounds, Values
 from sfumato.schema.schema import Schema

@@ -15,7 +15,8 @@ from sfumato.privacy.losses import Approx, approx_to_zcdp
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Rows, Sensitivity
 from sfumato.publish import options
-from sfumato.publish.kinds import KINDS, prepare
+from sfumato.publish.catalogue import KINDS
+from sfumato.publish.kinds import prepare
 from sfumato.publish.request import Request
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds

@@ -11,7 +11,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import ParameterError, SchemaError
-from sfumato.publish.kinds import KINDS
+from sfumato.publish.catalogue import KINDS
 from sfumato.report.blocks import Folded, Heading
 from sfumato.report.page import render
 from sfumato.report.picture import Picture

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from sfumato.errors import SourceError
+from sfumato.system import BYTES_AS_THEY_ARE, NO_WAITING, NOT_INHERITED
 
 _STRANGE = {
     stat.S_IFDIR: "a directory",
@@ -85,7 +86,7 @@ def regular_file(path: Path | str) -> RegularFile:
 def _descriptor(given: str, path: Path) -> tuple[int, Version]:
     """Open without waiting for a writer, so that a named pipe cannot make us hang."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | NO_WAITING | NOT_INHERITED | BYTES_AS_THEY_ARE)
     except (FileNotFoundError, NotADirectoryError):
         raise _refusal(given, "source_missing", "does not exist") from None
     except PermissionError:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import InternalError, ParameterError
+from sfumato.estimation.nearest import nearest_vertex
 from sfumato.publish.domain import blank_cells
 from sfumato.publish.marginals import cells_table
 from sfumato.publish.marginals.wanted import table_name, wanted
@@ -142,20 +143,14 @@ class Parities(SingleNoise):
 
     def nearest(self, noisy: NDArray[np.float64]) -> NDArray[np.int64]:
         """Whole counts of all cells whose coefficients come nearest to the noisy ones."""
-        from scipy.optimize import linprog
-
-        one = np.ones((len(noisy), 1))
-        matrix = np.block([[self.matrix, -one], [-self.matrix, -one]])
-        goal = np.append(np.zeros(self.matrix.shape[1]), 1.0)
-        # The dual simplex ends in a vertex, in which few counts are above 0.
-        found = linprog(goal, A_ub=matrix, b_ub=np.append(noisy, -noisy), method="highs-ds")
-        if found.x is None:
+        found = nearest_vertex(self.matrix.astype(np.float64), noisy)
+        if found is None:
             raise InternalError(
                 "linear_program_failed",
                 "The linear program for counts near the noisy coefficients was not solved, though "
                 "it has a solution. Report this; the budget was spent.",
             )
-        return np.rint(found.x[:-1]).astype(np.int64)
+        return np.rint(found).astype(np.int64)
 
 
 def _bits(size: int) -> int:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.testing.audit.special import special
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -56,8 +58,7 @@ def fit_uniform(outputs: NDArray[np.int64], size: int) -> Fit:
 
 
 def _pearson(observed: NDArray[np.float64], expected: NDArray[np.float64]) -> Fit:
-    from scipy.special import gammaincc
-
+    gammaincc = special("gammaincc")
     statistic = float(np.sum((observed - expected) ** 2 / expected))
     freedom = len(expected) - 1
     return Fit(statistic, freedom, float(gammaincc(freedom / 2, statistic / 2)))

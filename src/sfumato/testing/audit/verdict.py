@@ -14,6 +14,7 @@ import numpy as np
 
 from sfumato.privacy.losses import Approx, Pure
 from sfumato.testing.audit.features import Feature, features
+from sfumato.testing.audit.special import special
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -51,8 +52,7 @@ def mu_bound(
     hits: ArrayLike, others: ArrayLike, trials: int, *, alpha: float
 ) -> NDArray[np.float64]:
     """Bound the mu of a trade-off curve from below, as `epsilon_bound` does epsilon."""
-    from scipy.special import ndtri
-
+    ndtri = special("ndtri")
     true_positive = ndtri(_lower(hits, trials, alpha / 2))
     false_positive = ndtri(_upper(others, trials, alpha / 2))
     known = np.isfinite(true_positive) & np.isfinite(false_positive)
@@ -62,15 +62,13 @@ def mu_bound(
 
 
 def _lower(hits: ArrayLike, trials: int, alpha: float) -> NDArray[np.float64]:
-    from scipy.special import betaincinv
-
+    betaincinv = special("betaincinv")
     count = np.asarray(hits, dtype=np.float64)
     return np.where(count > 0, betaincinv(np.maximum(count, 1), trials - count + 1, alpha), 0.0)
 
 
 def _upper(hits: ArrayLike, trials: int, alpha: float) -> NDArray[np.float64]:
-    from scipy.special import betainccinv
-
+    betainccinv = special("betainccinv")
     count = np.asarray(hits, dtype=np.float64)
     rest = np.maximum(trials - count, 1)
     return np.where(count < trials, betainccinv(count + 1, rest, alpha), 1.0)

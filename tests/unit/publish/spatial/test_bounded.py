@@ -10,7 +10,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.noise.entropy import SystemEntropy
-from sfumato.publish.kinds import KINDS, prepare
+from sfumato.publish.catalogue import KINDS
+from sfumato.publish.kinds import prepare
 from sfumato.publish.spatial import growth
 
 if TYPE_CHECKING:

@@ -1,0 +1,43 @@
+"""Every kind of publication, with a line for people; a light page that loads none of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class PublicationKind(NamedTuple):
+    """A kind: what it releases, and the module whose `prepare`, or the function named, makes it."""
+
+    told: str
+    home: str
+
+
+KINDS = {
+    "auto": PublicationKind(
+        "the best of histogram, tree, quadtree, wavelet for your ranges", "auto"
+    ),
+    "histogram": PublicationKind("a count of every combination of values", "histogram"),
+    "marginals": PublicationKind("counts of several sets of columns that agree", "marginals"),
+    "tree": PublicationKind("counts by nested ranges: good for any range of values", "tree"),
+    "wavelet": PublicationKind("counts by differences of halves: good for long ranges", "wavelet"),
+    "fourier": PublicationKind("a smooth curve of one column; of several, whole counts", "fourier"),
+    "quadtree": PublicationKind("a map: quarters of quarters of a plane", "quadtree"),
+    "kdtree": PublicationKind("a map: boxes cut at medians", "spatial.kdtree"),
+    "hybrid": PublicationKind(
+        "a map: medians first, then quarters", "spatial.kdtree:prepare_hybrid"
+    ),
+    "privtree": PublicationKind(
+        "a map: boxes divided where people are, to any depth", "spatial.privtree"
+    ),
+    "adaptive-grid": PublicationKind(
+        "a map: a grid, finer where people are", "spatial.adaptive_grid"
+    ),
+    "sparse": PublicationKind("only the large counts of very many combinations", "sparse"),
+    "mwem": PublicationKind("a whole table learnt from the questions it fails at", "mwem"),
+    "dawa": PublicationKind("counts of one column, shared where neighbours are alike", "dawa"),
+    "quantiles": PublicationKind("medians and other ranks of one column", "quantiles"),
+    "continual": PublicationKind("running counts, as days go by", "continual"),
+    "sketch": PublicationKind("a short summary from which any count can be estimated", "sketch"),
+    "above": PublicationKind("which ranges hold more rows than a threshold", "above"),
+}
+"""In the order in which people are told of them."""

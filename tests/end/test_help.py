@@ -1,0 +1,187 @@
+"""Help as people read it: nothing of the parser's own words, examples that run, completion."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sfumato.cli.commands import COMMANDS
+from sfumato.cli.main import run
+from sfumato.publish.catalogue import KINDS
+from sfumato.vault.families import FAMILIES
+
+COMMAND = Path(sys.executable).with_name("sfumato")
+NAMES = [
+    *(one.__name__ for chapter in COMMANDS.values() for one in chapter),
+    *(one.command for one in FAMILIES.values()),
+]
+SCHEMA = """
+table = "people"
+unit = "row"
+[columns.age]
+role = "quasi"
+kind = "integer"
+bounds = [0, 99]
+nullable = false
+hierarchy = { widths = [10, 50] }
+[columns.sex]
+role = "quasi"
+kind = "text"
+values = ["F", "M"]
+nullable = false
+hierarchy = { tree = ["F", "M"] }
+[columns.smoker]
+role = "other"
+kind = "boolean"
+nullable = false
+[columns.disease]
+role = "sensitive"
+kind = "text"
+values = ["flu", "asthma", "none"]
+nullable = false
+"""
+TOWNS = """
+table = "towns"
+[columns.town]
+role = "other"
+kind = "text"
+values = ["Rome", "Bonn"]
+nullable = false
+"""
+
+
+@pytest.fixture(autouse=True)
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.fixture
+def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with what the examples name."""
+    monkeypatch.chdir(tmp_path)
+    diseases = ("flu", "asthma", "none")
+    rows = [
+        f"{one % 90},{'FM'[one % 2]},{str(one % 3 == 0).lower()},{diseases[one // 7 % 3]}"
+        for one in range(1200)
+    ]
+    Path("people.csv").write_text("\n".join(["age,sex,smoker,disease", *rows]) + "\n")
+    Path("people.toml").write_text(SCHEMA)
+    Path("towns.csv").write_text("town\nRome\nBonn\n")
+    Path("towns.toml").write_text(TOWNS)
+    Path("ranges.csv").write_text("age_low,age_high\n0,49\n50,99\n")
+    return tmp_path
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert run(list(arguments)) == 0
+    return capsys.readouterr().out
+
+
+def examples(page: str) -> list[str]:
+    block = page.partition("\nExamples\n")[2].replace("\\\n", " ")
+    return re.findall(r"^  (sfumato .*)$", block, re.MULTILINE)
+
+
+def test_every_example_of_every_help_runs(
+    prepared: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [line for name in NAMES for line in examples(told(capsys, name, "-h"))]
+    for line in [*lines, *examples(told(capsys))]:
+        assert run(shlex.split(line)[1:]) == 0, (line, capsys.readouterr().err)
+        capsys.readouterr()
+    assert (prepared / "safe.csv").exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_of_help_has_an_example_and_fits_the_terminal(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = told(capsys, name, "-h")
+    assert examples(page)
+    assert page == told(capsys, "help", name) == told(capsys, name, "--help")
+    assert max(map(len, page.splitlines())) <= 80
+    assert not re.search(r"<\w+>|\bTEXT\b|\bbool\b", page), "the parser's own words"
+    assert re.search(r"^  --json {2,}Print one JSON object", page, re.MULTILINE)
+
+
+def test_all_kinds_of_publications_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    page = told(capsys, "publish", "-h")
+    for name, kind in KINDS.items():
+        assert re.search(rf"^  {name} +{re.escape(kind.told)}$", page, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["qurey", "x"], "No such command 'qurey'. Did you mean 'query'?"),
+        (["query", "x", "--epsilom", "1"], "No such option: --epsilom. Did you mean --epsilon?"),
+    ],
+)
+def test_a_near_miss_is_told_what_was_meant(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*arguments, "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["message"] == says
+
+
+def completed(words: str) -> list[str]:
+    """What bash is offered behind the last word."""
+    given = words.split(" ")
+    done = subprocess.run(
+        [COMMAND],
+        env={
+            **os.environ,
+            "_SFUMATO_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(given) - 1),
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.usefixtures("prepared")
+def test_the_shell_completes_commands_kinds_data_sets_and_columns() -> None:
+    run(["init", "clinic"])
+    run(shlex.split("add people people.csv --schema people.toml --epsilon 3 --vault clinic"))
+    assert completed("sfumato mea") == ["measure"]
+    assert completed("sfumato publish qua") == ["quadtree", "quantiles"]
+    assert completed("sfumato publish tree --vault clinic pe") == ["people"]
+    assert completed("sfumato publish tree people --vault clinic --columns age,s") == [
+        "age,sex",
+        "age,smoker",
+    ]
+    assert completed("sfumato publish tree --vault nowhere pe") == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_there_is_a_script_for_the_shell(shell: str) -> None:
+    done = subprocess.run(
+        [COMMAND],
+        env={**os.environ, "_SFUMATO_COMPLETE": f"source_{shell}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0
+    assert f"_SFUMATO_COMPLETE=complete_{shell}" in done.stdout
+
+
+def test_the_script_is_shown_to_the_shell_that_asks() -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{COMMAND} --show-completion; true"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "complete -o default -F _sfumato_completion sfumato" in done.stdout
