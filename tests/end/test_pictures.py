@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from sfumato.release.release import Release
 
 pytestmark = needs_chromium
-PEOPLE = 4000
+PEOPLE, MAPPED = 4000, 20_000
 MAPS = ("privtree", "quadtree", "histogram")
 
 
@@ -59,7 +59,7 @@ def declared(table: pa.Table, *names: str) -> sf.Table:
 
 def releases() -> dict[str, Release]:
     """One release for each form of picture."""
-    homes = sf.read(homes_table(PEOPLE), schema=HOMES)
+    homes = sf.read(homes_table(MAPPED), schema=HOMES)
     visits = visits_table(PEOPLE)
     people = town_table(PEOPLE)
     names = ("sex", "race", "marital_status", "education")
@@ -145,7 +145,7 @@ def shades_of(page: Page) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
 
 @pytest.mark.parametrize("name", [*MAPS, "squares"])
 def test_a_map_shows_where_many_are(page: Page, files: dict[str, Path], name: str) -> None:
-    """More is darker on a light page and brighter on a dark one, and most shades are there."""
+    """More is darker on a light page and brighter on a dark one, and no shade is all there is."""
     page.goto(files[name].as_uri())
     image, colours = shades_of(page)
     assert 3 <= len(colours) <= 6
@@ -155,13 +155,14 @@ def test_a_map_shows_where_many_are(page: Page, files: dict[str, Path], name: st
     ground = luminance(image[0, 0])
     assert abs(bright[0] - ground) < 0.15
     painted = [(image == colour).all(axis=2).mean() for colour in colours]
-    assert all(share > 0.002 for share in painted), painted
-    assert max(painted) < 0.97
+    assert all(share > 0 for share in painted), painted
+    assert sum(painted[1:]) > 0.08, painted
+    assert sorted(painted[1:])[-3] > 0.005, painted
 
 
 def test_the_town_is_where_its_people_live(page: Page, files: dict[str, Path]) -> None:
-    """The fullest shade lies around the centre of the town, and the palest in a corner."""
-    homes = homes_table(PEOPLE)
+    """The fullest shade lies where most of them are: by twenty deviations of the noise."""
+    homes = homes_table(MAPPED)
     east, north = (np.asarray(homes[one]) for one in ("east", "north"))
     cells = np.zeros((64, 64))
     np.add.at(cells, (63 - north, east), 1)
