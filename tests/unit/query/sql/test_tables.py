@@ -24,7 +24,7 @@ def protected(kind: sf.Kind, domain: Any, values: list[Any], *, nullable: bool) 
     return sf.protect(held, unit=sf.Rows(), epsilon=MANY, delta="0.1", max_epsilon=MANY)
 
 
-def groups(private: sf.Private, **cost: object) -> dict[Any, int]:
+def groups(private: sf.Private, **cost: Any) -> dict[Any, int]:
     found = private.query("SELECT x, COUNT(*) AS n FROM t GROUP BY x", epsilon=1000, **cost).table
     return {key: n for key, n in zip(*found.to_pydict().values(), strict=True) if n}
 
