@@ -110,7 +110,12 @@ def test_people_get_a_table_with_error_bars(folder: Path) -> None:
     shown = done("query", COUNT, "--epsilon", "0.25", cwd=folder / "clinic")
     assert "north" in shown
     assert "± 95 %" in shown
-    assert "Cost: epsilon 0.25." in shown
+    assert "Cost: epsilon 0.25. Budget: epsilon " in shown
+    told = done("ledger", "show", "--vault", "clinic", cwd=folder)
+    details = done("ledger", "show", "--details", "--vault", "clinic", cwd=folder)
+    assert " left" in told
+    assert "Spent" not in told
+    assert "Spent" in details
     assert "Hides whether any one 'patient' is present" in shown
 
 
