@@ -94,14 +94,16 @@ def limits(cost: Mapping[str, Any]) -> list[str]:
     told = _epsilon(cost)
     if told is None:
         return []
-    twice = _up(math.exp(2 * told[0]), 2)
+    epsilon, delta = told
+    twice, fails = _up(math.exp(2 * epsilon), 2), _up(1 + math.exp(epsilon), 1)
+    more = f", and the chance of failing {fails:g} times as large" if delta else ""
     common = (
         "What is true of many people is not hidden: that is what the figures are for. It can be "
         "applied to someone whether or not that person is in the data."
     )
     together = (
         "Several people together, such as a family, are protected less than one: for two the "
-        f"factor is {twice:,g}."
+        f"factor is {twice:,g}{more}."
     )
     further = (
         "Each further release about the same people adds to this one. The budget of the data set "
