@@ -62,7 +62,7 @@ class Figures(NamedTuple):
 
 def picture_of(shown: Figures) -> Picture:
     """The picture by the number of columns, and by whether their values have an order."""
-    ordered = all(places.is_ordered(column.type) for column in shown.values.columns)
+    ordered = all(map(places.are_placed, shown.values.columns))
     if shown.name == RANK and ordered:
         return _ranks(shown)
     if len(shown.columns) == 1 and ordered:
@@ -191,7 +191,7 @@ def _side(column: str, values: pa.ChunkedArray) -> tuple[MapSide, NDArray[np.int
 
     Values that are not evenly apart, and few of them, have their names.
     """
-    if not places.is_ordered(values.type):
+    if not places.are_placed(values):
         names, codes = places.coded(values)
         return MapSide(column, names), codes
     at, codes = np.unique(places.numbers_of(values), return_inverse=True)

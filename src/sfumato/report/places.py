@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _DAY = 86_400
+_FARTHEST = 1e15
 
 
 def is_ordered(kind: pa.DataType) -> bool:
@@ -22,6 +23,11 @@ def is_ordered(kind: pa.DataType) -> bool:
     return is_dated(kind) or bool(
         types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
     )
+
+
+def are_placed(values: pa.ChunkedArray) -> bool:
+    """Whether values have an order, and an axis can hold them all and tell them apart."""
+    return is_ordered(values.type) and bool((np.abs(numbers_of(values)) < _FARTHEST).all())
 
 
 def is_dated(kind: pa.DataType) -> bool:

@@ -160,9 +160,7 @@ def _boxes(columns: Sequence[str], shown: Figures) -> Picture | None:
     if not len(shown.numbers):
         return None
     first: str = shown.columns[0]
-    fills = first.endswith("_low") and all(
-        places.is_ordered(one.type) for one in shown.values.columns
-    )
+    fills = first.endswith("_low") and all(map(places.are_placed, shown.values.columns))
     if fills and len(columns) == 1:
         return _steps(columns[0], shown)
     if fills and len(columns) == 2:

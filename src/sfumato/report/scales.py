@@ -39,13 +39,18 @@ class Linear:
     high: float
     percent: bool = False
 
+    @property
+    def span(self) -> float:
+        """How far apart the ends are, at least by what floating point can tell apart."""
+        return max(self.high - self.low, 1e-9 * max(abs(self.low), abs(self.high)), 1e-300)
+
     def share(self, values: Any) -> NDArray[np.float64]:
         """How far along the axis."""
-        return (np.asarray(values, dtype=np.float64) - self.low) / (self.high - self.low)
+        return (np.asarray(values, dtype=np.float64) - self.low) / self.span
 
     def ticks(self, most: int) -> list[Tick]:
         """Multiples of 1, 2 or 5 of a power of ten."""
-        step = nice_step(self.high - self.low, most)
+        step = nice_step(self.span, most)
         slack = 1e-9 * step
         first = math.ceil((self.low - slack) / step)
         last = math.floor((self.high + slack) / step)
