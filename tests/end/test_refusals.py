@@ -196,7 +196,7 @@ PUBLICATIONS = [
     Case("option_taken", (*HISTOGRAM, "age", "--option", "epsilon=1", "-o", "x.csv")),
     Case("budget_exhausted",
          ("publish", "tree", "people", "--columns", "age", "--epsilon", "3", "-o", "x.csv"), 3),
-    Case("output_format_unknown", (*HISTOGRAM, "age", "-o", "x.txt")),
+    Case("output_format_unknown", (*HISTOGRAM, "age", "-o", "x.doc")),
     Case("output_unwritable", (*HISTOGRAM, "age", "-o", "no/x.csv")),
     Case("output_unwritable", (*HISTOGRAM, "age", "-o", "x.csv", "--report", "no/x.html")),
     Case("output_unwritable", (*HISTOGRAM, "age", "-o", "x" * 300 + ".csv")),

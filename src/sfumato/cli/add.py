@@ -18,8 +18,8 @@ Source = Annotated[
     str,
     argument(
         "SOURCE",
-        "A .csv, .csv.gz or .parquet file, duckdb:///file#table, postgresql://...#table or "
-        "spark://...#table.",
+        "A .csv, .tsv, .txt, .parquet, .xlsx, .sav, .dta or .sas7bdat file, duckdb:///file#table, "
+        "postgresql://...#table or spark://...#table.",
     ),
 ]
 

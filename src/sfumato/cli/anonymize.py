@@ -34,7 +34,7 @@ Out = Annotated[
     Path,
     option(
         "OUT",
-        "A .csv, .csv.gz or .parquet; for anatomy a directory.",
+        "A .csv, .tsv, .txt, .parquet or .xlsx; for anatomy a directory.",
         "-o",
         "--out",
         rich_help_panel=OUTPUT,

@@ -54,6 +54,9 @@ def inspect(
         check_target(write, overwrite=overwrite, kept=used)
     with progress("Reading and measuring the columns") as report:
         people = read(table, schema, progress=report)
+    if schema is None:
+        for words in people.layout.words(one.name for one in people.schema.columns):
+            typer.echo(f"sfumato: {words}", err=True)
     try:
         if write is not None:  # a schema has its hierarchies from files
             check_target(write, overwrite=overwrite, kept=people.files)
@@ -64,7 +67,8 @@ def inspect(
     if write is not None:
         save_schema(people, write, overwrite=overwrite)
     if as_json:
-        typer.echo(dumps(_as_json(found), ensure_ascii=False))
+        told = _as_json(found) | {"file": people.layout.facts()}
+        typer.echo(dumps(told, ensure_ascii=False))
     else:
         from sfumato.report.terminal import print_inspection
 

@@ -85,7 +85,9 @@ Overwrite = Annotated[
 ]
 SchemaFile = Annotated[Path | None, option("FILE", "The table's schema (TOML).", "--schema")]
 DeclaredSchema = Annotated[Path, option("FILE", "The table's schema (TOML).", "--schema")]
-TableFile = Annotated[str, argument("TABLE", "A .csv, .csv.gz or .parquet file.")]
+TableFile = Annotated[
+    str, argument("TABLE", "A .csv, .tsv, .txt, .parquet, .xlsx, .sav, .dta or .sas7bdat file.")
+]
 VaultFolder = Annotated[
     Path,
     option(

@@ -13,7 +13,9 @@ from sfumato.texts import dumps
 def worlds(
     release: Annotated[
         str,
-        argument("RELEASE", "A .csv, .csv.gz or .parquet file, or the directory of an anatomy."),
+        argument(
+            "RELEASE", "A .csv, .tsv, .parquet or .xlsx file, or the directory of an anatomy."
+        ),
     ],
     sql: Annotated[str, argument("SQL", "One aggregate of one table.")],
     schema: DeclaredSchema,

@@ -35,6 +35,7 @@ from sfumato.engines.kinds import STORED, chosen_kinds, fits, kind_asked, kinds_
 from sfumato.errors import EngineError
 from sfumato.files import Scratch, temporary_folder
 from sfumato.schema.column import Kind
+from sfumato.schema.layout import USUAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -91,6 +92,8 @@ class DuckDB:
         self._connection = duckdb.connect(
             config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
         )
+        self.layout = USUAL
+        """How its source lies in a file, where it does."""
         self._files: list[RegularFile] = []
         self._running: list[tuple[int, duckdb.DuckDBPyConnection]] = []
         self._source_kind = "TABLE"
@@ -261,7 +264,7 @@ class DuckDB:
     ) -> None:
         """Write a query's result to a file or a new table, whole or not at all."""
         if isinstance(target, Path):
-            write_file(lambda: self.stream(query), target, overwrite=overwrite)
+            write_file(lambda: self.stream(query), target, overwrite=overwrite, layout=self.layout)
             return
         try:
             self._execute(created("TABLE", target.name, query))

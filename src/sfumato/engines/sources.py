@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,19 +21,21 @@ from sqlglot.errors import ParseError
 from sfumato.engines.base import everything, translating_errors
 from sfumato.engines.duckdb import MEMORY_LIMIT, DuckDB, translate
 from sfumato.engines.files.cells import check_names, conform
-from sfumato.engines.files.csv import CsvFile, names_told
+from sfumato.engines.files.csv import CsvFile, encoding_of
+from sfumato.engines.files.endings import EXCEL, PARQUET, READ, STATISTICS, TEXT, ends_in
 from sfumato.engines.files.parquet import parquet_files, rows_of, schema_told
 from sfumato.engines.files.regular import RegularFile, regular_file
 from sfumato.engines.identity import Identity, Resolving, of_path, of_tables, tables_read
 from sfumato.engines.kinds import chosen_kinds, kinds_of
 from sfumato.errors import SourceError
-from sfumato.schema.column import Kind
+from sfumato.schema.layout import USUAL, FileLayout
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from sfumato.engines.base import Engine
     from sfumato.engines.kinds import Asked
+    from sfumato.schema.column import Kind
 
 
 class ArrowTable(Protocol):
@@ -45,6 +48,27 @@ class ArrowTable(Protocol):
 
 Source = str | Path | Sequence[str | Path] | ArrowTable
 
+
+class TableFile(Protocol):
+    """A file that is copied into an engine: opened, its header read; close it in the end."""
+
+    names: list[str]
+    layout: FileLayout
+
+    @property
+    def held(self) -> dict[str, Kind]:
+        """What its columns hold where nothing else is asked."""
+        ...
+
+    def read(self, kinds: Mapping[str, Asked], *, strict: bool = True) -> Iterator[pa.RecordBatch]:
+        """Read all rows, once, as the given kinds."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the file."""
+        ...
+
+
 _ATTACHED = "attached"
 """What the catalogue of a DuckDB file is called in the engine that reads it."""
 
@@ -53,6 +77,8 @@ def open_source(
     source: Source,
     *,
     kinds: Mapping[str, Asked] | None = None,
+    layout: FileLayout = USUAL,
+    declared: Collection[str] = (),
     memory_limit: str = MEMORY_LIMIT,
     ours: bool = False,
     strict: bool = True,
@@ -61,7 +87,8 @@ def open_source(
 
     Columns are converted to the asked kinds; without one they are what they hold, in a CSV text.
     A cell that is not of the asked kind is refused or, unless `strict`, read as NULL. A file that
-    is `ours` is read as we write them.
+    is `ours` is read as we write them. Where columns are `declared`, or kinds asked, a file is
+    read by its layout and its header alone; else its rows are looked at to find out.
     """
     if isinstance(source, str):
         scheme = source.partition("://")[0]
@@ -73,7 +100,15 @@ def open_source(
             from sfumato.engines.spark import Spark
 
             return Spark.open(source)
-    return open_duckdb(source, kinds=kinds, memory_limit=memory_limit, ours=ours, strict=strict)
+    return open_duckdb(
+        source,
+        kinds=kinds,
+        layout=layout,
+        declared=declared,
+        memory_limit=memory_limit,
+        ours=ours,
+        strict=strict,
+    )
 
 
 def identify(source: str, engine: Engine | None = None) -> Identity:
@@ -112,6 +147,8 @@ def open_duckdb(
     source: Source,
     *,
     kinds: Mapping[str, Asked] | None = None,
+    layout: FileLayout = USUAL,
+    declared: Collection[str] = (),
     memory_limit: str = MEMORY_LIMIT,
     ours: bool = False,
     strict: bool = True,
@@ -123,7 +160,9 @@ def open_duckdb(
         if isinstance(source, str) and source.startswith("duckdb://"):
             engine.adopt(attached(engine, source), asked, strict=strict)
         elif isinstance(source, str | Path):
-            _read_path(engine, Path(source), asked, ours=ours, strict=strict)
+            known = declared or asked.keys()
+            reading = _Reading(Path(source), layout, known, ours=ours, strict=strict)
+            reading.into(engine, asked)
         elif isinstance(source, Sequence):
             _view_parquet(engine, source, asked, strict=strict)
         else:
@@ -135,26 +174,66 @@ def open_duckdb(
     return engine
 
 
-def _read_path(
-    engine: DuckDB, path: Path, kinds: Mapping[str, Asked], *, ours: bool, strict: bool
-) -> None:
-    """Read a file by the end of its name; a directory is its Parquet files."""
-    name = path.name.lower()
-    if _is_directory(path):
-        _view_parquet(engine, parquet_paths(path), kinds, strict=strict)
-    elif name.endswith(".parquet"):
-        _view_parquet(engine, [path], kinds, strict=strict)
-    elif name.endswith((".csv", ".csv.gz")):
-        with closing(CsvFile(path)) as file:
-            chosen = chosen_kinds(dict.fromkeys(file.names, Kind.TEXT), kinds)
-            engine.load(file.read(chosen, ours=ours, strict=strict), chosen)
-    else:
-        regular_file(path)
+@dataclass(frozen=True)
+class _Reading:
+    """A path to be read by the end of its name, and what is known of the file before."""
+
+    path: Path
+    layout: FileLayout
+    declared: Collection[str]
+    ours: bool = field(default=False, kw_only=True)
+    strict: bool = field(default=True, kw_only=True)
+
+    def into(self, engine: DuckDB, kinds: Mapping[str, Asked]) -> None:
+        """Make the file the source of an engine; a directory is its Parquet files."""
+        if _is_directory(self.path):
+            _view_parquet(engine, parquet_paths(self.path), kinds, strict=self.strict)
+        elif ends_in(self.path.name, PARQUET):
+            _view_parquet(engine, [self.path], kinds, strict=self.strict)
+        else:
+            try:
+                self._copy(engine, kinds)
+            except SourceError as error:
+                if error.code != "not_utf8" or self.declared or self.layout.encoding:
+                    raise
+                found = replace(self.layout, encoding=encoding_of(self.path))
+                replace(self, layout=found)._copy(engine, kinds)  # noqa: SLF001  one of us
+
+    def _copy(self, engine: DuckDB, kinds: Mapping[str, Asked]) -> None:
+        with closing(self.opened()) as file:
+            chosen = chosen_kinds(file.held, kinds)
+            engine.load(file.read(chosen, strict=self.strict), chosen)
+            engine.layout = file.layout
+
+    def opened(self) -> TableFile:
+        """Open a file that is no Parquet file."""
+        name = self.path.name
+        if ends_in(name, TEXT):
+            return CsvFile(
+                self.path, self.layout, declared=self.declared, ours=self.ours, strict=self.strict
+            )
+        if ends_in(name, EXCEL):
+            from sfumato.engines.files.excel import ExcelFile
+
+            return ExcelFile(self.path, self.layout, declared=self.declared, strict=self.strict)
+        if ends_in(name, STATISTICS):
+            from sfumato.engines.files.statistics import StatisticsFile
+
+            return StatisticsFile(self.path, self.layout, declared=self.declared)
+        regular_file(self.path)
         raise SourceError(
             "source_format_unknown",
-            f"Cannot tell the format of {str(path)!r}. Its name must end in .csv, .csv.gz or "
-            ".parquet; a table of a DuckDB file is named duckdb:///file.duckdb#table.",
+            f"Cannot tell the format of {str(self.path)!r}. Its name must end in "
+            f"{', '.join(READ)}; a spreadsheet of another kind is to be saved as .xlsx, and a "
+            "table of a DuckDB file is named duckdb:///file.duckdb#table.",
         )
+
+
+def open_file(
+    path: Path, layout: FileLayout, *, declared: Collection[str], ours: bool = False
+) -> TableFile:
+    """Open a file that is no Parquet file, to be read into memory."""
+    return _Reading(path, layout, declared, ours=ours).opened()
 
 
 def parquet_paths(directory: Path) -> list[Path]:
@@ -259,16 +338,19 @@ def files_of(source: str) -> tuple[RegularFile, ...]:
     return tuple(map(regular_file, parquet_paths(path) if path.is_dir() else [path]))
 
 
-def missing_columns(source: str, declared: Collection[str]) -> list[str]:
+def missing_columns(
+    source: str, declared: Collection[str], layout: FileLayout = USUAL
+) -> list[str]:
     """Declared columns that the files of a source do not have."""
+    path = Path(source)
     if source.startswith("duckdb://"):
-        ways = [_columns_of_table(source)]
-    elif source.lower().endswith((".csv", ".csv.gz")):
-        ways = names_told(source)
+        names = _columns_of_table(source)
+    elif _is_directory(path) or ends_in(path.name, PARQUET):
+        names = schema_told(files_of(source)[0]).names
     else:
-        ways = [schema_told(file).names for file in files_of(source)[:1]]
-    absent = [[name for name in declared if name not in names] for names in ways]
-    return min(absent, key=len)
+        with closing(_Reading(path, layout, declared, strict=False).opened()) as file:
+            names = file.names
+    return [name for name in declared if name not in names]
 
 
 def _columns_of_table(url: str) -> list[str]:

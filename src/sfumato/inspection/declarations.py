@@ -110,7 +110,7 @@ def seen_schema(schema: Schema, profiles: Sequence[ColumnProfile]) -> Schema:
     unit: Unit = Rows()
     if repeated is not None:
         unit = Entity(repeated.name, int(round_up(Decimal(repeated.top[0][1]))))
-    return Schema(schema.table, columns, unit)
+    return Schema(schema.table, columns, unit, schema.layout)
 
 
 def names_people(column: Column) -> bool:

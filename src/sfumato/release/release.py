@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sfumato import __version__
-from sfumato.engines.files.csv import CsvFile
 from sfumato.engines.files.spelled import marked, spelling_in, write_spelled
 from sfumato.engines.kinds import kinds_of, stored_schema
+from sfumato.engines.sources import open_file
 from sfumato.errors import SchemaError
 from sfumato.files import check_target, whole
 from sfumato.release.places import check_places
-from sfumato.release.sidecar import holder_file, read_sidecar, unreadable
+from sfumato.release.sidecar import holder_file, layout_of, read_sidecar, unreadable
 from sfumato.release.writer import writing
 from sfumato.schema.column import Column, Kind
+from sfumato.schema.layout import USUAL, FileLayout
 from sfumato.schema.spelling import spelling_of
 
 if TYPE_CHECKING:
@@ -93,6 +94,8 @@ class Release:
     holder: Mapping[str, Json] | None = None
     kept: tuple[Path, ...] = field(default=(), kw_only=True, compare=False, repr=False)
     """Files that it was made from, which saving must not replace."""
+    layout: FileLayout = field(default=USUAL, kw_only=True, compare=False, repr=False)
+    """How the file that it was made from is written, which text that is saved keeps."""
 
     @property
     def table(self) -> pa.Table:
@@ -145,7 +148,7 @@ class Release:
         with writing(found.path, several=found.several, overwrite=overwrite) as writer:
             for name, file in found.files.items():
                 table = self.tables[name]
-                writer.table(name, file, table.to_reader(), kinds_of(table.schema))
+                writer.table(name, file, table.to_reader(), kinds_of(table.schema), self.layout)
             self._write_report(writer, report, overwrite=overwrite)
             writer.tell(self)
         return writer.written
@@ -232,7 +235,6 @@ def _read(path: Path, told: Mapping[str, Json]) -> pa.Table:
         for name, keys in told.get("written", {}).items()
     }
     spellings = {name: one.spelling for name, one in spelled.items() if one.spelling is not None}
-    with closing(CsvFile(path)) as file:
-        batches = file.read({**kinds, **spelled}, ours=True)
-        rows = pa.Table.from_batches(batches, stored_schema(kinds))
+    with closing(open_file(path, layout_of(told), declared=kinds, ours=True)) as file:
+        rows = pa.Table.from_batches(file.read({**kinds, **spelled}), stored_schema(kinds))
     return rows.cast(marked(rows.schema, spellings))

@@ -18,8 +18,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sfumato.errors import SourceError
+from sfumato.errors import SchemaError, SourceError
 from sfumato.files import unfinished
+from sfumato.schema.layout import FileLayout, separator_of
 from sfumato.texts import dumps
 
 if TYPE_CHECKING:
@@ -46,6 +47,12 @@ class Saved(NamedTuple):
     columns: Mapping[str, Kind]
     written: Mapping[str, Mapping[str, Json]]
     """How columns are spelled in a file of text: the keys of a schema."""
+    layout: FileLayout
+
+    def told(self) -> dict[str, Json]:
+        """It in a side-car, which tells the layout only where that is not as usual."""
+        told = self._asdict() | {"layout": self.layout.facts()}
+        return {key: one for key, one in told.items() if key != "layout" or one}
 
 
 def sidecar_file(path: Path) -> Path:
@@ -78,7 +85,7 @@ def describe(release: Release, saved: Sequence[Saved], files: Sequence[Path]) ->
     return _json(
         {
             "format": _FORMAT,
-            "tables": [table._asdict() for table in saved],
+            "tables": [table.told() for table in saved],
             "guarantee": asdict(travels.guarantee),
             "provenance": asdict(travels.provenance),
             "error": travels.error,
@@ -140,6 +147,28 @@ def read_sidecar(path: Path) -> dict[str, Json] | None:
     if not path.is_dir() and not tables <= {path.name}:  # what is read is the file asked for
         raise unreadable(path)
     return told
+
+
+def layout_of(table: Mapping[str, Json]) -> FileLayout:
+    """How a table of a release lies in its file; TypeError where the side-car was edited."""
+    facts = dict(table.get("layout") or {})
+    try:
+        if "separator" in facts:
+            facts["separator"] = separator_of(facts["separator"])
+        return FileLayout(**facts)
+    except (SchemaError, AttributeError, ValueError):
+        raise TypeError from None
+
+
+def told_layout(file: Path) -> FileLayout | None:
+    """What a side-car tells of the layout of a file that was released; None where none does."""
+    with suppress(ValueError, KeyError, TypeError, AttributeError):
+        told = _told(release_of(file)) or {"tables": ()}
+        tables = {Path(one["file"]).name: one for one in told["tables"]}
+        # A release of one file may have been renamed with its side-car.
+        [only] = tables.values() if len(tables) == 1 else [tables[file.name]]
+        return layout_of(only)
+    return None
 
 
 def release_of(path: Path) -> Path:

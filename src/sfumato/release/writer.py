@@ -53,6 +53,7 @@ from sfumato.release.sidecar import (
     release_files,
     sidecar_file,
 )
+from sfumato.schema.layout import USUAL, FileLayout
 from sfumato.system import needs_locks
 
 if TYPE_CHECKING:
@@ -83,13 +84,21 @@ class ReleaseWriter:
             self._folder = self._stage(self._path)
             self._folder.mkdir()
 
-    def table(self, name: str, file: str, rows: Batches, columns: Mapping[str, Kind]) -> None:
-        """Write a table to a file, whose name tells the format."""
-        place = self._stage_file(file)
+    def table(
+        self,
+        name: str,
+        file: str,
+        rows: Batches,
+        columns: Mapping[str, Kind],
+        layout: FileLayout = USUAL,
+    ) -> None:
+        """Write a table to a file, whose name tells the format; text by the layout."""
+        place, write = self._stage_file(file), format_of(Path(file))
         with place.open("wb") as stream:
-            format_of(Path(file))(rows, stream)
+            kept = write(rows, stream, layout)
         self._files.append(place)
-        self._saved.append(Saved(name, file, checksum(place), columns, keys_in(rows.schema)))
+        spelled = keys_in(rows.schema)
+        self._saved.append(Saved(name, file, checksum(place), columns, spelled, kept))
 
     def text(self, file: str, text: str) -> None:
         """Write a file that is no table, such as a map."""

@@ -161,7 +161,10 @@ def dump(
     known = seen or schema
     unit = _unit(schema.unit, known.unit)
     head = f"{_HEAD if seen else ''}table = {_value(schema.table)}\n{unit}\n"
-    parts = [
+    facts = schema.layout.facts()
+    file = "".join(f"{key} = {_value(fact)}\n" for key, fact in facts.items())
+    parts = [f"[file]\n{file}"] if facts else []
+    parts += [
         _section(column, folder, (notes or {}).get(column.name), known.column(column.name))
         for column in schema.columns
     ]

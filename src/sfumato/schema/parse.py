@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
@@ -11,6 +12,7 @@ from sfumato.schema.column import Column, Kind, Role, check_ordered, from_toml
 from sfumato.schema.domain import Bounds, Domain, Values
 from sfumato.schema.hierarchy.rules import Calendar, Mask, Side, Step, Widths
 from sfumato.schema.hierarchy.tree import Tree, read_tree
+from sfumato.schema.layout import FileLayout, separator_of
 from sfumato.schema.names import clash, quoted, suggestion
 from sfumato.schema.schema import Schema
 from sfumato.schema.spelling import SPELLING_KEYS, spelling_of
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 
     Choice = TypeVar("Choice", bound=StrEnum)
 
-_KEYS = ("table", "unit", "columns")
+_KEYS = ("table", "unit", "file", "columns")
+_FILE_KEYS = ("encoding", "separator", "sheet", "header_row")
 _COLUMN_KEYS = (
     "role", "kind", "values", "bounds", "step", "length", "hierarchy", "nullable", *SPELLING_KEYS,
 )  # fmt: skip
@@ -59,8 +62,9 @@ class Parser:
         declared = self._need(document, "columns", dict, ())
         columns = tuple(self._column(name, declared[name]) for name in declared)
         unit = self._unit(document.get("unit", "row"), ("unit",))
+        layout = self._layout(document.get("file", {}), ("file",))
         try:
-            return Schema(table, columns, unit)
+            return Schema(table, columns, unit, layout)
         except SchemaError as error:
             place: Place = ("table",)
             if error.code.startswith("unit_"):
@@ -86,6 +90,17 @@ class Parser:
         groups = self._need(raw, "max_groups", int, place) if "max_groups" in raw else None
         with self._at(place):
             return Entity(column, most, groups, relation)
+
+    def _layout(self, raw: object, place: Place) -> FileLayout:
+        table = self._typed(raw, dict, place)
+        self._known(table, _FILE_KEYS, place)
+        layout = FileLayout()
+        for key, value in table.items():  # one at a time, so that an error has its line
+            fact = self._typed(value, int if key == "header_row" else str, (*place, key))
+            given: Any = separator_of(str(fact)) if key == "separator" else fact
+            with self._at((*place, key)):
+                layout = replace(layout, **{key: given})
+        return layout
 
     def _column(self, name: str, raw: object) -> Column:
         place: Place = ("columns", name)

@@ -9,16 +9,18 @@ from sfumato.errors import SchemaError
 from sfumato.privacy.units import Rows, Unit
 from sfumato.schema.advice import NOT_NULLABLE, add_line
 from sfumato.schema.column import Column, Kind, Role
+from sfumato.schema.layout import FileLayout
 from sfumato.schema.names import check_name, check_names, quoted, suggestion
 
 
 @dataclass(frozen=True)
 class Schema:
-    """A table's name, its columns in order, and what one person can change in it."""
+    """A table's name, its columns in order, what one person can change in it, how its file is."""
 
     table: str
     columns: tuple[Column, ...]
     unit: Unit = field(default_factory=Rows)
+    layout: FileLayout = field(default_factory=FileLayout)
 
     def __post_init__(self) -> None:
         check_name(self.table, "The table")

@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from sfumato.anonymize.spelled import spelled_label
 from sfumato.anonymize.words import REMOVED, UNCHANGED, in_words
+from sfumato.engines.files.endings import PARQUET, ends_in
 from sfumato.engines.files.spelled import Marked, marked
 from sfumato.engines.kinds import STORED, kinds_of
 from sfumato.release.fingerprint import fingerprint
@@ -112,7 +113,8 @@ class Anonymized:
         if self.values is not None:
             values = self.values.cast(marked(self.values.schema, self._spellings))
             tables = {_QUASI: made, _SENSITIVE: values}
-        return replace(self._described(watch), tables=tables, kept=self.table.files)
+        described, table = self._described(watch), self.table
+        return replace(described, tables=tables, kept=table.files, layout=table.layout)
 
     def write(
         self,
@@ -154,17 +156,17 @@ class Anonymized:
 
     def _write_tables(self, path: Path, writer: ReleaseWriter, watch: ReleaseWatch) -> None:
         """Write the tables; what is in the engine goes through it row by row."""
-        name, main = self.table.schema.table, path.name
+        name, main, layout = self.table.schema.table, path.name, self.table.layout
         if self.values is not None:
             name, main = _QUASI, f"{_QUASI}.csv"
-        star = ROOT if main.lower().endswith((".csv", ".csv.gz")) else None
+        star = None if ends_in(main, PARQUET) else ROOT
         with self._query(star=star) as query:
             rows = watch.passing(self.table.engine.stream(query))
-            writer.table(name, main, Marked(rows, self._spellings), self.columns)
+            writer.table(name, main, Marked(rows, self._spellings), self.columns, layout)
         if self.values is not None:
             kinds = kinds_of(self.values.schema)
             values = Marked(self.values.to_reader(), self._spellings)
-            writer.table(_SENSITIVE, f"{_SENSITIVE}.csv", values, kinds)
+            writer.table(_SENSITIVE, f"{_SENSITIVE}.csv", values, kinds, layout)
 
     def _watch(self) -> ReleaseWatch:
         """Someone who looks at the rows as they are released."""

@@ -12,7 +12,6 @@ from sfumato.anonymize.measure import measure as measure_counts
 from sfumato.anonymize.worlds import answer, answer_buckets, parse
 from sfumato.anonymize.worlds.workload import workload as compare_answers
 from sfumato.counting.frequencies import count
-from sfumato.engines.sources import open_source
 from sfumato.errors import ParameterError, SourceError
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.document import read_text
@@ -20,7 +19,7 @@ from sfumato.schema.file import MOST_MEBIBYTES, load
 from sfumato.schema.names import quoted
 from sfumato.schema.schema import Schema
 from sfumato.steward.problem import person_of
-from sfumato.steward.released import described, open_labels, require_worlds
+from sfumato.steward.released import described, open_labels, open_released, require_worlds
 from sfumato.steward.table import check_columns, read
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def _tells(person: str, schema: Schema, *sources: Source | None) -> bool:
         return False
     for source in sources:
         if source is not None:
-            with closing(open_source(source)) as engine:
+            with closing(open_released(source, schema)) as engine:
                 if person not in engine.columns(engine.table):
                     return False
     return True
@@ -111,7 +110,7 @@ def _valued(schema: Schema) -> Schema:
     """The schema of the table of values of an anatomy."""
     added = (Column(GROUP, Kind.INTEGER), Column(COUNT, Kind.INTEGER))
     kept = (column for column in schema.columns if column.role is not Role.QUASI)
-    return Schema(schema.table, (*kept, *added))
+    return Schema(schema.table, (*kept, *added), layout=schema.layout)
 
 
 def bound(
@@ -136,7 +135,8 @@ def _answering(
         told, rows = described(released), _counted(_file(released), known, names, released=True)
         starred = told is None or told.starred
         return lambda sql: answer(sql, rows, known, labels=labels, starred=starred)
-    grouped = Schema(known.table, (*known.columns, Column(GROUP, Kind.INTEGER)))
+    columns = (*known.columns, Column(GROUP, Kind.INTEGER))
+    grouped = Schema(known.table, columns, layout=known.layout)
     rows = _counted(_part(released, "quasi"), grouped, [*names, GROUP], released=True)
     values = _counted(
         _part(released, "sensitive"), _valued(known), [GROUP, *names], released=True, weight=COUNT
@@ -189,7 +189,8 @@ def _counted(
 ) -> Frequencies:
     """Count combinations of these columns; of a release, of those that were not left out."""
     kept = {*names, weight}
-    part = Schema(schema.table, tuple(c for c in schema.columns if c.name in kept))
+    columns = tuple(column for column in schema.columns if column.name in kept)
+    part = Schema(schema.table, columns, layout=schema.layout)
     if not released:
         with closing(read(source, part)) as table:
             return count(table.engine, table.engine.table, names, weight=weight)

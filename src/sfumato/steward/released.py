@@ -12,9 +12,10 @@ from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.sources import open_source
 from sfumato.errors import QueryError
 from sfumato.privacy.units import Rows
-from sfumato.release.sidecar import read_sidecar, release_of
+from sfumato.release.sidecar import read_sidecar, release_of, told_layout
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.hierarchy.base import ROOT
+from sfumato.schema.layout import USUAL
 from sfumato.schema.names import quoted
 from sfumato.schema.schema import Schema
 
@@ -108,7 +109,7 @@ def open_labels(source: Source, schema: Schema, *, strict: bool = True) -> tuple
     more. Other columns are what the schema says, and those that are not there were left out. Whose
     row it is, is known where that column is there, and is not labels.
     """
-    engine = open_source(source, ours=True)
+    engine = open_released(source, schema, strict=strict)
     try:
         held = engine.columns(engine.table)
         there = (c for c in schema.columns if c.name in held or c.role is Role.QUASI)
@@ -119,7 +120,16 @@ def open_labels(source: Source, schema: Schema, *, strict: bool = True) -> tuple
     except BaseException:
         engine.close()
         raise
-    return engine, Schema(schema.table, columns, _unit(schema, held))
+    return engine, Schema(schema.table, columns, _unit(schema, held), schema.layout)
+
+
+def open_released(source: Source, schema: Schema | None = None, *, strict: bool = True) -> Engine:
+    """Open a released table as its side-car says that it is written, else as its schema does."""
+    names = () if schema is None else [column.name for column in schema.columns]
+    usual = USUAL if schema is None else schema.layout
+    path = Path(source) if isinstance(source, str | Path) and "://" not in str(source) else None
+    layout = None if path is None else told_layout(path)
+    return open_source(source, layout=layout or usual, declared=names, ours=True, strict=strict)
 
 
 def _unit(schema: Schema, held: Collection[str]) -> Unit:

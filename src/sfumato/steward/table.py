@@ -15,6 +15,7 @@ import numpy as np
 from sfumato.counting.frequencies import count
 from sfumato.engines.base import everything
 from sfumato.engines.duckdb import DuckDB
+from sfumato.engines.files.endings import TEXT, ends_in
 from sfumato.engines.kinds import check_dates
 from sfumato.engines.sources import open_source
 from sfumato.errors import ParameterError, SchemaError
@@ -33,9 +34,10 @@ from sfumato.inspection.spellings import (
 from sfumato.release.in_use import hierarchy_files, source_files, vault_files_around
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.file import load, save
+from sfumato.schema.layout import USUAL, FileLayout
 from sfumato.schema.names import quoted, suggestion
 from sfumato.schema.schema import Schema
-from sfumato.steward.released import described, open_labels, released_rows
+from sfumato.steward.released import described, open_labels, open_released, released_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -75,6 +77,11 @@ class Table:
     """What its owner must know of how columns were taken, where nothing was declared."""
     seen: Schema | None = field(default=None, repr=False, compare=False)
     """Where nothing is declared: the schema with all that its owner could declare, as seen."""
+
+    @property
+    def layout(self) -> FileLayout:
+        """How it lies in its file: as declared, and as its header tells."""
+        return self.engine.layout if isinstance(self.engine, DuckDB) else USUAL
 
     def inspect(
         self, *, population: Source | None = None, progress: Progress | None = None
@@ -165,7 +172,7 @@ def read(
     known = given = schema if isinstance(schema, Schema) else load(Path(schema))
     if release is None:
         asked = {column.name: column for column in known.columns}
-        engine = open_source(place, kinds=asked, strict=strict)
+        engine = open_source(place, kinds=asked, layout=known.layout, strict=strict)
     else:
         engine, known = open_labels(place, known, strict=strict)
     try:
@@ -187,12 +194,12 @@ def read_population(source: Source, schema: Schema) -> Table:
             "The population is a release, whose labels are not the values that people are found "
             "by. Name the table of the population that it was made from.",
         )
-    return read(source, Schema(schema.table, schema.by_role(Role.QUASI)))
+    return read(source, Schema(schema.table, schema.by_role(Role.QUASI), layout=schema.layout))
 
 
 def _read_unknown(source: Source, progress: Progress | None, *, ours: bool) -> Table:
     """Open a source about which nothing is declared: measure its columns, then guess."""
-    engine = open_source(source, ours=ours)
+    engine = open_released(source) if ours else open_source(source)
     try:
         held = engine.columns(engine.table)
         check_dates(engine, [name for name, kind in held.items() if kind is Kind.DATE])
@@ -220,7 +227,9 @@ def _read_unknown(source: Source, progress: Progress | None, *, ours: bool) -> T
             progress=progress,
         )
         guesses = [guess(profile) for profile in profiles]
-        schema = Schema(_name(source), tuple(one.column for one in guesses))
+        columns = tuple(one.column for one in guesses)
+        layout = engine.layout if isinstance(engine, DuckDB) else USUAL
+        schema = Schema(_name(source), columns, layout=layout)
         seen = seen_schema(schema, profiles)
     except BaseException:
         engine.close()
@@ -292,7 +301,7 @@ def check_columns(engine: Engine, schema: Schema) -> None:
 
 
 def _is_csv(source: Source) -> bool:
-    return isinstance(source, str | Path) and str(source).lower().endswith((".csv", ".csv.gz"))
+    return isinstance(source, str | Path) and ends_in(Path(source).name, TEXT)
 
 
 def _name(source: Source) -> str:

@@ -21,6 +21,7 @@ from sfumato.errors import QueryError, SchemaError, SfumatoError, SourceError
 from sfumato.method import Dataset
 from sfumato.privacy.units import Rows
 from sfumato.schema.column import Kind
+from sfumato.schema.layout import USUAL, FileLayout
 from sfumato.schema.names import quoted
 from sfumato.steward.table import check_columns
 
@@ -71,7 +72,7 @@ class Location:
     """Where a data set lives, how to open it, its unit (None for a public one), and its file.
 
     `consent` names the column that tells who agreed, where only those are to be seen; `columns`
-    those that files must have, found at `source`.
+    those that files must have, found at `source`, and `layout` is how these are written.
     """
 
     address: str
@@ -81,6 +82,7 @@ class Location:
     consent: str | None = None
     source: str | None = None
     columns: tuple[str, ...] = ()
+    layout: FileLayout = USUAL
 
     @property
     def in_files(self) -> bool:
@@ -190,7 +192,7 @@ class DataStore:
             if opened is not None and opened.files != files:
                 self._retire(name)
             if self._told.get(name) != files:
-                absent = missing_columns(location.source, location.columns)
+                absent = missing_columns(location.source, location.columns, location.layout)
                 if absent:
                     raise SourceError(
                         "column_missing", f"There is no column {quoted(absent[0])} any more."

@@ -18,9 +18,10 @@ from sqlglot import exp
 from sfumato.engines.sources import identify, parquet_paths
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.ledger.book import digest
-from sfumato.release.fingerprint import contents
+from sfumato.release.fingerprint import contents, of_file
 from sfumato.release.in_use import SECRET
 from sfumato.schema.file import load as load_schema
+from sfumato.schema.layout import UTF8
 from sfumato.schema.names import quoted
 from sfumato.steward.secret import new_secret, read_secret
 from sfumato.steward.table import read
@@ -192,7 +193,11 @@ def rows_of(table: Table) -> int:
 def _marks(source: str, table: Table, secret: bytes) -> frozenset[str]:
     """Fingerprints of a source, and of each file in a folder: one alone may be copied."""
     marks = _fingerprints(table, secret)
-    if "://" in source or not Path(source).is_dir():
+    path = Path(source)
+    if marks and "://" not in source and table.layout.codec not in UTF8:
+        # In another encoding that has a letter for every byte a copy would hold other text.
+        return marks | {f"{_CONTENTS}{of_file(path, secret=secret)}"}
+    if "://" in source or not path.is_dir():
         return marks
     for path in parquet_paths(Path(source)):
         with closing(read(path, table.schema)) as part:

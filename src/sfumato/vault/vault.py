@@ -168,7 +168,8 @@ def _location(config: Config, name: str, schema: Schema) -> Location:
     columns = tuple(column.name for column in schema.columns)
     # One person's malformed cell must not decide whether questions are answered.
     reading = partial(read, source, schema, strict=unit is None)
-    return Location(address(source), reading, unit, file, consent, source, columns)
+    there = address(source)
+    return Location(there, reading, unit, file, consent, source, columns, schema.layout)
 
 
 def _catalogue(config: Config, schemas: Mapping[str, Schema]) -> Catalogue:

@@ -112,7 +112,7 @@ def test_a_target_is_refused_before_anything_is_written(people: Table, tmp_path:
         decided.write(tmp_path / "out.csv")
     assert refusal.value.code == "output_exists"
     with pytest.raises(OutputError) as refusal:
-        decided.write(tmp_path / "out.txt")
+        decided.write(tmp_path / "out.doc")
     assert refusal.value.code == "output_format_unknown"
     assert {path.name for path in tmp_path.iterdir()} == {"people.toml", "out.csv.json"}
 

@@ -1,6 +1,6 @@
-"""CSV in: header, separator and shape found by us, cells as text, all in one pass over the file.
+"""Separated text in: header, separator and shape checked by us, cells as text, all in one pass.
 
-Decision 0060.
+Decision 0060. Decision 0214.
 """
 
 from __future__ import annotations
@@ -8,27 +8,34 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
-from contextlib import closing, suppress
-from typing import TYPE_CHECKING, BinaryIO, cast
+from codecs import BOM_UTF8
+from contextlib import closing
+from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 
 from sfumato.engines.files.cells import check_count, check_names, conform
+from sfumato.engines.files.decoding import Decoded, Prefixed, guess_encoding, marked
+from sfumato.engines.files.endings import fixed_separator
 from sfumato.engines.files.output import unguarded
 from sfumato.engines.files.records import Records
 from sfumato.engines.files.regular import regular_file
 from sfumato.engines.kinds import STORED
 from sfumato.errors import InternalError, SourceError
 from sfumato.schema.column import Kind
+from sfumato.schema.layout import USUAL, UTF8, FileLayout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
+    from sfumato.engines.files.records import ByteStream
     from sfumato.engines.files.regular import RegularFile
     from sfumato.engines.kinds import Asked
 
-SEPARATORS = ",;\t"
+
+SEPARATORS = ",;\t|"
+"""Separators that are recognised; others are declared."""
 
 ROWS_COMPARED = 100
 """How many rows the header's separator is compared with."""
@@ -39,30 +46,42 @@ MOST_EXPANSION = 200
 EXPANSION_FREE = 64 << 20
 """Below this size no file is a bomb, whatever its factor."""
 
-_MARK = b"\xef\xbb\xbf"
-"""What some programs write before UTF-8."""
+LONGEST_MAGIC = 16
 
 _MAGIC = {
-    b"PK\x03\x04": "a zip archive or a spreadsheet (xlsx, ods)",
-    b"\xd0\xcf\x11\xe0": "an old spreadsheet (xls)",
-    b"%PDF": "a PDF",
-    b"PAR1": "a Parquet file; name it .parquet",
-    b"\x1f\x8b": "a gzip file; name it .csv.gz",
-    b"SQLite format 3": "an SQLite database",
-    b"\xff\xfe": "UTF-16 text",
-    b"\xfe\xff": "UTF-16 text",
+    b"PK\x03\x04": ("a zip archive or a spreadsheet", "Save it as CSV, or name it .xlsx"),
+    b"\xd0\xcf\x11\xe0": ("an old or a locked spreadsheet (xls)", "Save it as CSV or .xlsx"),
+    b"%PDF": ("a PDF", "Ask for the table as CSV"),
+    b"PAR1": ("a Parquet file", "Name it .parquet"),
+    b"\x1f\x8b": ("a gzip file", "Name it .csv.gz"),
+    b"SQLite format 3": ("an SQLite database", "Export its table as CSV"),
+    b"$FL": ("an SPSS file", "Name it .sav or .zsav"),
+    b"<stata_dta>": ("a Stata file", "Name it .dta"),
 }
 
 
 class CsvFile:
-    """A CSV or CSV.gz that was opened and whose header was read; close it in the end."""
+    """A file of separated text that was opened and whose header was read; close it in the end.
 
-    def __init__(self, path: Path | str) -> None:
+    Its layout is what is given, and what its first bytes and its header tell. Where columns are
+    `declared`, the header alone decides on the separator, by their names: no row has a say. In a
+    file that is `ours` text is guarded against spreadsheets.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        layout: FileLayout = USUAL,
+        *,
+        declared: Collection[str] = (),
+        ours: bool = False,
+        strict: bool = True,
+    ) -> None:
+        self._ours = ours
         self._file = regular_file(path)
-        self._stream = _opened(self._file)
-        self._records = Records(self._stream)
+        self._stream: ByteStream = _opened(self._file)
         try:
-            self._read_header()
+            self._open(layout, declared, strict=strict)
         except BaseException:
             self.close()
             raise
@@ -71,28 +90,44 @@ class CsvFile:
         """Close the file."""
         self._stream.close()
 
-    def _read_header(self) -> None:
-        self._refuse_other_formats()
+    def _open(self, layout: FileLayout, declared: Collection[str], *, strict: bool) -> None:
+        first = _read_fully(self._stream, LONGEST_MAGIC)
+        self._refuse_other_formats(first)
+        encoding = marked(first) or layout.encoding
+        codec = FileLayout(encoding).codec
+        self._stream = Prefixed(first, self._stream)
+        if codec not in UTF8:
+            self._stream = Decoded(self._stream, codec, self._file, strict=strict)
+        self._records = Records(self._stream, decoded=codec not in UTF8, strict=strict)
+        if first.startswith(BOM_UTF8):
+            self._records.peek()
+            self._records.skip(len(BOM_UTF8))
         header = self._records.header()
         if not header.strip():
             raise SourceError(
                 "no_header",
                 f"{self._file.given!r} has no header. The first line must name the columns.",
             )
-        self.separator = detect_separator(header, self._records.peek())
+        fixed = fixed_separator(self._file.given)
+        separator = fixed or layout.separator
+        if separator is None and declared:
+            separator = told_separator(header, declared)
+        self.separator = separator or detect_separator(header, self._records.peek())
         check_count(header.count(self.separator.encode()) + 1)
         self.names = split_row(header, self.separator)
         check_names(self.names)
+        usual = self.separator in (",", fixed)
+        self.layout = FileLayout(encoding, None if usual else self.separator)
 
-    def read(
-        self, kinds: Mapping[str, Asked], *, ours: bool = False, strict: bool = True
-    ) -> Iterator[pa.RecordBatch]:
-        """Read all rows, once, as the given kinds; columns without a kind are text.
+    @property
+    def held(self) -> dict[str, Kind]:
+        """Text, all of it."""
+        return dict.fromkeys(self.names, Kind.TEXT)
 
-        In a file that we wrote ourselves text is guarded against spreadsheets.
-        """
+    def read(self, kinds: Mapping[str, Asked], *, strict: bool = True) -> Iterator[pa.RecordBatch]:
+        """Read all rows, once, as the given kinds; columns without a kind are text."""
         every = {name: kinds.get(name, Kind.TEXT) for name in self.names}
-        texts = map(unguarded, self._texts()) if ours else self._texts()
+        texts = map(unguarded, self._texts()) if self._ours else self._texts()
         yield from conform(texts, every, strict=strict)
         self._file.check_unchanged()
 
@@ -128,17 +163,13 @@ class CsvFile:
                 "rows_lost", f"Read {rows:,} rows of {self._records.rows:,}; nothing was kept."
             )
 
-    def _refuse_other_formats(self) -> None:
-        first = self._records.peek()[:16]
-        for magic, what in _MAGIC.items():
+    def _refuse_other_formats(self, first: bytes) -> None:
+        for magic, (what, remedy) in _MAGIC.items():
             if first.startswith(magic):
                 raise SourceError(
                     "not_csv",
-                    f"{self._file.given!r} is named as a CSV but is {what}. "
-                    "Export it as CSV in UTF-8.",
+                    f"{self._file.given!r} is named as a text file but is {what}. {remedy}.",
                 )
-        if first.startswith(_MARK):
-            self._records.skip(len(_MARK))
 
 
 class _Expanding:
@@ -174,26 +205,24 @@ class _Expanding:
         self._raw.close()
 
 
-def names_told(path: Path | str) -> list[list[str]]:
-    """The names in a header under each separator: which one it is, only the rows can tell."""
-    file = regular_file(path)
-    with closing(_opened(file)) as stream:
-        records = Records(stream)
-        if records.peek().startswith(_MARK):
-            records.skip(len(_MARK))
-        header = records.header()
-    found: list[list[str]] = []
-    for separator in SEPARATORS:
-        with suppress(SourceError):  # a name in quotes ends where only its own separator follows
-            found.append(split_row(header, separator))
-    return found or [split_row(header, SEPARATORS[0])]
+def _read_fully(stream: ByteStream, size: int) -> bytes:
+    first = stream.read(size)
+    while len(first) < size and (more := stream.read(size - len(first))):
+        first += more
+    return first
 
 
-def _opened(file: RegularFile) -> BinaryIO:
+def _opened(file: RegularFile) -> ByteStream:
     raw = file.open()
     if file.path.suffix.lower() == ".gz":
-        return cast("BinaryIO", _Expanding(raw, file.given))
+        return _Expanding(raw, file.given)
     return raw
+
+
+def encoding_of(path: Path | str) -> str:
+    """The encoding to take for a file that is not UTF-8, and about which nothing is declared."""
+    with closing(_opened(regular_file(path))) as stream:
+        return guess_encoding(stream)
 
 
 def split_row(row: bytes, separator: str) -> list[str]:
@@ -206,6 +235,19 @@ def split_row(row: bytes, separator: str) -> list[str]:
             "Line 1, the header, has a quote in the middle of a name or a name beyond "
             f"{csv.field_size_limit():,} letters. Quote whole names and double quotes inside them.",
         ) from None
+
+
+def told_separator(header: bytes, declared: Collection[str]) -> str:
+    """Find the separator under which the header names the most declared columns."""
+
+    def told(separator: str) -> tuple[int, int]:
+        try:
+            names = split_row(header, separator)
+        except SourceError:  # a name in quotes ends where only its own separator follows
+            return (-1, 0)
+        return (len(set(declared).intersection(names)), len(names))
+
+    return max(SEPARATORS, key=told)
 
 
 def detect_separator(header: bytes, ahead: bytes) -> str:

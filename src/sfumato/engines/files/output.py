@@ -1,21 +1,28 @@
-"""Files out: whole or not at all, whatever happens on the way.
+"""Files out: whole or not at all, whatever happens on the way, and written as the input was.
 
 Lines of CSV are built column-wise: a missing cell is empty, empty text is "\"\"".
+Decision 0216.
 """
 
 from __future__ import annotations
 
+import codecs
 import gzip
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from contextlib import ExitStack, suppress
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.engines.files.endings import EXCEL, PARQUET, TEXT, WRITTEN, ends_in, fixed_separator
 from sfumato.engines.files.spelled import spelling_in, write_spelled
 from sfumato.engines.kinds import is_text
 from sfumato.errors import OutputError
 from sfumato.files import whole
+from sfumato.schema.layout import USUAL, FileLayout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +31,11 @@ if TYPE_CHECKING:
     from sfumato.engines.files.cells import CellArray
     from sfumato.schema.spelling import Spelling
 
-_NEEDS_QUOTES = '[",;\\t\\r\\n]|^$'
+    Writing = Callable[["Batches", BinaryIO, FileLayout], FileLayout]
+
+_SPECIAL = '"\r\n'
+_SEPARATORS = ",;|\t"
+"""Signs that are all quoted in a file with commas: a reader may take it for one with another."""
 
 _FORMULA = "^'*[=+\\-@\\t\\r]"
 """Spreadsheets run a cell that starts so; a leading apostrophe makes it text.
@@ -34,16 +45,19 @@ Cells that have apostrophes there already get one more, so that it can be taken 
 _GUARDED = "^'+[=+\\-@\\t\\r]"
 
 
-def header_line(names: Sequence[str]) -> bytes:
+def header_line(names: Sequence[str], separator: str = ",") -> bytes:
     """Write the header."""
-    quoted = _quoted(pa.array(names, pa.large_string()))
-    return (",".join(quoted.to_pylist()) + "\n").encode()
+    quoted = _quoted(pa.array(names, pa.large_string()), separator)
+    return (separator.join(quoted.to_pylist()) + "\n").encode()
 
 
-def lines(batch: pa.RecordBatch) -> bytes:
+def lines(batch: pa.RecordBatch, separator: str = ",") -> bytes:
     """Write the rows of a batch."""
-    spelled = map(spelling_in, batch.schema)
-    rows = _joined(*map(_text, batch.columns, spelled), separator=",")
+    cells = (
+        _text(one, spelling_in(field), separator)
+        for one, field in zip(batch.columns, batch.schema, strict=True)
+    )
+    rows = _joined(*cells, separator=separator)
     ended = _joined(rows, "\n")
     # The strings of an Arrow array lie one after the other: together they are the file.
     _, offsets, data = ended.buffers()
@@ -61,20 +75,23 @@ def unguarded(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.record_batch(columns, schema=batch.schema)
 
 
-def _text(cells: CellArray, spelling: Spelling | None) -> CellArray:
+def _text(cells: CellArray, spelling: Spelling | None, separator: str) -> CellArray:
     """Turn a column into text as it stands in the file; only text can need quotes."""
     if spelling is not None:
-        return _quoted(write_spelled(cells, spelling))
+        return _quoted(write_spelled(cells, spelling), separator)
     text = pc.cast(cells, pa.large_string())
     if not is_text(cells.type):
         return text
     risky = pc.match_substring_regex(text, _FORMULA)
-    return _quoted(pc.if_else(risky, _joined("'", text), text) if _any(risky) else text)
+    guarded = pc.if_else(risky, _joined("'", text), text) if _any(risky) else text
+    return _quoted(guarded, separator)
 
 
-def _quoted(text: CellArray) -> CellArray:
+def _quoted(text: CellArray, separator: str) -> CellArray:
     """Put quotes around the cells that need them."""
-    needed = pc.match_substring_regex(text, _NEEDS_QUOTES)
+    signs = _SPECIAL + (_SEPARATORS if separator == "," else separator)
+    special = "".join(f"\\x{ord(sign):02x}" for sign in signs)
+    needed = pc.match_substring_regex(text, f"[{special}]|^$")
     if not _any(needed):
         return text
     quoted = _joined('"', pc.replace_substring(text, '"', '""'), '"')
@@ -107,32 +124,92 @@ class Batches(Protocol):
         ...
 
 
-def write_file(open_reader: Callable[[], Batches], target: Path, *, overwrite: bool) -> None:
-    """Write a query's result as CSV, CSV.gz or Parquet; the query starts after all checks."""
+def write_file(
+    open_reader: Callable[[], Batches],
+    target: Path,
+    *,
+    overwrite: bool,
+    layout: FileLayout = USUAL,
+) -> None:
+    """Write a query's result in the format of the name; the query starts after all checks."""
     write = format_of(target)
     with whole(target, overwrite=overwrite) as temporary, temporary.open("wb") as stream:
-        write(open_reader(), stream)
+        write(open_reader(), stream, layout)
 
 
-def format_of(target: Path) -> Callable[[Batches, BinaryIO], None]:
-    """Choose the format by the end of the name, or refuse a name that does not tell it."""
-    name = target.name.lower()
-    for ending, write in _FORMATS.items():
-        if name.endswith(ending) and name != ending:
-            return write
+def format_of(target: Path) -> Writing:
+    """Choose the format by the end of the name, or refuse a name that does not tell it.
+
+    What is returned writes text by a layout, and says what of that it kept.
+    """
+    name = target.name
+    if ends_in(name, TEXT):
+        return partial(_write_text, name)
+    if ends_in(name, PARQUET):
+        return _write_parquet
+    if ends_in(name, EXCEL):
+        if find_spec("xlsxwriter") is None:  # told before anything is charged or searched for
+            raise OutputError(
+                "extra_missing",
+                f"Cannot write {str(target)!r}: Excel files need packages that are not installed. "
+                "Install them with: pip install 'sfumato[excel]', or choose a name that ends in "
+                ".csv.",
+            )
+        return _write_excel
     raise OutputError(
         "output_format_unknown",
-        f"Cannot tell the format of {str(target)!r}. Its name must end in {', '.join(_FORMATS)}.",
+        f"Cannot tell the format of {str(target)!r}. Its name must end in {', '.join(WRITTEN)}.",
     )
 
 
-def _write_csv(reader: Batches, stream: BinaryIO) -> None:
-    stream.write(header_line(reader.schema.names))
-    for batch in reader:
-        text = lines(batch)
-        if b"\0" in text:
-            raise _nul(batch)
-        stream.write(text)
+def _write_text(name: str, reader: Batches, stream: BinaryIO, layout: FileLayout) -> FileLayout:
+    fixed = fixed_separator(name)
+    separator = fixed or layout.separator or ","
+    with ExitStack() as stack:
+        if name.lower().endswith(".gz"):
+            # No name and no time inside, so that equal tables give equal files.
+            compressed = gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0)
+            stream = cast("BinaryIO", stack.enter_context(compressed))
+        encoded = _encoding(layout)
+        stream.write(encoded(header_line(reader.schema.names, separator), None))
+        for batch in reader:
+            text = lines(batch, separator)
+            if b"\0" in text:
+                raise _nul(batch)
+            stream.write(encoded(text, batch))
+    return FileLayout(layout.encoding, None if separator in (",", fixed) else separator)
+
+
+def _encoding(layout: FileLayout) -> Callable[[bytes, pa.RecordBatch | None], bytes]:
+    """Whoever turns UTF-8 into the encoding of a layout, block after block."""
+    codec = layout.codec
+    if codec == "utf-8":
+        return lambda text, _batch: text
+    encoder = codecs.getincrementalencoder(codec)()
+
+    def encoded(text: bytes, batch: pa.RecordBatch | None) -> bytes:
+        with suppress(UnicodeEncodeError):
+            return encoder.encode(text.decode("utf-8"))
+        raise _unencodable(batch, codec, layout)
+
+    return encoded
+
+
+def _unencodable(batch: pa.RecordBatch | None, codec: str, layout: FileLayout) -> OutputError:
+    """Some letter is not in the encoding of the input; only the name of the column is told."""
+    what = "The header"
+    for name, cells in zip(batch.schema.names, batch.columns, strict=True) if batch else ():
+        try:
+            lines(pa.record_batch([cells], [name])).decode("utf-8").encode(codec)
+        except UnicodeEncodeError:
+            what = f"Column {name!r}"
+            break
+    return OutputError(
+        "output_not_encodable",
+        f"{what} has letters that {layout.encoding}, the encoding of the input, does not have. "
+        "Save the input as UTF-8 and remove file.encoding from its schema, or choose a name that "
+        "ends in .parquet or .xlsx.",
+    )
 
 
 def _nul(batch: pa.RecordBatch) -> OutputError:
@@ -149,25 +226,19 @@ def _nul(batch: pa.RecordBatch) -> OutputError:
     )
 
 
-def _write_gzip(reader: Batches, stream: BinaryIO) -> None:
-    # No name and no time inside, so that equal tables give equal files.
-    with gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as compressed:
-        _write_csv(reader, compressed)  # type: ignore[arg-type]  # it has the one method used
-
-
-def _write_parquet(reader: Batches, stream: BinaryIO) -> None:
+def _write_parquet(reader: Batches, stream: BinaryIO, _layout: FileLayout) -> FileLayout:
     from pyarrow import parquet
 
     with parquet.ParquetWriter(stream, reader.schema, write_page_checksum=True) as writer:
         for batch in reader:
             writer.write_batch(batch)
+    return USUAL
 
 
-_FORMATS: dict[str, Callable[[Batches, BinaryIO], None]] = {
-    ".csv": _write_csv,
-    ".csv.gz": _write_gzip,
-    ".parquet": _write_parquet,
-}
+def _write_excel(reader: Batches, stream: BinaryIO, layout: FileLayout) -> FileLayout:
+    from sfumato.engines.files.workbook import write_sheet
+
+    return write_sheet(reader, stream, layout)
 
 
 def table_exists(name: str) -> OutputError:

@@ -5,7 +5,7 @@ Decision 0060.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from sfumato.errors import SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import BinaryIO
 
     from numpy.typing import NDArray
 
@@ -21,6 +20,19 @@ READ_BYTES = 8 << 20
 """How much is read at a time, and the longest row allowed."""
 
 _QUOTE, _NEWLINE, _RETURN = 34, 10, 13
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
+
+
+class ByteStream(Protocol):
+    """Whatever gives bytes: this many, fewer only at the end; text that was decoded, about so."""
+
+    def read(self, size: int, /) -> bytes:
+        """Read some more."""
+        ...
+
+    def close(self) -> None:
+        """Close what is behind."""
+        ...
 
 
 class Records:
@@ -29,10 +41,15 @@ class Records:
     Quoting is RFC 4180: a quote opens a cell at its very start, closes it at its very end, and
     is doubled inside. Lines end in LF or CR LF. So the bytes inside quotes are those after an
     odd number of quotes, which needs no state machine.
+
+    A stream that was `decoded` is UTF-8 already, and its bytes are at other places than the
+    file's. Where reading is not `strict`, bytes that are no text become U+FFFD.
     """
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: ByteStream, *, decoded: bool = False, strict: bool = True) -> None:
         self._stream = stream
+        self._decoded = decoded
+        self._strict = strict
         self._ahead = b""
         self._offset = 0
         self._line = 1
@@ -55,7 +72,7 @@ class Records:
         row = self._ahead[: ends[0] + 1] if ends.size else self._last(self._ahead)
         self._check_bytes(row)
         self._take(row)
-        return row.rstrip(b"\r\n")
+        return self._mended(row).rstrip(b"\r\n")
 
     def blocks(self, separator: int, columns: int) -> Iterator[bytes]:
         """Give out the other rows in blocks, each with the same number of cells."""
@@ -68,7 +85,7 @@ class Records:
             self._check_bytes(block)
             blank_line = self._check_rows(block, ends, separator, columns, blank_line)
             self._take(block)
-            yield block
+            yield self._mended(block)
 
     def _fill(self) -> bool:
         """Read until a whole row is at hand or there is no more; say whether anything is left."""
@@ -101,11 +118,19 @@ class Records:
         self._offset += len(block)
         self._line += block.count(b"\n")
 
+    def _mended(self, block: bytes) -> bytes:
+        """A block whose shape was checked as text: no byte in it changes where cells end."""
+        if self._strict:
+            return block
+        if not (self._decoded or block.isascii()):
+            block = block.decode("utf-8", "replace").encode()
+        return block.replace(b"\0", _REPLACEMENT)
+
     def _check_bytes(self, block: bytes) -> None:
         """Refuse what is no UTF-8 text, and quotes and line ends out of place."""
-        if b"\0" in block:
+        if self._strict and b"\0" in block:
             self._refuse_byte("nul_byte", "is NUL, so this is no text file", block.index(b"\0"))
-        if not block.isascii():
+        if self._strict and not (self._decoded or block.isascii()):
             try:
                 block.decode("utf-8")
             except UnicodeDecodeError as error:
@@ -195,10 +220,11 @@ class Records:
         raise SourceError(code, f"Line {self._line_at(position):,} {what}. {remedy}.")
 
     def _refuse_byte(self, code: str, what: str, position: int) -> NoReturn:
+        place = "" if self._decoded else f"at offset {self._offset + position:,} "
         raise SourceError(
             code,
-            f"The byte at offset {self._offset + position:,} "
-            f"(line {self._line_at(position):,}) {what}. Save the file as UTF-8 text.",
+            f"The byte {place}(line {self._line_at(position):,}) {what}. Save the file as UTF-8, "
+            'or say in the schema what it is, e.g. file.encoding = "windows-1252".',
         )
 
 

@@ -58,9 +58,6 @@ REFUSED: dict[str, tuple[bytes, str, str]] = {
     "control in a name": (b"a,b\x07\n", "name_control", "Column 2"),
     "direction in a name": ("a,b\u202e\n".encode(), "name_control", "Column 2"),
     "quote inside a name": (b'a,"b"c\n', "header_malformed", "Line 1"),
-    "latin-1": (b"a,b\n1,x\n2,caf\xe9\n", "not_utf8", "offset 13 (line 3)"),
-    "latin-1 header": (b"a,\xe9\n", "not_utf8", "offset 2 (line 1)"),
-    "utf-16": ("a,b\n1,2\n".encode("utf-16"), "not_csv", "UTF-16"),
     "utf-16 without a mark": ("a,b\n1,2\n".encode("utf-16-le"), "nul_byte", "offset 1 (line 1)"),
     "nul": (b"a,b\n1,\0\n", "nul_byte", "offset 6 (line 2)"),
     "short row": (b"a,b\n1,2\n3\n", "row_ragged", "Line 3 has 1 cells but the header has 2"),
@@ -75,7 +72,7 @@ REFUSED: dict[str, tuple[bytes, str, str]] = {
     "spreadsheet": (b"PK\x03\x04\0\0", "not_csv", "spreadsheet"),
     "pdf": (b"%PDF-1.7\n", "not_csv", "PDF"),
     "parquet": (b"PAR1\0\0", "not_csv", "Parquet"),
-    "gzip": (gzip.compress(b"a\n"), "not_csv", "name it .csv.gz"),
+    "gzip": (gzip.compress(b"a\n"), "not_csv", "Name it .csv.gz"),
     "too many columns": (b"a," * 10_000 + b"a\n", "too_many_columns", "10,001 columns"),
 }
 
@@ -105,7 +102,7 @@ def test_refusals_quote_no_cell(read_csv: Any) -> None:
         b"x,y\ncanary\xff,\n",
     ):
         with pytest.raises(CallerError) as refusal:
-            read_csv(bad)
+            read_csv(bad, declared=("x",))
         assert "canary" not in str(refusal.value)
 
 
@@ -202,5 +199,5 @@ def test_what_is_written_is_read(
         "a": [disarmed(a) for a, _ in cells],
         "b,": [disarmed(b) for _, b in cells],
     }
-    with closing(CsvFile(path)) as file:
-        assert pa.Table.from_batches(file.read({}, ours=True), batch.schema) == pa.table(batch)
+    with closing(CsvFile(path, ours=True)) as file:
+        assert pa.Table.from_batches(file.read({}), batch.schema) == pa.table(batch)

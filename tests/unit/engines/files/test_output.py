@@ -6,13 +6,17 @@ import gzip
 import os
 import subprocess
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.files.output import write_file
+from sfumato.engines.files.csv import CsvFile
+from sfumato.engines.files.output import format_of, write_file
 from sfumato.errors import InternalError, OutputError
+from sfumato.schema.column import Kind
+from sfumato.schema.layout import FileLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +39,7 @@ def test_gzip_is_the_same_every_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "code"),
     [
-        ("a.txt", "output_format_unknown"),
+        ("a.doc", "output_format_unknown"),
         (".csv", "output_format_unknown"),
         ("missing/a.csv", "output_unwritable"),
         ("file/a.csv", "output_unwritable"),
@@ -138,3 +142,43 @@ def test_appearing_file_is_kept(tmp_path: Path) -> None:
     assert refusal.value.code == "output_exists"
     assert (tmp_path / "a.csv").read_text() == "theirs"
     assert len(list(tmp_path.iterdir())) == 1
+
+
+WORDS = pa.table({"Größe": ["1,83", "a;b", "=x", None], "n": [1, 2, 3, 4]})
+
+
+@pytest.mark.parametrize(
+    ("name", "layout", "text", "kept"),
+    [
+        ("a.csv", FileLayout(), 'Größe,n\n"1,83",1\n"a;b",2\n', FileLayout()),
+        ("a.csv", FileLayout(None, ";"), 'Größe;n\n1,83;1\n"a;b";2\n', FileLayout(None, ";")),
+        ("a.tsv", FileLayout(None, ";"), "Größe\tn\n1,83\t1\na;b\t2\n", FileLayout()),
+        ("a.txt", FileLayout(None, "|"), "Größe|n\n1,83|1\na;b|2\n", FileLayout(None, "|")),
+        ("a.csv", FileLayout("cp1252"), 'Größe,n\n"1,83",1\n"a;b",2\n', FileLayout("cp1252")),
+        ("a.csv", FileLayout("utf-16", ";"), "Größe;n\n", FileLayout("utf-16", ";")),
+        ("a.csv", FileLayout("utf-8-sig"), "Größe,n\n", FileLayout("utf-8-sig")),
+        ("a.tsv.gz", FileLayout("cp1252"), "Größe\tn\n", FileLayout("cp1252")),
+    ],
+)
+def test_separator_and_encoding_are_kept(
+    tmp_path: Path, name: str, layout: FileLayout, text: str, kept: FileLayout
+) -> None:
+    with (tmp_path / name).open("wb") as stream:
+        assert format_of(tmp_path / name)(WORDS.to_reader(), stream, layout) == kept
+    data = (tmp_path / name).read_bytes()
+    data = gzip.decompress(data) if name.endswith(".gz") else data
+    assert data.decode(layout.encoding or "utf-8").startswith(text)
+    with closing(CsvFile(tmp_path / name, kept, declared=("n",), ours=True)) as file:
+        read = pa.Table.from_batches(file.read({"n": Kind.INTEGER}))
+    assert read.to_pydict() == WORDS.to_pydict()
+
+
+def test_letters_that_the_encoding_lacks_are_refused_by_column(tmp_path: Path) -> None:
+    table = pa.table({"a": ["x"], "b": ["≥ 5"]})
+    with pytest.raises(OutputError, match="Column 'b' has letters that latin-1") as refusal:
+        write_file(
+            table.to_reader, tmp_path / "a.csv", overwrite=False, layout=FileLayout("latin-1")
+        )
+    assert refusal.value.code == "output_not_encodable"
+    assert "≥" not in refusal.value.message
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,179 @@
+"""Files people have, through the doors: inspected, released, measured, put into a vault."""
+
+from __future__ import annotations
+
+import json
+import random
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pyreadstat
+import pytest
+import xlsxwriter  # type: ignore[import-untyped]  # ships no types
+
+import sfumato as sf
+from sfumato.cli.main import run
+from sfumato.release.release import Release
+from sfumato.steward.anonymize import anonymize
+from sfumato.steward.table import read
+from sfumato.vault.vault import open_vault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SCHEMA = """
+table = "leute"
+unit = "row"
+{file}
+[columns."Größe"]
+role = "quasi"
+kind = "integer"
+bounds = [150, 200]
+hierarchy = {{ widths = [10, 50] }}
+[columns.Ort]
+role = "quasi"
+kind = "text"
+values = ["Köln", "Fürth"]
+hierarchy = {{ mask = "right" }}
+[columns.Leiden]
+role = "sensitive"
+kind = "text"
+values = ["Grippe", "Migräne"]
+"""
+ROWS = [
+    (
+        random.Random(n).randrange(150, 200),
+        ("Köln", "Fürth")[n % 2],
+        ("Grippe", "Migräne")[n // 2 % 2],
+    )
+    for n in range(300)
+]
+NAMES = ("Größe", "Ort", "Leiden")
+
+
+def as_text(path: Path, *, separator: str = ";", encoding: str = "cp1252") -> None:
+    lines = [separator.join(map(str, row)) for row in (NAMES, *ROWS)]
+    path.write_bytes("\r\n".join(lines).encode(encoding))
+
+
+def as_excel(path: Path) -> None:
+    book = xlsxwriter.Workbook(path)
+    sheet = book.add_worksheet("Tabelle1")
+    for number, row in enumerate((NAMES, *ROWS)):
+        sheet.write_row(number, 0, row)
+    book.close()
+
+
+def as_spss(path: Path) -> None:
+    frame = pd.DataFrame(ROWS, columns=list(NAMES))
+    frame["Leiden"] = frame["Leiden"].map({"Grippe": 1.0, "Migräne": 2.0})
+    labels: dict[str, dict[Any, str]] = {"Leiden": {1.0: "Grippe", 2.0: "Migräne"}}
+    pyreadstat.write_sav(frame, path, variable_value_labels=labels)
+
+
+FILES: dict[str, tuple[str, Callable[[Path], None], str]] = {
+    "Windows-1252 with semicolons": (
+        "leute.csv", as_text, '[file]\nencoding = "windows-1252"\nseparator = ";"',
+    ),
+    "a header that tells": ("leute.csv", as_text, 'file.encoding = "latin-1"'),
+    "UTF-16 with tabs": (
+        "leute.txt", lambda path: as_text(path, separator="\t", encoding="utf-16"), "",
+    ),
+    "tabs by name": ("leute.tsv", lambda path: as_text(path, separator="\t", encoding="utf-8"), ""),
+    "Excel": ("leute.xlsx", as_excel, '[file]\nsheet = "Tabelle1"'),
+    "SPSS": ("leute.sav", as_spss, ""),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_a_vault_answers_from_any_file(home: Path, case: str) -> None:
+    name, save, layout = FILES[case]
+    save(home / name)
+    (home / "s.toml").write_text(SCHEMA.format(file=layout))
+    assert run(["init", "v"]) == 0
+    assert run(["add", "leute", name, "--schema", "s.toml", "--epsilon", "9", "--vault", "v"]) == 0
+    with open_vault(home / "v") as vault:
+        asked = 'SELECT "Leiden", COUNT(*) AS n FROM leute GROUP BY "Leiden"'
+        answer = vault.query(asked, epsilon=8)
+        counts = {row["Leiden"]: row["n"] for row in answer.table.to_pylist()}
+        assert counts["Grippe"] == pytest.approx(150, abs=10)
+        assert counts["Migräne"] == pytest.approx(150, abs=10)
+
+
+def test_a_copy_in_another_declared_encoding_gets_no_budget_of_its_own(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    as_text(home / "a.csv")
+    (home / "b.csv").write_bytes((home / "a.csv").read_bytes())
+    narrow = '[columns.Leiden]\nkind = "text"\nvalues = ["x"]\n'
+    for name, encoding in (("a", "cp1252"), ("b", "cp850")):
+        (home / f"{name}.toml").write_text(
+            f'table = "{name}"\nfile.encoding = "{encoding}"\n{narrow}'
+        )
+    assert run(["init", "v"]) == 0
+    more = ("--epsilon", "1", "--vault", "v")
+    assert run(["add", "a", "a.csv", "--schema", "a.toml", *more]) == 0
+    assert run(["add", "b", "b.csv", "--schema", "b.toml", *more]) == 2
+    assert "would get a fresh budget" in capsys.readouterr().err
+
+
+def test_F20_bytes_in_one_row_do_not_fail_a_question(home: Path) -> None:
+    as_text(home / "leute.csv", encoding="utf-8")
+    (home / "s.toml").write_text(SCHEMA.format(file=""))
+    assert run(["init", "v"]) == 0
+    more = ("--schema", "s.toml", "--epsilon", "9", "--vault", "v")
+    assert run(["add", "leute", "leute.csv", *more]) == 0
+    with (home / "leute.csv").open("ab") as file:
+        file.write(b"\r\n160;K\xf6ln;\0\r\n")  # a row of another program, and no text at all
+    with open_vault(home / "v") as vault:
+        answer = vault.query("SELECT COUNT(*) AS n FROM leute", epsilon=8)
+        assert answer.table["n"][0].as_py() == pytest.approx(301, abs=10)
+
+
+def test_inspect_says_what_it_found_and_writes_it(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    as_text(home / "leute.csv")
+    assert run(["inspect", "leute.csv", "--write", "s.toml", "--json"]) == 0
+    told = capsys.readouterr()
+    assert "read as Windows-1252, in which a column is called 'Größe'" in told.err
+    assert json.loads(told.out)["file"] == {"encoding": "windows-1252", "separator": ";"}
+    assert '[file]\nencoding = "windows-1252"\nseparator = ";"\n' in (home / "s.toml").read_text()
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.txt.gz", "out.xlsx", "out.parquet"])
+def test_a_release_is_written_as_its_table_was_and_read_again(home: Path, name: str) -> None:
+    as_text(home / "leute.csv")
+    (home / "s.toml").write_text(SCHEMA.format(file='file.encoding = "windows-1252"'))
+    options = ("--schema", "s.toml", "--k", "5", "--suppress", "0.1")
+    assert run(["anonymize", "leute.csv", *options, "-o", name]) == 0
+    if name == "out.csv":
+        assert "Größe;Ort;Leiden\n".encode("cp1252") in (home / name).read_bytes()
+    if name == "out.tsv":
+        assert "Größe\tOrt\tLeiden\n".encode("cp1252") in (home / name).read_bytes()
+    with closing(read("leute.csv", "s.toml")) as people:
+        expected = anonymize(people, [sf.KAnonymity(5)], suppress="0.1").release().table
+    loaded = Release.load(home / name).table
+    assert sorted(map(str, loaded.to_pylist())) == sorted(map(str, expected.to_pylist()))
+    assert run(["measure", name, "--schema", "s.toml", "--original", "leute.csv"]) == 0
+    (home / f"{name}.json").unlink()  # whoever has the schema reads it without the side-car
+    assert run(["measure", name, "--schema", "s.toml"]) == 0
+
+
+def test_the_tables_of_a_folder_are_written_so_too(home: Path) -> None:
+    as_text(home / "leute.csv")
+    (home / "s.toml").write_text(SCHEMA.format(file='file.encoding = "windows-1252"'))
+    options = ("--schema", "s.toml", "--l", "2", "--algorithm", "anatomy")
+    assert run(["anonymize", "leute.csv", *options, "-o", "out"]) == 0
+    assert "Größe;Ort;".encode("cp1252") in (home / "out" / "quasi.csv").read_bytes()
+    assert "Migräne;".encode("cp1252") in (home / "out" / "sensitive.csv").read_bytes()
+    assert set(Release.load(home / "out").tables) == {"quasi", "sensitive"}
+    assert run(["measure", "out", "--schema", "s.toml", "--original", "leute.csv"]) == 0
