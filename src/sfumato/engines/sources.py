@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeGuard
 
-import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
@@ -23,6 +22,7 @@ from sfumato.engines.files.cells import check_names, conform
 from sfumato.engines.files.csv import CsvFile, names_told
 from sfumato.engines.files.parquet import parquet_files, rows_of, schema_told
 from sfumato.engines.files.regular import RegularFile, regular_file
+from sfumato.engines.frames import Frame, arrow_table
 from sfumato.engines.identity import Identity, Resolving, of_path, of_tables, tables_read
 from sfumato.engines.kinds import chosen_kinds, kinds_of
 from sfumato.errors import SourceError
@@ -35,15 +35,7 @@ if TYPE_CHECKING:
     from sfumato.engines.kinds import Asked
 
 
-class ArrowTable(Protocol):
-    """A table in memory that speaks Arrow: pyarrow, polars, pandas and others."""
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Hand the table over."""
-        ...
-
-
-Source = str | Path | Sequence[str | Path] | ArrowTable
+Source = str | Path | Sequence[str | Path] | Frame
 
 _ATTACHED = "attached"
 """What the catalogue of a DuckDB file is called in the engine that reads it."""
@@ -124,7 +116,7 @@ def open_duckdb(
             engine.adopt(attached(engine, source), asked, strict=strict)
         elif isinstance(source, str | Path):
             _read_path(engine, Path(source), asked, ours=ours, strict=strict)
-        elif isinstance(source, Sequence):
+        elif _names_files(source):
             _view_parquet(engine, source, asked, strict=strict)
         else:
             _copy_table(engine, source, asked, strict=strict)
@@ -133,6 +125,10 @@ def open_duckdb(
         engine.close()
         raise
     return engine
+
+
+def _names_files(source: Source) -> TypeGuard[Sequence[str | Path]]:
+    return isinstance(source, Sequence) and all(isinstance(one, str | Path) for one in source)
 
 
 def _read_path(
@@ -220,35 +216,13 @@ def attached(engine: DuckDB, url: str) -> exp.Table:
 
 
 def _copy_table(
-    engine: DuckDB, source: ArrowTable, kinds: Mapping[str, Asked], *, strict: bool
+    engine: DuckDB, source: Source, kinds: Mapping[str, Asked], *, strict: bool
 ) -> None:
     """Copy a table in memory into the engine."""
-    table = _arrow_table(source)
+    table = arrow_table(source)
     check_names(table.schema.names)
     chosen = chosen_kinds(kinds_of(table.schema), kinds)
     engine.load(conform(table.to_batches(), chosen, strict=strict), chosen)
-
-
-def _arrow_table(source: ArrowTable) -> pa.Table:
-    """Take over a table from whoever speaks Arrow; a pandas index is no column."""
-    try:
-        if type(source).__module__.partition(".")[0] == "pandas":
-            return pa.Table.from_pandas(source, preserve_index=False)
-        if isinstance(source, pa.RecordBatch):
-            return pa.Table.from_batches([source])
-        if hasattr(source, "__arrow_c_stream__"):
-            return pa.table(source)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        raise SourceError(
-            "table_not_arrow",
-            "Cannot take over the table: a column mixes types or holds objects. "
-            "Convert its columns to numbers, text, dates or booleans first.",
-        ) from None
-    raise SourceError(
-        "source_unknown",
-        f"Cannot read a table from {type(source).__name__}. Give a path, a URL, or a pandas, "
-        "polars or pyarrow table.",
-    )
 
 
 def files_of(source: str) -> tuple[RegularFile, ...]:
