@@ -21,11 +21,12 @@ ROWS = 3000
 QUESTIONS = [
     "SELECT COUNT(*) AS n FROM patienten",
     'SELECT "Geschlecht", COUNT(*) AS n FROM patienten GROUP BY "Geschlecht"',
-    'SELECT "Diagnose", COUNT(*) AS n, AVG("Einkommen") AS mittel FROM patienten GROUP BY "Diagnose"',
+    'SELECT "Diagnose", AVG("Einkommen") AS mittel FROM patienten GROUP BY "Diagnose"',
     'SELECT MEDIAN("Größe") AS mitte FROM patienten WHERE "Geschlecht" = \'w\'',
     "SELECT COUNT(*) AS n FROM patienten WHERE \"Geburtsdatum\" < DATE '1960-01-01'",
     'SELECT EXTRACT(YEAR FROM "Aufnahme") AS jahr, COUNT(*) AS n FROM patienten GROUP BY jahr',
-    'SELECT "Diagnose", 100.0 * COUNT(*) / SUM(COUNT(*)) OVER () AS anteil FROM patienten GROUP BY "Diagnose"',
+    'SELECT "Diagnose", 100.0 * COUNT(*) / SUM(COUNT(*)) OVER () AS anteil FROM patienten '
+    'GROUP BY "Diagnose"',
     'SELECT SUM("Einkommen") / COUNT(*) AS je_person FROM patienten',
     'SELECT "PLZ", COUNT(*) AS n FROM patienten GROUP BY "PLZ" ORDER BY n DESC LIMIT 3',
     'SELECT AVG("Zuzahlung") AS mittel, STDDEV("Größe") AS streuung FROM patienten',
@@ -79,8 +80,8 @@ def uncomment(schema: Path) -> None:
 
 def test_from_a_strange_table_to_answers(home: Path) -> None:
     seen = sfumato(home, "inspect", "patienten.csv", "--write", "patienten.toml")
-    for said in ("24.12.1976", "decimal comma"):
-        assert said in seen or True
+    for said in ("24.12.1976", "decimal comma", "Windows-1252"):
+        assert said in " ".join(seen.split())
     uncomment(home / "patienten.toml")
     asked = ("--schema", "patienten.toml")
     sfumato(
