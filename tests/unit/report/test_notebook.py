@@ -1,4 +1,4 @@
-"""What a notebook shows of answers and releases: cells with bars, and the pictures of their pages."""
+"""What a notebook shows of answers and releases: cells with bars, pictures of their pages."""
 
 from __future__ import annotations
 
