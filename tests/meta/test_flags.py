@@ -19,8 +19,11 @@ from sfumato.steward.perturbative import PERTURBATIVE
 from sfumato.vault.families import FAMILIES
 
 SOURCE = Path(__file__).parents[2] / "src" / "sfumato"
-FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+FLAG = re.compile(r"(?<![\w(-])--[a-z][a-z-]*")
 NAMED = re.compile(r"sfumato (?P<command>[a-z]+)[^`'\"]*?(?P<flag>--[a-z][a-z-]*)")
+
+DRAWS = {"report/palette.py"}
+"""Where two dashes begin the variables of a style sheet."""
 
 RAISED_BY: dict[str, set[str]] = {
     "steward/anonymize.py": {"anonymize"},
@@ -68,11 +71,15 @@ def spoken(path: Path) -> list[tuple[int, str]]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
-    return [
-        (node.lineno, node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent
-    ]
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            silent |= set(map(id, node.values))
+            parts = (part.value if isinstance(part, ast.Constant) else "X" for part in node.values)
+            found.append((node.lineno, "".join(map(str, parts))))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found += [] if id(node) in silent else [(node.lineno, node.value)]
+    return found
 
 
 def sayers(path: Path) -> set[str]:
@@ -91,7 +98,7 @@ def sayers(path: Path) -> set[str]:
     "path", sorted(SOURCE.rglob("*.py")), ids=lambda path: path.relative_to(SOURCE).as_posix()
 )
 def test_messages_name_flags_that_exist(path: Path) -> None:
-    if "testing" in path.parts:
+    if path.relative_to(SOURCE).as_posix() in DRAWS or "testing" in path.parts:
         return
     known = set().union(*(flags()[command] for command in sayers(path)))
     for line, text in spoken(path):
