@@ -168,7 +168,7 @@ def _read(file: RegularFile, layout: FileLayout) -> dict[str, Any]:
     }
     # What it says when it fails may quote data.
     done = subprocess.run(
-        [sys.executable, "-I", readstat.__file__, json.dumps(task)],
+        [sys.executable, "-I", readstat.__file__, json.dumps(task, allow_nan=False)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
