@@ -29,11 +29,14 @@ if TYPE_CHECKING:
     from sfumato.release.release import Release
     from sfumato.schema.column import Column, Kind, Role
     from sfumato.schema.domain import Bounds, Values
+    from sfumato.schema.hierarchy.rules import Calendar, Mask, Widths
+    from sfumato.schema.hierarchy.tree import Tree
     from sfumato.schema.schema import Schema
     from sfumato.steward.table import Table, read
     from sfumato.vault.answer import Answer
     from sfumato.vault.private import Private, protect
     from sfumato.vault.vault import Vault
+    from sfumato.vault.vault import create_vault as init
     from sfumato.vault.vault import open_vault as open  # noqa: A004 - sf.open, beside the built-in
 
 __version__ = "0.1.0"
@@ -42,6 +45,7 @@ __all__ = [
     "Answer",
     "BetaLikeness",
     "Bounds",
+    "Calendar",
     "Column",
     "DeltaDisclosure",
     "DeltaPresence",
@@ -52,6 +56,7 @@ __all__ = [
     "KAnonymity",
     "KMap",
     "Kind",
+    "Mask",
     "Neighbours",
     "Private",
     "RecursiveDiversity",
@@ -63,9 +68,12 @@ __all__ = [
     "SfumatoError",
     "TCloseness",
     "Table",
+    "Tree",
     "Values",
     "Vault",
+    "Widths",
     "__version__",
+    "init",
     "noise",
     "open",
     "protect",
@@ -74,9 +82,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Answer": "vault.gatekeeper",
+    "Answer": "vault.answer",
     "BetaLikeness": "anonymize.criteria",
     "Bounds": "schema.domain",
+    "Calendar": "schema.hierarchy.rules",
     "Column": "schema.column",
     "DeltaDisclosure": "anonymize.criteria",
     "DeltaPresence": "anonymize.criteria",
@@ -87,6 +96,7 @@ _HOMES = {
     "KAnonymity": "anonymize.criteria",
     "KMap": "anonymize.criteria",
     "Kind": "schema.column",
+    "Mask": "schema.hierarchy.rules",
     "Neighbours": "privacy.units",
     "Private": "vault.private",
     "RecursiveDiversity": "anonymize.criteria",
@@ -98,15 +108,18 @@ _HOMES = {
     "SfumatoError": "errors",
     "TCloseness": "anonymize.criteria",
     "Table": "steward.table",
+    "Tree": "schema.hierarchy.tree",
     "Values": "schema.domain",
     "Vault": "vault.vault",
+    "Widths": "schema.hierarchy.rules",
+    "init": "vault.vault",
     "open": "vault.vault",
     "protect": "vault.private",
     "read": "steward.table",
     "table": "query.builder",
 }
-# Only here may it be called like the built-in; `Relation` is the old name of `Neighbours`.
-_RENAMED = {"open": "open_vault", "Relation": "Neighbours"}
+# Only here may these have such short names; `Relation` is the old name of `Neighbours`.
+_RENAMED = {"open": "open_vault", "init": "create_vault", "Relation": "Neighbours"}
 
 
 def __getattr__(name: str) -> object:

@@ -23,6 +23,7 @@ ELSEWHERE = {
     "release/writer.py": "where releases are written; what publish is refused there is above",
     "release/sidecar.py": "releases are read by other commands",
     "vault/registration.py": "add is tested by itself",
+    "vault/adding.py": "add is tested by itself",
     "vault/creation.py": "add is tested by itself",
     "vault/sources.py": "add is tested by itself",
     "schema/": "schema files are read when a vault is opened, before its ledger is",
@@ -47,6 +48,9 @@ ELSEWHERE = {
 
 
 OUT_OF_REACH = {
+    "type_wrong": "the words of a command are texts: tests/end/test_wrong_types.py",
+    "word_unknown": "a command knows the words of its options: tests/end/test_wrong_types.py",
+    "schema_twice": "commands read tables themselves: tests/unit/vault/test_private.py",
     "vault_closed": "a command closes its vault when it ends: tests/unit/vault",
     "plan_foreign": "a command plans and runs at once: tests/unit/vault/test_plans.py",
     "account_exists": "accounts are opened as configured, after a comparison (budget_changed)",

@@ -19,11 +19,13 @@ from sfumato.anonymize.original import Labels, Quasi, SensitiveColumn, order_of
 from sfumato.anonymize.partition.points import cells_of, crowds_of
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.taxonomy import grow, read_labels, universe
+from sfumato.cards import Card, CardTable, Shown
 from sfumato.counting.frequencies import Frequencies
 from sfumato.counting.grouping import keys
 from sfumato.errors import SchemaError, SourceError
 from sfumato.schema.column import Role
 from sfumato.schema.hierarchy.base import ROOT
+from sfumato.schema.names import count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,8 +41,8 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class TableMeasures:
+@dataclass(frozen=True, repr=False)
+class TableMeasures(Shown):
     """What was found. `reference` says whose shares of sensitive values classes are held against.
 
     `cost` has None where the original is needed and was not given, and where the labels of a column
@@ -58,6 +60,15 @@ class TableMeasures:
     counted: str = "rows"
     person: str | None = None
     workload: Workload | None = None
+
+    def _card(self) -> Card:
+        line = f"k = {self.k}, {count(self.classes, 'class', 'classes')} of {self.counted}"
+        facts = {name.replace("_", " "): one for name, one in self.cost.items()}
+        names = dict.fromkeys(name for one in self.sensitive.values() for name in one)
+        rows = [(name, *(one.get(name) for one in self.sensitive.values())) for name in names]
+        table = CardTable(("Measure", *self.sensitive), rows)
+        note = f"Classes are compared with the {self.reference}'s distribution of values."
+        return Card(f"{line}, {count(self.rows, 'row')}", facts, table if rows else None, [note])
 
     def json(self) -> dict[str, Any]:
         """All of it, ready to be written."""

@@ -166,8 +166,6 @@ def anonymize(
     sensitive = said.pop("sensitive")
     used, several = _in_use(table, schema, population), algorithm == "anatomy"
     check_outputs(out, report, public_report, several=several, overwrite=overwrite, kept=used)
-    if several and numbers["l"]:
-        numbers["diversity"] = numbers["diversity"] or "folk"
     asked = CriteriaRequest(**numbers, population=population is not None)
     with ExitStack() as stack:
         tables = _read(stack, table, schema, population)
@@ -232,24 +230,17 @@ def _decide(
 ) -> Anonymized:
     """Search, with a bar that shows how far it is."""
     from sfumato.steward.anonymize import anonymize as decide
-    from sfumato.steward.perturbative import PERTURBATIVE
+    from sfumato.steward.wishes import criteria_of
 
     people, population = tables
-    criteria = asked.criteria(people.schema, columns)
-    rearranges = algorithm in PERTURBATIVE
-    if columns and not rearranges and not any(one.column for one in criteria):
-        raise ParameterError(
-            "option_without_other",
-            f"--sensitive means nothing to {algorithm!r} without --l, --t, --beta or "
-            "--delta-disclosure. Give one of them, or drop it.",
-        )
+    criteria, rearranged = criteria_of(people.schema, asked, columns, algorithm)
     unit = "nodes" if algorithm in _IN_NODES else None
     with values_named(), progress("Searching", unit=unit) as told:
         return decide(
             people,
             criteria,
             algorithm=algorithm,
-            sensitive=columns if rearranges else (),
+            sensitive=rearranged,
             population=population,
             progress=told,
             **options,

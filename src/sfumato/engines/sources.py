@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeGuard
 
-import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
@@ -25,6 +24,7 @@ from sfumato.engines.files.csv import CsvFile, encoding_of
 from sfumato.engines.files.endings import EXCEL, PARQUET, READ, STATISTICS, TEXT, ends_in
 from sfumato.engines.files.parquet import parquet_files, rows_of, schema_told
 from sfumato.engines.files.regular import RegularFile, regular_file
+from sfumato.engines.frames import Frame, arrow_table
 from sfumato.engines.identity import Identity, Resolving, of_path, of_tables, tables_read
 from sfumato.engines.kinds import chosen_kinds, kinds_of
 from sfumato.errors import SourceError
@@ -33,20 +33,14 @@ from sfumato.schema.layout import USUAL, FileLayout
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    import pyarrow as pa
+
     from sfumato.engines.base import Engine
     from sfumato.engines.kinds import Asked
     from sfumato.schema.column import Kind
 
 
-class ArrowTable(Protocol):
-    """A table in memory that speaks Arrow: pyarrow, polars, pandas and others."""
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Hand the table over."""
-        ...
-
-
-Source = str | Path | Sequence[str | Path] | ArrowTable
+Source = str | Path | Sequence[str | Path] | Frame
 
 
 class TableFile(Protocol):
@@ -163,7 +157,7 @@ def open_duckdb(
             known = declared or asked.keys()
             reading = _Reading(Path(source), layout, known, ours=ours, strict=strict)
             reading.into(engine, asked)
-        elif isinstance(source, Sequence):
+        elif _names_files(source):
             _view_parquet(engine, source, asked, strict=strict)
         else:
             _copy_table(engine, source, asked, strict=strict)
@@ -172,6 +166,10 @@ def open_duckdb(
         engine.close()
         raise
     return engine
+
+
+def _names_files(source: Source) -> TypeGuard[Sequence[str | Path]]:
+    return isinstance(source, Sequence) and all(isinstance(one, str | Path) for one in source)
 
 
 @dataclass(frozen=True)
@@ -299,35 +297,13 @@ def attached(engine: DuckDB, url: str) -> exp.Table:
 
 
 def _copy_table(
-    engine: DuckDB, source: ArrowTable, kinds: Mapping[str, Asked], *, strict: bool
+    engine: DuckDB, source: Source, kinds: Mapping[str, Asked], *, strict: bool
 ) -> None:
     """Copy a table in memory into the engine."""
-    table = _arrow_table(source)
+    table = arrow_table(source)
     check_names(table.schema.names)
     chosen = chosen_kinds(kinds_of(table.schema), kinds)
     engine.load(conform(table.to_batches(), chosen, strict=strict), chosen)
-
-
-def _arrow_table(source: ArrowTable) -> pa.Table:
-    """Take over a table from whoever speaks Arrow; a pandas index is no column."""
-    try:
-        if type(source).__module__.partition(".")[0] == "pandas":
-            return pa.Table.from_pandas(source, preserve_index=False)
-        if isinstance(source, pa.RecordBatch):
-            return pa.Table.from_batches([source])
-        if hasattr(source, "__arrow_c_stream__"):
-            return pa.table(source)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        raise SourceError(
-            "table_not_arrow",
-            "Cannot take over the table: a column mixes types or holds objects. "
-            "Convert its columns to numbers, text, dates or booleans first.",
-        ) from None
-    raise SourceError(
-        "source_unknown",
-        f"Cannot read a table from {type(source).__name__}. Give a path, a URL, or a pandas, "
-        "polars or pyarrow table.",
-    )
 
 
 def files_of(source: str) -> tuple[RegularFile, ...]:

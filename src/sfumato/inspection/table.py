@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from math import comb
 from typing import TYPE_CHECKING
 
+from sfumato.cards import Card, CardTable, Shown
 from sfumato.counting.frequencies import count
 from sfumato.inspection.reidentification import Reidentification, reidentification
 from sfumato.inspection.uniqueness import LARGEST, SetRisk, uniqueness
 from sfumato.schema.column import Role
+from sfumato.schema.names import count as plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,12 +22,17 @@ if TYPE_CHECKING:
     from sfumato.engines.base import Engine
     from sfumato.inspection.roles import Guess
 
+_SHOWN = 8
 MOST_SETS = 20_000
 """At most so many sets of columns are examined; with more columns the sets get smaller."""
 
 
-@dataclass(frozen=True)
-class Inspection:
+def _told(one: SetRisk) -> str:
+    return f"{' + '.join(one.columns)}: unique for {100 * one.unique_share:.0f} %"
+
+
+@dataclass(frozen=True, repr=False)
+class Inspection(Shown):
     """What inspecting a table found. It describes private data: it is for its steward only.
 
     Where the unit is a person, `person` names their column, and sets and risks count people.
@@ -37,6 +44,23 @@ class Inspection:
     sets: tuple[SetRisk, ...]
     reidentification: Reidentification
     person: str | None = None
+
+    def _card(self) -> Card:
+        highest = sorted(self.sets, key=lambda one: (-one.unique_share, len(one.columns)))
+        worst = f"; {_told(highest[0])} of the {self.counted}" if highest else ""
+        risk = self.reidentification
+        attackers = {"prosecutor": risk.prosecutor, "journalist": risk.journalist}
+        facts = {
+            f"Risk, {name}": f"{100 * one.highest:.1f} % at most, {100 * one.average:.1f} % mean"
+            for name, one in attackers.items()
+        }
+        rows = [(" + ".join(one.columns), f"{100 * one.unique_share:.1f} %") for one in highest]
+        table = CardTable(("Columns", "Unique"), rows[:_SHOWN], max(0, len(rows) - _SHOWN))
+        roles = [f"{one.column.name} is {one.column.role}" for one in self.guesses]
+        notes = [f"{'; '.join(roles)}.", *([self.left_out] if self.left_out else [])]
+        columns = plural(len(self.guesses), "column")
+        line = f"{plural(self.rows, 'row')}, {columns}{worst}"
+        return Card(line, facts if rows else {}, table if rows else None, notes)
 
     @property
     def counted(self) -> str:

@@ -36,10 +36,12 @@ def _checked(size: object) -> int:
     from numbers import Integral
 
     from sfumato.errors import ParameterError
+    from sfumato.given import shown
 
     if isinstance(size, bool) or not isinstance(size, Integral) or size < 0:
         raise ParameterError(
             "size_not_count",
-            f"Noise cannot be drawn in size {size!r}: give a whole number of draws, at least 0.",
+            f"Noise cannot be drawn in size {shown(size)}: give a whole number of draws, "
+            "at least 0.",
         )
     return int(size)

@@ -14,6 +14,7 @@ from fractions import Fraction
 from math import nextafter
 from numbers import Rational
 
+from sfumato import given
 from sfumato.errors import ParameterError
 
 EPSILON_UNIT = Fraction(1, 10**9)
@@ -101,8 +102,9 @@ def _not_number(value: object, name: str) -> ParameterError:
 
 
 def _quote(value: object) -> str:
-    text = str(value) if isinstance(value, int | float | Fraction | Decimal) else repr(value)
-    text = " ".join(text.split())
+    if not isinstance(value, int | float | Fraction | Decimal):
+        return given.shown(value)
+    text = " ".join(str(value).split())
     return text if len(text) <= 40 else text[:37] + "..."
 
 

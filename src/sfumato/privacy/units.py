@@ -15,6 +15,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import ClassVar
 
+from sfumato import given
 from sfumato.errors import ParameterError
 from sfumato.privacy.numbers import bounds, exact
 
@@ -75,13 +76,15 @@ class Entity:
     by_person: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        given.text(self.column, "column")
+        given.require(self.relation, "relation", Neighbours, "one of sf.Neighbours")
         bounds: dict[str, object] = {"max_rows": self.max_rows, "max_groups": self.groups}
         for name, value in bounds.items():
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ParameterError(
                     "bound_not_positive",
                     f"{name} of the privacy unit must be a whole number of at least 1, "
-                    f"not {value!r}.",
+                    f"not {given.shown(value)}.",
                 )
             if value > MOST_ROWS:
                 raise ParameterError(
@@ -116,6 +119,7 @@ class Entity:
 _VERB = {Neighbours.ADD_REMOVE: "is present", Neighbours.REPLACE_ONE: "is itself or another"}
 
 Unit = Rows | Entity
+UNITS = (Rows, Entity)
 
 
 def _unusual(relation: Neighbours) -> dict[str, object]:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato import given
+from sfumato.cards import Card, Shown
 from sfumato.counting.axes import Grid
 from sfumato.counting.frequencies import BoundedCounter
 from sfumato.errors import ParameterError
@@ -43,8 +45,8 @@ if TYPE_CHECKING:
     Prepare = Callable[..., Method]
 
 
-@dataclass(frozen=True)
-class Publication:
+@dataclass(frozen=True, repr=False)
+class Publication(Shown):
     """What the gatekeeper charges and runs. Nothing in it saw data."""
 
     kind: str
@@ -52,6 +54,11 @@ class Publication:
     method: Method
 
     public = ()
+
+    def _card(self) -> Card:
+        columns, price = ", ".join(self.request.columns), self.request.price.sentence()
+        line = f"{self.kind} of {columns} in {self.request.dataset}, would cost {price}"
+        return Card(line, {**self.error, **self.method.parameters}, notes=["Nothing was spent."])
 
     @property
     def name(self) -> str:
@@ -170,7 +177,7 @@ def _digest(content: str | bytes) -> str:
 
 def prepare(kind: str, request: Request, options: Mapping[str, object]) -> Publication:
     """Make a request ready to be charged and run; every choice is made from public facts."""
-    if kind not in KINDS:
+    if given.text(kind, "kind") not in KINDS:
         raise ParameterError(
             "kind_unknown",
             f"There is no kind of publication {quoted(kind)}; {suggestion(kind, list(KINDS))}",

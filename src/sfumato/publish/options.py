@@ -3,13 +3,73 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypedDict
 
+from sfumato import given
 from sfumato.errors import ParameterError
 from sfumato.schema.names import quoted, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+KindName = Literal[
+    "auto",
+    "above",
+    "histogram",
+    "sparse",
+    "fourier",
+    "marginals",
+    "continual",
+    "dawa",
+    "mwem",
+    "quantiles",
+    "sketch",
+    "quadtree",
+    "tree",
+    "wavelet",
+    "adaptive-grid",
+    "hybrid",
+    "kdtree",
+    "privtree",
+]
+"""The kinds of publications by name, for whoever completes them."""
+
+
+class KindOptions(TypedDict, total=False):
+    """The options of all kinds of publications; each kind says which of them it takes."""
+
+    at_most: int
+    budget: object
+    coefficients: int
+    depth: int
+    fanout: int
+    grid: object
+    height: int
+    hierarchy: object
+    hybrid: object
+    iterate: object
+    iterations: int
+    mechanism: str
+    medians: object
+    method: str
+    most: object
+    noise: str
+    of: object
+    prune: object
+    queries: object
+    ranks: object
+    root: object
+    rows: object
+    seed: object
+    selection: object
+    shape: object
+    size: object
+    threshold: object
+    total: object
+    way: object
+    weights: object
+    width: int
 
 
 def whole(value: object, name: str, *, least: int, most: int) -> int:
@@ -19,7 +79,7 @@ def whole(value: object, name: str, *, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise ParameterError(
             "option_not_whole",
-            f"{name} must be a whole number from {least:,} to {most:,}, not {value!r}.",
+            f"{name} must be a whole number from {least:,} to {most:,}, not {given.shown(value)}.",
         )
     return value
 
@@ -38,5 +98,7 @@ def several(value: object, name: str) -> tuple[str, ...]:
     """Read a list of words; a text has commas between them."""
     parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, list | tuple) or not all(isinstance(one, str) for one in parts):
-        raise ParameterError("option_not_list", f"{name} must be a list of names, not {value!r}.")
+        raise ParameterError(
+            "option_not_list", f"{name} must be a list of names, not {given.shown(value)}."
+        )
     return tuple(one.strip() for one in parts)

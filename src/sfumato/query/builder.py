@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from sfumato import given
 from sfumato.errors import QueryError
 from sfumato.query.sql.parse import parse
 from sfumato.schema.names import quoted
@@ -20,8 +21,8 @@ _SIDES = {"inner": "", "left": "LEFT", "right": "RIGHT"}
 
 def table(name: str, alias: str | None = None) -> Frame:
     """The rows of a declared table."""
-    item = exp.Table(this=exp.to_identifier(name, quoted=True))
-    if alias is not None:
+    item = exp.Table(this=exp.to_identifier(given.text(name, "name"), quoted=True))
+    if given.maybe_text(alias, "alias") is not None:
         item.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
     return Frame(exp.select().from_(item))
 
@@ -38,12 +39,14 @@ class Frame:
 
     def join(self, other: Frame, *, alias: str, on: str, how: str = "inner") -> Frame:
         """Join the rows of another frame under an alias: inner, left or right."""
-        if how not in _SIDES:
+        if given.text(how, "how") not in _SIDES:
             raise QueryError(
                 "join_not_allowed",
                 f"Cannot join by how={how!r}; allowed are {', '.join(map(repr, _SIDES))}.",
             )
-        item = other._everything().subquery(exp.to_identifier(alias, quoted=True))
+        given.require(other, "other", Frame, "rows of sf.table(...)")
+        name = exp.to_identifier(given.text(alias, "alias"), quoted=True)
+        item = other._everything().subquery(name)
         return Frame(self._tree.join(item, on=_expression(on), join_type=_SIDES[how]))
 
     def with_columns(self, alias: str = "rows", **columns: str) -> Frame:
@@ -51,7 +54,8 @@ class Frame:
         inner = self._everything()
         for name, value in columns.items():
             inner = inner.select(exp.alias_(_expression(value), name, quoted=True))
-        return Frame(exp.select().from_(inner.subquery(exp.to_identifier(alias, quoted=True))))
+        around = exp.to_identifier(given.text(alias, "alias"), quoted=True)
+        return Frame(exp.select().from_(inner.subquery(around)))
 
     def group_by(self, *keys: str, **named: str) -> Grouped:
         """Group the rows by columns or expressions, the named ones under their names."""
@@ -98,14 +102,14 @@ class BuiltQuestion:
 
     def limit(self, rows: int) -> BuiltQuestion:
         """Keep the first rows."""
-        return BuiltQuestion(self.tree.limit(rows))
+        return BuiltQuestion(self.tree.limit(given.whole(rows, "rows")))
 
 
-def built_tree(given: object) -> exp.Select:
+def built_tree(asked: object) -> exp.Select:
     """The tree of a question that was built; or a refusal of what is none."""
-    if isinstance(given, BuiltQuestion):
-        return given.tree
-    if isinstance(given, Frame | Grouped):
+    if isinstance(asked, BuiltQuestion):
+        return asked.tree
+    if isinstance(asked, Frame | Grouped):
         raise QueryError(
             "aggregate_missing",
             "Cannot ask a question that is not finished: it shows rows, not aggregates. End it "
@@ -113,16 +117,16 @@ def built_tree(given: object) -> exp.Select:
         )
     raise QueryError(
         "question_not_text",
-        f"Cannot ask {type(given).__name__}. A question is SQL as text, or built from "
+        f"Cannot ask {type(asked).__name__}. A question is SQL as text, or built from "
         "sf.table(...) and finished with .aggregate(...).",
     )
 
 
 def _expression(text: str) -> exp.Expr:
     """One expression, read as SQL."""
-    tree = parse(f"SELECT {text} FROM nowhere").tree
-    given = {key for key, value in tree.args.items() if value}
-    if given != {"expressions", "from_"} or len(tree.expressions) != 1:
+    tree = parse(f"SELECT {given.text(text, 'An expression')} FROM nowhere").tree
+    said = {key for key, value in tree.args.items() if value}
+    if said != {"expressions", "from_"} or len(tree.expressions) != 1:
         raise QueryError("sql_syntax", f"Cannot read {quoted(text)} as one expression.")
     found: exp.Expr = tree.expressions[0]
     return found
@@ -130,10 +134,11 @@ def _expression(text: str) -> exp.Expr:
 
 def _ordered(text: str) -> exp.Expr:
     """One entry of ORDER BY, read as SQL."""
-    tree = parse(f"SELECT nothing FROM nowhere ORDER BY {text}").tree
-    given = {key for key, value in tree.args.items() if value}
-    entries = tree.args["order"].expressions if "order" in given else []
-    if given != {"expressions", "from_", "order"} or len(entries) != 1:
+    asked = given.text(text, "An entry to order by")
+    tree = parse(f"SELECT nothing FROM nowhere ORDER BY {asked}").tree
+    said = {key for key, value in tree.args.items() if value}
+    entries = tree.args["order"].expressions if "order" in said else []
+    if said != {"expressions", "from_", "order"} or len(entries) != 1:
         raise QueryError("sql_syntax", f"Cannot read {quoted(text)} as one entry to order by.")
     entry: exp.Expr = entries[0]
     return entry

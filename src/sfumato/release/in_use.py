@@ -26,7 +26,7 @@ _BESIDE = ("", "-wal", "-shm", "-journal")
 def source_files(source: Source) -> tuple[Path, ...]:
     """The files that a source reads; a folder is meant with the Parquet files in it."""
     if isinstance(source, list | tuple):
-        return tuple(Path(one) for one in source)
+        return tuple(Path(one) for one in source if isinstance(one, str | Path))
     if not isinstance(source, str | Path):
         return ()
     scheme, _, rest = str(source).partition("://")

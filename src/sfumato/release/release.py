@@ -9,17 +9,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sfumato import __version__
+from sfumato import __version__, given
+from sfumato.cards import Card, CardTable, Pictures, Shown
 from sfumato.engines.files.spelled import marked, spelling_in, write_spelled
 from sfumato.engines.kinds import kinds_of, stored_schema
 from sfumato.engines.sources import open_file
 from sfumato.errors import SchemaError
 from sfumato.files import check_target, whole
+from sfumato.release.bars import with_bars
 from sfumato.release.places import check_places
 from sfumato.release.sidecar import holder_file, layout_of, read_sidecar, unreadable
 from sfumato.release.writer import writing
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.layout import USUAL, FileLayout
+from sfumato.schema.names import count
 from sfumato.schema.spelling import spelling_of
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from sfumato.release.sidecar import Json
     from sfumato.release.writer import ReleaseWriter
 
+SHOWN = 10
 _TOLD_OF_OLD = {"rows", "suppressed", "levels", "reference"}
 """What side-cars of format 1 told of the original among the parameters of a syntactic guarantee."""
 
@@ -78,8 +82,8 @@ class Provenance:
     """The day it was made, in UTC, and who says to have made it."""
 
 
-@dataclass(frozen=True)
-class Release:
+@dataclass(frozen=True, repr=False)
+class Release(Shown):
     """One or more tables with their guarantee, provenance, expected error and receipt.
 
     `holder` has what only the holder of the original may see, as JSON. Where there is such a thing,
@@ -120,15 +124,44 @@ class Release:
         """What anonymizing made of each column of the original; empty for other releases."""
         return dict(self.guarantee.parameters.get("columns", {}))
 
+    def _card(self) -> Card:
+        tables = [f"{name}: {count(one.num_rows, 'row')}" for name, one in self.tables.items()]
+        more = f" and {len(tables) - 1} more tables" if len(tables) > 1 else ""
+        facts: dict[str, Json] = {"Guarantee": self.guarantee.statement, **self._facts()}
+        cost = f"; cost {facts['Cost']}" if "Cost" in facts else ""
+        line = f"{'; '.join(tables[:1])}{more}, by {self.provenance.method}{cost}"
+        return Card(line, facts, self._rows() if self.tables else None, self._remarks())
+
+    def _remarks(self) -> list[str]:
+        """What a reader must know of it."""
+        warnings = (self.holder or {}).get("findings", ())
+        return [*self.guarantee.parameters.get("notes", ()), *warnings]
+
+    def _facts(self) -> dict[str, Json]:
+        """What a kind of release tells besides its guarantee."""
+        return {"Method": self.provenance.method}
+
+    def _rows(self) -> CardTable:
+        """The first of the released rows."""
+        first = self.table.slice(0, SHOWN)
+        rows = list(zip(*(column.to_pylist() for column in first.columns), strict=True))
+        return CardTable(first.column_names, rows, self.table.num_rows - len(rows))
+
+    def plot(self) -> Pictures:
+        """The pictures of its page, which a notebook shows and `save` writes as SVG."""
+        from sfumato.report.notebook import plot
+
+        return plot(self)
+
     def to_pandas(self) -> pd.DataFrame:
-        """The released table for pandas."""
-        return self.table.to_pandas()
+        """The released table for pandas, each noisy figure followed by its error (`n`, `n_sd`)."""
+        return with_bars(self).to_pandas()
 
     def to_polars(self) -> pl.DataFrame:
-        """The released table for polars."""
+        """The released table for polars, each noisy figure followed by its error (`n`, `n_sd`)."""
         import polars as pl
 
-        frame = pl.from_arrow(self.table)
+        frame = pl.from_arrow(with_bars(self))
         assert isinstance(frame, pl.DataFrame)
         return frame
 
@@ -142,7 +175,8 @@ class Release:
         what stays with the holder is beside, in a file for its owner alone. A `report` appears
         together with them.
         """
-        found = check_places(Path(path), list(self.tables), overwrite=overwrite, kept=self.kept)
+        target = given.path(path, "path")
+        found = check_places(target, list(self.tables), overwrite=overwrite, kept=self.kept)
         if self.holder is not None:
             check_target(holder_file(found.path), overwrite=overwrite, kept=self.kept)
         with writing(found.path, several=found.several, overwrite=overwrite) as writer:
@@ -171,9 +205,10 @@ class Release:
         """
         from sfumato.report.release import page
 
-        check_target(Path(path), overwrite=overwrite, kept=self.kept)
+        target = given.path(path, "path")
+        check_target(target, overwrite=overwrite, kept=self.kept)
         private = self.holder is not None and not public
-        with whole(Path(path), overwrite=overwrite, private=private) as temporary:
+        with whole(target, overwrite=overwrite, private=private) as temporary:
             temporary.write_text(page(self.public if public else self), encoding="utf-8")
 
     @classmethod
@@ -182,7 +217,7 @@ class Release:
 
         What stays with the holder is read where it is beside the release.
         """
-        target = Path(path)
+        target = given.path(path, "path")
         told = read_sidecar(target)
         if told is None:
             raise unreadable(target)

@@ -125,3 +125,8 @@ def _text(cell: Cell) -> str:
 def _anchor(text: str) -> str:
     """Turn a heading into a name that a link can point to."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "section"
+
+
+def fill(template: str, **facts: object) -> str:
+    """A template of ours with these facts, every one of them escaped."""
+    return _templates().get_template(template).render(**facts)

@@ -10,7 +10,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from sfumato.errors import SchemaError
+from sfumato import given
+from sfumato.errors import ParameterError, SchemaError
 from sfumato.schema.domain import Bounds, Scalar, Values
 from sfumato.schema.names import check_name, count, quoted
 
@@ -80,11 +81,41 @@ class Column:
         return None if self.hierarchy.listed is None else Values(self.hierarchy.listed)
 
     def __post_init__(self) -> None:
-        check_name(self.name, "A column")
+        check_name(given.text(self.name, "The name of a column"), "A column")
+        self._check_types()
         self._check_domain()
         self._check_length()
         self._check_hierarchy()
         self._check_spelling()
+
+    def words(self) -> tuple[str, ...]:
+        """What is declared of it, for people; at the end whether values may be missing."""
+        declared = "nothing"
+        if isinstance(self.domain, Values):
+            declared = count(self.domain.size, "value")
+        elif isinstance(self.domain, Bounds):
+            declared = f"{self.domain.low} to {self.domain.high}"
+        way = "none" if self.hierarchy is None else type(self.hierarchy).__name__.lower()
+        missing = "allowed" if self.nullable else "never"
+        return self.name, str(self.kind), str(self.role), declared, way, missing
+
+    def _check_types(self) -> None:
+        """Read a kind and a role by their words too; refuse what is no domain or hierarchy."""
+        given.one_of(self.kind, "kind", tuple(Kind))
+        given.one_of(self.role, "role", tuple(Role))
+        given.flag(self.nullable, "nullable")
+        object.__setattr__(self, "kind", Kind(self.kind))
+        object.__setattr__(self, "role", Role(self.role))
+        domains = (Values, Bounds, type(None))
+        given.require(self.domain, "domain", domains, "sf.Values, sf.Bounds or None")
+        if self.kind is Kind.REAL and self.domain is not None:
+            object.__setattr__(self, "domain", self.domain.reals())
+        if not (self.hierarchy is None or hasattr(self.hierarchy, "grow")):
+            raise ParameterError(
+                "type_wrong",
+                "hierarchy must be sf.Mask, sf.Widths, sf.Calendar or sf.Tree, not "
+                f"{given.shown(self.hierarchy)}.",
+            )
 
     def _check_domain(self) -> None:
         if self.domain is None:
@@ -141,8 +172,8 @@ class Column:
         if type(self.length) is not int or not 1 <= self.length <= LONGEST:
             raise SchemaError(
                 "length_out_of_range",
-                f"The length of column {quoted(self.name)} is {self.length}; allowed is a whole "
-                f"number of characters from 1 to {LONGEST:,}.",
+                f"The length of column {quoted(self.name)} is {given.shown(self.length)}; allowed "
+                f"is a whole number of characters from 1 to {LONGEST:,}.",
             )
 
     def _misfit(self, value: Scalar) -> SchemaError:

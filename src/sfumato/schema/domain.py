@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation, Overflow
+from math import isfinite
+from typing import Any
 
+from sfumato import given
 from sfumato.errors import SchemaError
 from sfumato.schema.names import quoted
 
@@ -44,6 +47,21 @@ def check_value(value: Scalar, what: str) -> None:
         raise SchemaError("value_out_of_range", message)
 
 
+def exact(value: object) -> Scalar:
+    """Read a declared value; a float stands for its shortest decimal form."""
+    kinds = (str, bool, int, Decimal, date)
+    if isinstance(value, float) and isfinite(value):
+        return Decimal(float.__repr__(value))
+    allowed = "a number, a text, a date or a boolean"
+    found: Scalar = given.require(value, "A declared value", kinds, allowed)
+    return found
+
+
+def _real(value: Scalar) -> Scalar:
+    """A whole number among reals as a real."""
+    return Decimal(value) if type(value) is int else value
+
+
 @dataclass(frozen=True)
 class Values:
     """A finite list of values, in the declared order."""
@@ -51,6 +69,8 @@ class Values:
     values: tuple[Scalar, ...]
 
     def __post_init__(self) -> None:
+        listed = given.require(self.values, "values", (tuple, list), "a list of values")
+        object.__setattr__(self, "values", tuple(map(exact, listed)))
         if not self.values:
             raise SchemaError("domain_empty", "A list of values must name at least one value.")
         for value in self.values:
@@ -66,6 +86,10 @@ class Values:
         """How many values there are."""
         return len(self.values)
 
+    def reals(self) -> Values:
+        """The same for a column of reals."""
+        return Values(tuple(map(_real, self.values)))
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -80,11 +104,17 @@ class Bounds:
     step: int | Decimal | None = None
 
     def __post_init__(self) -> None:
+        names = ("low", "high") if self.step is None else ("low", "high", "step")
+        ends = [getattr(self, name) for name in names]
+        reals = any(isinstance(one, float) for one in ends)
+        for name, one in zip(names, map(exact, ends), strict=True):
+            object.__setattr__(self, name, _real(one) if reals else one)
         if type(self.low) is not type(self.high):
             raise SchemaError("bounds_mixed", "Both bounds must be of the same kind.")
         check_value(self.low, "Bound")
         check_value(self.high, "Bound")
         if self.step is not None:
+            given.require(self.step, "step", (int, Decimal), "a number")
             check_value(self.step, "Step")
         if self.span < 0:
             raise SchemaError(
@@ -96,6 +126,12 @@ class Bounds:
                 "step_uneven",
                 f"Step {self.step} must be positive and divide {self.low}..{self.high} evenly.",
             )
+
+    def reals(self) -> Bounds:
+        """The same for a column of reals."""
+        ends: tuple[Any, ...] = (self.low, self.high, *([] if self.step is None else [self.step]))
+        reals: list[Any] = [_real(one) for one in ends]
+        return Bounds(*reals)
 
     @property
     def span(self) -> int | Decimal:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
+from sfumato import given
+from sfumato.cards import Card, CardTable, Shown
 from sfumato.errors import SchemaError
-from sfumato.privacy.units import Rows, Unit
+from sfumato.files import check_apart
+from sfumato.privacy.units import UNITS, Rows, Unit
 from sfumato.schema.advice import NOT_NULLABLE, add_line
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.layout import FileLayout
-from sfumato.schema.names import check_name, check_names, quoted, suggestion
+from sfumato.schema.names import check_name, check_names, count, quoted, suggestion
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
-@dataclass(frozen=True)
-class Schema:
+@dataclass(frozen=True, repr=False)
+class Schema(Shown):
     """A table's name, its columns in order, what one person can change in it, how its file is."""
 
     table: str
@@ -23,7 +30,12 @@ class Schema:
     layout: FileLayout = field(default_factory=FileLayout)
 
     def __post_init__(self) -> None:
-        check_name(self.table, "The table")
+        check_name(given.text(self.table, "The name of a table"), "The table")
+        columns = given.require(self.columns, "columns", (tuple, list), "a tuple of sf.Column")
+        for column in columns:
+            given.require(column, "Each of the columns", Column, "an sf.Column")
+        given.require(self.unit, "unit", UNITS, "sf.Rows() or sf.Entity(...)")
+        object.__setattr__(self, "columns", tuple(columns))
         if not self.columns:
             raise SchemaError("columns_none", "A schema must declare at least one column.")
         check_names([column.name for column in self.columns])
@@ -58,7 +70,7 @@ class Schema:
     def column(self, name: str) -> Column:
         """Look a column up by its exact name."""
         try:
-            return self._by_name[name]
+            return self._by_name[given.text(name, "The name of a column")]
         except KeyError:
             raise SchemaError(
                 "column_unknown",
@@ -68,4 +80,32 @@ class Schema:
 
     def by_role(self, role: Role) -> tuple[Column, ...]:
         """List the columns of a role, in order."""
-        return tuple(column for column in self.columns if column.role is role)
+        given.one_of(role, "role", tuple(Role))
+        return tuple(column for column in self.columns if column.role == role)
+
+    def _card(self) -> Card:
+        roles = {str(role): len(self.by_role(role)) for role in Role}
+        told = ", ".join(f"{many} {role}" for role, many in roles.items() if many)
+        line = f"{self.table}, {count(len(self.columns), 'column')}: {told}"
+        return Card(line, {"Unit": self.unit.sentence()}, self.listed())
+
+    def listed(self) -> CardTable:
+        """Its columns, and what is declared of each, for people."""
+        titles = ("Column", "Kind", "Role", "Declared", "Hierarchy", "Missing")
+        return CardTable(titles, [column.words() for column in self.columns])
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """Read a schema file; hierarchy files are found relative to it."""
+        from sfumato.schema.file import load
+
+        return load(given.path(path, "path"))
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write it to a schema file, which every door reads."""
+        from sfumato.schema.file import save
+
+        place = given.path(path, "path")
+        trees = (getattr(column.hierarchy, "source", None) for column in self.columns)
+        check_apart(place, tuple(one for one in trees if one is not None))
+        save(self, place, overwrite=overwrite)

@@ -114,7 +114,7 @@ def _valued(schema: Schema) -> Schema:
 
 
 def bound(
-    released: str | Path, sql: str, schema: str | Path | Schema, *, labels: Labels = "public"
+    released: Source, sql: str, schema: str | Path | Schema, *, labels: Labels = "public"
 ) -> AnswerBounds:
     """Answer a question on a released table, or on the two tables of an anatomy.
 

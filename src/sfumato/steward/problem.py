@@ -6,10 +6,11 @@ Decisions 0111, 0185.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from sfumato import given
 from sfumato.anonymize.criteria import (
     BetaLikeness,
     DeltaDisclosure,
@@ -22,6 +23,7 @@ from sfumato.anonymize.criteria import (
     RecursiveDiversity,
     TCloseness,
 )
+from sfumato.anonymize.criteria.closeness import Distance
 from sfumato.anonymize.original import order_of
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.taxonomy import grow
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from sfumato.anonymize.criteria import Criterion
-    from sfumato.anonymize.criteria.closeness import Distance
     from sfumato.counting.frequencies import Frequencies
     from sfumato.privacy.numbers import Number
     from sfumato.schema.column import Column
@@ -53,17 +54,17 @@ _DIVERSITIES: dict[str, Callable[[int, str], Criterion]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class CriteriaRequest:
-    """The numbers that a person gave; decimals as text, so that they stay exact."""
+    """The numbers that a person gave; decimals as they were written, so that they stay exact."""
 
     k: int | None = None
     l: int | None = None  # noqa: E741  # the literature's own name
     diversity: Diversity | None = None
-    c: str | None = None
-    t: str | None = None
+    c: Number | None = None
+    t: Number | None = None
     distance: Distance | None = None
-    delta_disclosure: str | None = None
-    beta: str | None = None
-    presence: str | None = None
+    delta_disclosure: Number | None = None
+    beta: Number | None = None
+    presence: str | tuple[Number, Number] | None = None
     population: bool = False
 
     def criteria(self, schema: Schema, sensitive: Sequence[str] = ()) -> list[Criterion]:
@@ -109,6 +110,10 @@ class CriteriaRequest:
 
     def _check(self) -> None:
         """Refuse numbers that belong to something that was not asked."""
+        if self.diversity is not None:
+            given.one_of(self.diversity, "diversity", get_args(Diversity))
+        if self.distance is not None:
+            given.one_of(self.distance, "distance", get_args(Distance))
         if self.diversity is not None and self.l is None:
             raise _lonely("--diversity", "--l")
         if self.distance is not None and self.t is None:
@@ -129,14 +134,14 @@ def _lonely(given: str, needed: str) -> ParameterError:
     )
 
 
-def _presence(text: str) -> DeltaPresence:
-    low, comma, high = text.partition(",")
-    if not comma:
+def _presence(shares: str | tuple[Number, Number]) -> DeltaPresence:
+    ends: Any = shares.split(",") if isinstance(shares, str) else shares
+    if not isinstance(ends, list | tuple) or len(ends) != 2:
         raise ParameterError(
             "presence_not_two",
-            f"Presence must be two shares such as 0,0.5, not {text!r}.",
+            f"Presence must be two shares such as 0,0.5, not {given.shown(shares)}.",
         )
-    return DeltaPresence(low, high)
+    return DeltaPresence(*ends)
 
 
 _PROPOSED = {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato import given
 from sfumato.counting.frequencies import count
 from sfumato.engines.base import everything
 from sfumato.engines.duckdb import DuckDB
@@ -37,6 +38,7 @@ from sfumato.schema.file import load, save
 from sfumato.schema.layout import USUAL, FileLayout
 from sfumato.schema.names import quoted, suggestion
 from sfumato.schema.schema import Schema
+from sfumato.steward.actions import TableActions, source_of
 from sfumato.steward.released import described, open_labels, open_released, released_rows
 
 if TYPE_CHECKING:
@@ -44,19 +46,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.anonymize.criteria import Criterion
-    from sfumato.anonymize.measure import TableMeasures
     from sfumato.counting.frequencies import Frequencies
     from sfumato.engines.base import Engine
     from sfumato.engines.sources import Source
     from sfumato.inspection import Inspection
-    from sfumato.release.release import Release
 
     Progress = Callable[[float, float], None]
 
 
-@dataclass(frozen=True)
-class Table:
+@dataclass(frozen=True, repr=False)
+class Table(TableActions):
     """A source opened in an engine, with its schema and why each column is what it is.
 
     It is `starred` where it is a release with suppressed rows in it, which nobody can be among, and
@@ -83,14 +82,16 @@ class Table:
         """How it lies in its file: as declared, and as its header tells."""
         return self.engine.layout if isinstance(self.engine, DuckDB) else USUAL
 
+    @given.in_python
     def inspect(
-        self, *, population: Source | None = None, progress: Progress | None = None
+        self, *, population: Source | Table | None = None, progress: Progress | None = None
     ) -> Inspection:
         """See the risk in it. What this finds is for the steward, not for release.
 
         Where it was drawn from a `population`, whoever looks for anyone of them is counted too.
         """
-        known = None if population is None else self._counted_population(population)
+        people = source_of(population)
+        known = None if people is None else self._counted_population(people)
         guesses = [
             Guess(column, reason, self.warnings.get(column.name, ()))
             for column, reason in zip(self.schema.columns, self.reasons, strict=True)
@@ -115,38 +116,6 @@ class Table:
             names = [column.name for column in people.schema.columns]
             return count(people.engine, people.engine.table, names)
 
-    def measure(
-        self,
-        *,
-        original: Source | None = None,
-        population: Source | None = None,
-        workload: Sequence[str] | None = None,
-    ) -> TableMeasures:
-        """Measure k, every l and t, and all costs of it, alone or against its original.
-
-        Against a population too, and by a workload of questions: see `sfumato measure`.
-        """
-        from sfumato.steward.measure import measure
-
-        known = self.declared or self.schema
-        return measure(
-            self.source, known, original=original, population=population, workload=workload
-        )
-
-    def anonymize(self, *criteria: Criterion, **options: Any) -> Release:
-        """Release it in a syntactic form that satisfies the criteria.
-
-        Options are those of `sfumato.steward.anonymize.anonymize`: algorithm, cost, suppress,
-        suppressed, sensitive, population, weights, refine, limit_seconds, progress.
-        """
-        from sfumato.steward.anonymize import anonymize
-
-        return anonymize(self, criteria, **options).release()
-
-    def close(self) -> None:
-        """Let go of the engine."""
-        self.engine.close()
-
 
 def read(
     source: Source,
@@ -155,7 +124,10 @@ def read(
     strict: bool = True,
     progress: Progress | None = None,
 ) -> Table:
-    """Open a table: a CSV or Parquet file, a database URL, or a pandas, polars or Arrow table.
+    """Open a table: a file, a database URL, or a table in memory.
+
+    In memory it may be of pandas, polars (lazy ones too), Arrow or DuckDB, a list of records, or
+    columns by name.
 
     Without a schema the columns are measured and their kinds and roles guessed. Of a release of
     ours, which its side-car tells, the schema is that of its original: labels are read as labels.
@@ -163,13 +135,18 @@ def read(
     A cell that is not of its declared kind is refused by its place or, where that is not `strict`,
     read as NULL: so a table that answers others is to be read, lest one cell tell them of its row.
     """
+    given.flag(strict, "strict")
+    if not (schema is None or isinstance(schema, Schema)):
+        schema = given.require(schema, "schema", (str, Path), "a path or an sf.Schema")
+    if isinstance(source, str | Path):
+        given.path(source, "source")
     release = described(source)
     place = source if release is None else release.table
     starred = release is not None and release.starred
     if schema is None:
         table = _read_unknown(place, progress, ours=release is not None)
         return replace(table, starred=starred, source=source)
-    known = given = schema if isinstance(schema, Schema) else load(Path(schema))
+    known = declared = schema if isinstance(schema, Schema) else load(Path(schema))
     if release is None:
         asked = {column.name: column for column in known.columns}
         engine = open_source(place, kinds=asked, layout=known.layout, strict=strict)
@@ -181,9 +158,9 @@ def read(
         engine.close()
         raise
     reasons = ("declared in the schema",) * len(known.columns)
-    declared = () if isinstance(schema, Schema) else (Path(schema),)
-    files = (*source_files(source), *declared, *hierarchy_files(known))
-    return Table(engine, known, reasons, starred, files, release is not None, source, given)
+    schema_file = () if isinstance(schema, Schema) else (Path(schema),)
+    files = (*source_files(source), *schema_file, *hierarchy_files(known))
+    return Table(engine, known, reasons, starred, files, release is not None, source, declared)
 
 
 def read_population(source: Source, schema: Schema) -> Table:
@@ -305,11 +282,11 @@ def _is_csv(source: Source) -> bool:
 
 
 def _name(source: Source) -> str:
-    """What to call a table of which only the source is known."""
+    """What to call a table of which only the source is known; `table` is a word of SQL."""
     if not isinstance(source, str | Path):
-        return "table"
+        return "people"
     last = str(source).rpartition("#")[2]
-    return Path(last).name.partition(".")[0] or "table"
+    return Path(last).name.partition(".")[0] or "people"
 
 
 def save_schema(table: Table, path: Path, *, overwrite: bool = False) -> None:

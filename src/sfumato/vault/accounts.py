@@ -183,24 +183,34 @@ def balance_of(folder: Path, account: str) -> str:
 
 
 def balances(folder: Path) -> list[dict[str, Any]]:
-    """Every account: its budget, what was spent, and what one more question may cost."""
+    """The accounts of a vault's ledger, as `balances_of` tells them."""
     with closing(opened_ledger(folder)) as ledger:
-        return [
-            {
-                "account": one.name,
-                "budget": one.budget.describe(one.budget.limits()),
-                "spent": one.budget.describe(one.spent),
-                "remaining": affordable(one),
-                "balance": balance(one.budget, one.spent),
-            }
-            for one in ledger.accounts()
-        ]
+        return balances_of(ledger)
+
+
+def balances_of(ledger: Ledger) -> list[dict[str, Any]]:
+    """Every account: its budget, what was spent, and what one more question may cost."""
+    return [
+        {
+            "account": one.name,
+            "budget": one.budget.describe(one.budget.limits()),
+            "spent": one.budget.describe(one.spent),
+            "remaining": affordable(one),
+            "balance": balance(one.budget, one.spent),
+        }
+        for one in ledger.accounts()
+    ]
 
 
 def verify(folder: Path) -> dict[str, Any]:
-    """Walk every entry and compare with what is stored; raises where they disagree."""
+    """Verify a vault's ledger, as `verified` does."""
     with closing(opened_ledger(folder)) as ledger:
-        found = ledger.verify()
+        return verified(ledger)
+
+
+def verified(ledger: Ledger) -> dict[str, Any]:
+    """Walk every entry and compare with what is stored; raises where they disagree."""
+    found = ledger.verify()
     return {
         "entries": found.position.seq,
         "head": found.position.hash,

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import islice
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from sfumato.cards import CardTable
 from sfumato.privacy.numbers import plain
-from sfumato.release.release import Release
-from sfumato.report.answers import notes
+from sfumato.release.release import SHOWN, Release
+from sfumato.report.answers import notes, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+_MOST_READ = 2_000
+"""Of longer answers a card shows the plain values, which takes no time."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Answer(Release):
     """A release that was paid for: what it cost, whether now, and what is left."""
 
@@ -25,6 +30,25 @@ class Answer(Release):
     remaining: Mapping[str, float] = field(default_factory=dict)
     balance: str = ""
     """What is left, in one line: 'epsilon 2.5 of 3 left, delta 1e-6'."""
+
+    def _facts(self) -> dict[str, Any]:
+        paid = "" if self.charged else ", paid for before"
+        return {"Cost": f"{self.cost_in_words}{paid}", "Left": self.balance}
+
+    def _remarks(self) -> list[str]:
+        return [*notes(self), *self._notes]
+
+    def _rows(self) -> CardTable:
+        """The first rows as people read them, a bar beside every figure."""
+        if self.table.num_rows > _MOST_READ:
+            return super()._rows()
+        told, titles, right = shown(self), [], []
+        for column in told.columns:
+            bars = [] if column.bars is None else [column.bar_title]
+            titles += [column.name, *bars]
+            right += [column.is_number, *(True for _ in bars)]
+        rows = list(islice(told.rows, SHOWN))
+        return CardTable(titles, rows, self.table.num_rows - len(rows), right)
 
     def to_json(self, written: Sequence[Path] = ()) -> dict[str, Any]:
         """The answer in the form that programs get, by every door; its rows unless `written`."""

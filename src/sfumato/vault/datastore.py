@@ -117,10 +117,15 @@ class DataStore:
     """Opens data sets and brings those of one question together in one engine."""
 
     def __init__(self, locations: Mapping[str, Location]) -> None:
-        self._locations = locations
+        self._locations = dict(locations)
         self._locks = {name: threading.RLock() for name in locations}
         self._opened: dict[str, _Opened] = {}
         self._told: dict[str, tuple[RegularFile, ...]] = {}
+
+    def add(self, name: str, location: Location) -> None:
+        """Hold one more data set."""
+        self._locks.setdefault(name, threading.RLock())
+        self._locations[name] = location
 
     def check(self, private: Sequence[str]) -> None:
         """Refuse, before anything is planned further, what would have to travel."""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sfumato.publish.catalogue import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,26 @@ class Family:
         if self.has_options:
             found.append(Parameter("options", Parameter.VAR_KEYWORD))
         return Signature(found)
+
+    @property
+    def words(self) -> str:
+        """What a call of it does and takes, for help."""
+        said = (*self.fields, *self.cost, REQUEST_ID)
+        listed = "\n".join(f"    {one.name}: {one.help}" for one in said)
+        return f"{self.help}\n\n{listed}"
+
+    def method(self, asking: Callable[..., Any]) -> Callable[..., Any]:
+        """It as a method that help can show: asked with its name before what the call says."""
+
+        def asked(*positional: object, **given: object) -> Any:
+            return asking(self.name, *positional, **given)
+
+        asked.__name__ = asked.__qualname__ = self.name
+        asked.__doc__ = self.words
+        parameters = [*self.signature.parameters.values(), REQUEST_ID.parameter]
+        ordered = sorted(parameters, key=lambda one: one.kind)
+        asked.__signature__ = Signature(ordered)  # type: ignore[attr-defined]
+        return asked
 
     def values(self, /, *positional: object, **given: object) -> dict[str, Any]:
         """What was asked, by name; refused like any call that does not fit."""

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-from sfumato.errors import ParameterError
+from sfumato import given
+from sfumato.cards import Card, Shown
+from sfumato.errors import ParameterError, SfumatoError
 from sfumato.ledger.memory import memory_ledger
 from sfumato.privacy.filters import Budget
 from sfumato.privacy.numbers import EPSILON_MAXIMUM, positive
+from sfumato.privacy.units import UNITS
+from sfumato.publish.options import KindOptions
 from sfumato.query.sql.tables import PrivateRows
 from sfumato.schema.names import quoted
-from sfumato.vault.accounts import remaining
+from sfumato.steward.table import Table, read
+from sfumato.vault.accounts import remaining, tightest
 from sfumato.vault.config import OWNER
 from sfumato.vault.datastore import HERE, DataStore, Location
 from sfumato.vault.families import FAMILIES
@@ -27,13 +31,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from sfumato.engines.sources import Source
     from sfumato.method import Prepared
+    from sfumato.privacy.numbers import Number
     from sfumato.privacy.units import Unit
     from sfumato.publish.kinds import Publication
+    from sfumato.publish.options import KindName
     from sfumato.query.answer.explain import Explanation
     from sfumato.query.answer.question import Question
     from sfumato.schema.schema import Schema
-    from sfumato.steward.table import Table
     from sfumato.vault.answer import Answer
     from sfumato.vault.families import Family
     from sfumato.vault.publishing import Published
@@ -44,10 +50,10 @@ if TYPE_CHECKING:
 class QueryCost(TypedDict, total=False):
     """What a question may cost: a pure epsilon or a rho, a delta, and how figures share it."""
 
-    epsilon: object
-    rho: object
-    delta: object
-    weights: Mapping[str, object] | None
+    epsilon: Number | None
+    rho: Number | None
+    delta: Number | None
+    weights: Mapping[str, Number] | None
 
 
 class QueryOptions(QueryCost, total=False):
@@ -56,20 +62,33 @@ class QueryOptions(QueryCost, total=False):
     request_id: str | None
 
 
-class Questions:
+class PublishOptions(KindOptions, total=False):
+    """What may be said of a publication besides its kind and columns."""
+
+    epsilon: Number | None
+    rho: Number | None
+    delta: Number | None
+    workload: ArrayLike | str | Path | None
+    postprocess: Sequence[str] | str
+
+
+class Questions(Shown):
     """What one principal may ask, for one purpose: every family of methods by its name."""
 
     def __init__(self, session: Session, asker_of: AskerOf, dataset: str = "") -> None:
         self._session, self._asker_of, self._dataset = session, asker_of, dataset
 
+    def _card(self) -> Card:
+        return Card(f"about {', '.join(self._session.catalogue)}", {})
+
     def query(
         self,
         asked: Asked,
         *,
-        epsilon: object = None,
-        rho: object = None,
-        delta: object = None,
-        weights: Mapping[str, object] | None = None,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        delta: Number | None = None,
+        weights: Mapping[str, Number] | None = None,
         request_id: str | None = None,
     ) -> Answer:
         """Answer a question with noise and error bars, charged to the data sets' budgets.
@@ -86,21 +105,21 @@ class Questions:
         """Say what a question would cost and how far its answer would be off; spends nothing."""
         return cast("Question", self.prepare(FAMILIES["query"], asked, **cost)).explain()
 
-    def prepare(self, family: Family, /, *positional: object, **given: object) -> Prepared:
+    def prepare(self, family: Family, /, *positional: object, **asked: object) -> Prepared:
         """Make what is asked of a family ready to be charged and run; spends nothing."""
         facts = self._session.facts(self._asker_of, self._dataset)
-        return self._session.prepare(family, family.values(*positional, **given), facts)
+        return self._session.prepare(family, family.values(*positional, **asked), facts)
 
     def run(self, family: Family, prepared: Prepared, *, request_id: str | None = None) -> Any:
         """Charge and answer what was prepared."""
         return self._session.run(family, prepared, self._asker_of, request_id=request_id)
 
     def _ask(
-        self, name: str, /, *positional: object, request_id: str | None = None, **given: object
+        self, name: str, /, *positional: object, request_id: str | None = None, **asked: object
     ) -> Any:
         """Answer what a family is asked; its module says what comes back."""
         family = FAMILIES[name]
-        return self.run(family, self.prepare(family, *positional, **given), request_id=request_id)
+        return self.run(family, self.prepare(family, *positional, **asked), request_id=request_id)
 
     if not TYPE_CHECKING:  # else every misspelt method would pass for one
 
@@ -108,9 +127,10 @@ class Questions:
             """The method of a family that has no words of its own here."""
             if name not in FAMILIES:
                 raise AttributeError(f"{type(self).__name__!r} has no method {name!r}")
-            asking = partial(self._ask, name)
-            asking.__doc__, asking.__signature__ = FAMILIES[name].help, FAMILIES[name].signature
-            return asking
+            return FAMILIES[name].method(self._ask)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *FAMILIES})
 
 
 class Private(Questions):
@@ -118,16 +138,16 @@ class Private(Questions):
 
     def publish(
         self,
-        kind: str,
+        kind: KindName | str,
         *,
         columns: Sequence[str] | str,
-        epsilon: object = None,
-        rho: object = None,
-        delta: object = None,
-        workload: ArrayLike | Path | None = None,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        delta: Number | None = None,
+        workload: ArrayLike | str | Path | None = None,
         postprocess: Sequence[str] | str = (),
         request_id: str | None = None,
-        **options: object,
+        **options: Unpack[KindOptions],
     ) -> Published:
         """Publish statistics of some columns, charged to the table's budget.
 
@@ -135,12 +155,39 @@ class Private(Questions):
         a file of them; `options` are those of the kind. The identical publication is given again
         from store, free.
         """
-        cost = {"epsilon": epsilon, "rho": rho, "delta": delta}
-        asked = {"workload": workload, "postprocess": postprocess, **options}
+        cost: QueryCost = {"epsilon": epsilon, "rho": rho, "delta": delta}
+        asked: dict[str, Any] = {"workload": workload, "postprocess": postprocess, **options}
         planned = self.plan(kind, columns=columns, **cost, **asked)
         return self.publish_planned(planned, request_id=request_id)
 
-    def plan(self, kind: str, *, columns: Sequence[str] | str, **asked: object) -> Publication:
+    def above(
+        self,
+        *,
+        columns: Sequence[str] | str,
+        workload: ArrayLike | str | Path,
+        threshold: Number,
+        at_most: int | None = None,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        delta: Number | None = None,
+        request_id: str | None = None,
+    ) -> Published:
+        """Say which ranges of a `workload` hold more rows than a threshold.
+
+        Only hits use up the price: `at_most` so many, by default 1, are paid for.
+        """
+        cost = {"epsilon": epsilon, "rho": rho, "delta": delta}
+        asked = {"columns": columns, "workload": workload, "threshold": threshold, **cost}
+        found: Published = self._ask("above", request_id=request_id, at_most=at_most, **asked)
+        return found
+
+    def plan(
+        self,
+        kind: KindName | str,
+        *,
+        columns: Sequence[str] | str,
+        **asked: Unpack[PublishOptions],
+    ) -> Publication:
         """Say what `publish`, asked the same, would choose and how far off it would be, free."""
         publication = self.prepare(FAMILIES["publish"], kind, columns=columns, **asked)
         return cast("Publication", publication)
@@ -149,6 +196,11 @@ class Private(Questions):
         self, publication: Publication, *, request_id: str | None = None
     ) -> Published:
         """Publish what `plan` of this table gave, charged to its budget."""
+        if not hasattr(publication, "datasets"):
+            raise ParameterError(
+                "type_wrong",
+                f"publication must be what plan(...) gave, not {given.shown(publication)}.",
+            )
         if publication.datasets != (self._dataset,):
             raise ParameterError(
                 "plan_foreign",
@@ -157,6 +209,20 @@ class Private(Questions):
             )
         found: Published = self.run(FAMILIES["publish"], publication, request_id=request_id)
         return found
+
+    def _card(self) -> Card:
+        declared = self._session.facts(self._asker_of, self._dataset).declared
+        columns = [column.name for column in declared.schema.columns]
+        try:
+            asker = self._asker_of((self._dataset,))
+            left = tightest(self._session.gatekeeper.ledger, asker.own or asker.shared)
+        except SfumatoError:  # a repr is asked for of a closed vault, too
+            left = "of a vault that is closed"
+        return Card(
+            f"{self._dataset}, {left}; columns {', '.join(columns)}",
+            {"Budget": left, "Unit": declared.unit.sentence()},
+            declared.schema.listed(),
+        )
 
     @property
     def schema(self) -> Schema:
@@ -170,18 +236,24 @@ class Private(Questions):
         return remaining(self._session.gatekeeper.ledger, asker.own or asker.shared)
 
 
+@given.in_python
 def protect(
-    table: Table,
+    table: Table | Source,
+    schema: str | Path | Schema | None = None,
     *,
     unit: Unit | None = None,
-    epsilon: object,
-    delta: object = 0,
-    max_epsilon: object = EPSILON_MAXIMUM,
+    epsilon: Number,
+    delta: Number = 0,
+    max_epsilon: Number = EPSILON_MAXIMUM,
 ) -> Private:
     """Put a table under a budget, in memory; the unit is the schema's unless given here.
 
-    No budget and no question may be above `max_epsilon`: beyond 10 hardly anything is hidden.
+    A table that is not open yet, a data frame or a path, comes with the schema that declares it. No
+    budget and no question may be above `max_epsilon`: beyond 10 hardly anything is hidden.
     """
+    if unit is not None:
+        given.require(unit, "unit", UNITS, "sf.Rows() or sf.Entity(...)")
+    table = _declared(table, schema)
     maximum = positive(max_epsilon, "max_epsilon")
     budget = Budget.for_epsilon_delta(epsilon=epsilon, delta=delta, maximum=maximum)
     schema = table.schema if unit is None else replace(table.schema, unit=unit)
@@ -197,3 +269,23 @@ def protect(
         table.files,
     )
     return Private(session, lambda _: Asker(OWNER, (name,)), name)
+
+
+def _declared(table: Table | Source, schema: str | Path | Schema | None) -> Table:
+    """A table with its schema; what is declared must not be guessed from the rows."""
+    if isinstance(table, Table):
+        if schema is not None:
+            raise ParameterError(
+                "schema_twice",
+                "The table has its schema already, from sf.read. Give the schema there, or protect "
+                "the data frame or path itself.",
+            )
+        return table
+    if schema is None:
+        raise ParameterError(
+            "schema_missing",
+            "What a table under a budget holds must be declared, not guessed from its rows. Give "
+            "schema='people.toml' or an sf.Schema; sf.read(table).save_schema(path) writes one to "
+            "begin with.",
+        )
+    return read(table, schema)

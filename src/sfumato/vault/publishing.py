@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato import given
 from sfumato.anonymize.taxonomy import grow
 from sfumato.counting.axes import Listed, declared
 from sfumato.errors import OutputError, ParameterError
@@ -91,14 +92,16 @@ def prepare(
     *,
     kind: str,
     columns: Sequence[str] | str,
-    workload: ArrayLike | Path | None = None,
+    workload: ArrayLike | str | Path | None = None,
     postprocess: Sequence[str] | str = (),
     **options: object,
 ) -> Publication:
     """Plan a publication of some columns from public facts alone; a workload may be a file."""
     schema, names = facts.declared.schema, several(columns, "columns")
-    if isinstance(workload, Path):
-        workload = read_workload(workload, [schema.column(name) for name in names])
+    if isinstance(workload, str | Path):
+        workload = read_workload(
+            given.path(workload, "workload"), [schema.column(name) for name in names]
+        )
     price = facts.price(offer)
     if not names or len(set(names)) < len(names):
         raise ParameterError(
@@ -133,11 +136,14 @@ def _groups(column: Column, axis: Listed) -> dict[object, list[str | None]]:
     }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Published(Answer):
     """A publication that was paid for. Ranges are estimated from what was released alone."""
 
     publication: Publication = field(kw_only=True)
+
+    def _facts(self) -> dict[str, Any]:
+        return {**super()._facts(), "Expected error": dict(self.error or {})}
 
     def summary(self) -> dict[str, Any]:
         """Its kind, its tables by their lengths, and the choices that were made for them."""
@@ -166,7 +172,7 @@ class Published(Answer):
         self, path: str | Path, *, overwrite: bool = False, report: str | Path | None = None
     ) -> list[Path]:
         """Write tables as any release does; a map of boxes also as .geojson, for map programs."""
-        target = Path(path)
+        target = given.path(path, "path")
         if target.suffix.lower() != _GEOJSON:
             return super().save(target, overwrite=overwrite, report=report)
         for place in (target, sidecar_file(target)):

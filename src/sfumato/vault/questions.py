@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sfumato import given
 from sfumato.engines.sources import open_source
 from sfumato.errors import ParameterError
 from sfumato.query.answer import question as answering
@@ -25,11 +26,11 @@ def prepare(
     """Plan a question at a price; one that names its own cost takes no other."""
     planned = plan_question(asked, facts.catalogue)
     facts.check(planned.plan.datasets)
-    for name, given, clause in (
+    for name, offered, clause in (
         ("epsilon", offer.epsilon if offer.rho is None else offer.rho, planned.epsilon),
         ("delta", offer.delta, planned.delta),
     ):
-        if given is not None and clause is not None:
+        if offered is not None and clause is not None:
             raise ParameterError(
                 "cost_twice",
                 f"The question itself asks for {name} {float(clause):g}, and another cost was "
@@ -44,6 +45,6 @@ def prepare(
         epsilon=epsilon,
         rho=offer.rho,
         delta=(planned.delta or 0) if offer.delta is None else offer.delta,
-        weights=weights,
+        weights=given.amounts(weights, "weights"),
         maximum=facts.maximum,
     )

@@ -12,6 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from sfumato import given
+from sfumato.cards import Card, Shown
 from sfumato.errors import ParameterError, QueryError
 from sfumato.privacy.numbers import EPSILON_MAXIMUM
 from sfumato.privacy.price import amounts_in_words, price
@@ -19,7 +21,7 @@ from sfumato.query.sql.tables import PrivateRows
 from sfumato.schema.names import quoted, suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from sfumato.method import Prepared
@@ -86,8 +88,8 @@ class Facts:
         return price(epsilon=epsilon, rho=offer.rho, delta=offer.delta or 0, maximum=self.maximum)
 
 
-@dataclass(frozen=True)
-class Forecast:
+@dataclass(frozen=True, repr=False)
+class Forecast(Shown):
     """What a method would choose and how far off it would be, told before anything is spent."""
 
     prepared: Prepared
@@ -95,6 +97,9 @@ class Forecast:
     def to_json(self) -> dict[str, Any]:
         """The forecast as JSON-able data."""
         return {"choices": self.prepared.parameters, "error": self._error}
+
+    def _card(self) -> Card:
+        return Card(self.text().partition("\n")[0], {}, notes=self.text().splitlines()[1:])
 
     def text(self) -> str:
         """The forecast for people."""
@@ -130,7 +135,7 @@ class Session:
     gatekeeper: Gatekeeper
     maximum: Fraction = EPSILON_MAXIMUM
     """The largest epsilon that one question or publication may cost."""
-    kept: tuple[Path, ...] = ()
+    kept: Sequence[Path] = ()
     """The files in use, which no answer may be saved over."""
     _prepared: WeakValueDictionary[int, Prepared] = field(
         default_factory=WeakValueDictionary, init=False, repr=False, compare=False
@@ -156,6 +161,7 @@ class Session:
         self, family: Family, prepared: Prepared, asker_of: AskerOf, *, request_id: str | None
     ) -> Answer:
         """Charge and answer what was prepared, or refuse to."""
+        given.maybe_text(request_id, "request_id")
         if self._prepared.get(id(prepared)) is not prepared:
             raise ParameterError(
                 "plan_foreign",
@@ -170,7 +176,7 @@ class Session:
             check_data=lambda: self.store.check_readable((*datasets, *public)),
             request_id=request_id,
         )
-        answer = replace(answer, kept=self.kept)
+        answer = replace(answer, kept=tuple(self.kept))
         read = getattr(family.home(), "result", None)
         return answer if read is None else read(answer, prepared)
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato import given
+from sfumato.cards import Card, CardTable, Shown
 from sfumato.errors import BudgetError, ParameterError, PolicyError
+from sfumato.files import check_target, whole
 from sfumato.ledger.flight import Flights
 from sfumato.query.sql.tables import PrivateRows, PublicRows
 from sfumato.release.in_use import ANSWERS, vault_files
@@ -15,7 +19,16 @@ from sfumato.schema.file import load as load_schema
 from sfumato.schema.names import quoted
 from sfumato.steward.table import read
 from sfumato.system import needs_locks
-from sfumato.vault.accounts import account_of, open_accounts, open_ledger, source_of
+from sfumato.vault.accounts import (
+    account_of,
+    acknowledge,
+    balances_of,
+    open_accounts,
+    open_ledger,
+    set_limit,
+    source_of,
+    verified,
+)
 from sfumato.vault.config import OWNER, Config, PrivateSet, load
 from sfumato.vault.datastore import DataStore, Location, address, check_consent
 from sfumato.vault.families import FAMILIES
@@ -25,18 +38,24 @@ from sfumato.vault.private import Private, Questions
 from sfumato.vault.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Unpack
 
+    from sfumato.privacy.numbers import Number
+    from sfumato.privacy.units import Unit
+    from sfumato.publish.kinds import Publication
+    from sfumato.publish.options import KindName
     from sfumato.query.answer.explain import Explanation
-    from sfumato.query.sql.tables import Catalogue
     from sfumato.schema.schema import Schema
+    from sfumato.steward.table import Table
     from sfumato.vault.answer import Answer
-    from sfumato.vault.private import QueryCost, QueryOptions
+    from sfumato.vault.private import PublishOptions, QueryCost, QueryOptions
+    from sfumato.vault.publishing import Published
     from sfumato.vault.questions import Asked
+    from sfumato.vault.session import AskerOf
 
 
-class Vault:
+class Vault(Shown):
     """An open vault. Safe for any number of threads; each process opens its own."""
 
     def __init__(self, config: Config) -> None:
@@ -59,9 +78,135 @@ class Vault:
             tell_operator=partial(note_charge, config.folder),
         )
         self._store = DataStore({name: _location(config, name, schemas[name]) for name in schemas})
-        kept = self.kept = vault_files(config.folder)
-        catalogue = _catalogue(config, schemas)
-        self._session = Session(catalogue, self._store, gatekeeper, config.max_epsilon, kept)
+        self._catalogue = _catalogue(config, schemas)
+        self._kept = list(vault_files(config.folder))
+        self._session = Session(
+            self._catalogue, self._store, gatekeeper, config.max_epsilon, self._kept
+        )
+
+    @property
+    def kept(self) -> tuple[Path, ...]:
+        """The files in use, which no answer may be saved over."""
+        return tuple(self._kept)
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The names of its data sets."""
+        return tuple(self.config.datasets)
+
+    @given.in_python
+    def add(
+        self,
+        name: str,
+        source: str | Path | Table,
+        schema: str | Path | Schema | None = None,
+        *,
+        unit: Unit | str | None = None,
+        max_rows: int | None = None,
+        max_groups: int | None = None,
+        epsilon: Number | None = None,
+        delta: Number = 0,
+        population: str | None = None,
+        consent: str | None = None,
+        public: bool = False,
+        unique: Sequence[str | Sequence[str]] = (),
+    ) -> None:
+        """Add a data set with a budget for the people in it, or a `public` table about nobody.
+
+        The unit is the schema's unless given here: sf.Rows(), sf.Entity(...), "row" or a column. A
+        schema that is only in memory is written into the vault's folder. Data sets about the same
+        people share one budget by their `population`.
+        """
+        from sfumato.vault.adding import add_dataset  # questions start without it
+
+        self._check_open()
+        add_dataset(
+            self.config.folder,
+            name,
+            source,
+            schema,
+            unit=unit,
+            public=public,
+            unique=unique,
+            warn=partial(warnings.warn, stacklevel=4),
+            max_rows=max_rows,
+            max_groups=max_groups,
+            epsilon=epsilon,
+            delta=delta,
+            population=population,
+            consent=consent,
+        )
+        self._take_up(name)
+
+    def _take_up(self, name: str) -> None:
+        """Answer for a data set that was added while the vault was open."""
+        config = load(self.config.folder)
+        schemas = {one: _schema(config, one) for one in config.datasets}
+        open_accounts(self.ledger, config)
+        self._store.add(name, _location(config, name, schemas[name]))
+        self._catalogue[name] = _catalogue(config, schemas)[name]
+        self._kept[:] = vault_files(config.folder)
+        self.config = config
+
+    def accounts(self) -> list[dict[str, Any]]:
+        """Every account: its budget, what was spent, and what one more question may cost."""
+        self._check_open()
+        return balances_of(self.ledger)
+
+    def verify(self) -> dict[str, Any]:
+        """Walk every entry of the ledger; raises where it is not whole."""
+        self._check_open()
+        return verified(self.ledger)
+
+    def export(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write every entry of the ledger as JSONL, for somebody who trusts nobody."""
+        self._check_open()
+        target = given.path(path, "path")
+        check_target(target, overwrite=given.flag(overwrite, "overwrite"), kept=self.kept)
+        with whole(target, overwrite=overwrite) as new, new.open("w", encoding="utf-8") as stream:
+            self.ledger.export(stream)
+
+    @given.in_python
+    def limit(self, account: str, *, epsilon: Number, delta: Number = 0, operator: str) -> None:
+        """Give an account another budget; `operator` is who decided it."""
+        self._check_open()
+        folder = self.config.folder
+        who = given.text(operator, "operator")
+        name = given.text(account, "account")
+        set_limit(folder, name, epsilon=epsilon, delta=delta, operator=who)
+        self.config = load(folder)
+
+    @staticmethod
+    def acknowledge(path: str | Path, *, operator: str) -> None:
+        """Accept that a ledger lost entries, as a restored backup has; this burns every budget."""
+        acknowledge(given.path(path, "path"), operator=given.text(operator, "operator"))
+
+    def publish(
+        self,
+        kind: KindName | str,
+        name: str,
+        *,
+        columns: Sequence[str] | str,
+        principal: str = OWNER,
+        purpose: str | None = None,
+        request_id: str | None = None,
+        **asked: Unpack[PublishOptions],
+    ) -> Published:
+        """Publish statistics of a data set, as `Private.publish` does."""
+        private = self.private(name, principal=principal, purpose=purpose)
+        return private.publish(kind, columns=columns, request_id=request_id, **asked)
+
+    def plan(
+        self,
+        kind: KindName | str,
+        name: str,
+        *,
+        columns: Sequence[str] | str,
+        principal: str = OWNER,
+        **asked: Unpack[PublishOptions],
+    ) -> Publication:
+        """Say what `publish`, asked the same, would choose and how far off it would be, free."""
+        return self.private(name, principal=principal).plan(kind, columns=columns, **asked)
 
     def query(
         self,
@@ -82,12 +227,12 @@ class Vault:
 
     def questions(self, *, principal: str = OWNER, purpose: str | None = None) -> Questions:
         """What a principal may ask of all data sets, for one purpose."""
-        return Questions(self._session, partial(self._asker, principal, purpose))
+        return Questions(self._session, self._asking(principal, purpose))
 
     def private(self, name: str, *, principal: str = OWNER, purpose: str | None = None) -> Private:
         """One private data set of the vault, to ask and to publish from."""
-        asker_of = partial(self._asker, principal, purpose)
-        private = Private(self._session, asker_of, name)
+        asker_of = self._asking(principal, purpose)
+        private = Private(self._session, asker_of, given.text(name, "name"))
         _ = private.schema  # refuses a name that is none of a private data set
         return private
 
@@ -99,16 +244,38 @@ class Vault:
                 raise AttributeError(f"'Vault' has no method {name!r}")
             return getattr(self.questions(), name)
 
-    def __repr__(self) -> str:
-        """Where it is and what is in it."""
-        return f"Vault('{self.config.folder}': {', '.join(self.config.datasets) or 'empty'})"
+    def __dir__(self) -> list[str]:
+        ours = {name for name, one in FAMILIES.items() if not one.of_dataset}
+        return sorted({*super().__dir__(), *ours})
 
-    def _asker(self, principal: str, purpose: str | None, datasets: tuple[str, ...]) -> Asker:
-        """Who pays for a question of a principal about data sets."""
+    def _card(self) -> Card:
+        """Where it is and what is in it; what is left is read while it is open."""
+        listed, sets = ", ".join(self.datasets) or "empty", self.config.datasets.items()
+        if self._closed:
+            return Card(f"{self.config.folder}, closed: {listed}", {})
+        left = {one["account"]: one["balance"] for one in self.accounts()}
+        rows = [
+            (name, one.unit.sentence(), left[one.population])
+            if isinstance(one, PrivateSet)
+            else (name, "Public: it is about nobody.", "")
+            for name, one in sets
+        ]
+        table = CardTable(("Data set", "What it hides", "Left"), rows)
+        return Card(f"{self.config.folder}: {listed}", {}, table if rows else None)
+
+    def _asking(self, principal: str, purpose: str | None) -> AskerOf:
+        who = given.text(principal, "principal")
+        return partial(self._asker, who, given.maybe_text(purpose, "purpose"))
+
+    def _check_open(self) -> None:
         if self._closed:
             raise ParameterError(
                 "vault_closed", "A vault that was closed answers nothing. Open it again."
             )
+
+    def _asker(self, principal: str, purpose: str | None, datasets: tuple[str, ...]) -> Asker:
+        """Who pays for a question of a principal about data sets."""
+        self._check_open()
         sets = [self.config.datasets[name] for name in datasets]
         populations = sorted({one.population for one in sets if isinstance(one, PrivateSet)})
         shared = tuple(populations)
@@ -145,7 +312,24 @@ class Vault:
 def open_vault(path: str | Path) -> Vault:
     """Open a vault's folder: durable ledger, several data sets."""
     needs_locks("A vault")
-    return Vault(load(Path(path)))
+    return Vault(load(given.path(path, "path")))
+
+
+@given.in_python
+def create_vault(
+    path: str | Path, *, ledger: str = "ledger.sqlite", head: str | Path | None = None
+) -> Vault:
+    """Make a folder a vault, and open it: data sets under budgets that no crash can overspend.
+
+    The ledger is a SQLite file in the folder, or postgresql://...; its last position is kept in
+    `head`, outside the folder, by default beside it.
+    """
+    from sfumato.vault.registration import create
+
+    needs_locks("A vault")
+    kept = None if head is None else given.path(head, "head")
+    given.path(given.text(ledger, "ledger"), "ledger")
+    return Vault(create(given.path(path, "path"), database=ledger, head=kept))
 
 
 def _schema(config: Config, name: str) -> Schema:
@@ -172,7 +356,9 @@ def _location(config: Config, name: str, schema: Schema) -> Location:
     return Location(there, reading, unit, file, consent, source, columns, schema.layout)
 
 
-def _catalogue(config: Config, schemas: Mapping[str, Schema]) -> Catalogue:
+def _catalogue(
+    config: Config, schemas: Mapping[str, Schema]
+) -> dict[str, PrivateRows | PublicRows]:
     entries: dict[str, PrivateRows | PublicRows] = {}
     for name, held in config.datasets.items():
         if isinstance(held, PrivateSet):

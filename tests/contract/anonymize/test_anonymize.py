@@ -42,7 +42,7 @@ def rows(table: pa.Table) -> Counter[tuple[object, ...]]:
 def test_engines_agree(
     open_engine: Open, duckdb_engine: Open, algorithm: str, tmp_path: Path
 ) -> None:
-    limit = {} if algorithm == "mondrian" else {"suppress": "0.1", "suppressed": "star"}
+    limit: Any = {} if algorithm == "mondrian" else {"suppress": "0.1", "suppressed": "star"}
 
     def decide(engine: Engine) -> sf.Release:
         asked = (sf.KAnonymity(3), sf.DistinctDiversity(2, "disease"))

@@ -81,8 +81,6 @@ def test_values_refused() -> None:
         (Kind.TEXT, Bounds(0, 5), "bounds_without_order"),
         (Kind.BOOLEAN, Bounds(0, 1), "bounds_without_order"),
         (Kind.INTEGER, Bounds(Decimal(0), Decimal(5)), "domain_kind"),
-        (Kind.REAL, Bounds(0, 5), "domain_kind"),
-        (Kind.REAL, Bounds(Decimal(0), Decimal(5), 1), "domain_kind"),
         (Kind.DATE, Bounds(0, 5), "domain_kind"),
         (Kind.DATE, Bounds(datetime(2024, 1, 1), datetime(2024, 1, 2)), "domain_kind"),  # noqa: DTZ001
         (Kind.INTEGER, Values((True,)), "domain_kind"),

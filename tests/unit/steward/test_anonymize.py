@@ -50,7 +50,7 @@ def kept_of(release: sf.Release) -> Mapping[str, Any]:
 def test_every_search_releases_classes_of_k_and_nothing_that_identifies(
     people: Table, algorithm: str
 ) -> None:
-    limit = {"suppress": "0.1"} if "suppress" in MEMBERS[algorithm].takes else {}
+    limit: Any = {"suppress": "0.1"} if "suppress" in MEMBERS[algorithm].takes else {}
     release = people.anonymize(sf.KAnonymity(3), algorithm=algorithm, **limit)
     table = release.table
     assert table.column_names == ["age", "zip", "disease", "visits", "salary"]
@@ -301,7 +301,7 @@ def test_perturb_warns_its_holder_of_values_off_the_grid(people: Table, schema: 
     (told,) = (one for one in release.holder["findings"] if "grid" in one)
     assert told.startswith("Column salary: ")
     assert "3 rows outside the declared bounds to the nearest and 1 row between steps" in told
-    assert "outside" not in str(release.public)
+    assert "outside" not in str(vars(release.public))
     assert "grid" not in str(people.anonymize(algorithm="perturb").holder)
 
 
@@ -314,7 +314,7 @@ def test_perturb_warns_its_holder_of_values_off_the_grid(people: Table, schema: 
         ({"suppress": 1}, "parameter_out_of_range"),
     ],
 )
-def test_options_that_are_not_known(people: Table, options: dict[str, object], code: str) -> None:
+def test_options_that_are_not_known(people: Table, options: dict[str, Any], code: str) -> None:
     with pytest.raises(ParameterError) as refusal:
         people.anonymize(sf.KAnonymity(2), **options)
     assert refusal.value.code == code

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import pydoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,8 +113,13 @@ def test_without_a_price_it_costs_a_tenth_of_the_budget(vault: sf.Vault) -> None
 
 def test_it_is_called_as_its_form_says(vault: sf.Vault) -> None:
     private: Any = vault.private("visits")
-    assert list(inspect.signature(private.tally).parameters) == ["times", "epsilon", "rho", "delta"]
-    assert private.tally.__doc__ == ENTRY.help
+    asked_for = ["times", "epsilon", "rho", "delta", "request_id"]
+    assert list(inspect.signature(private.tally).parameters) == asked_for
+    assert private.tally.__doc__.startswith(ENTRY.help)
+    assert all(f"{name}: " in private.tally.__doc__ for name in asked_for)
+    assert "tally" in pydoc.render_doc(private.tally)
+    assert "tally" in dir(private)
+    assert "tally" not in dir(vault)
     with pytest.raises(TypeError, match="unexpected keyword argument 'often'"):
         private.tally(often=3)
     with pytest.raises(AttributeError, match="no method 'tallies'"):

@@ -13,6 +13,7 @@ from functools import lru_cache
 from math import isqrt
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from sfumato import given
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -134,6 +135,6 @@ def whole(value: object, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ParameterError(
             "criterion_not_whole",
-            f"{name} must be a whole number of at least 1, not {value!r}.",
+            f"{name} must be a whole number of at least 1, not {given.shown(value)}.",
         )
     return value

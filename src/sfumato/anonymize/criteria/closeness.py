@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
+from sfumato import given
 from sfumato.anonymize.classes import exact
 from sfumato.anonymize.criteria.base import Criterion, sign
 from sfumato.errors import ParameterError, SchemaError
@@ -54,7 +55,7 @@ class TCloseness(Criterion):
         if self.distance not in get_args(Distance):
             raise ParameterError(
                 "distance_unknown",
-                f"Distance {self.distance!r} is not known; take one of "
+                f"Distance {given.shown(self.distance)} is not known; take one of "
                 f"{', '.join(get_args(Distance))}.",
             )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, get_args
 
+from sfumato import given
 from sfumato.anonymize.worlds.bounds import AnswerBounds, tighten
 from sfumato.anonymize.worlds.buckets import answer_buckets
 from sfumato.anonymize.worlds.question import AggregateQuestion, parse
@@ -39,7 +40,8 @@ def answer(
     """
     if labels not in get_args(Trust):
         raise ParameterError(
-            "labels_unknown", f"Labels are public or tight, not {labels!r}. Take one of them."
+            "labels_unknown",
+            f"Labels are public or tight, not {given.shown(labels)}. Take one of them.",
         )
     question = parse(sql, schema)
     table = ReleasedTable.of(released, schema, question.where.columns, question.measure, starred)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.cards import Card, Shown
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -30,13 +32,17 @@ if TYPE_CHECKING:
     Forced = dict[bytes, tuple[NDArray[np.bool_], int]]
 
 
-@dataclass(frozen=True)
-class AnswerBounds:
+@dataclass(frozen=True, repr=False)
+class AnswerBounds(Shown):
     """Bounds over all possible worlds, and an estimate between them; None where none exists."""
 
     lower: float | None
     upper: float | None
     estimate: float | None
+
+    def _card(self) -> Card:
+        told = ["unknown" if one is None else f"{one:,.6g}" for one in self.json().values()]
+        return Card(f"from {told[0]} to {told[1]}, estimated {told[2]}", {})
 
     def json(self) -> dict[str, float | None]:
         """All of it, ready to be written."""

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato import given
 from sfumato.counting.axes import Grid
 from sfumato.errors import ParameterError
 from sfumato.publish import options
@@ -51,6 +52,9 @@ def nearest(boxes: pa.Table, point: Sequence[float | date], k: int) -> pa.Table:
     """
     names = columns(boxes)
     wanted = options.whole(k, "k", least=1, most=1 << 53)
+    given.require(point, "point", (list, tuple, np.ndarray), "a list of coordinates")
+    for one in point:
+        given.require(one, "A coordinate", (int, float, date, np.number), "a number or a date")
     if len(point) != len(names):
         raise ParameterError(
             "nearest_point",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.cards import Card, CardTable, Shown
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.quantile import Quantile
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
@@ -54,14 +55,26 @@ class Expected:
     ranks95: float | None = None
 
 
-@dataclass(frozen=True)
-class Explanation:
+@dataclass(frozen=True, repr=False)
+class Explanation(Shown):
     """Cost, expected error, what a reader must know, and what would make the answer better."""
 
     cost: dict[str, Any]
     expected: tuple[Expected, ...]
     notes: tuple[str, ...]
     improve: tuple[str, ...]
+
+    def _card(self) -> Card:
+        price = {name: one for name, one in self.cost.items() if name != "weights"}
+        amounts = " and ".join(f"{name} {one}" for name, one in price.items())
+        rows = [
+            (row.column, ", ".join(row.grouped_by), row.mechanism, row.bound95, row.ranks95)
+            for row in self.expected
+        ]
+        titles = ("Figure", "By", "How", "± 95 %", "Ranks ± 95 %")
+        figures = ", ".join(dict.fromkeys(row.column for row in self.expected))
+        line = f"{figures} would cost {amounts}; nothing was spent"
+        return Card(line, price, CardTable(titles, rows), [*self.notes, *self.improve])
 
     def to_json(self) -> dict[str, Any]:
         """The explanation as JSON-able data."""

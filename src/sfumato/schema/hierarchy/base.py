@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sfumato.schema.column import Kind
     from sfumato.schema.domain import Scalar
 
-    Leaf = Scalar | float | None
+    Leaf: TypeAlias = Scalar | float | None
 
 ROOT = "*"
 """The label that says nothing: every hierarchy ends in it."""

@@ -9,9 +9,10 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from sfumato import given
 from sfumato.errors import SchemaError
 from sfumato.schema.column import Kind
-from sfumato.schema.domain import EXACT, check_value
+from sfumato.schema.domain import EXACT, check_value, exact
 from sfumato.schema.hierarchy.base import ROOT, Hierarchy, Taxonomy, part, quote_label, spell
 from sfumato.schema.names import count
 
@@ -47,6 +48,9 @@ class Calendar(Hierarchy):
     steps: tuple[Step, ...] = tuple(Step)
 
     def __post_init__(self) -> None:
+        for step in given.require(self.steps, "steps", (tuple, list), "a list of calendar steps"):
+            given.one_of(step, "A calendar step", tuple(Step))
+        object.__setattr__(self, "steps", tuple(map(Step, self.steps)))
         if not self.steps or self.steps != tuple(step for step in Step if step in self.steps):
             raise SchemaError(
                 "calendar_order",
@@ -90,6 +94,10 @@ class Mask(Hierarchy):
 
     side: Side = Side.RIGHT
 
+    def __post_init__(self) -> None:
+        given.one_of(self.side, "side", tuple(Side))
+        object.__setattr__(self, "side", Side(self.side))
+
     @property
     def kinds(self) -> frozenset[Kind]:
         """Masks hide characters, so they are for text."""
@@ -106,7 +114,7 @@ class Mask(Hierarchy):
                 f"for what it hides, and they hold {ROOT!r} themselves. Replace it in the data, or "
                 "declare a hierarchy file.",
             )
-        right = Side(self.side) is Side.RIGHT
+        right = self.side is Side.RIGHT
         # Sorted from the side that stays visible, values that share a label lie together.
         texts = sorted(values, key=None if right else lambda text: text[::-1])
         places = max(map(len, texts), default=0)
@@ -132,6 +140,8 @@ class Widths(Hierarchy):
     widths: tuple[int, ...] | tuple[Decimal, ...]
 
     def __post_init__(self) -> None:
+        listed = given.require(self.widths, "widths", (tuple, list), "a list such as [5, 10, 20]")
+        object.__setattr__(self, "widths", tuple(map(exact, listed)))
         if not self.widths:
             raise SchemaError("widths_empty", "Widths must name at least one width, such as [5].")
         kinds = {type(width) for width in self.widths}
@@ -147,8 +157,7 @@ class Widths(Hierarchy):
                     f"Width {width} is not allowed: a width is above 1 for integers, above 0 for "
                     "reals.",
                 )
-        exact = [Decimal(width) for width in self.widths]
-        for narrow, wide in pairwise(exact):
+        for narrow, wide in pairwise(map(Decimal, self.widths)):
             if wide <= narrow or EXACT.remainder(wide, narrow):
                 raise SchemaError(
                     "widths_not_nested",

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato import given
 from sfumato.errors import SchemaError
 from sfumato.schema.column import Kind, from_text
 from sfumato.schema.document import read_text
-from sfumato.schema.domain import check_value
+from sfumato.schema.domain import check_value, exact
 from sfumato.schema.hierarchy.base import ROOT, Hierarchy, Taxonomy, spell
 from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from sfumato.schema.domain import Scalar
@@ -67,6 +69,18 @@ class Tree(Hierarchy):
         self._check_parents()
         self._check_cycles()
         self._arrange()
+
+    @classmethod
+    def of(cls, groups: Mapping[str, Any] | Sequence[Scalar]) -> Tree:
+        """A tree of groups by name, as deep as they are nested, that end in lists of values."""
+        rows = list(_walk(groups, (ROOT,)))
+        return cls(tuple(exact(leaf) for leaf, _ in rows), tuple(way for _, way in rows))
+
+    @classmethod
+    def read(cls, path: str | Path, kind: Kind | str = Kind.TEXT) -> Tree:
+        """A tree from a file with one row for each value, from the value up to the root."""
+        given.one_of(kind, "kind", tuple(Kind))
+        return read_tree(given.path(path, "path"), Kind(kind))
 
     def _check_depth(self) -> None:
         depth = len(self.ancestors[0])
@@ -180,12 +194,12 @@ class Tree(Hierarchy):
 
     def grow(self, leaves: Iterable[Leaf]) -> Taxonomy:
         """Grow over all leaves of the tree; refuse given ones that are none of them."""
-        given = list(leaves)
+        asked = list(leaves)
         steps = list(zip(*self.ancestors, strict=True))[:-1]
         taxonomy = Taxonomy.build(
-            self.leaves, steps, missing=None in given, taken=self._shared_labels
+            self.leaves, steps, missing=None in asked, taken=self._shared_labels
         )
-        taxonomy.locate(given)
+        taxonomy.locate(asked)
         return taxonomy
 
     @cached_property
@@ -196,6 +210,16 @@ class Tree(Hierarchy):
             for label in above[:-1]:
                 covered.setdefault(label, set()).add(name)
         return frozenset(label for label, names in covered.items() if names != {label})
+
+
+def _walk(groups: object, above: tuple[str, ...]) -> Iterator[tuple[object, tuple[str, ...]]]:
+    """Every value with the names of its groups, from the innermost."""
+    if isinstance(groups, Mapping):
+        for name, inner in groups.items():
+            yield from _walk(inner, (given.text(name, "The name of a group"), *above))
+        return
+    listed = given.require(groups, "A group", (list, tuple), "a list of values or groups by name")
+    yield from ((leaf, above) for leaf in listed)
 
 
 def _two_parents(label: str, level: int, parents: str) -> SchemaError:

@@ -32,7 +32,7 @@ def held() -> sf.Table:
     return sf.read(table, sf.Schema("t", columns))
 
 
-def ask(held: sf.Table, sql: str, epsilon: object = 1, **cost: Any) -> sf.Answer:
+def ask(held: sf.Table, sql: str, epsilon: Any = 1, **cost: Any) -> sf.Answer:
     return sf.protect(held, unit=sf.Rows(), epsilon=10, delta="1e-6").query(
         sql, epsilon=epsilon, **cost
     )

@@ -1,0 +1,66 @@
+"""Tables in memory, whoever made them: data frames, records, relations, columns by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from sfumato.errors import SourceError
+
+
+class ArrowTable(Protocol):
+    """A table in memory that speaks Arrow: pyarrow, polars, pandas, DuckDB and others."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Hand the table over."""
+        ...
+
+
+@runtime_checkable
+class LazyTable(Protocol):
+    """A table that is yet to be computed, such as a polars LazyFrame."""
+
+    def collect(self) -> Any:
+        """Compute it."""
+        ...
+
+
+Records = Sequence[Mapping[str, Any]]
+Frame = ArrowTable | LazyTable | Records | Mapping[str, Sequence[Any]]
+"""What a table in memory may come as; a mapping has columns by name."""
+
+
+def arrow_table(source: object) -> pa.Table:
+    """Take over a table from whoever holds it; a pandas index is no column."""
+    try:
+        if isinstance(source, LazyTable):
+            source = source.collect()
+        if type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns"):
+            return pa.Table.from_pandas(source, preserve_index=False)
+        if isinstance(source, list | tuple) and isinstance(source[0], Mapping):
+            source = _by_column(source)
+        if isinstance(source, Mapping):
+            return pa.table(dict(source))
+        if isinstance(source, pa.RecordBatch):
+            return pa.Table.from_batches([source])
+        if hasattr(source, "__arrow_c_stream__"):
+            return pa.table(source)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError):
+        raise SourceError(
+            "table_not_arrow",
+            "Cannot take over the table: a column mixes types or holds objects, or columns are of "
+            "different lengths. Convert its columns to numbers, text, dates or booleans first.",
+        ) from None
+    raise SourceError(
+        "source_unknown",
+        f"Cannot read a table from {type(source).__name__}. Give a path, a URL, a pandas, polars "
+        "or pyarrow table, or a list of records such as [{'age': 30}].",
+    )
+
+
+def _by_column(rows: Records) -> dict[str, list[Any]]:
+    """The columns of all records, in the order they are met; what a record lacks is missing."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}

@@ -1,0 +1,128 @@
+"""What callers of the library give: a wrong type is refused in words, at the door.
+
+Messages that name a flag of the command line name the keyword instead to those who call Python.
+Values that are not plain are told by their type alone: the text of a table quotes its rows.
+Decision 0226.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from sfumato.errors import ParameterError, SfumatoError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_LONGEST = 40
+_PLAIN = (str, int, float, bool, type(None))
+
+
+def require(value: object, name: str, kind: type | tuple[type, ...], allowed: str) -> Any:
+    """Refuse a value that is not of a kind; `allowed` says in words what is."""
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        raise ParameterError("type_wrong", f"{name} must be {allowed}, not {shown(value)}.")
+    return value
+
+
+def text(value: object, name: str) -> str:
+    """Read a text."""
+    found: str = require(value, name, str, "a text")
+    return found
+
+
+def maybe_text(value: object, name: str) -> str | None:
+    """Read a text, or nothing."""
+    found: str | None = require(value, name, (str, type(None)), "a text or None")
+    return found
+
+
+def path(value: object, name: str) -> Path:
+    """Read where a file is or goes."""
+    found = Path(require(value, name, (str, Path), "a path, as text or pathlib.Path"))
+    if "\0" in str(found):
+        raise ParameterError("type_wrong", f"{name} must be a path that a file can have.")
+    return found
+
+
+def whole(value: object, name: str) -> int:
+    """Read a whole number."""
+    found: int = require(value, name, int, "a whole number")
+    return found
+
+
+def flag(value: object, name: str) -> bool:
+    """Read a truth value."""
+    found: bool = require(value, name, bool, "True or False")
+    return found
+
+
+def names(value: object, name: str, what: str = "names") -> tuple[str, ...]:
+    """Read names, or other texts: one, or a list of them."""
+    found = (value,) if isinstance(value, str) else value
+    if not isinstance(found, list | tuple) or not all(isinstance(one, str) for one in found):
+        raise ParameterError("type_wrong", f"{name} must be a list of {what}, not {shown(value)}.")
+    return tuple(found)
+
+
+def amounts(value: object, name: str) -> Mapping[str, Any] | None:
+    """Read numbers by name, or nothing."""
+    if value is None:
+        return None
+    found: Mapping[str, Any] = require(value, name, (Mapping,), "numbers by name, as {'n': 2}")
+    for one in found:
+        text(one, f"A name in {name}")
+    return found
+
+
+def one_of(value: object, name: str, allowed: tuple[str, ...]) -> None:
+    """Refuse what is none of some words."""
+    if not isinstance(value, str) or value not in allowed:
+        words = ", ".join(repr(str(one)) for one in allowed)
+        raise ParameterError("word_unknown", f"{name} must be one of {words}, not {shown(value)}.")
+
+
+def shown(value: object) -> str:
+    """A value in a message: plain ones as they are written, others by their type."""
+    if not isinstance(value, _PLAIN):
+        return f"a value of type {type(value).__name__}"
+    written = repr(value)
+    return written if len(written) <= _LONGEST else f"{written[: _LONGEST - 3]}..."
+
+
+_FLAG = re.compile(
+    r"(`sfumato[^`]*`|'sfumato[^']*')|--([a-z][a-z-]*)(?: (?:(\d[\d.e-]*\d|\d)|"
+    r"(drop|star|recursive|distinct|entropy|folk|equal|ordered|hierarchy|row)\b))?"
+)
+
+
+def keywords(message: str) -> str:
+    """A message with the keywords of Python in place of the flags of the command line."""
+    return _FLAG.sub(_keyword, message)
+
+
+def _keyword(found: re.Match[str]) -> str:
+    command, name, number, word = found.groups()
+    if command:
+        return str(command)
+    return f"{name.replace('-', '_')}={number or (repr(word) if word else '')}"
+
+
+def in_python(method: Callable[P, R]) -> Callable[P, R]:
+    """Let the refusals of a method that commands use too speak of keywords."""
+
+    @wraps(method)
+    def door(*positional: P.args, **named: P.kwargs) -> R:
+        try:
+            return method(*positional, **named)
+        except SfumatoError as error:
+            error.message = keywords(error.message)
+            error.args = (error.message,)
+            raise
+
+    return door

@@ -1,0 +1,189 @@
+"""What a steward does with an open table, whatever it was read from: measure, ask, release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
+
+from sfumato import given
+from sfumato.cards import Card, CardTable, Shown
+from sfumato.schema.names import count
+from sfumato.texts import without_passwords
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sfumato.anonymize.criteria import Criterion
+    from sfumato.anonymize.criteria.closeness import Distance
+    from sfumato.anonymize.measure import TableMeasures
+    from sfumato.anonymize.worlds import AnswerBounds
+    from sfumato.engines.base import Engine
+    from sfumato.engines.sources import Source
+    from sfumato.privacy.numbers import Number
+    from sfumato.release.release import Release
+    from sfumato.schema.schema import Schema
+    from sfumato.steward.problem import Diversity
+    from sfumato.steward.table import Table
+    from sfumato.steward.wishes import Algorithm, CostName
+
+    Progress = Callable[[float, float], None]
+
+
+class TableActions(Shown):
+    """The methods of a table; what it is stands in `steward.table`."""
+
+    engine: Engine
+    schema: Schema
+    reasons: tuple[str, ...]
+    source: Source
+    declared: Schema | None
+    warnings: Mapping[str, tuple[str, ...]]
+
+    @property
+    def _held(self) -> Table:
+        return cast("Table", self)
+
+    @given.in_python
+    def measure(
+        self,
+        *,
+        original: Source | Table | None = None,
+        population: Source | Table | None = None,
+        workload: Sequence[str] | str | Path | None = None,
+    ) -> TableMeasures:
+        """Measure k, every l and t, and all costs of it, alone or against its original.
+
+        Against a population too, and by a `workload` of questions in SQL, or a file of them, which
+        tells how far off their answers are.
+        """
+        from sfumato.steward.measure import measure, read_questions
+
+        if isinstance(workload, str | Path):
+            workload = read_questions(given.path(workload, "workload"))
+        elif workload is not None:
+            workload = given.names(workload, "workload", "questions")
+        return measure(
+            self.source,
+            self.declared or self.schema,
+            original=source_of(original),
+            population=source_of(population),
+            workload=workload,
+        )
+
+    @given.in_python
+    def worlds(self, sql: str, *, labels: Literal["public", "tight"] = "public") -> AnswerBounds:
+        """Answer a question over all tables that this release may stand for.
+
+        With tight `labels`, both ends of a range are known to occur.
+        """
+        from sfumato.steward.measure import bound
+
+        known = self.declared or self.schema
+        return bound(self.source, given.text(sql, "sql"), known, labels=labels)
+
+    @given.in_python
+    def anonymize(
+        self,
+        *criteria: Criterion,
+        k: int | None = None,
+        l: int | None = None,  # noqa: E741  # the literature's own name
+        diversity: Diversity | None = None,
+        c: Number | None = None,
+        t: Number | None = None,
+        distance: Distance | None = None,
+        delta_disclosure: Number | None = None,
+        beta: Number | None = None,
+        presence: str | tuple[Number, Number] | None = None,
+        sensitive: Sequence[str] | str = (),
+        population: Source | Table | None = None,
+        algorithm: Algorithm | str = "optimal",
+        cost: CostName | str | None = None,
+        suppress: Number = 0,
+        suppressed: Literal["drop", "star"] = "drop",
+        refine: bool = False,
+        weights: Mapping[str, float] | None = None,
+        limit_seconds: Number | None = None,
+        progress: Progress | None = None,
+        advice: bool = False,
+        by: str | None = None,
+    ) -> Release:
+        """Release it in a syntactic form that satisfies criteria, given as objects or by number.
+
+        `k=5` is sf.KAnonymity(5), or sf.KMap(5) where a `population` is given to hide in. `l`, `t`,
+        `beta` and `delta_disclosure` are asked of every `sensitive` column, by default of all that
+        are declared so; `presence` is two shares of the population. `suppress` is the share of rows
+        that may be left out, such as 0.02 or "2%". With `advice` the holder learns what else would
+        lose less; `by` is who the reports say has made it.
+        """
+        from sfumato.steward.problem import CriteriaRequest
+        from sfumato.steward.wishes import decide
+
+        numbers = CriteriaRequest(
+            k=k,
+            l=l,
+            diversity=diversity,
+            c=c,
+            t=t,
+            distance=distance,
+            delta_disclosure=delta_disclosure,
+            beta=beta,
+            presence=presence,
+            population=population is not None,
+        )
+        looking = {"algorithm": algorithm, "cost": cost, "weights": weights, "refine": refine}
+        leaving = {"sensitive": sensitive, "suppress": suppress, "suppressed": suppressed}
+        timing = {"limit_seconds": limit_seconds, "progress": progress}
+        telling = {"advice": given.flag(advice, "advice"), "by": given.maybe_text(by, "by")}
+        options: dict[str, Any] = {**looking, **leaving, **timing, **telling}
+        decided = decide(self._held, criteria, numbers, population=source_of(population), **options)
+        return decided.release()
+
+    @given.in_python
+    def save_schema(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write its schema to a TOML file, each column with the reason for its role."""
+        from sfumato.steward.table import save_schema
+
+        save_schema(
+            self._held,
+            given.path(path, "path"),
+            overwrite=given.flag(overwrite, "overwrite"),
+        )
+
+    def _card(self) -> Card:
+        """What is declared and where it lies; its rows are not looked at."""
+        columns = self.schema.columns
+        rows = [
+            (one.name, str(one.kind), str(one.role), reason)
+            for one, reason in zip(columns, self.reasons, strict=True)
+        ]
+        return Card(
+            f"{self.schema.table}, {count(len(columns), 'column')}, from {_from(self.source)}",
+            {"Unit": self.schema.unit.sentence()},
+            CardTable(("Column", "Kind", "Role", "Reason"), rows),
+            [one for told in self.warnings.values() for one in told],
+        )
+
+    def close(self) -> None:
+        """Let go of the engine."""
+        self.engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _from(source: Source) -> str:
+    """Where a table comes from, in words."""
+    if isinstance(source, str | Path):
+        return without_passwords(str(source))
+    library = type(source).__module__.partition(".")[0].removeprefix("builtins")
+    return f"a {f'{library} {type(source).__name__}'.strip()} in memory"
+
+
+def source_of(table: Source | Table | None) -> Source | None:
+    """Where a table comes from that is given open, or as it lies."""
+    if isinstance(table, str | Path):
+        given.path(table, "A source")
+    return table.source if isinstance(table, TableActions) else table

@@ -1,0 +1,107 @@
+"""What a person wishes of a release, by whatever door: numbers and criteria, and what they ask."""
+
+from __future__ import annotations
+
+from contextlib import closing, nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from sfumato import given
+from sfumato.errors import ParameterError
+from sfumato.steward.anonymize import anonymize
+from sfumato.steward.perturbative import PERTURBATIVE
+from sfumato.steward.table import read_population
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.anonymize.criteria import Criterion
+    from sfumato.engines.sources import Source
+    from sfumato.schema.schema import Schema
+    from sfumato.steward.anonymized import Anonymized
+    from sfumato.steward.problem import CriteriaRequest
+    from sfumato.steward.table import Table
+
+Algorithm = Literal[
+    "optimal",
+    "incognito",
+    "samarati",
+    "sweeney",
+    "datafly",
+    "mondrian",
+    "mondrian-relaxed",
+    "k-optimize",
+    "meyerson-williams",
+    "aggarwal-suppress",
+    "aggarwal-generalize",
+    "anatomy",
+    "permute",
+    "perturb",
+]
+CostName = Literal[
+    "loss",
+    "loss-geometric",
+    "discernability",
+    "average-class-size",
+    "c-avg",
+    "precision",
+    "entropy",
+    "suppressed",
+]
+_ANATOMY = "anatomy"
+
+
+def criteria_of(
+    schema: Schema, numbers: CriteriaRequest, columns: Sequence[str], algorithm: str
+) -> tuple[list[Criterion], Sequence[str]]:
+    """The criteria of the numbers given, and the columns that the algorithm is to rearrange."""
+    if algorithm == _ANATOMY and numbers.l is not None and numbers.diversity is None:
+        numbers = replace(numbers, diversity="folk")
+    criteria = numbers.criteria(schema, columns)
+    if algorithm in PERTURBATIVE:
+        return criteria, columns
+    if columns and not any(one.column for one in criteria):
+        raise ParameterError(
+            "option_without_other",
+            f"--sensitive means nothing to {algorithm!r} without --l, --t, --beta or "
+            "--delta-disclosure. Give one of them, or drop it.",
+        )
+    return criteria, ()
+
+
+def decide(
+    table: Table,
+    criteria: Sequence[Criterion],
+    numbers: CriteriaRequest,
+    *,
+    algorithm: str,
+    sensitive: Sequence[str] | str,
+    population: Source | None,
+    **options: Any,
+) -> Anonymized:
+    """Decide on a release by criteria and numbers together."""
+    for one in criteria:
+        if not hasattr(one, "compares_population"):
+            raise ParameterError(
+                "type_wrong",
+                f"A criterion must be one such as sf.KAnonymity(5), not {given.shown(one)}. "
+                "Numbers are given by name: k=5.",
+            )
+    columns = given.names(sensitive, "sensitive")
+    asked, rearranged = criteria_of(
+        table.schema, numbers, columns, given.text(algorithm, "algorithm")
+    )
+    given.amounts(options["weights"], "weights")
+    given.maybe_text(options["cost"], "cost")
+    given.flag(options["refine"], "refine")
+    given.text(options["suppressed"], "suppressed")
+    people = None if population is None else read_population(population, table.schema)
+    with nullcontext() if people is None else closing(people):
+        return anonymize(
+            table,
+            [*criteria, *asked],
+            algorithm=algorithm,
+            sensitive=rearranged,
+            population=people,
+            **options,
+        )

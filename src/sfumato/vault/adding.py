@@ -1,0 +1,110 @@
+"""Adding a data set to a vault from Python: what is at hand becomes what a vault keeps.
+
+A vault keeps where a table and its schema lie, so a schema that is only in memory is written into
+its folder, and a table that is only in memory is refused.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato import given
+from sfumato.errors import ParameterError
+from sfumato.privacy.units import UNITS
+from sfumato.schema.names import quoted
+from sfumato.schema.schema import Schema
+from sfumato.steward.table import Table
+from sfumato.vault.config import check_name
+from sfumato.vault.registration import Registration, add_public
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from sfumato.privacy.units import Unit
+
+
+def add_dataset(
+    folder: Path,
+    name: str,
+    source: str | Path | Table,
+    schema: str | Path | Schema | None,
+    *,
+    unit: Unit | str | None,
+    public: bool,
+    unique: Sequence[str | Sequence[str]],
+    warn: Callable[[str], None],
+    **asked: Any,
+) -> None:
+    """Add a private data set with its budget, or a public table."""
+    check_name(given.text(name, "name"), "A data set")
+    place = _place(source)
+    declared = source.schema if schema is None and isinstance(source, Table) else schema
+    if declared is None:
+        raise ParameterError(
+            "schema_missing",
+            f"What {quoted(name)} holds must be declared. Give schema='{name}.toml' or an "
+            "sf.Schema; sf.read(source).save_schema(path) writes one to begin with.",
+        )
+    if not (unit is None or isinstance(unit, str)):
+        allowed = "sf.Rows(), sf.Entity(...), 'row' or the name of a column"
+        declared = replace(_loaded(declared), unit=given.require(unit, "unit", UNITS, allowed))
+        unit = None
+    what: dict[str, Any] = {"name": name, "source": place, "warn": warn}
+    with _schema_file(folder, name, declared) as file:
+        if not given.flag(public, "public"):
+            if unique:
+                raise ParameterError(
+                    "option_without_other", "unique is for tables that are public. Drop it."
+                )
+            Registration(**what, schema=file, unit=unit, **_texts(asked)).add_to(folder)
+            return
+        useless = [one for one, value in {"unit": unit, **asked}.items() if value not in (None, 0)]
+        if useless:
+            raise ParameterError(
+                "option_without_other", f"A public table has no {useless[0]}. Leave it out."
+            )
+        keys = {given.names(one, "unique"): 1 for one in unique}
+        add_public(folder, schema=file, keys=keys, **what)
+
+
+def _texts(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The amounts and bounds as they are, the names checked to be texts."""
+    names = {one: given.maybe_text(asked[one], one) for one in ("population", "consent")}
+    return {**asked, **names}
+
+
+def _place(source: object) -> str:
+    """Where a table lies for good."""
+    place = source.source if isinstance(source, Table) else source
+    if not isinstance(place, str | Path):
+        raise ParameterError(
+            "source_not_durable",
+            "A vault answers from a file or a database, not from a table in memory: "
+            f"{given.shown(place)} was given. Save the table as Parquet and add the path, or put "
+            "it under a budget for this process with sf.protect.",
+        )
+    return str(place)
+
+
+def _loaded(schema: object) -> Schema:
+    if isinstance(schema, Schema):
+        return schema
+    return Schema.load(given.require(schema, "schema", (str, Path), "a path or an sf.Schema"))
+
+
+@contextmanager
+def _schema_file(folder: Path, name: str, schema: object) -> Iterator[Path]:
+    """The file of a schema; one in memory is written into the vault, and goes if it is refused."""
+    if not isinstance(schema, Schema):
+        yield given.path(schema, "schema")
+        return
+    file = folder / f"{name}.toml"
+    schema.save(file)
+    try:
+        yield file
+    except BaseException:
+        file.unlink()
+        raise

@@ -1,0 +1,301 @@
+"""Whatever is thrown at a public method, a refusal in words comes back, never an error of ours."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import sfumato as sf
+from sfumato.query.builder import BuiltQuestion, Frame, Grouped
+from sfumato.vault.publishing import Published
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+ROWS = [
+    {"age": 20 + place % 40, "city": "ab"[place % 2], "x": place % 9, "y": place % 7}
+    for place in range(200)
+]
+COUNT = "SELECT COUNT(*) AS n FROM people"
+SCHEMA = sf.Schema(
+    "people",
+    (
+        sf.Column("age", sf.Kind.INTEGER, sf.Role.QUASI, sf.Bounds(0, 99), sf.Widths((5, 10))),
+        sf.Column("city", sf.Kind.TEXT, sf.Role.SENSITIVE, sf.Values(("a", "b"))),
+        sf.Column("x", sf.Kind.INTEGER, domain=sf.Bounds(0, 9)),
+        sf.Column("y", sf.Kind.INTEGER, domain=sf.Bounds(0, 9)),
+    ),
+)
+BAD = (5, None, 2.5, b"x", object(), ["x", 5], {"x": object()}, True, "\0nothing", -1, float("nan"))
+"""Of each argument those are thrown that it may not be."""
+
+
+class World:
+    """What methods are called on."""
+
+    def __init__(self, folder: Path) -> None:
+        parquet.write_table(pa.Table.from_pylist(ROWS), folder / "people.parquet")
+        SCHEMA.save(folder / "people.toml")
+        self.table = sf.read(ROWS, SCHEMA)
+        self.private = sf.protect(ROWS, SCHEMA, epsilon=9, delta=1e-6)
+        self.answer = self.private.query(COUNT, epsilon=1)
+        self.map = self.private.publish("quadtree", columns=["x", "y"], epsilon=1, height=2)
+        self.vault = sf.init(folder / "clinic")
+        self.vault.add("people", folder / "people.parquet", folder / "people.toml", epsilon=9)
+        self.questions = self.vault.questions()
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    made = World(tmp_path_factory.mktemp("world"))
+    yield made
+    made.vault.close()
+
+
+HISTOGRAM: dict[str, Any] = {"columns": "age", "epsilon": 0.01}
+ABOVE: dict[str, Any] = {"columns": "age", "workload": [[[1, 2]]], "threshold": 5, "epsilon": 0.01}
+Call = tuple["Callable[[World], Any]", dict[str, Any]]
+CALLS: dict[str, Call] = {
+    "read": (lambda _: sf.read, {"source": ROWS, "schema": SCHEMA, "strict": True}),
+    "protect": (
+        lambda _: sf.protect,
+        {"table": ROWS, "schema": SCHEMA, "unit": sf.Rows(), "epsilon": 1, "delta": 0}
+        | {"max_epsilon": 10},
+    ),
+    "open": (lambda _: sf.open, {"path": "clinic"}),
+    "init": (lambda _: sf.init, {"path": "clinic", "ledger": "l.sqlite", "head": "h"}),
+    "table": (lambda _: sf.table, {"name": "people", "alias": "p"}),
+    "Frame.where": (lambda _: sf.table("people").where, {"condition": "x > 1"}),
+    "Frame.group_by": (lambda _: sf.table("people").group_by, {"keys": "x"}),
+    "Frame.aggregate": (lambda _: sf.table("people").aggregate, {"measures": "COUNT(*)"}),
+    "Frame.with_columns": (lambda _: sf.table("people").with_columns, {"alias": "r", "c": "x"}),
+    "Frame.join": (
+        lambda _: sf.table("people").join,
+        {"other": sf.table("people"), "alias": "q", "on": "x = y", "how": "inner"},
+    ),
+    "BuiltQuestion.limit": (lambda _: _built().limit, {"rows": 3}),
+    "BuiltQuestion.having": (lambda _: _built().having, {"condition": "n > 1"}),
+    "BuiltQuestion.order_by": (lambda _: _built().order_by, {"values": "n"}),
+    "Table.inspect": (lambda w: w.table.inspect, {"population": None}),
+    "Table.measure": (
+        lambda w: w.table.measure,
+        {"original": None, "population": None, "workload": None},
+    ),
+    "Table.worlds": (lambda w: w.table.worlds, {"sql": COUNT, "labels": "public"}),
+    "Table.anonymize": (
+        lambda w: w.table.anonymize,
+        {
+            "k": 2,
+            "l": 2,
+            "diversity": "distinct",
+            "c": None,
+            "t": 0.9,
+            "distance": "equal",
+            "delta_disclosure": 9,
+            "beta": 9,
+            "presence": None,
+            "sensitive": "city",
+            "population": None,
+            "algorithm": "optimal",
+            "cost": "loss",
+            "suppress": "0.1",
+            "suppressed": "drop",
+            "refine": False,
+            "weights": None,
+            "limit_seconds": 9,
+            "advice": False,
+            "by": "ann",
+        },
+    ),
+    "Table.save_schema": (lambda w: w.table.save_schema, {"path": "s.toml", "overwrite": True}),
+    "Schema.load": (lambda _: sf.Schema.load, {"path": "people.toml"}),
+    "Schema.save": (lambda _: SCHEMA.save, {"path": "t.toml", "overwrite": True}),
+    "Schema.column": (lambda _: SCHEMA.column, {"name": "age"}),
+    "Schema.by_role": (lambda _: SCHEMA.by_role, {"role": "quasi"}),
+    "Private.query": (
+        lambda w: w.private.query,
+        {"asked": COUNT, "epsilon": 0.01, "rho": None, "delta": 1e-7}
+        | {"weights": None, "request_id": None},
+    ),
+    "Private.explain": (
+        lambda w: w.private.explain,
+        {"asked": COUNT, "epsilon": 0.01, "rho": None, "delta": 1e-7, "weights": None},
+    ),
+    "Private.publish": (
+        lambda w: w.private.publish,
+        {"kind": "histogram", **HISTOGRAM, "workload": None, "postprocess": ()}
+        | {"request_id": None, "rho": None, "delta": 0},
+    ),
+    "Private.plan": (lambda w: w.private.plan, {"kind": "histogram", **HISTOGRAM}),
+    "Private.publish_planned": (
+        lambda w: w.private.publish_planned,
+        {"publication": None, "request_id": None},
+    ),
+    "Private.above": (lambda w: w.private.above, {**ABOVE, "at_most": 1, "request_id": None}),
+    "Vault.query": (
+        lambda w: w.vault.query,
+        {"asked": COUNT, "principal": "owner", "purpose": None, "epsilon": 0.01},
+    ),
+    "Vault.explain": (lambda w: w.vault.explain, {"asked": COUNT, "principal": "owner"}),
+    "Vault.questions": (lambda w: w.vault.questions, {"principal": "owner", "purpose": None}),
+    "Vault.private": (
+        lambda w: w.vault.private,
+        {"name": "people", "principal": "owner", "purpose": None},
+    ),
+    "Vault.publish": (
+        lambda w: w.vault.publish,
+        {"kind": "histogram", "name": "people", **HISTOGRAM, "principal": "owner"}
+        | {"purpose": None, "request_id": None},
+    ),
+    "Vault.plan": (
+        lambda w: w.vault.plan,
+        {"kind": "histogram", "name": "people", **HISTOGRAM, "principal": "owner"},
+    ),
+    "Vault.add": (
+        lambda w: w.vault.add,
+        {
+            "name": "more",
+            "source": "people.parquet",
+            "schema": "people.toml",
+            "unit": "row",
+            "max_rows": None,
+            "max_groups": None,
+            "epsilon": 1,
+            "delta": 0,
+            "population": None,
+            "consent": None,
+            "public": False,
+            "unique": (),
+        },
+    ),
+    "Vault.limit": (
+        lambda w: w.vault.limit,
+        {"account": "people", "epsilon": 9, "delta": 0, "operator": "ann"},
+    ),
+    "Vault.acknowledge": (
+        lambda _: sf.Vault.acknowledge,
+        {"path": "no-vault", "operator": "ann"},
+    ),
+    "Vault.export": (lambda w: w.vault.export, {"path": "l.jsonl", "overwrite": True}),
+    "Release.save": (lambda w: w.answer.save, {"path": "a.csv", "overwrite": True}),
+    "Release.report": (
+        lambda w: w.answer.report,
+        {"path": "a.html", "public": False, "overwrite": True},
+    ),
+    "Release.load": (lambda _: sf.Release.load, {"path": "a.csv"}),
+    "Published.ranges": (lambda w: w.map.ranges, {"queries": [[[1, 2], [1, 2]]]}),
+    "Published.ranges_stddev": (lambda w: w.map.ranges_stddev, {"queries": [[[1, 2], [1, 2]]]}),
+    "Published.ranges_unevenness": (
+        lambda w: w.map.ranges_unevenness,
+        {"queries": [[[1, 2], [1, 2]]]},
+    ),
+    "Published.nearest": (lambda w: w.map.nearest, {"point": [1, 1], "k": 5}),
+    "Column": (
+        lambda _: sf.Column,
+        {"name": "a", "kind": "text", "role": "quasi", "domain": None, "hierarchy": None}
+        | {"nullable": True, "length": None},
+    ),
+    "Schema": (
+        lambda _: sf.Schema,
+        {"table": "t", "columns": SCHEMA.columns, "unit": sf.Rows()},
+    ),
+    "Values": (lambda _: sf.Values, {"values": [1, 2]}),
+    "Bounds": (lambda _: sf.Bounds, {"low": 0, "high": 5, "step": None}),
+    "Mask": (lambda _: sf.Mask, {"side": "left"}),
+    "Widths": (lambda _: sf.Widths, {"widths": [5]}),
+    "Calendar": (lambda _: sf.Calendar, {"steps": ["year"]}),
+    "Tree.of": (lambda _: sf.Tree.of, {"groups": {"a": ["b"]}}),
+    "Tree.read": (lambda _: sf.Tree.read, {"path": "none.csv", "kind": "text"}),
+    "Entity": (lambda _: sf.Entity, {"column": "a", "max_rows": 2, "max_groups": 1}),
+    "KAnonymity": (lambda _: sf.KAnonymity, {"k": 2}),
+    "EntropyDiversity": (lambda _: sf.EntropyDiversity, {"l": 2, "of": "a"}),
+    "TCloseness": (lambda _: sf.TCloseness, {"t": 0.2, "of": "a", "distance": "equal"}),
+    "noise.discrete_laplace": (lambda _: sf.noise.discrete_laplace, {"scale": 1, "size": 1}),
+    "noise.discrete_gaussian": (lambda _: sf.noise.discrete_gaussian, {"stddev": 1, "size": 1}),
+}
+
+
+def _built() -> BuiltQuestion:
+    return sf.table("people").aggregate(n="COUNT(*)")
+
+
+def _called(method: Any, arguments: dict[str, Any]) -> object:
+    """Call a method by names, but for what it takes as many positional or named ones."""
+    kinds = {name: one.kind for name, one in inspect.signature(method).parameters.items()}
+    listed = [value for name, value in arguments.items() if _kind(kinds, name) == "*"]
+    named = {
+        "n" if _kind(kinds, name) == "**" else name: value
+        for name, value in arguments.items()
+        if _kind(kinds, name) != "*"
+    }
+    return method(*listed, **named)
+
+
+def _kind(kinds: dict[str, Any], name: str) -> str:
+    stars: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*"}
+    stars[inspect.Parameter.VAR_KEYWORD] = "**"
+    return stars.get(kinds.get(name), "")
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_wrong_values_are_refused_in_words(
+    call: str, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    find, right = CALLS[call]
+    method = find(world)
+    found = {
+        f"{name} = {type(wrong).__name__}": words
+        for name in right
+        for wrong in BAD
+        if (words := _fault(method, {**right, name: wrong})) is not None
+    }
+    assert found == {}
+
+
+def _fault(method: Any, arguments: dict[str, Any]) -> str | None:
+    """What is wrong with how a call ends: it may succeed, or be refused in one plain line."""
+    try:
+        _called(method, arguments)
+    except sf.SfumatoError as error:
+        told = error.message
+        ours = error.exit_code == 1 or "\n" in told or "object at 0x" in told
+        return f"{error.code}: {told}" if ours else None
+    except Exception as error:  # noqa: BLE001  whatever else comes is what is looked for
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def public_calls() -> set[str]:
+    """Every public method, of what people hold, that takes something."""
+    found = {
+        name
+        for name in ("read", "protect", "open", "init", "table")
+        if inspect.signature(getattr(sf, name)).parameters
+    }
+    for kind in (sf.Table, sf.Schema, sf.Private, sf.Vault, sf.Release, Published, Frame, Grouped):
+        for name, method in inspect.getmembers(kind, callable):
+            if name.startswith("_") or not _takes(method):
+                continue
+            found.add(f"{kind.__name__}.{name}")
+    return found
+
+
+def _takes(method: Any) -> bool:
+    return bool(set(inspect.signature(method).parameters) - {"self"})
+
+
+def test_every_public_method_is_thrown_at() -> None:
+    covered = {
+        *CALLS,
+        # Inherited, or the same under another name.
+        *("Published.save", "Published.report", "Published.load", "Grouped.aggregate"),
+        # The doors of commands, which make these of their own words.
+        *("Private.prepare", "Private.run", "Published.to_json"),
+    }
+    assert public_calls() - covered == set()

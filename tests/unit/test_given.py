@@ -1,0 +1,74 @@
+"""What callers give is read or refused in words, and messages speak the language of the door."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+
+from sfumato import given
+from sfumato.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.mark.parametrize(
+    ("read", "value", "found"),
+    [
+        (given.text, "a", "a"),
+        (given.maybe_text, None, None),
+        (given.path, "a/b.csv", Path("a/b.csv")),
+        (given.path, Path("a"), Path("a")),
+        (given.whole, 5, 5),
+        (given.flag, True, True),
+        (given.names, "age", ("age",)),
+        (given.names, ["age", "zip"], ("age", "zip")),
+        (given.amounts, {"n": 2}, {"n": 2}),
+    ],
+)
+def test_what_fits_is_read(read: Callable[[Any, str], Any], value: Any, found: Any) -> None:
+    assert read(value, "it") == found
+
+
+@pytest.mark.parametrize(
+    ("read", "value", "words"),
+    [
+        (given.text, 5, "it must be a text, not 5."),
+        (given.text, None, "it must be a text, not None."),
+        (given.path, 5.5, "it must be a path, as text or pathlib.Path, not 5.5."),
+        (given.whole, True, "it must be a whole number, not True."),
+        (given.flag, 1, "it must be True or False, not 1."),
+        (given.names, ["a", 5], "it must be a list of names, not a value of type list."),
+        (given.amounts, {5: 1}, "A name in it must be a text, not 5."),
+        (given.text, b"x" * 99, "it must be a text, not a value of type bytes."),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    read: Callable[[Any, str], Any], value: Any, words: str
+) -> None:
+    with pytest.raises(ParameterError) as refusal:
+        read(value, "it")
+    assert refusal.value.message == words
+
+
+def test_a_refusal_never_quotes_rows() -> None:
+    with pytest.raises(ParameterError) as refusal:
+        given.text(pd.DataFrame({"name": ["Ada"]}), "it")
+    assert refusal.value.message == "it must be a text, not a value of type DataFrame."
+
+
+@pytest.mark.parametrize(
+    ("said", "in_python"),
+    [
+        ("say how many: --max-rows 10.", "say how many: max_rows=10."),
+        ("Leave --epsilon out.", "Leave epsilon= out."),
+        ("Give both --diversity recursive and --c C.", "Give both diversity='recursive' and c= C."),
+        ("e.g. --delta 1e-7, say", "e.g. delta=1e-7, say"),
+        ("let `sfumato inspect --write` do it", "let `sfumato inspect --write` do it"),
+    ],
+)
+def test_flags_are_keywords_in_python(said: str, in_python: str) -> None:
+    assert given.keywords(said) == in_python

@@ -1,0 +1,127 @@
+"""A table under a budget: how it is made from Python, asked, and looked up in help."""
+
+from __future__ import annotations
+
+import inspect
+import pydoc
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, get_args
+
+import pandas as pd
+import polars as pl
+import pytest
+
+import sfumato as sf
+from sfumato.errors import ParameterError
+from sfumato.publish.catalogue import KINDS
+from sfumato.publish.options import KindName, KindOptions
+from sfumato.vault.families import FAMILIES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCHEMA = sf.Schema(
+    "people",
+    (
+        sf.Column("age", sf.Kind.INTEGER, domain=sf.Bounds(0, 99), nullable=False),
+        sf.Column("city", sf.Kind.TEXT, domain=sf.Values(("a", "b")), nullable=False),
+    ),
+)
+FRAME = pd.DataFrame(
+    {"age": [n % 50 for n in range(200)], "city": ["ab"[n % 2] for n in range(200)]}
+)
+
+
+def test_a_data_frame_is_protected_with_its_schema(tmp_path: Path) -> None:
+    SCHEMA.save(tmp_path / "people.toml")
+    for table, schema in (
+        (FRAME, SCHEMA),
+        (pl.from_pandas(FRAME).lazy(), tmp_path / "people.toml"),
+        (FRAME.to_dict("records"), str(tmp_path / "people.toml")),
+    ):
+        private = sf.protect(table, schema, epsilon=9)
+        # Noise of scale 1/9: beyond 5 with probability below exp(-45).
+        assert (
+            abs(
+                private.query("SELECT COUNT(*) AS n FROM people", epsilon=9).table["n"][0].as_py()
+                - 200
+            )
+            < 5
+        )
+
+
+def test_what_is_not_declared_is_not_guessed() -> None:
+    with pytest.raises(ParameterError) as refusal:
+        sf.protect(FRAME, epsilon=1)
+    assert refusal.value.code == "schema_missing"
+    with pytest.raises(ParameterError) as refusal:
+        sf.protect(sf.read(FRAME, SCHEMA), SCHEMA, epsilon=1)
+    assert refusal.value.code == "schema_twice"
+
+
+def test_ranges_come_from_a_file_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "w.csv").write_text("age_low,age_high\n0,24\n25,49\n")
+    private = sf.protect(FRAME, SCHEMA, epsilon=9)
+    for workload in (str(tmp_path / "w.csv"), tmp_path / "w.csv", [[[0, 24]], [[25, 49]]]):
+        found = private.above(columns="age", workload=workload, threshold=10, epsilon=1)
+        assert found.table.num_rows > 0
+    assert private.remaining["epsilon"] == pytest.approx(8)  # all three are the same question
+
+
+def test_help_tells_of_every_method() -> None:
+    private = sf.protect(FRAME, SCHEMA, epsilon=1)
+    for name, family in FAMILIES.items():
+        assert name in dir(private)
+        method = getattr(private, name)
+        told = pydoc.render_doc(method)
+        assert all(one.name in told for one in (*family.fields, *family.cost)), name
+        assert "request_id" in inspect.signature(method).parameters
+        assert inspect.getdoc(method)
+
+
+def test_completion_knows_all_kinds_and_their_options() -> None:
+    assert set(get_args(KindName)) == {*KINDS}
+    options: set[str] = set()
+    for kind in KINDS.values():
+        module, _, function = kind.home.partition(":")
+        make = getattr(import_module(f"sfumato.publish.{module}"), function or "prepare")
+        found = inspect.signature(make).parameters
+        options |= {name for name, one in found.items() if one.kind is one.KEYWORD_ONLY}
+    assert options == set(KindOptions.__annotations__)
+
+
+def test_frames_have_error_bars() -> None:
+    private = sf.protect(FRAME, SCHEMA, epsilon=9, delta=1e-6)
+    asked = "SELECT city, COUNT(*) AS n, COUNT(*) AS n_sd, AVG(age) AS mean, MEDIAN(age) AS middle"
+    answer = private.query(f"{asked} FROM people GROUP BY city", epsilon=5)
+    columns = [
+        "city",
+        "n",
+        "n_sd_2",
+        "n_sd",
+        "n_sd_sd",
+        "mean",
+        "mean_sd",
+        "middle",
+        "middle_ranks95",
+    ]
+    assert list(answer.to_pandas().columns) == columns
+    assert answer.to_polars().columns == columns
+    assert answer.table.column_names == ["city", "n", "n_sd", "mean", "middle"]
+    error: Any = answer.error
+    assert answer.to_pandas()["n_sd_2"].tolist() == [error["n"]["sd"]] * 2
+    assert answer.to_pandas()["mean_sd"].tolist() == error["mean"]["sd"]
+
+
+def test_publications_have_error_bars() -> None:
+    private = sf.protect(FRAME, SCHEMA, epsilon=9)
+    published = private.publish("histogram", columns="city", epsilon=1)
+    assert list(published.to_pandas().columns) == ["city", "count", "count_sd"]
+    adjusted = private.publish("histogram", columns="city", epsilon=1, postprocess="nonnegative")
+    assert list(adjusted.to_pandas().columns) == ["city", "count"]
+
+
+def test_what_is_not_noisy_has_none() -> None:
+    column = sf.Column("age", sf.Kind.INTEGER, sf.Role.QUASI, hierarchy=sf.Widths((5, 50)))
+    release = sf.read(FRAME[["age"]], sf.Schema("people", (column,))).anonymize(k=5)
+    assert list(release.to_pandas().columns) == ["age"]
