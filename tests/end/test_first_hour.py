@@ -25,8 +25,7 @@ QUESTIONS = [
     'SELECT MEDIAN("Größe") AS mitte FROM patienten WHERE "Geschlecht" = \'w\'',
     "SELECT COUNT(*) AS n FROM patienten WHERE \"Geburtsdatum\" < DATE '1960-01-01'",
     'SELECT EXTRACT(YEAR FROM "Aufnahme") AS jahr, COUNT(*) AS n FROM patienten GROUP BY jahr',
-    'SELECT "Diagnose", 100.0 * COUNT(*) / SUM(COUNT(*)) OVER () AS anteil FROM patienten '
-    'GROUP BY "Diagnose"',
+    'SELECT "PLZ", 100 * COUNT(*) / SUM(COUNT(*)) OVER () AS anteil FROM patienten GROUP BY "PLZ"',
     'SELECT SUM("Einkommen") / COUNT(*) AS je_person FROM patienten',
     'SELECT "PLZ", COUNT(*) AS n FROM patienten GROUP BY "PLZ" ORDER BY n DESC LIMIT 3',
     'SELECT AVG("Zuzahlung") AS mittel, STDDEV("Größe") AS streuung FROM patienten',
