@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from sfumato.report.frame import ChartFrame
     from sfumato.report.scales import Scale
 
+NOISE_ALONE = (
+    "Thin lines or a pale band are error bars of the noise alone, in 95 % of cases: what else keeps "
+    "figures from the truth depends on the data."
+)
 _ERROR_NOTE = "Thin lines or a pale band are error bars: the truth is within in 95 % of cases."
 _DOTS = 40
 """Lines of more points than that have no dots."""
@@ -213,7 +217,9 @@ def _about(bars: Sequence[Bar], note: str) -> str:
 
 
 def with_error_note(note: str) -> str:
-    """A note with what error bars mean behind it."""
+    """A note with what error bars mean behind it, unless it tells that they are of noise alone."""
+    if NOISE_ALONE in note:
+        return note
     return f"{note} {_ERROR_NOTE}".strip()
 
 

@@ -217,8 +217,13 @@ def _squares(
     ):
         cells, sides = cells.T, (y, x)
     floor = 0.0 if shown.off is None else float(np.nanmax(shown.off))
-    within = f"A cell is within ± {show(floor)} of the truth in 95 % of cases." if floor else ""
-    note = " ".join(one for one in (note, within, shown.note) if one)
+    said, within = shown.note, ""
+    if floor and charts.NOISE_ALONE in said:
+        said = said.replace(charts.NOISE_ALONE, "").strip()
+        within = f"By noise alone a cell is within ± {show(floor)} in 95 % of cases."
+    elif floor:
+        within = f"A cell is within ± {show(floor)} of the truth in 95 % of cases."
+    note = " ".join(one for one in (note, within, said) if one)
     return heat(
         cells, sides, label=label, table=_largest_of(shown, label), value=shown.name,
         floor=floor / 2, note=note,

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from sfumato.report import charts, places
 from sfumato.report.blocks import Folded, Heading, PageTable
-from sfumato.report.charts import show
+from sfumato.report.charts import NOISE_ALONE, show
 from sfumato.report.figures import COUNT, RANK, RUNNING, Figures, bars_of, picture_of, table_of
 from sfumato.report.histograms import Stretches, histogram
 from sfumato.report.maps import Rectangle, boxes_map
@@ -38,7 +38,6 @@ _ENDS = (("low", "high"), ("from", "to"))
 """How the ends of boxes and those of answered ranges are called behind the name of a column."""
 _DEVIATIONS = 2.12
 """So many standard deviations hold 95 % of a Laplace noise, and more of a rounder one."""
-_NOISE_ALONE = "The error bars count the noise alone."
 _NOT_KNOWN = "How far off single figures are depends on the data, and is not known."
 
 
@@ -137,7 +136,7 @@ def _off(
     """How far figures are off at most in 95 % of cases, if that is known, and what to add to it."""
     if figure[1] == RANK:
         return None, ""
-    note = _NOISE_ALONE if error.get("note") else ""
+    note = NOISE_ALONE if error.get("note") else ""
     deviation = untaken("sd", [figure[0]])
     if deviation in table.column_names and figure[0] == "count":
         each = _DEVIATIONS * np.asarray(table.column(deviation), dtype=np.float64)

@@ -159,6 +159,14 @@ def test_every_figure_has_the_error_that_is_stated_of_it(
     assert len(marks(chart.draw(354), "whisker")) == 2
 
 
+@pytest.mark.parametrize("size", [2, 40])
+def test_bars_of_noise_alone_do_not_promise_the_truth(size: int) -> None:
+    table = pa.table({"a": [*range(size)], "count": [7.0] * size})
+    chart = one_picture(["a"], table, note="noise alone", cell={"sd": 1.0})
+    assert "noise alone" in chart.note
+    assert "the truth is within" not in chart.note
+
+
 def test_an_error_that_is_not_known_is_not_drawn_and_said_to_be_so() -> None:
     table = pa.table({"a": ["x", "y"], "count": [7.0, -2.0]})
     chart = one_picture(["a"], table, note="no closed form", cell={"sd": None})
