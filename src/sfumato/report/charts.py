@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from sfumato.report.scales import Scale
 
 NOISE_ALONE = (
-    "Thin lines or a pale band are error bars of the noise alone, in 95 % of cases: what else keeps "
-    "figures from the truth depends on the data."
+    "Thin lines or a pale band are error bars of the noise alone, in 95 % of cases: what else "
+    "keeps figures from the truth depends on the data."
 )
 _ERROR_NOTE = "Thin lines or a pale band are error bars: the truth is within in 95 % of cases."
 _DOTS = 40
