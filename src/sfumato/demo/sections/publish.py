@@ -76,14 +76,12 @@ def section(town: Town) -> list[Block]:
 
 def _homes(people: int) -> list[Block]:
     """The map at four prices, and how well each method answers about rectangles of it."""
-    table = homes_table(people)
-    truth = np.zeros((MAP_SIDE, MAP_SIDE))
-    np.add.at(truth, (table["east"].to_numpy(), table["north"].to_numpy()), 1)
+    table, truth = homes(people)
     ends = below("rectangles", np.arange(4 * _QUERIES, dtype=np.uint64), MAP_SIDE)
     queries = np.sort(ends.reshape(_QUERIES, 2, 2), axis=2)
     with closing(read(table, HOMES)) as opened:
         return [
-            _map(opened, truth),
+            homes_map(opened, truth),
             Heading("One map, many ways", level=3),
             Paragraph(
                 "Who asks for rectangles of the map adds up many cells, and their noise. Methods "
@@ -93,6 +91,14 @@ def _homes(people: int) -> list[Block]:
             ),
             _errors(opened, _COLUMNS, _ON_THE_MAP, queries, box_sums(truth, queries), "homes"),
         ]
+
+
+def homes(people: int) -> tuple[pa.Table, NDArray[np.float64]]:
+    """Where people live, and how many in each cell of the map."""
+    table = homes_table(people)
+    truth = np.zeros((MAP_SIDE, MAP_SIDE))
+    np.add.at(truth, (table["east"].to_numpy(), table["north"].to_numpy()), 1)
+    return table, truth
 
 
 def _days(visits: pa.Table) -> list[Block]:
@@ -122,11 +128,13 @@ def _days(visits: pa.Table) -> list[Block]:
         ]
 
 
-def _map(opened: Opened, truth: NDArray[np.float64]) -> Picture:
+def homes_map(
+    opened: Opened, truth: NDArray[np.float64], epsilons: Sequence[str] = EPSILONS
+) -> Picture:
     """The truth beside noisy counts of every cell."""
     tiles = [("the truth", truth.T)]
     rows = []
-    for epsilon in EPSILONS:
+    for epsilon in epsilons:
         private = protect(opened, epsilon=epsilon)
         release = private.publish("histogram", columns=_COLUMNS, epsilon=epsilon)
         cells = release.table["count"].to_numpy().reshape(truth.shape).astype(np.float64)
