@@ -27,7 +27,7 @@ import importlib
 command = importlib.import_module("sfumato.cli.main")
 from sfumato.engines.sources import open_duckdb
 
-def spill(arguments, standalone_mode):
+def spill(arguments, prog_name, standalone_mode):
     cells = pa.table({"cell": [f"secret-{n % 997:090d}-{n}" for n in range(800_000)]})
     engine = open_duckdb(cells, memory_limit="80MB")
     while True:
@@ -44,7 +44,7 @@ import importlib
 command = importlib.import_module("sfumato.cli.main")
 from sfumato.files import whole
 
-def write(arguments, standalone_mode):
+def write(arguments, prog_name, standalone_mode):
     with whole(Path(sys.argv[1])) as temporary:
         temporary.write_text("cells")
         print("written", flush=True)

@@ -123,7 +123,7 @@ def test_figures_in_files_are_short(capsys: pytest.CaptureFixture[str]) -> None:
         ("publish histogram visits --columns age --option fan=2 -o x.csv", "option_unknown"),
         ("publish histogram visits --columns age --epsilon 0 -o x.csv", "epsilon_not_positive"),
         ("publish histogram visits --columns age -o no/such/x.csv", "output_unwritable"),
-        ("publish histogram visits --columns age -o x.txt", "output_format_unknown"),
+        ("publish histogram visits --columns age -o x.doc", "output_format_unknown"),
         ("publish histogram visits --columns age -o no/such/folder", "output_unwritable"),
         ("publish histogram visits --columns age -o visits.csv", "output_exists"),
         ("publish histogram visits --columns age --workload no.csv -o x.csv", "source_missing"),

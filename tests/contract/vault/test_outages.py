@@ -146,7 +146,7 @@ def test_stored_answers_need_no_data() -> None:
         assert ask(vault, 1) == first
 
 
-@pytest.mark.parametrize("row", ["7,7", '"', "7\0"])
+@pytest.mark.parametrize("row", ["7,7", '"'])
 def test_the_check_before_the_charge_sees_no_rows(row: str) -> None:
     """A line that breaks the file fails after the charge, whatever it is, with the one reply."""
     write_csv(rows(1000))
