@@ -41,7 +41,7 @@ def test_answers_stand_beside_the_truth_until_the_budget_is_spent() -> None:
     (asked,) = (block for block in blocks if isinstance(block, PageTable))
     assert [row[-1] for row in asked.rows] == ["1.1", "0.7", "0.3"]
     (refused,) = (block for block in blocks if isinstance(block, Note))
-    assert "has epsilon 0.3 left" in refused.text
+    assert "epsilon 0.3 of 2 left" in refused.text
     assert {series for series, *_ in found.table.rows} == {
         "from exact counts",
         "at most, by theory",
