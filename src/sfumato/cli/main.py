@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from contextlib import suppress
@@ -20,6 +21,7 @@ from sfumato.cli.process import (
     check_arguments,
     end_in_order,
     exit_code,
+    hold_collector,
     open_streams,
     spare_pandas,
     stdout_works,
@@ -70,8 +72,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     end_in_order()
     if _asks(given) and not {"-h", "--help"} & set(given):
+        hold_collector()
         spare_pandas()
-    sys.exit(run(given))
+    code = run(given)
+    gc.freeze()  # or Python would look for garbage among all that it ends with
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
