@@ -107,7 +107,7 @@ class _Blind:
 
 
 def hold_collector() -> None:
-    """Look for no garbage while modules are loaded: all they make is kept, and looking costs a fifth.
+    """Look for no garbage while modules are loaded: there is none, and looking takes long.
 
     Whoever holds it lets it go before the work.
     """
