@@ -24,7 +24,7 @@ TOLD = """
 import sys
 from sfumato.cli.main import main
 try:
-    main()
+    main(sys.argv[1:])
 except SystemExit as end:
     assert end.code == 0
 print(*sorted(sys.modules), sep="\\n", file=sys.stderr)

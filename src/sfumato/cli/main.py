@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from contextlib import suppress
@@ -22,6 +21,7 @@ from sfumato.cli.process import (
     end_in_order,
     exit_code,
     hold_collector,
+    leave,
     open_streams,
     spare_pandas,
     stdout_works,
@@ -71,11 +71,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     end_in_order()
+    is_all = arguments is None  # else whoever gave them goes on after it
     if _asks(given) and not {"-h", "--help"} & set(given):
-        hold_collector()
+        if is_all:
+            hold_collector()
         spare_pandas()
     code = run(given)
-    gc.freeze()  # or Python would look for garbage among all that it ends with
+    if is_all:
+        leave(code)
     sys.exit(code)
 
 
