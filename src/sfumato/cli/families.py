@@ -190,7 +190,7 @@ def _show(answer: Answer, written: list[Path]) -> None:
     from sfumato.report.answers import shown
     from sfumato.report.terminal import answer_table, in_words, named, printable
 
-    console, stated = Console(highlight=False), printable(answer.guarantee.statement)
+    console, stated = Console(highlight=False, emoji=False), printable(answer.guarantee.statement)
     if written:
         console.print(stated)
     else:
