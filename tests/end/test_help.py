@@ -19,7 +19,7 @@ from sfumato.vault.families import FAMILIES
 
 COMMAND = Path(sys.executable).with_name("sfumato")
 NAMES = [
-    *(one.__name__ for chapter in COMMANDS.values() for one in chapter),
+    *(name for chapter in COMMANDS.values() for name in chapter),
     *(one.command for one in FAMILIES.values()),
 ]
 SCHEMA = """

@@ -27,14 +27,14 @@ import importlib
 command = importlib.import_module("sfumato.cli.main")
 from sfumato.engines.sources import open_duckdb
 
-def spill(arguments, prog_name, standalone_mode):
+def spill(arguments, **as_always):
     cells = pa.table({"cell": [f"secret-{n % 997:090d}-{n}" for n in range(800_000)]})
     engine = open_duckdb(cells, memory_limit="80MB")
     while True:
         engine.run(exp.select("cell").from_(engine.table).order_by("cell"))
 
-command.build = lambda: spill
-command.main(["spill"])
+command.build = lambda asked: spill
+command.main()
 """
 """A command whose work does not fit into memory; all around the work is as it always is."""
 WRITING = """\
@@ -44,13 +44,13 @@ import importlib
 command = importlib.import_module("sfumato.cli.main")
 from sfumato.files import whole
 
-def write(arguments, prog_name, standalone_mode):
+def write(arguments, **as_always):
     with whole(Path(sys.argv[1])) as temporary:
         temporary.write_text("cells")
         print("written", flush=True)
         time.sleep(60)
 
-command.build = lambda: write
+command.build = lambda asked: write
 command.main(["write"])
 """
 WAIT_SECONDS = 60

@@ -24,6 +24,7 @@ from sfumato.cli.options import (
     option,
     parameter_of,
 )
+from sfumato.cli.process import release_collector
 from sfumato.cli.progress import progress
 from sfumato.errors import CallerError, InternalError, ParameterError
 from sfumato.schema.names import quoted
@@ -138,6 +139,7 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
             family.home().check_targets(
                 prepared, out, report, overwrite=overwrite, kept=(*opened.kept, *read)
             )
+        release_collector()
         with progress("Answering" if out is None else "Publishing"):
             answer: Answer = asked.run(family, prepared, request_id=request_id)
     written: list[Path] = []
@@ -188,7 +190,7 @@ def _show(answer: Answer, written: list[Path]) -> None:
     from sfumato.report.answers import shown
     from sfumato.report.terminal import answer_table, in_words, named, printable
 
-    console, stated = Console(highlight=False), printable(answer.guarantee.statement)
+    console, stated = Console(highlight=False, emoji=False), printable(answer.guarantee.statement)
     if written:
         console.print(stated)
     else:

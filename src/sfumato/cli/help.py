@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
+from sfumato.cli.plain import taken_as_written
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -31,6 +33,10 @@ Row = tuple[str, str]
 class HelpfulCommand(TyperCommand):
     """A command whose help is laid out here."""
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """What it takes, help included."""
+        return taken_as_written(super().get_params(ctx))
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the page of the command."""
         formatter.write("\n\n".join(_page(self, ctx)))
@@ -38,6 +44,10 @@ class HelpfulCommand(TyperCommand):
 
 class HelpfulGroup(TyperGroup):
     """The command itself, whose help is a table of contents."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """What it takes before a command, help included."""
+        return taken_as_written(super().get_params(ctx))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the page with the commands, chapter by chapter."""

@@ -11,7 +11,7 @@ import typer
 from typer.exceptions import TyperException
 
 from sfumato import __version__
-from sfumato.cli.commands import COMMANDS
+from sfumato.cli.commands import COMMANDS, command_named
 from sfumato.cli.families import command_of
 from sfumato.cli.help import HelpfulCommand, HelpfulGroup
 from sfumato.cli.process import (
@@ -20,6 +20,8 @@ from sfumato.cli.process import (
     check_arguments,
     end_in_order,
     exit_code,
+    hold_collector,
+    leave,
     open_streams,
     spare_pandas,
     stdout_works,
@@ -45,8 +47,8 @@ _STAYS = (
 )
 
 
-def build() -> typer.Typer:
-    """The application with every command."""
+def build(asked: str | None = None) -> typer.Typer:
+    """The application with the command asked for, or with every one if that is none of them."""
     app = typer.Typer(
         name="sfumato",
         help=_HELP,
@@ -56,12 +58,14 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(_options)
-    for chapter, commands in COMMANDS.items():
-        for command in commands:
-            app.command(cls=HelpfulCommand, rich_help_panel=chapter)(command)
-    for family in FAMILIES.values():
-        known = app.command(family.command, cls=HelpfulCommand, rich_help_panel=family.chapter)
-        known(command_of(family))
+    own = {name: chapter for chapter, names in COMMANDS.items() for name in names}
+    families = {one.command: one for one in FAMILIES.values()}
+    for name in [asked] if asked in {*own, *families} else [*own, *families]:
+        if name in own:
+            command, chapter = command_named(name), own[name]
+        else:
+            command, chapter = command_of(families[name]), families[name].chapter
+        app.command(name, cls=HelpfulCommand, rich_help_panel=chapter)(command)
     return app
 
 
@@ -69,9 +73,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     end_in_order()
+    is_all = arguments is None  # else whoever gave them goes on after it
     if _asks(given) and not {"-h", "--help"} & set(given):
+        if is_all:
+            hold_collector()
         spare_pandas()
-    sys.exit(run(given))
+    code = run(given)
+    if is_all:
+        leave(code)
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
@@ -85,7 +95,8 @@ def run(arguments: list[str]) -> int:
         open_streams()
         check_arguments(arguments)
         sweep(temporary_folder())
-        result = build()(arguments, prog_name="sfumato", standalone_mode=False)
+        application = build(arguments[0] if arguments else None)
+        result = application(arguments, prog_name="sfumato", standalone_mode=False)
         if result == INTERRUPTED:  # Typer makes an exit code of Ctrl-C
             raise KeyboardInterrupt
         sys.stdout.flush()

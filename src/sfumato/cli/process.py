@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from sfumato.errors import OutputError, ParameterError
 
@@ -103,6 +105,31 @@ class _Blind:
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> None:
         if name == "pandas":
             raise ModuleNotFoundError(name, name=name)
+
+
+def hold_collector() -> None:
+    """Look for no garbage while modules are loaded: there is none, and looking takes long.
+
+    Whoever holds it lets it go before the work, and ends the process by `leave`.
+    """
+    gc.disable()
+
+
+def release_collector() -> None:
+    """Look for garbage again, where that was held, but never among what was loaded so far."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
+
+
+def leave(code: int) -> NoReturn:
+    """Tidy up and end the process; the system frees at once what Python would piece by piece."""
+    try:
+        atexit._run_exitfuncs()  # noqa: SLF001  as Python does at its own end
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
 
 
 def stdout_works() -> bool:

@@ -13,6 +13,7 @@ from sfumato.report.blocks import PageTable
 from sfumato.report.drawing import TEXT, box, number, polyline
 from sfumato.report.frame import framed
 from sfumato.report.lettering import text_width
+from sfumato.report.numerals import show
 from sfumato.report.palette import TONES
 from sfumato.report.picture import Picture
 from sfumato.report.scales import Dates, Linear, Logarithmic, around
@@ -159,24 +160,6 @@ def line(
     paint = partial(_paint_lines, points, (across, up), (x, y), series, steps=steps)
     note = with_error_note(note) if banded else note
     return Picture(label, table or PageTable(label, headers, rows), paint, note)
-
-
-def show(number: float, *, percent: bool = False) -> str:
-    """Write a number for people: thousands apart, three digits of a fraction, shares in percent."""
-    if percent:
-        return share(number)
-    if number == int(number) or abs(number) >= 1000:
-        return f"{number:,.0f}"
-    return f"{number:.3g}"
-
-
-def share(fraction: float) -> str:
-    """Write a share in percent; only none is 0 %, only all is 100 %."""
-    percent = 100 * fraction
-    for edge, word in ((0.0, "< 0.1 %"), (100.0, "> 99.9 %")):
-        if percent != edge and abs(percent - edge) < 0.05:
-            return word
-    return f"{percent:.0f} %" if percent in {0.0, 100.0} else f"{percent:.1f} %"
 
 
 def shown_at(place: float, *, dates: bool) -> str:

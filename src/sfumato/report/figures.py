@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from sfumato.report import charts, places
 from sfumato.report.blocks import PageTable
-from sfumato.report.charts import Bar, Point, show
+from sfumato.report.charts import Bar, Point
 from sfumato.report.heat import heat
 from sfumato.report.histograms import Stretches, histogram
+from sfumato.report.numerals import show
 from sfumato.report.sides import MapSide, is_latitude, is_longitude
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sfumato.report.charts import show
+from sfumato.report.numerals import show
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

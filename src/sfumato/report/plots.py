@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.report import places
-from sfumato.report.charts import bar, show
+from sfumato.report.charts import bar
 from sfumato.report.figures import Figures, error_bar, picture_of
+from sfumato.report.numerals import show
 from sfumato.report.published import published_pictures
 
 if TYPE_CHECKING:

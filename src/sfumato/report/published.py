@@ -9,10 +9,11 @@ import pyarrow.compute as pc
 
 from sfumato.report import charts, places
 from sfumato.report.blocks import Folded, Heading, PageTable
-from sfumato.report.charts import NOISE_ALONE, show
+from sfumato.report.charts import NOISE_ALONE
 from sfumato.report.figures import COUNT, RANK, RUNNING, Figures, bars_of, picture_of, table_of
 from sfumato.report.histograms import Stretches, histogram
 from sfumato.report.maps import Rectangle, boxes_map
+from sfumato.report.numerals import show
 from sfumato.report.sides import MapSide, is_latitude, is_longitude
 from sfumato.schema.names import untaken
 

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from sfumato.inspection.uniqueness import SMALL
-from sfumato.report import charts
+from sfumato.report import charts, numerals
 from sfumato.report.blocks import (
     Heading,
     KeyFigures,
@@ -215,7 +215,7 @@ def _risk(facts: Mapping[str, Any], before: Mapping[str, float] | None) -> list[
 
 
 def _percent(share: float | None) -> str:
-    return "–" if share is None else charts.show(share, percent=True)
+    return "–" if share is None else numerals.show(share, percent=True)
 
 
 def _sample(tables: Mapping[str, pa.Table]) -> list[Block]:
@@ -356,7 +356,7 @@ def _value(name: str, value: Any) -> str:
     if value is True:
         return "yes"
     if name in _SHARES and isinstance(value, str) and "/" not in value:
-        return charts.show(float(value), percent=True)
+        return numerals.show(float(value), percent=True)
     if isinstance(value, dict):
         value = {key: one for key, one in value.items() if not _is_nothing(one)}
     text = decimals(in_words(value))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.report.charts import show
+from sfumato.report.numerals import show
 from sfumato.report.palette import SHADES
 
 if TYPE_CHECKING:

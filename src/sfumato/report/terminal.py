@@ -10,8 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from sfumato.inspection.uniqueness import SMALL
-from sfumato.report.charts import show
+from sfumato.report.numerals import show
 from sfumato.report.palette import TONES
 
 if TYPE_CHECKING:
@@ -187,6 +186,8 @@ def _sets(found: Inspection) -> RenderableType:
 
 
 def _attackers(found: Inspection) -> Table:
+    from sfumato.inspection.uniqueness import SMALL
+
     risk = found.reidentification
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("An attacker who knows all quasi-identifiers")

@@ -9,8 +9,6 @@ from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-import tomlkit
-
 from sfumato.files import write_text
 from sfumato.schema.advice import key, section
 from sfumato.schema.document import Lines, read_text
@@ -122,6 +120,8 @@ def _value(value: object, *, broken: bool = True) -> str:
         case bool() | int() | date():
             return spell(value)
         case str():
+            import tomlkit  # most commands write no schema, and start without it
+
             return tomlkit.string(value).as_string()
         case dict():
             pairs = (f"{key(name)} = {_value(item)}" for name, item in value.items())

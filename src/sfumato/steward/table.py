@@ -16,22 +16,10 @@ from sfumato import given
 from sfumato.counting.frequencies import count
 from sfumato.engines.base import everything
 from sfumato.engines.duckdb import DuckDB
-from sfumato.engines.files.endings import TEXT, ends_in
 from sfumato.engines.kinds import check_dates
 from sfumato.engines.sources import open_source
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.files import check_apart
-from sfumato.inspection import inspect
-from sfumato.inspection.declarations import seen_schema, with_people
-from sfumato.inspection.profile import ColumnProfile, TextFacts, measure_texts, profile_columns
-from sfumato.inspection.roles import Guess, guess, holds_no_quantity, kind_of
-from sfumato.inspection.spellings import (
-    Recognised,
-    as_text,
-    recognise,
-    said_of_points,
-    shapes_of,
-)
 from sfumato.release.in_use import hierarchy_files, source_files, vault_files_around
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.file import load, save
@@ -39,7 +27,7 @@ from sfumato.schema.layout import USUAL, FileLayout
 from sfumato.schema.names import quoted, suggestion
 from sfumato.schema.schema import Schema
 from sfumato.steward.actions import TableActions, source_of
-from sfumato.steward.released import described, open_labels, open_released, released_rows
+from sfumato.steward.released import described, open_labels, released_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -90,6 +78,9 @@ class Table(TableActions):
 
         Where it was drawn from a `population`, whoever looks for anyone of them is counted too.
         """
+        from sfumato.inspection import inspect
+        from sfumato.inspection.roles import Guess
+
         people = source_of(population)
         known = None if people is None else self._counted_population(people)
         guesses = [
@@ -175,80 +166,17 @@ def read_population(source: Source, schema: Schema) -> Table:
 
 
 def _read_unknown(source: Source, progress: Progress | None, *, ours: bool) -> Table:
-    """Open a source about which nothing is declared: measure its columns, then guess."""
-    engine = open_released(source) if ours else open_source(source)
-    try:
-        held = engine.columns(engine.table)
-        check_dates(engine, [name for name, kind in held.items() if kind is Kind.DATE])
-        texts = [name for name, kind in held.items() if kind is Kind.TEXT]
-        facts = measure_texts(engine, engine.table, texts)
-        fits: dict[str, set[Kind]] = {}
-        kinds, found = held, dict[str, Recognised]()
-        if isinstance(engine, DuckDB):
-            csv = _is_csv(source)
-            fits = engine.fitting_kinds() if csv else {}
-            kinds = {name: _kind(name, held[name], fits, facts) for name in held} if csv else held
-            found = {name: _recognised(engine, name, kinds[name], fits.get(name)) for name in texts}
-            asked = {name: one.column for name, one in found.items() if one.column is not None}
-            engine.retype({**kinds, **asked})
-            kinds = kinds | {name: column.kind for name, column in asked.items()}
-            fits |= {name: {column.kind} for name, column in asked.items()}
-        profiles = profile_columns(
-            engine,
-            engine.table,
-            kinds,
-            source_kinds=held,
-            fits=fits,
-            texts=facts,
-            recognised=found,
-            progress=progress,
-        )
-        guesses = [guess(profile) for profile in profiles]
-        columns = tuple(one.column for one in guesses)
-        layout = engine.layout if isinstance(engine, DuckDB) else USUAL
-        schema = Schema(_name(source), columns, layout=layout)
-        seen = seen_schema(schema, profiles)
-    except BaseException:
-        engine.close()
-        raise
-    reasons = tuple(one.reason for one in guesses)
-    warnings = {one.column.name: one.warnings for one in guesses if one.warnings}
-    files = source_files(source)
-    return Table(engine, schema, reasons, files=files, warnings=warnings, seen=seen)
+    from sfumato.steward.unknown import open_unknown  # who declares a table waits for no guesses
 
-
-def _recognised(engine: DuckDB, name: str, kind: Kind, fits: set[Kind] | None) -> Recognised:
-    """How a column of text is written.
-
-    Text that `fits` another kind is a code; where nobody asked, the source said that it is text.
-    """
-    if kind not in (Kind.TEXT, Kind.REAL) or (kind is Kind.TEXT and fits and len(fits) > 1):
-        return Recognised()
-    shapes, present = shapes_of(engine, engine.table, name)
-    if kind is Kind.REAL:
-        return Recognised(None, said_of_points(name, shapes, present))
-    numbers = not holds_no_quantity(name)
-    found = recognise(name, shapes, present, engine.fitting_cells, numbers=numbers)
-    return as_text(found) if fits is None else found
-
-
-def _kind(name: str, held: Kind, fits: dict[str, set[Kind]], facts: dict[str, TextFacts]) -> Kind:
-    """The kind to read a text column as, from what its text alone tells."""
-    if held is not Kind.TEXT:
-        return held
-    fact = facts[name]
-    sketch = ColumnProfile(
-        name=name,
-        kind=held,
-        rows=1,
-        nulls=int(fact.longest is None),
-        distinct=1,
-        fits=frozenset(fits[name]),
-        padded=fact.padded,
-        shortest=fact.shortest,
-        longest=fact.longest,
+    found = open_unknown(source, progress, ours=ours)
+    return Table(
+        found.engine,
+        found.schema,
+        tuple(one.reason for one in found.guesses),
+        files=source_files(source),
+        warnings={one.column.name: one.warnings for one in found.guesses if one.warnings},
+        seen=found.seen,
     )
-    return kind_of(sketch)
 
 
 def check_columns(engine: Engine, schema: Schema) -> None:
@@ -277,24 +205,14 @@ def check_columns(engine: Engine, schema: Schema) -> None:
     check_dates(engine, [c.name for c in schema.columns if c.kind is Kind.DATE])
 
 
-def _is_csv(source: Source) -> bool:
-    return isinstance(source, str | Path) and ends_in(Path(source).name, TEXT)
-
-
-def _name(source: Source) -> str:
-    """What to call a table of which only the source is known; `table` is a word of SQL."""
-    if not isinstance(source, str | Path):
-        return "people"
-    last = str(source).rpartition("#")[2]
-    return Path(last).name.partition(".")[0] or "people"
-
-
 def save_schema(table: Table, path: Path, *, overwrite: bool = False) -> None:
     """Write a table's schema to a TOML file, each column with the reason for its role.
 
     Of a guessed one, what its owner could declare stands there too, in lines to uncomment; that the
     column which tells people apart has no gaps is declared, since no unit could name it otherwise.
     """
+    from sfumato.inspection.declarations import with_people
+
     check_apart(path, (*table.files, *vault_files_around(path)))
     names = (column.name for column in table.schema.columns)
     notes = {

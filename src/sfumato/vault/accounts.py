@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import tomlkit
-
 from sfumato.errors import ParameterError
 from sfumato.files import whole
 from sfumato.ledger.book import digest
@@ -244,6 +242,8 @@ def set_limit(folder: Path, account: str, *, epsilon: object, delta: object, ope
 
 def _relimited(config: Config, account: str, amounts: dict[str, str]) -> str:
     """The configuration with another budget for an account, if the vault could live with it."""
+    import tomlkit  # a question changes no budget, and starts without it
+
     population, _, principal = account.partition("/")
     configured = config.principals.get(principal, {}) if principal else config.budgets
     if population not in configured:

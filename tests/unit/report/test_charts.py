@@ -148,25 +148,3 @@ def test_numbers_that_cannot_be_drawn_are_refused(number: float) -> None:
     with pytest.raises(ParameterError) as caught:
         charts.line([Point("a", 1, number)], label="l", x="x", y="y", series="s")
     assert caught.value.code == "chart_not_finite"
-
-
-@pytest.mark.parametrize(
-    ("fraction", "text"),
-    [
-        (0, "0 %"),
-        (1, "100 %"),
-        (1e-9, "< 0.1 %"),
-        (0.0005, "0.1 %"),
-        (1 - 1e-9, "> 99.9 %"),
-        (0.8748, "87.5 %"),
-    ],
-)
-def test_only_none_is_nothing_and_only_all_is_everything(fraction: float, text: str) -> None:
-    assert charts.share(fraction) == text
-
-
-@pytest.mark.parametrize(
-    ("number", "text"), [(0, "0"), (1234567, "1,234,567"), (0.12345, "0.123"), (2345.6, "2,346")]
-)
-def test_numbers_are_written_for_people(number: float, text: str) -> None:
-    assert charts.show(number) == text

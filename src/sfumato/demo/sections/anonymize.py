@@ -6,7 +6,7 @@ from contextlib import closing
 from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
-from sfumato.report import charts
+from sfumato.report import charts, numerals
 from sfumato.report.blocks import Heading, KeyFigures, Note, PageTable, Paragraph
 from sfumato.report.charts import Point
 from sfumato.schema.column import Role
@@ -126,7 +126,7 @@ def _costs(wide: Anonymized) -> PageTable:
         "What it cost, by several measures; of each, less is better",
         ("Cost", "Before", "After"),
         [
-            (what, charts.show(wide.before[name]), charts.show(cost[name] or 0.0))
+            (what, numerals.show(wide.before[name]), numerals.show(cost[name] or 0.0))
             for name, what in _SHOWN_COSTS.items()
         ],
     )
@@ -137,5 +137,5 @@ def _diversity(wide: Anonymized, diverse: Anonymized) -> Paragraph:
     return Paragraph(
         f"If all {K} who look alike have the same illness, the crowd hides nothing. Asking that "
         f"illnesses be as mixed in every class as {L} equally common ones (entropy {L}-diversity) "
-        f"takes the loss from {charts.share(loss)} to {charts.share(more)}."
+        f"takes the loss from {numerals.share(loss)} to {numerals.share(more)}."
     )

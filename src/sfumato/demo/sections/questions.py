@@ -22,7 +22,7 @@ from pyarrow import parquet
 
 from sfumato.demo.draws import bits
 from sfumato.errors import BudgetError
-from sfumato.report import charts
+from sfumato.report import charts, numerals
 from sfumato.report.blocks import Heading, Note, PageTable, Paragraph
 from sfumato.steward.table import read
 from sfumato.vault.private import protect
@@ -194,7 +194,7 @@ def _until_spent(private: Private, visits: pa.Table) -> list[Block]:
         near = bound[0] if isinstance(bound, list) else bound
         value, left = answer.table["n"][0].as_py(), answer.remaining["epsilon"]
         rows.append(
-            (words, charts.show(value), f"± {near:,.3g}", charts.show(truth), f"{left:.2g}")
+            (words, numerals.show(value), f"± {near:,.3g}", numerals.show(truth), f"{left:.2g}")
         )
     return [
         Heading("Until the budget is spent", level=3),
@@ -221,8 +221,8 @@ def _attack(people: pa.Table) -> list[Block]:
         Paragraph(
             f"An attacker asks how many are ill in {HALVES} random halves of 300 people, of whom "
             "150 are. No count names anybody. Yet there is hardly more than one way to be ill that "
-            f"fits them all: from exact counts the illness of {charts.share(exact)} of the people "
-            "is found. A blind guess is right for half of them."
+            f"fits them all: from exact counts the illness of {numerals.share(exact)} of the "
+            "people is found. A blind guess is right for half of them."
         ),
         charts.line(
             points,

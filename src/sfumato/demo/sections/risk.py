@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.inspection.uniqueness import LARGEST, SMALL
-from sfumato.report import charts
+from sfumato.report import charts, numerals
 from sfumato.report.blocks import Heading, Headline, KeyFigures, Note, PageTable, Paragraph
 from sfumato.report.crowd import crowd
 
@@ -68,11 +68,11 @@ def _attackers(town: Town) -> list[Block]:
         KeyFigures(
             [
                 (
-                    charts.share(everything.unique_share),
+                    numerals.share(everything.unique_share),
                     f"are alone by all {count} columns that others may know",
                 ),
                 (
-                    charts.share(everything.small_share),
+                    numerals.share(everything.small_share),
                     f"are alone or share all {count} with fewer than {SMALL - 1} others",
                 ),
             ]
@@ -81,7 +81,7 @@ def _attackers(town: Town) -> list[Block]:
             f"How often an attacker who knows those {count} columns picks the right row",
             ("Attacker", "What they do", "On average", "At worst"),
             [
-                (name, what, charts.share(one.average), charts.share(one.highest))
+                (name, what, numerals.share(one.average), numerals.share(one.highest))
                 for name, what, one in attackers
             ],
         ),
@@ -102,9 +102,9 @@ def _columns(sets: Sequence[SetRisk]) -> list[Block]:
     return [
         Heading("Which columns give people away", level=3),
         Paragraph(
-            f"Sex alone points at {charts.share(alone['sex'])} of the people, the ZIP code at "
-            f"{charts.share(alone['zip'])}, the date of birth at "
-            f"{charts.share(alone['birth_date'])}. None is enough alone; together they draw an "
+            f"Sex alone points at {numerals.share(alone['sex'])} of the people, the ZIP code at "
+            f"{numerals.share(alone['zip'])}, the date of birth at "
+            f"{numerals.share(alone['birth_date'])}. None is enough alone; together they draw an "
             "outline around each person. Every bar is one set of columns, and its height the share "
             "of people who are alone with their values."
         ),
@@ -147,8 +147,8 @@ def _linking(town: Town) -> list[Block]:
         KeyFigures(
             [
                 (f"{linked.num_rows:,}", "rows of the clinic match exactly one voter"),
-                (charts.share(linked.num_rows / rows), "of all its rows now carry a name"),
-                (charts.share(chance), "of these names are right"),
+                (numerals.share(linked.num_rows / rows), "of all its rows now carry a name"),
+                (numerals.share(chance), "of these names are right"),
             ]
         ),
         _examples(right),
