@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -132,11 +133,11 @@ def test_a_principal_learns_of_their_own_budget_only(gatekeeper: Gatekeeper, cou
     with pytest.raises(BudgetError) as own:
         gatekeeper.answer(counting(epsilon=Fraction(1, 5)), ALICE, nothing)
     assert own.value.code == "budget_exhausted"
-    assert "epsilon 0.1 left" in own.value.message
+    assert "epsilon 0.1 of 0.8 left" in own.value.message
     with pytest.raises(BudgetError) as shared:
         gatekeeper.answer(counting(epsilon=Fraction(2, 5)), BOB, nothing)
     assert shared.value.code == "budget_exhausted"
-    assert not any(sign.isdigit() for sign in shared.value.message)
+    assert re.findall(r"[0-9][0-9.]*", shared.value.message) == ["0.4"]  # what was asked alone
 
 
 def test_a_refused_question_costs_nothing_and_draws_nothing(
