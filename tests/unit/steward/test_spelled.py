@@ -99,7 +99,7 @@ def released(table: Path, name: str, k: int = 2, **options: Any) -> Path:
 
 def cells(path: Path, name: str) -> list[str]:
     with path.open(newline="") as stream:
-        return sorted(row[name] for row in csv.DictReader(stream))
+        return sorted(row[name] for row in csv.DictReader(stream, delimiter=";"))
 
 
 @pytest.mark.parametrize(("algorithm", "options"), ALGORITHMS)
