@@ -8,9 +8,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+import pyarrow as pa
 import pyreadstat
 import pytest
 import xlsxwriter  # type: ignore[import-untyped]  # ships no types
+from pyarrow import parquet
 
 import sfumato as sf
 from sfumato.cli.main import run
@@ -136,6 +138,26 @@ def test_F20_bytes_in_one_row_do_not_fail_a_question(home: Path) -> None:
     with open_vault(home / "v") as vault:
         answer = vault.query("SELECT COUNT(*) AS n FROM leute", epsilon=8)
         assert answer.table["n"][0].as_py() == pytest.approx(301, abs=10)
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_F20_the_last_row_of_a_parquet_file_may_go(home: Path, folder: bool) -> None:
+    (home / "s.toml").write_text(
+        'table = "leute"\n[columns.a]\nkind = "boolean"\n[columns.b]\nkind = "text"\n'
+    )
+    one = pa.table({"a": [True], "b": ["x"]})
+    data = home / "data" if folder else home / "one.parquet"
+    (home / "data").mkdir()
+    parquet.write_table(one, home / "data" / "more.parquet")
+    last = home / "data" / "one.parquet" if folder else data
+    parquet.write_table(one, last)
+    with sf.init(home / "v") as vault:
+        vault.add("leute", str(data), str(home / "s.toml"), epsilon=9)
+    parquet.write_table(one.slice(0, 0), last)
+    with open_vault(home / "v") as vault:
+        answer = vault.query("SELECT COUNT(*) AS n FROM leute", epsilon=8)
+    assert answer.table["n"][0].as_py() == pytest.approx(int(folder), abs=10)
+    assert len(read(str(data), schema=str(home / "s.toml")).columns) == 2
 
 
 def test_inspect_says_what_it_found_and_writes_it(

@@ -52,8 +52,9 @@ def damaged_column(stream: BinaryIO, metadata: FileMetaData) -> str | None:
 
 def _chunk_has_checksums(stream: BinaryIO, chunk: ColumnChunkMetaData) -> bool:
     """Check all pages of a chunk; raise ValueError or IndexError at damage."""
-    first = chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset
-    start = min(first or chunk.data_page_offset, chunk.data_page_offset)
+    pages = (chunk.dictionary_page_offset, chunk.data_page_offset)
+    # A chunk without rows has no data page: its offset is 0 then, where no page can be.
+    start = min((offset for offset in pages if offset), default=0)
     end = start + chunk.total_compressed_size
     while start < end:
         stream.seek(start)

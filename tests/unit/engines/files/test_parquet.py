@@ -129,6 +129,21 @@ def test_every_page_is_checked(tmp_path: Path, version: str, compression: str) -
         assert refusal.value.code == "parquet_damaged"
 
 
+@pytest.mark.parametrize("dictionary", [False, True])
+@pytest.mark.parametrize("sums", [False, True])
+@pytest.mark.parametrize("groups", [[0], [], [0, 5], [5, 0], [0, 5, 0, 5]])
+def test_groups_without_rows_are_whole(
+    opened: Callable[..., DuckDB], tmp_path: Path, dictionary: bool, sums: bool, groups: list[int]
+) -> None:
+    path = tmp_path / "a.parquet"
+    how: dict[str, Any] = {"use_dictionary": dictionary, "write_page_checksum": sums}
+    with parquet.ParquetWriter(path, TABLE.schema, **how) as writer:
+        for rows in groups:
+            writer.write_table(TABLE.slice(0, rows))
+    engine = opened(path)
+    assert engine.run(everything(engine.table)).num_rows == sum(groups)
+
+
 @pytest.mark.parametrize(
     "column",
     [
