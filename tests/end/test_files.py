@@ -157,7 +157,7 @@ def test_F20_the_last_row_of_a_parquet_file_may_go(home: Path, folder: bool) -> 
     with open_vault(home / "v") as vault:
         answer = vault.query("SELECT COUNT(*) AS n FROM leute", epsilon=8)
     assert answer.table["n"][0].as_py() == pytest.approx(int(folder), abs=10)
-    assert len(read(str(data), schema=str(home / "s.toml")).columns) == 2
+    assert "2 columns" in repr(read(str(data), schema=str(home / "s.toml")))
 
 
 def test_inspect_says_what_it_found_and_writes_it(
