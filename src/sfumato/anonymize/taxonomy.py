@@ -320,8 +320,10 @@ class _Reader:
         return None if value is None else self._own.get(value)
 
     def _ends(self, low: Scalar, high: Scalar, closed: bool) -> tuple[int, int]:
-        """The leaves at the ends of a range; an open end is none."""
-        first, last = self._runs.get(spell(low)), self._runs.get(spell(high)) if closed else None
+        """The leaves at the ends of a range; one with an open end is not drawn around values."""
+        if not closed:
+            return -1, -1
+        first, last = self._runs.get(spell(low)), self._runs.get(spell(high))
         return -1 if first is None else first[0], -1 if last is None else last[0]
 
 

@@ -44,7 +44,7 @@ def answer(
             f"Labels are public or tight, not {given.shown(labels)}. Take one of them.",
         )
     question = parse(sql, schema)
-    table = ReleasedTable.of(released, schema, question.where.columns, question.measure, starred)
+    table = ReleasedTable.of(released, schema, question.where, question.measure, starred)
     selection, selected = table.select(question.where)
     found = table.choice(selected).answer(question.aggregate)
     if labels == "tight":

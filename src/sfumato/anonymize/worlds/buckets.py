@@ -72,7 +72,7 @@ class _Side:
     def __init__(
         self, table: Frequencies, schema: Schema, where: Formula, measure: str | None, group: str
     ) -> None:
-        released = ReleasedTable.of(table, schema, where.columns, measure)
+        released = ReleasedTable.of(table, schema, where, measure)
         self._counts = released.counts
         self._selected: Selected = released.select(where)[1]
         place = table.columns.index(group)

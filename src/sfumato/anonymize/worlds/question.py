@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Truth = bool | None
     Test = Callable[[Any], Truth]
-    Atom = tuple[str, Test]
+    Atom = tuple[str, Test, tuple[Any, ...]]
     Aggregate = Literal["count", "sum", "avg", "min", "max"]
 
 _FLIPPED = {"eq": "eq", "neq": "neq", "lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte"}
@@ -36,7 +36,10 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True)
 class Formula:
-    """Tests of single columns, and how the truth of all follows from the truth of each."""
+    """Tests of single columns, and how the truth of all follows from the truth of each.
+
+    Each test has the constants that a column is compared with: between them it is always the same.
+    """
 
     atoms: tuple[Atom, ...]
     joined: Callable[[Sequence[Truth]], Truth]
@@ -44,7 +47,11 @@ class Formula:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are tested."""
-        return tuple(dict.fromkeys(column for column, _ in self.atoms))
+        return tuple(dict.fromkeys(column for column, _, _ in self.atoms))
+
+    def constants(self, column: str) -> set[Any]:
+        """What a column is compared with."""
+        return {one for name, _, constants in self.atoms if name == column for one in constants}
 
 
 def conjunction(formulas: Sequence[Formula]) -> Formula:
@@ -104,10 +111,10 @@ def _atom(tree: exp.Expr, schema: Schema) -> Formula:
             return _single(column.name, lambda value: value is None)
         case exp.In() if tree.expressions:
             wanted = [_constant(one, column) for one in tree.expressions]
-            return _single(column.name, _known(lambda value: value in wanted))
+            return _single(column.name, _known(lambda value: value in wanted), *wanted)
         case exp.Between():
             low, high = (_constant(tree.args[end], column) for end in ("low", "high"))
-            return _single(column.name, _known(lambda value: low <= value <= high))
+            return _single(column.name, _known(lambda value: low <= value <= high), low, high)
         case exp.Like() if column.kind is Kind.TEXT:
             pattern = re.escape(str(_constant(tree.expression, column)))
             like = re.compile(pattern.replace("%", ".*").replace("_", "."), re.DOTALL)
@@ -118,7 +125,7 @@ def _atom(tree: exp.Expr, schema: Schema) -> Formula:
 def _comparison(side: exp.Expr, key: str, other: exp.Expr, schema: Schema) -> Formula:
     column = _column(side, schema)
     constant, compare = _constant(other, column), _COMPARE[key]
-    return _single(column.name, _known(lambda value: compare(value, constant)))
+    return _single(column.name, _known(lambda value: compare(value, constant)), constant)
 
 
 def _column(tree: object, schema: Schema) -> Column:
@@ -165,8 +172,8 @@ def _sides(tree: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
     return tree.this, tree.args["expression"]
 
 
-def _single(column: str, test: Test) -> Formula:
-    return Formula(((column, test),), lambda truths: truths[0])
+def _single(column: str, test: Test, *constants: Any) -> Formula:
+    return Formula(((column, test, constants),), lambda truths: truths[0])
 
 
 def _known(test: Callable[[Any], bool]) -> Test:

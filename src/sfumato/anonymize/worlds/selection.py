@@ -10,7 +10,6 @@ Decision 0087.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -18,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.anonymize.taxonomy import read_labels, universe
+from sfumato.anonymize.taxonomy import grow, read_labels, universe
 from sfumato.anonymize.worlds.bounds import SelectableRows
+from sfumato.anonymize.worlds.stretches import LeafNumbers, stretches_between
 from sfumato.errors import QueryError, SchemaError
 from sfumato.schema.advice import DOMAIN, add_line
 from sfumato.schema.column import Column, Role
@@ -47,13 +47,12 @@ _MOST_KINDS = 1 << 16
 class ReleasedColumn:
     """One released column: what its labels cover, the label of each row, and numbers of leaves.
 
-    `numbers` has the value of each leaf where the column is summed up; `vague` are the labels that
-    may stand for numbers which no leaf has.
+    `vague` are the labels that may stand for numbers which no leaf has.
     """
 
     covers: Covers
     labels: Ints
-    numbers: Floats
+    numbers: LeafNumbers
     vague: NDArray[np.bool_]
 
 
@@ -70,16 +69,19 @@ class Kinds:
     def of(cls, known: ReleasedColumn, tests: Sequence[Atom]) -> Kinds:
         """Test every leaf."""
         values = known.covers.taxonomy.leaves
-        rows = [tuple(test(value) for _, test in tests) for value in values]
+        rows = [tuple(test(value) for _, test, _ in tests) for value in values]
         found = {truths: place for place, truths in enumerate(dict.fromkeys(rows))}
         kind = np.array([found[truths] for truths in rows], dtype=np.int64)
-        leaves = np.array([known.covers.count(kind == place) for place in range(len(found))])
+        weights = known.numbers.weights
+        leaves = np.array(
+            [known.covers.count(weights * (kind == place)) for place in range(len(found))]
+        )
         return cls(known, tuple(found), kind, leaves)
 
     @cached_property
     def shares(self) -> Floats:
         """The share of each kind in the leaves of each row's label."""
-        shares: Floats = (self.leaves / self.known.covers.leaves)[:, self.known.labels]
+        shares: Floats = (self.leaves / self.leaves.sum(axis=0))[:, self.known.labels]
         return shares
 
     @cached_property
@@ -97,14 +99,15 @@ class Kinds:
         mean = np.zeros(self.leaves.shape)
         single = np.flatnonzero(covers.leaves == 1)
         leaf = covers.low[single]
-        for ends in (low, high, mean):
-            ends[self.kind[leaf], single] = numbers[leaf]
+        sums = numbers.weights * numbers.middle
+        for ends, mine in ((low, numbers.low), (high, numbers.high), (mean, sums)):
+            ends[self.kind[leaf], single] = mine[leaf]
         for label in np.flatnonzero(covers.leaves > 1).tolist():
             inside = np.flatnonzero(covers.holding(label))
-            kinds, values = self.kind[inside], numbers[inside]
-            np.minimum.at(low[:, label], kinds, values)
-            np.maximum.at(high[:, label], kinds, values)
-            np.add.at(mean[:, label], kinds, values)
+            kinds = self.kind[inside]
+            np.minimum.at(low[:, label], kinds, numbers.low[inside])
+            np.maximum.at(high[:, label], kinds, numbers.high[inside])
+            np.add.at(mean[:, label], kinds, sums[inside])
         mean /= np.maximum(self.leaves, 1)
         labels = self.known.labels
         return low[:, labels], high[:, labels], mean[:, labels]
@@ -158,7 +161,7 @@ class RowSelection:
                 name: iter(kinds.truths[place])
                 for name, kinds, place in zip(self.names, self.kinds, combination, strict=True)
             }
-            if formula.joined([next(truths[name]) for name, _ in formula.atoms]):
+            if formula.joined([next(truths[name]) for name, _, _ in formula.atoms]):
                 found.append(combination)
         return found
 
@@ -213,7 +216,7 @@ class ReleasedTable:
         cls,
         table: Frequencies,
         schema: Schema,
-        names: Sequence[str],
+        where: Formula,
         measure: str | None,
         suppressed: bool = True,
     ) -> ReleasedTable:
@@ -221,7 +224,7 @@ class ReleasedTable:
 
         That is, if there can be `suppressed` ones.
         """
-        for name in names:
+        for name in where.columns:
             if name not in table.columns:
                 raise QueryError(
                     "column_not_released",
@@ -229,7 +232,10 @@ class ReleasedTable:
                     f"{', '.join(map(repr, table.columns))}.",
                 )
         starred = _starred(table) & suppressed
-        columns = {name: _known(schema.column(name), table, starred) for name in names}
+        columns = {
+            name: _known(schema.column(name), table, starred, where.constants(name))
+            for name in where.columns
+        }
         for name, known in columns.items():
             if name != measure and known.vague.any():
                 raise _endless(schema.column(name))
@@ -264,7 +270,9 @@ def _starred(table: Frequencies) -> NDArray[np.bool_]:
     return starred
 
 
-def _known(column: Column, table: Frequencies, starred: NDArray[np.bool_]) -> ReleasedColumn:
+def _known(
+    column: Column, table: Frequencies, starred: NDArray[np.bool_], constants: set[Any]
+) -> ReleasedColumn:
     """One column: its labels, the root standing for the cells of suppressed rows."""
     place = table.columns.index(column.name)
     present, numbers = np.unique(table.codes[place], return_inverse=True)
@@ -279,7 +287,11 @@ def _known(column: Column, table: Frequencies, starred: NDArray[np.bool_]) -> Re
     vague = np.array([text == ROOT and not _bounded(column) for text in texts], dtype=bool)
     if not taxonomy.leaves:
         raise _endless(column)
-    covers, numbers = read_labels(column, taxonomy, texts), _numbers(taxonomy.leaves)
+    stretches = stretches_between(declared, taxonomy, texts, constants)
+    if stretches:
+        taxonomy = grow(declared, [*taxonomy.leaves, *stretches])
+    covers = read_labels(column, taxonomy, texts)
+    numbers = LeafNumbers.of(taxonomy.leaves, stretches)
     return ReleasedColumn(covers, np.searchsorted(used, labels), numbers, vague)
 
 
@@ -302,8 +314,3 @@ def _bounded(column: Column) -> bool:
     return column.domain is not None or (
         column.hierarchy is not None and column.hierarchy.declared is not None
     )
-
-
-def _numbers(leaves: Sequence[Scalar | None]) -> Floats:
-    """The leaves as numbers; what is none is never summed."""
-    return np.array([float(leaf) if isinstance(leaf, int | Decimal) else 0.0 for leaf in leaves])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,9 @@ from sfumato.anonymize.worlds.workload import workload
 from sfumato.errors import ParameterError, QueryError, SchemaError
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.domain import Bounds, Values
+from sfumato.schema.hierarchy.rules import Widths
 from sfumato.schema.schema import Schema
+from sfumato.schema.spelling import NumberSpelling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -93,6 +97,68 @@ def test_tight_labels_force_rows_in_and_out(counted: Counted) -> None:
     assert answer("SELECT SUM(pay) FROM t WHERE age = 0", table, SCHEMA).lower == -30
     assert tight("SELECT SUM(pay) FROM t WHERE age = 2").upper == 30
     assert tight("SELECT SUM(pay) FROM t WHERE age = 2").lower == -20
+
+
+BMI = Column("bmi", Kind.REAL, Role.QUASI, hierarchy=Widths((Decimal("0.5"), Decimal(2))))
+REALS = {
+    "undeclared": BMI,
+    "bounds": replace(BMI, domain=Bounds(Decimal(0), Decimal(8))),
+    "bounds and a step": replace(BMI, domain=Bounds(Decimal(0), Decimal(8), Decimal("0.001"))),
+    "decimal commas": replace(BMI, spelling=NumberSpelling(decimal=",")),
+}
+
+
+@pytest.mark.parametrize("column", REALS)
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("COUNT(*) FROM t WHERE bmi >= 1.6", (1, 3, 2.6)),
+        ("COUNT(*) FROM t WHERE bmi >= 2", (1, 1, 1)),
+        ("COUNT(*) FROM t WHERE bmi < 2", (2, 2, 2)),
+        ("COUNT(*) FROM t WHERE bmi > 1.6 AND bmi < 1.7", (0, 2, 0.4)),
+        ("COUNT(*) FROM t WHERE bmi BETWEEN 1.7 AND 1.7", (0, 2, 0)),
+        ("COUNT(*) FROM t WHERE bmi <> 1.7", (1, 3, 3)),
+        ("COUNT(*) FROM t WHERE bmi IN (1.4, 3)", (0, 1, 0)),
+        ("AVG(bmi) FROM t WHERE bmi < 2", (1.5, 2, 1.75)),
+        ("AVG(bmi) FROM t WHERE bmi < 1.6", (1.5, 1.6, 1.55)),
+        ("AVG(bmi) FROM t WHERE bmi = 1.7", (1.7, 1.7, 1.7)),
+        ("SUM(bmi) FROM t", (5, 8, 6.5)),
+        ("MAX(bmi) FROM t WHERE bmi > 2.5", (2.5, 4, 3.25)),
+    ],
+)
+def test_a_range_of_reals_is_all_between_its_ends(
+    counted: Counted, column: str, sql: str, expected: tuple[float, float, float]
+) -> None:
+    texts = ["[1.5, 2.0)", "[1.5, 2.0)", "[2, 4)"]
+    if column == "decimal commas":
+        texts = ["[1,5; 2,0)", "[1,5; 2,0)", "[2; 4)"]
+    table = counted(["bmi"], [(text,) for text in texts])
+    schema = Schema("t", (REALS[column],))
+    for labels in ("public", "tight"):
+        found = answer(f"SELECT {sql}", table, schema, labels=labels)
+        assert (found.lower, found.upper, found.estimate) == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize("domain", [None, Bounds(0, 10**9), Bounds(-(2**63), 2**63 - 1)])
+def test_a_range_too_wide_to_write_out_is_all_between_its_ends(
+    counted: Counted, domain: Bounds | None
+) -> None:
+    rows = [("0-3999999",), ("0-3999999",), ("7",)]
+    table = counted(["pay"], rows if domain is None else [*rows, ("*",)])
+    schema = Schema("t", (Column("pay", Kind.INTEGER, Role.QUASI, domain),))
+
+    def asked(sql: str) -> tuple[float | None, float | None]:
+        found = answer(sql, table, schema, starred=False)
+        return found.lower, found.upper
+
+    if domain is None:
+        assert asked("SELECT SUM(pay) FROM t WHERE pay > 8.5 AND pay < 10.5") == (0, 20)
+        assert asked("SELECT MAX(pay) FROM t") == (7, 3_999_999)
+    stars = 0 if domain is None else 1
+    assert asked("SELECT COUNT(*) FROM t WHERE pay BETWEEN 10 AND 20") == (0, 2 + stars)
+    assert asked("SELECT COUNT(*) FROM t WHERE pay < 4000000") == (3, 3 + stars)
+    assert asked("SELECT COUNT(*) FROM t WHERE pay > 1e300") == (0, 0)
+    assert asked("SELECT COUNT(*) FROM t WHERE pay = 12.5") == (0, 0)
 
 
 @pytest.mark.parametrize(
