@@ -16,6 +16,7 @@ from pyarrow import parquet
 
 import sfumato as sf
 from sfumato.cli.main import run
+from sfumato.errors import SchemaError
 from sfumato.release.release import Release
 from sfumato.steward.anonymize import anonymize
 from sfumato.steward.table import read
@@ -138,6 +139,51 @@ def test_F20_bytes_in_one_row_do_not_fail_a_question(home: Path) -> None:
     with open_vault(home / "v") as vault:
         answer = vault.query("SELECT COUNT(*) AS n FROM leute", epsilon=8)
         assert answer.table["n"][0].as_py() == pytest.approx(301, abs=10)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "cp1252", "cp850", "gb2312", "euc_kr"])
+def test_F20_a_broken_letter_swallows_no_sign(home: Path, encoding: str) -> None:
+    """Every encoding that a vault takes: whatever letter is broken, at the end of any cell."""
+    (home / "s.toml").write_text(
+        f'table = "leute"\nfile.encoding = "{encoding}"\n'
+        '[columns.a]\nkind = "text"\n[columns.b]\nkind = "text"\n'
+    )
+    file = home / "leute.csv"
+    bare = {"utf-16": "utf-16-le", "utf-32": "utf-32-le"}.get(encoding, encoding)
+    sample = "a;b\nx;y\n".encode(encoding)
+    file.write_bytes(sample)
+    with sf.init(home / "v") as vault:
+        vault.add("leute", str(file), str(home / "s.toml"), epsilon=9)
+    units = [bytes([byte]) for byte in range(128, 256)]
+    if bare != encoding:
+        width = len("a".encode(bare))
+        units = [code.to_bytes(width, "little") for code in (0xD83D, 0xDC00, 0xDFFF, 0xFFFF)]
+    mark, sign, end = (one.encode(bare) for one in ('"', ";", "\n"))
+    rows = [unit + sign + mark + unit + mark for unit in units]
+    file.write_bytes(sample + end.join(rows))
+    with open_vault(home / "v") as vault:
+        answer = vault.query("SELECT COUNT(*) AS n FROM leute", epsilon=8)
+    assert answer.table["n"][0].as_py() == pytest.approx(1 + len(units), abs=10)
+
+
+@pytest.mark.parametrize(
+    "encoding", ["gbk", "gb18030", "big5", "shift_jis", "johab", "euc_jp", "iso2022_jp", "hz"]
+)
+def test_F20_encodings_that_swallow_signs_are_for_the_owner(home: Path, encoding: str) -> None:
+    (home / "leute.csv").write_bytes(b"a;b\nx;y\n")
+    (home / "s.toml").write_text(
+        f'table = "leute"\nfile.encoding = "{encoding}"\n'
+        '[columns.a]\nkind = "text"\n[columns.b]\nkind = "text"\n'
+    )
+    assert "2 columns" in repr(read("leute.csv", schema="s.toml"))
+    with pytest.raises(SchemaError, match="Save the file as UTF-8"):
+        read("leute.csv", schema="s.toml", strict=False)
+    with (
+        sf.init(home / "v") as vault,
+        pytest.raises(SchemaError, match="Save the file as UTF-8") as refusal,
+    ):
+        vault.add("leute", "leute.csv", "s.toml", epsilon=9)
+    assert refusal.value.code == "encoding_not_private"
 
 
 @pytest.mark.parametrize("folder", [False, True])

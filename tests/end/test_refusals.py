@@ -59,6 +59,10 @@ def text(path: str, content: str) -> Callable[[], object]:
     return lambda: Path(path).write_text(content)
 
 
+def prefixed(path: str, content: str) -> Callable[[], object]:
+    return lambda: Path(path).write_text(content + Path(path).read_text())
+
+
 def edit(old: str, new: str) -> Callable[[], object]:
     """Change the configuration as its owner might by hand."""
 
@@ -179,6 +183,8 @@ QUERIES = [
     Case("dataset_attached", ("query", COUNT), 2, detached),
     Case("consent_not_boolean", ("query", COUNT), 2,
          edit('n = "solo"', 'n = "solo"\nconsent = "age"')),
+    Case("encoding_not_private", ("query", COUNT), 2,
+         prefixed("people.toml", 'file.encoding = "gbk"\n')),
     Case("source_missing", ("query", COUNT), 2, lambda: Path("people.csv").unlink()),
     Case("source_unready", ("query", COUNT), 2, text("people.csv", "other\n1\n")),
     Case("file_unreadable", ("query", COUNT), 2, lambda: Path("people.toml").unlink()),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from sfumato.errors import SchemaError
@@ -24,6 +25,9 @@ WORDS = {"tab": "\t", "space": " "}
 
 _NO_FILES = {"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7"}
 """Codecs of Python that make text of text, or text that is not the same everywhere."""
+
+_WHOLE_UNITS = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be")
+"""Encodings of which a broken unit is one letter, whatever stands behind it."""
 
 _IN_NUMBERS = "+-."
 """Signs that stand in numbers and dates, which are never quoted."""
@@ -53,6 +57,19 @@ class FileLayout:
     def codec(self) -> str:
         """The one name that Python has for the encoding."""
         return codecs.lookup(self.encoding or "utf-8").name
+
+    def check_private(self) -> None:
+        """Refuse an encoding in which a broken letter swallows the separator or quote behind it.
+
+        One person's cell would then decide whether questions are answered.
+        """
+        if self.codec not in _WHOLE_UNITS and not _keeps_signs(self.codec):
+            raise SchemaError(
+                "encoding_not_private",
+                f"In the encoding {quoted(self.encoding or '')} a broken letter takes the sign "
+                "behind it with it, so one person's cell could fail every question. Save the file "
+                "as UTF-8 and remove file.encoding from its schema.",
+            )
 
     def facts(self) -> dict[str, object]:
         """What is not as usual, as a schema file or a side-car has it."""
@@ -113,6 +130,17 @@ def _check_encoding(name: str) -> None:
             f'There is no encoding {quoted(name)}. Usual ones are "utf-8", "windows-1252", '
             '"iso-8859-1", "iso-8859-15" and "utf-16"; any other that Python knows will do.',
         )
+
+
+@cache
+def _keeps_signs(codec: str) -> bool:
+    """Whether an ASCII sign is itself behind whatever byte, also at the end."""
+    alone = [bytes([byte]).decode(codec, "replace") for byte in range(256)]
+    return all(
+        bytes(byte for sign in range(128) for byte in (before, sign)).decode(codec, "replace")
+        == "".join(alone[before] + alone[sign] for sign in range(128))
+        for before in range(256)
+    )
 
 
 def _check_separator(sign: str) -> None:

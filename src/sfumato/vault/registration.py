@@ -84,6 +84,7 @@ class Registration:
         schema = _checked(config, self.name, self.schema)
         schema = replace(schema, unit=self._unit(schema))
         _check_bounds(schema, self.schema)
+        schema.layout.check_private()
         if self.consent is not None:
             check_consent(schema, self.consent)
         population = self.population or self.name

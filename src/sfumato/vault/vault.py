@@ -338,6 +338,7 @@ def _schema(config: Config, name: str) -> Schema:
     schema = replace(load_schema(config.folder / held.schema), table=name)
     if not isinstance(held, PrivateSet):
         return schema
+    schema.layout.check_private()
     if held.consent is not None:
         check_consent(schema, held.consent)
     return replace(schema, unit=held.unit)

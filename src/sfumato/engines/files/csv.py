@@ -95,6 +95,8 @@ class CsvFile:
         self._refuse_other_formats(first)
         encoding = marked(first) or layout.encoding
         codec = FileLayout(encoding).codec
+        if not strict:
+            FileLayout(encoding).check_private()
         self._stream = Prefixed(first, self._stream)
         if codec not in UTF8:
             self._stream = Decoded(self._stream, codec, self._file, strict=strict)
