@@ -232,6 +232,48 @@ def test_a_syntax_error_says_where(catalogue: Catalogue) -> None:
     assert "line 1" in refusal.value.message
 
 
+@pytest.mark.parametrize("word", ["Alter", "Case", "Grant", "union", "FOR"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT AVG({0}) FROM people",
+        "SELECT {0}, COUNT(*) FROM people GROUP BY {0}",
+        "SELECT COUNT(*) FROM people WHERE age = 1 AND {0} > 3",
+        "SELECT COUNT(*) FROM people WHERE {0} IN (1, 2)",
+        "SELECT AVG({0}), AVG(Drop) FROM people",
+    ],
+)
+def test_a_word_of_sql_is_told_how_it_can_be_a_name(
+    catalogue: Catalogue, sql: str, word: str
+) -> None:
+    with pytest.raises(QueryError) as refusal:
+        plan_question(sql.format(word), catalogue)
+    assert f"{word!r} (line 1, column {sql.index('{0}') + 1}) is a word of SQL" in str(
+        refusal.value
+    )
+    assert f'in double quotes: "{word}".' in str(refusal.value)
+    with pytest.raises(QueryError, match=r"column|Drop"):  # there is none of that name
+        plan_question(sql.format(f'"{word}"'), catalogue)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(*) FROM people WHERE",
+        "SELECT COUNT(*) FROM people WHERE AND age = 1",
+        "SELECT COUNT(* FROM people",
+        "SELECT COUNT(*) FROM WHERE age = 1",
+        "SELECT COUNT(*) FROM people WHERE age = NULL AND (",
+        "SELECT COUNT(*) FROM people WHERE TRUE )",
+    ],
+)
+def test_a_word_of_sql_in_its_own_place_is_no_name(catalogue: Catalogue, sql: str) -> None:
+    with pytest.raises(QueryError) as refusal:
+        plan_question(sql, catalogue)
+    assert "word of SQL" not in str(refusal.value)
+    assert "Token" not in str(refusal.value)
+
+
 def test_a_refusal_quotes_what_was_written(catalogue: Catalogue) -> None:
     with pytest.raises(QueryError, match=r"^Cannot use 'COUNT\(\*\) DIV 2' "):
         plan_question("SELECT COUNT(*) DIV 2 FROM people", catalogue)

@@ -155,6 +155,7 @@ LENGTH, TOKENS, NESTING, DEPTH = 65_536, 5_000, 60, 200
 _BEGIN = {TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN}
 _OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 _CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
+_OPERANDS = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER}
 _QUOTES = dict.fromkeys("\u2018\u2019\u201a\u201b", "'") | dict.fromkeys(
     "\u201c\u201d\u201e\u201f", '"'
 )
@@ -177,6 +178,13 @@ def parse(sql: str) -> Parsed:
         _check_tokens(tokens)
         trees = [tree for tree in dialect.parser().parse(tokens, sql) if tree is not None]
     except SqlglotError as error:
+        if word := _taken_word(sql, dialect, error):
+            raise QueryError(
+                "sql_syntax",
+                f"Cannot read the SQL: {quoted(word.text)} (line {word.line}, column "
+                f"{word.col - len(word.text) + 1}) is a word of SQL. As the name of a column write "
+                f'it in double quotes: "{word.text}".',
+            ) from None
         raise QueryError("sql_syntax", f"Cannot read the SQL: {_reason(error)}.") from None
     except RecursionError:
         raise _too_deep() from None
@@ -253,12 +261,44 @@ def _check_tokens(tokens: Sequence[Token]) -> None:
             raise _too_deep()
 
 
+def _taken_word(sql: str, dialect: Dialect, error: SqlglotError) -> Token | None:
+    """The word of SQL near a fault that stands where a name would, if as a name it is none."""
+    if not getattr(error, "errors", None):
+        return None
+    tokens = dialect.tokenize(sql)
+    fault = _fault(error)
+    words = [
+        token
+        for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False)
+        if (token.line, token.col) <= fault
+        and token.text.isidentifier()
+        and token.token_type not in _OPERANDS
+        and (before and before.token_type not in _OPERANDS | {TokenType.R_PAREN})
+        and (after is None or after.token_type not in _OPERANDS | {TokenType.L_PAREN})
+    ]
+    for word in reversed(words[-2:]):
+        mended = f'{sql[: word.start]}"{word.text}"{sql[word.end + 1 :]}'
+        try:
+            dialect.parser().parse(take_options(dialect.tokenize(mended))[0], mended)
+        except SqlglotError as other:
+            if not getattr(other, "errors", None) or _fault(other) <= (fault[0], fault[1] + 2):
+                continue
+        return word
+    return None
+
+
+def _fault(error: SqlglotError) -> tuple[int, int]:
+    """The line and the column of the parser's first complaint."""
+    first = error.errors[0]  # type: ignore[attr-defined]
+    return first["line"], first["col"]
+
+
 def _reason(error: SqlglotError) -> str:
     """The parser's first complaint without its colours, in one line, with its place."""
     errors = getattr(error, "errors", None)
     if not errors:
         return "it has an unfinished text or comment"
     first = errors[0]
-    complaint = str(first["description"]).split("<class")[0].strip(" .:")
+    complaint = str(first["description"]).split("<class")[0].split(" but got <")[0].strip(" .:")
     near = " ".join(str(first["highlight"] or "the end").split())[:40]
     return f"{complaint}, near {near!r} (line {first['line']}, column {first['col']})"
