@@ -217,6 +217,26 @@ def test_inspect_says_what_it_found_and_writes_it(
     assert '[file]\nencoding = "windows-1252"\nseparator = ";"\n' in (home / "s.toml").read_text()
 
 
+@pytest.mark.parametrize(
+    ("name", "header", "hint"),
+    [
+        ("a.tsv", "sex;age", "header holds ';': is it the separator? In a .tsv the tab is: name"),
+        ("a.csv", "sex~age", "header holds '~': is it the separator? Add separator = \"~\" under"),
+        ("a.csv", "sex;age", None),
+        ("a.csv", "age", None),
+        ("a.csv", "~sex,age", None),
+    ],
+)
+def test_inspect_asks_about_a_column_that_looks_like_several(
+    home: Path, capsys: pytest.CaptureFixture[str], name: str, header: str, hint: str | None
+) -> None:
+    rows = [header.replace("sex", "f").replace("age", str(age)) for age in range(20, 30)]
+    (home / name).write_text("\n".join([header, *rows]))
+    assert run(["inspect", name, "--json"]) == 0
+    told = capsys.readouterr().err
+    assert hint in told if hint else "separator" not in told
+
+
 @pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.txt.gz", "out.xlsx", "out.parquet"])
 def test_a_release_is_written_as_its_table_was_and_read_again(home: Path, name: str) -> None:
     as_text(home / "leute.csv")

@@ -42,7 +42,7 @@ def inspect(
     """
     from sfumato.files import check_target
     from sfumato.release.in_use import source_files, vault_files_around
-    from sfumato.steward.table import read, save_schema
+    from sfumato.steward.table import file_words, read, save_schema
 
     if write is not None:
         used = (
@@ -55,7 +55,7 @@ def inspect(
     with progress("Reading and measuring the columns") as report:
         people = read(table, schema, progress=report)
     if schema is None:
-        for words in people.layout.words(one.name for one in people.schema.columns):
+        for words in file_words(people, table):
             typer.echo(f"sfumato: {words}", err=True)
     try:
         if write is not None:  # a schema has its hierarchies from files

@@ -16,6 +16,7 @@ from sfumato import given
 from sfumato.counting.frequencies import count
 from sfumato.engines.base import everything
 from sfumato.engines.duckdb import DuckDB
+from sfumato.engines.files.endings import separator_hint
 from sfumato.engines.kinds import check_dates
 from sfumato.engines.sources import open_source
 from sfumato.errors import ParameterError, SchemaError
@@ -234,3 +235,10 @@ def read_workload(path: Path, declared: Sequence[Column]) -> NDArray[Any]:
         rows = table.engine.run(everything(table.engine.table))
     values = [rows.column(end.name).to_pylist() for end in ends]
     return np.array(values, dtype=object).T.reshape(-1, len(declared), 2)
+
+
+def file_words(table: Table, name: str) -> list[str]:
+    """What was found of a file about which nothing was declared, for its owner to check."""
+    names = [column.name for column in table.schema.columns]
+    hint = separator_hint(name, names)
+    return [*table.layout.words(names), *([hint] if hint else [])]
