@@ -227,9 +227,11 @@ class Release(Shown):
             guarantee = Guarantee(**told["guarantee"])
             provenance = Provenance(**told["provenance"])
             tables = {one["name"]: _read(folder / Path(one["file"]).name, one) for one in recorded}
+            layout = layout_of(recorded[0]) if recorded else USUAL
         except (ValueError, TypeError, KeyError, RuntimeError, AttributeError, SchemaError):
             raise unreadable(target) from None
-        loaded = cls(tables, guarantee, provenance, told["error"], told["receipt"])
+        facts = (tables, guarantee, provenance, told["error"], told["receipt"])
+        loaded = cls(*facts, layout=layout)
         if told.get("format") == 1 and guarantee.kind == "syntactic":
             return _parted(loaded)
         return _with_kept(loaded, holder_file(target), {one["sha256"] for one in recorded})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import json
+import re
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +100,7 @@ def released(table: Path, name: str, k: int = 2, **options: Any) -> Path:
 
 def cells(path: Path, name: str) -> list[str]:
     with path.open(newline="") as stream:
-        return sorted(row[name] for row in csv.DictReader(stream))
+        return sorted(row[name] for row in csv.DictReader(stream, delimiter=";"))
 
 
 @pytest.mark.parametrize(("algorithm", "options"), ALGORITHMS)
@@ -132,8 +133,24 @@ def test_single_values_are_written_as_they_were(table: Path) -> None:
 def test_ranges_have_their_ends_written_so_and_stretches_have_their_names(table: Path) -> None:
     found = {*cells(released(table, "m.csv", k=3, algorithm="mondrian"), "points")}
     assert found == {"[1.520; 1.591]", "[1.520; 12.999]"}
+    # However many decimals a range has inside, its ends have those of the column's cells.
+    assert {*cells(table.with_name("m.csv"), "size")} == {"[1,51; 1,70]", "[1,70; 1,83]"}
+    assert {*cells(released(table, "w.csv", k=6, algorithm="datafly"), "size")} == {"[1,50; 2,00)"}
     labels = cells(released(table, "o.csv", k=3), "born")
     assert set(labels) <= {"1976-12", "1976", "1977", "1977-01", "1980", "1980-02", "*"}
+
+
+@pytest.mark.parametrize("algorithm", ["mondrian", "datafly"])
+def test_ends_of_ranges_are_read_with_any_number_of_zeros(table: Path, algorithm: str) -> None:
+    out, schema = released(table, "a.csv", k=3, algorithm=algorithm), table.with_name("people.toml")
+    shorter = table.with_name("b.csv")
+    text = re.sub(r"(,[0-9]*?)0+(?=[;)\]])", r"\1", out.read_text()).replace(",;", ",0;")
+    text = re.sub(r",(?=[)\]])", ",0", text)
+    assert text != out.read_text()
+    shorter.write_text(text)
+    full, bare = (measure(path, schema, original=table) for path in (out, shorter))
+    assert full.cost == bare.cost
+    assert full.cost["loss"] > 0
 
 
 def test_a_saved_release_is_loaded_with_its_types(table: Path) -> None:

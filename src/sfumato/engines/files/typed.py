@@ -73,7 +73,8 @@ def typed(rows: Batches) -> Batches:
         spellings = {} if column.spelling is None else {column.name: column.spelling}
         field = marked(pa.schema([(column.name, STORED[column.kind])]), spellings).field(0)
         table = table.set_column(place, field, values)
-    return table.to_reader()
+    whole: Batches = table.to_reader()
+    return whole
 
 
 def _fitting(rows: Batches) -> Iterator[pa.RecordBatch]:
