@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from sfumato.anonymize.labels import members_of, set_of
 from sfumato.errors import SchemaError
-from sfumato.schema.column import Kind, from_text
+from sfumato.schema.column import from_text
 from sfumato.schema.hierarchy.base import ROOT, spell, unquoted
 from sfumato.schema.names import quoted
+from sfumato.schema.spelling import NumberSpelling
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +69,8 @@ def _spelled(column: Column, label: str) -> str:
         found = _value(column, text)
         return None if found is None else spelling.write(found)
 
-    comma = column.kind is not Kind.DATE
+    numbers = isinstance(spelling, NumberSpelling)
+    comma = numbers and "," in (spelling.point, spelling.thousands)
     return _changed(label, value, value, "; " if comma else ", ") or label
 
 

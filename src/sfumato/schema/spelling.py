@@ -177,7 +177,7 @@ _SPACE = f"[{_SPACES}]?"
 _THOUSANDS = (".", ",", "'", "\u2019", *_SPACES)
 _NUMBER = "#"
 _PERCENT = "#%"
-_MOST_PLACES = 12
+MOST_PLACES = 12
 
 
 @dataclass(frozen=True)
@@ -230,11 +230,11 @@ class NumberSpelling:
                 f"{quoted(self.currency)} shows no place of a currency, where '#' is the number. "
                 'Write currency = "€" for 5 €, or currency = "$#" for $5.',
             )
-        if self.places is not None and not 0 <= self.places <= _MOST_PLACES:
+        if self.places is not None and not 0 <= self.places <= MOST_PLACES:
             raise SchemaError(
                 "places_out_of_range",
                 f"{self.places} places are not allowed; write a whole number from 0 to "
-                f"{_MOST_PLACES}.",
+                f"{MOST_PLACES}.",
             )
 
     @property
