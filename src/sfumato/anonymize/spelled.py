@@ -69,9 +69,8 @@ def _spelled(column: Column, label: str) -> str:
         found = _value(column, text)
         return None if found is None else spelling.write(found)
 
-    numbers = isinstance(spelling, NumberSpelling)
-    comma = numbers and "," in (spelling.point, spelling.thousands)
-    return _changed(label, value, value, "; " if comma else ", ") or label
+    signs = (spelling.point, spelling.thousands) if isinstance(spelling, NumberSpelling) else ()
+    return _changed(label, value, value, "; " if "," in signs else ", ") or label
 
 
 def bare_label(column: Column, label: str) -> str:

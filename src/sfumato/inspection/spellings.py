@@ -345,7 +345,7 @@ def _number_reading(
 
 def _common(decimals: Collection[int | None]) -> int | None:
     """The number of decimals that all cells have, where they have some and can be told so."""
-    most = min(decimals, default=None) if len(decimals) == 1 else None
+    most = next(iter(decimals)) if len(decimals) == 1 else None
     return most if most and most <= MOST_PLACES else None
 
 
