@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from sfumato.anonymize.labels import members_of, set_of
 from sfumato.errors import SchemaError
-from sfumato.schema.column import Kind, from_text
+from sfumato.schema.column import from_text
 from sfumato.schema.hierarchy.base import ROOT, spell, unquoted
 from sfumato.schema.names import quoted
+from sfumato.schema.spelling import NumberSpelling
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +33,7 @@ def spelled_label(column: Column, label: str) -> str:
     if column.spelling is None or label == ROOT:
         return label
     for text in (_spelled(column, label), label):
-        if _alike(column, plain_label(column, text), label):
+        if bare_label(column, plain_label(column, text)) == bare_label(column, label):
             return text
     raise SchemaError(
         "value_like_label",
@@ -64,16 +65,26 @@ def _spelled(column: Column, label: str) -> str:
     spelling = column.spelling
     assert spelling is not None
 
-    def end(text: str) -> str | None:
-        found = _value(column, text)
-        return None if found is None else spelling.write(found, exact=True)
-
     def value(text: str) -> str | None:
         found = _value(column, text)
         return None if found is None else spelling.write(found)
 
-    comma = column.kind is not Kind.DATE
-    return _changed(label, value, end, "; " if comma else ", ") or label
+    signs = (spelling.point, spelling.thousands) if isinstance(spelling, NumberSpelling) else ()
+    return _changed(label, value, value, "; " if "," in signs else ", ") or label
+
+
+def bare_label(column: Column, label: str) -> str:
+    """A plain label with no decimals that say nothing: 1.70 is 1.7, as values and in ranges."""
+
+    def bare(text: str) -> str | None:
+        found = _value(column, text)
+        if found is None or not isinstance(found, Decimal):
+            return None if found is None else spell(found)
+        whole, _, decimals = spell(found).partition(".")
+        decimals = decimals.rstrip("0")
+        return f"{whole}.{decimals}" if decimals else whole
+
+    return _changed(label, bare, bare, ", ") or label
 
 
 def _changed(
@@ -110,11 +121,3 @@ def _value(column: Column, text: str) -> Scalar | None:
         return from_text(text, column.kind)
     except SchemaError:
         return None
-
-
-def _alike(column: Column, text: str, label: str) -> bool:
-    """Whether two plain labels mean one thing: 1.70 is 1.7."""
-    if text == label:
-        return True
-    value = _value(column, text)
-    return value is not None and value == _value(column, label)

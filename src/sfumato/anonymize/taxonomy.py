@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.anonymize.labels import members_of, ordered
-from sfumato.anonymize.spelled import plain_label
+from sfumato.anonymize.spelled import bare_label, plain_label
 from sfumato.errors import SchemaError
 from sfumato.schema.advice import add_line
 from sfumato.schema.column import Kind, from_text
@@ -277,6 +277,9 @@ class _Reader:
     def __init__(self, column: Column, taxonomy: Taxonomy) -> None:
         self.column, self.taxonomy = column, taxonomy
         self._runs = _known(taxonomy)
+        # The ends of a range that is spelled have other decimals than the label that it was.
+        known = () if column.spelling is None else [label for label in self._runs if label]
+        self._bare = {bare_label(column, label): label for label in known}
         self._own = {
             leaf: (place, place) for place, leaf in enumerate(taxonomy.leaves) if leaf is not None
         }
@@ -289,6 +292,8 @@ class _Reader:
         exact = Decimal(repr(label)) if isinstance(label, float) else label
         exact = plain_label(self.column, exact) if isinstance(exact, str) else exact
         text = exact if isinstance(exact, str) or exact is None else spell(exact)
+        if text is not None and text not in self._runs:
+            text = self._bare.get(bare_label(self.column, text), text)
         bounds = None if text is None else ends_of(text, self.column)
         ends = (-1, -1) if bounds is None else self._ends(*bounds)
         if text in self._runs:
@@ -323,7 +328,7 @@ class _Reader:
         """The leaves at the ends of a range; one with an open end is not drawn around values."""
         if not closed:
             return -1, -1
-        first, last = self._runs.get(spell(low)), self._runs.get(spell(high))
+        first, last = self._own.get(low), self._own.get(high)
         return -1 if first is None else first[0], -1 if last is None else last[0]
 
 

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sfumato.schema.column import Column, Kind
-from sfumato.schema.spelling import DateSpelling, NumberSpelling
+from sfumato.schema.spelling import MOST_PLACES, DateSpelling, NumberSpelling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from sfumato.engines.base import Engine
     from sfumato.schema.spelling import Spelling
@@ -123,7 +123,17 @@ def as_text(found: Recognised) -> Recognised:
     return Recognised(None, (said,))
 
 
-def said_of_points(name: str, shapes: Shapes, present: int) -> tuple[str, ...]:
+def recognise_reals(name: str, shapes: Shapes, present: int) -> Recognised:
+    """How many decimals a column of plain reals has, where all cells have as many."""
+    said = _said_of_points(name, shapes, present)
+    readings = (one for one in _number_readings(shapes) if one.spelling is None)
+    places = _common({*next((one.decimals for one in readings if one.rows == present), ())})
+    if said or places is None:
+        return Recognised(None, said)
+    return Recognised(Column(name, Kind.REAL, spelling=NumberSpelling(places=places)))
+
+
+def _said_of_points(name: str, shapes: Shapes, present: int) -> tuple[str, ...]:
     """What to say of a column of reals all of which could have a point between thousands."""
     found = _number_readings(shapes)
     best = max((one.rows for one in found), default=0)
@@ -329,9 +339,14 @@ def _number_reading(
     }
     spelling = None
     if any(keys.values()):
-        most = held.pop() if kind is Kind.REAL and len(held) == 1 else None
-        spelling = NumberSpelling(**keys, places=most)
+        spelling = NumberSpelling(**keys, places=_common(held))
     return _NumberReading(kind, spelling, fit, tuple(places))
+
+
+def _common(decimals: Collection[int | None]) -> int | None:
+    """The number of decimals that all cells have, where they have some and can be told so."""
+    most = next(iter(decimals)) if len(decimals) == 1 else None
+    return most if most and most <= MOST_PLACES else None
 
 
 def _same(match: re.Match[str], unit: tuple[str, str]) -> bool:

@@ -15,8 +15,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from sfumato.engines.files.endings import EXCEL, ends_in
 from sfumato.engines.files.output import format_of
 from sfumato.engines.files.spelled import keys_in
+from sfumato.engines.files.typed import typed
+from sfumato.engines.kinds import kinds_of
 from sfumato.errors import OutputError, SourceError
 from sfumato.files import (
     PATIENCE_SECONDS,
@@ -93,6 +96,9 @@ class ReleaseWriter:
         layout: FileLayout = USUAL,
     ) -> None:
         """Write a table to a file, whose name tells the format; text by the layout."""
+        if ends_in(file, EXCEL):
+            rows = typed(rows)
+            columns = kinds_of(rows.schema)
         place, write = self._stage_file(file), format_of(Path(file))
         with place.open("wb") as stream:
             kept = write(rows, stream, layout)

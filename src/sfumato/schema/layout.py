@@ -7,7 +7,7 @@ row. Decision 0214.
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,8 @@ class FileLayout:
     separator: str | None = None
     sheet: str | None = None
     header_row: int | None = None
+    found_sheet: str | None = field(default=None, compare=False)
+    """The sheet that was read though none was named: what is written keeps its name."""
 
     def __post_init__(self) -> None:
         if self.encoding is not None:

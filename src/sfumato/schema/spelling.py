@@ -142,7 +142,7 @@ class DateSpelling:
         except ValueError:
             return None
 
-    def write(self, value: Scalar, *, exact: bool = False) -> str:  # noqa: ARG002  # see numbers
+    def write(self, value: Scalar) -> str:
         """A day as it is written; its time of day is not known any more."""
         assert isinstance(value, date)
         written = {
@@ -177,7 +177,7 @@ _SPACE = f"[{_SPACES}]?"
 _THOUSANDS = (".", ",", "'", "\u2019", *_SPACES)
 _NUMBER = "#"
 _PERCENT = "#%"
-_MOST_PLACES = 12
+MOST_PLACES = 12
 
 
 @dataclass(frozen=True)
@@ -230,11 +230,11 @@ class NumberSpelling:
                 f"{quoted(self.currency)} shows no place of a currency, where '#' is the number. "
                 'Write currency = "€" for 5 €, or currency = "$#" for $5.',
             )
-        if self.places is not None and not 0 <= self.places <= _MOST_PLACES:
+        if self.places is not None and not 0 <= self.places <= MOST_PLACES:
             raise SchemaError(
                 "places_out_of_range",
                 f"{self.places} places are not allowed; write a whole number from 0 to "
-                f"{_MOST_PLACES}.",
+                f"{MOST_PLACES}.",
             )
 
     @property
@@ -283,16 +283,15 @@ class NumberSpelling:
         decimals = parts["decimals"].replace(self.point, ".")
         return Decimal(parts["special"] or whole + decimals)
 
-    def write(self, value: Scalar, *, exact: bool = False) -> str:
-        """A number as it is written; where that is `exact`, with the decimals that it has."""
+    def write(self, value: Scalar) -> str:
+        """A number as it is written, with as many decimals as it needs and at least `places`."""
         assert isinstance(value, int | Decimal)
         if isinstance(value, Decimal) and not value.is_finite():
             return str(value).lower().replace("infinity", "inf")
         whole, _, decimals = format(value, ",f" if isinstance(value, Decimal) else ",").partition(
             "."
         )
-        if not exact:
-            decimals = decimals.rstrip("0").ljust(self.places or 0, "0")
+        decimals = decimals.rstrip("0").ljust(self.places or 0, "0")
         sign, whole = ("-", whole[1:]) if whole.startswith("-") else ("", whole)
         whole = whole.replace(",", self.thousands or "")
         number = f"{whole}{self.point}{decimals}" if decimals else whole

@@ -17,6 +17,7 @@ from sfumato.anonymize.spelled import spelled_label
 from sfumato.anonymize.words import REMOVED, UNCHANGED, in_words
 from sfumato.engines.files.endings import PARQUET, ends_in
 from sfumato.engines.files.spelled import Marked, marked
+from sfumato.engines.files.typed import labelled
 from sfumato.engines.kinds import STORED, kinds_of
 from sfumato.release.fingerprint import fingerprint
 from sfumato.release.recoding import relabelled
@@ -107,11 +108,11 @@ class Anonymized:
         watch = self._watch()
         with self._query(star=None) as query:
             made = self.table.engine.run(query)
-        made = made.cast(marked(made.schema, self._spellings))
+        made = made.cast(self._marked(made.schema))
         watch.look(made)
         tables = {self.table.schema.table: made}
         if self.values is not None:
-            values = self.values.cast(marked(self.values.schema, self._spellings))
+            values = self.values.cast(self._marked(self.values.schema))
             tables = {_QUASI: made, _SENSITIVE: values}
         described, table = self._described(watch), self.table
         return replace(described, tables=tables, kept=table.files, layout=table.layout)
@@ -147,9 +148,8 @@ class Anonymized:
         tables = {self.table.schema.table if self.values is None else _QUASI: watch.sample}
         if self.values is not None:
             tables[_SENSITIVE] = self.values
-        spelled = self._spellings
         return {
-            name: first_rows(table.cast(marked(table.schema, spelled)))
+            name: first_rows(table.cast(self._marked(table.schema)))
             for name, table in tables.items()
             if table is not None
         }
@@ -162,10 +162,11 @@ class Anonymized:
         star = None if ends_in(main, PARQUET) else ROOT
         with self._query(star=star) as query:
             rows = watch.passing(self.table.engine.stream(query))
-            writer.table(name, main, Marked(rows, self._spellings), self.columns, layout)
+            marked_rows = Marked(rows, self._marked(rows.schema))
+            writer.table(name, main, marked_rows, self.columns, layout)
         if self.values is not None:
             kinds = kinds_of(self.values.schema)
-            values = Marked(self.values.to_reader(), self._spellings)
+            values = Marked(self.values.to_reader(), self._marked(self.values.schema))
             writer.table(_SENSITIVE, f"{_SENSITIVE}.csv", values, kinds, layout)
 
     def _watch(self) -> ReleaseWatch:
@@ -298,6 +299,10 @@ class Anonymized:
         """How released columns are written that the schema has a spelling for."""
         columns = self.table.schema.columns
         return {column.name: column.spelling for column in columns if column.spelling is not None}
+
+    def _marked(self, schema: pa.Schema) -> pa.Schema:
+        """Released fields that carry how they are written, or whose labels they hold."""
+        return labelled(marked(schema, self._spellings), self.table.schema.columns)
 
     def _spelled_recoding(self) -> Recoding:
         """What is released, with labels of spelled columns as people write them."""

@@ -144,6 +144,8 @@ def _as_held(column: Column, held: Mapping[str, Kind]) -> Column:
     if column.role is not Role.QUASI:
         return column
     kind = held.get(column.name, column.kind)
+    if (column.kind, kind) == (Kind.REAL, Kind.INTEGER):  # reals that happen to be whole
+        kind = Kind.REAL
     spelling = column.spelling if kind is column.kind else None
     return replace(column, kind=kind, domain=None, hierarchy=None, spelling=spelling)
 

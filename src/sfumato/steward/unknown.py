@@ -17,7 +17,7 @@ from sfumato.inspection.spellings import (
     Recognised,
     as_text,
     recognise,
-    said_of_points,
+    recognise_reals,
     shapes_of,
 )
 from sfumato.schema.column import Kind
@@ -90,7 +90,7 @@ def _recognised(engine: DuckDB, name: str, kind: Kind, fits: set[Kind] | None) -
         return Recognised()
     shapes, present = shapes_of(engine, engine.table, name)
     if kind is Kind.REAL:
-        return Recognised(None, said_of_points(name, shapes, present))
+        return recognise_reals(name, shapes, present)
     numbers = not holds_no_quantity(name)
     found = recognise(name, shapes, present, engine.fitting_cells, numbers=numbers)
     return as_text(found) if fits is None else found

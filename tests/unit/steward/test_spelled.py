@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import json
+import re
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from sfumato.schema.hierarchy.tree import Tree
 from sfumato.schema.spelling import DateSpelling, NumberSpelling
 from sfumato.steward.anonymize import anonymize
 from sfumato.steward.measure import bound, measure
-from sfumato.steward.table import check_columns, read
+from sfumato.steward.table import check_columns, read, save_schema
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,8 +133,48 @@ def test_single_values_are_written_as_they_were(table: Path) -> None:
 def test_ranges_have_their_ends_written_so_and_stretches_have_their_names(table: Path) -> None:
     found = {*cells(released(table, "m.csv", k=3, algorithm="mondrian"), "points")}
     assert found == {"[1.520; 1.591]", "[1.520; 12.999]"}
+    # However many decimals a range has inside, its ends have those of the column's cells.
+    assert {*cells(table.with_name("m.csv"), "size")} == {"[1,51; 1,70]", "[1,70; 1,83]"}
+    assert {*cells(released(table, "w.csv", k=6, algorithm="datafly"), "size")} == {"[1,50; 2,00)"}
     labels = cells(released(table, "o.csv", k=3), "born")
     assert set(labels) <= {"1976-12", "1976", "1977", "1977-01", "1980", "1980-02", "*"}
+
+
+def test_plain_reals_keep_the_decimals_that_all_of_them_have(tmp_path: Path) -> None:
+    rows = [f"{n % 3}.50,{n % 5}.{n % 2},{n}.{n:013}" for n in range(10)]
+    source = tmp_path / "people.csv"
+    source.write_text("\n".join(["weight,dose,long", *rows]) + "\n")
+    with closing(read(source)) as people:
+        written = [column.spelling and column.spelling.keys for column in people.schema.columns]
+        assert written == [{"places": 2}, {"places": 1}, None]  # more than 12 cannot be declared
+        save_schema(people, tmp_path / "people.toml")
+    text = (
+        (tmp_path / "people.toml")
+        .read_text()
+        .replace('role = "other"', 'role = "quasi"\nhierarchy = { widths = [5.0] }', 1)
+    )
+    (tmp_path / "people.toml").write_text(text)
+    with closing(read(source, tmp_path / "people.toml")) as people:
+        anonymize(people, [sf.KAnonymity(3)]).write(tmp_path / "out.csv")
+        anonymize(people, [sf.KAnonymity(5)], algorithm="mondrian").write(tmp_path / "m.csv")
+    lines = (tmp_path / "out.csv").read_text().splitlines()[1:]
+    assert sorted(line.split(",")[:2] for line in lines) == sorted(r.split(",")[:2] for r in rows)
+    assert '"[0.50, 2.50]"' in (tmp_path / "m.csv").read_text()
+    measured = measure(tmp_path / "m.csv", tmp_path / "people.toml", original=source)
+    assert measured.k >= 5
+
+
+@pytest.mark.parametrize("algorithm", ["mondrian", "datafly"])
+def test_ends_of_ranges_are_read_with_any_number_of_zeros(table: Path, algorithm: str) -> None:
+    out, schema = released(table, "a.csv", k=3, algorithm=algorithm), table.with_name("people.toml")
+    shorter = table.with_name("b.csv")
+    text = re.sub(r"(,[0-9]*?)0+(?=[;)\]])", r"\1", out.read_text()).replace(",;", ",0;")
+    text = re.sub(r",(?=[)\]])", ",0", text)
+    assert text != out.read_text()
+    shorter.write_text(text)
+    full, bare = (measure(path, schema, original=table) for path in (out, shorter))
+    assert full.cost == bare.cost
+    assert full.cost["loss"]
 
 
 def test_a_saved_release_is_loaded_with_its_types(table: Path) -> None:

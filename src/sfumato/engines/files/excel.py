@@ -71,6 +71,7 @@ class ExcelFile:
         self.layout = FileLayout(
             sheet=sheet.name if several else layout.sheet,
             header_row=layout.header_row if at == first else at + 1,
+            found_sheet=sheet.name,
         )
         self._file.check_unchanged()
 

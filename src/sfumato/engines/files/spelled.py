@@ -136,11 +136,11 @@ def _packed(spelling: Spelling) -> bytes:
 
 
 class Marked:
-    """Rows on their way whose fields carry how they are spelled."""
+    """Rows on their way under a schema whose fields carry what their own do not."""
 
-    def __init__(self, rows: Batches, spellings: Mapping[str, Spelling]) -> None:
+    def __init__(self, rows: Batches, schema: pa.Schema) -> None:
         self._rows = rows
-        self.schema = marked(rows.schema, spellings)
+        self.schema = schema
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._rows:

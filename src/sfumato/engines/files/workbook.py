@@ -57,7 +57,7 @@ def write_sheet(reader: Batches, stream: BinaryIO, layout: FileLayout) -> FileLa
         book = Workbook(stream, options)
         book.set_properties({"created": _MADE})
         try:
-            sheet = book.add_worksheet(layout.sheet or _NAME)
+            sheet = book.add_worksheet(layout.sheet or layout.found_sheet or _NAME)
         except XlsxWriterException:  # a name of a sheet of another program
             sheet = book.add_worksheet(_NAME)
         try:
