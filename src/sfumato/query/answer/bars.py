@@ -5,6 +5,9 @@ order of the answer's rows. A total over all rows, `SUM(COUNT(*)) OVER ()`, is a
 rest: the sum over all other rows. The noises of the rest are independent where no row was chosen by
 its noise; its margin then follows from their variances, and else is the sum of margins that hold
 for all rows together. Decision 0220.
+
+Rows that are chosen by noisy figures have more noise than others. Their bars hold for all rows that
+might have been chosen together, and so for those that were.
 """
 
 from __future__ import annotations
@@ -65,6 +68,21 @@ def _totalled(nodes: Sequence[exp.Expr]) -> set[str]:
     return {found.name for window in windows for found in window.find_all(exp.Column)}
 
 
+def chosen_by_noise(plan: Plan) -> bool:
+    """Whether noisy figures decide which rows are in the answer."""
+    measures = {one.name for one in plan.measures}
+    clauses = ["where", "qualify"]
+    if plan.finish.args.get("limit") or plan.finish.args.get("offset"):
+        clauses.append("order")
+    asked = [one for clause in clauses if (one := plan.finish.args.get(clause)) is not None]
+    return any(found.name in measures for one in asked for found in one.find_all(exp.Column))
+
+
+def beta_of_rows(plan: Plan, rows: int) -> float:
+    """How often a bar may fail, so that 95 % of bars hold among so many rows, chosen or not."""
+    return BETA / max(rows, 1) if chosen_by_noise(plan) else BETA
+
+
 def joint_betas(plan: Plan, rows: int) -> Iterator[tuple[str, float]]:
     """By how much margins may be passed so that all figures of an output hold together.
 
@@ -79,7 +97,7 @@ def joint_betas(plan: Plan, rows: int) -> Iterator[tuple[str, float]]:
         default=0,
     )
     if most:
-        yield _JOINT, BETA / most
+        yield _JOINT, beta_of_rows(plan, rows) / most
         yield _ALL, BETA / most / max(rows, 1)
 
 
@@ -229,12 +247,15 @@ def _spans(plan: Plan, allocation: Allocation, errors: pa.Table) -> Spans | None
 
 
 def _independent_factor(plan: Plan, allocation: Allocation, measure: Measure) -> float | None:
-    """How many sds the noises of other rows together rarely pass; None where rows were chosen."""
+    """How many sds the noises of other rows together rarely pass.
+
+    None where the rows of the total were chosen; QUALIFY and LIMIT choose once it is known.
+    """
     level = allocation.levels[0]
-    if not level.declared or plan.finish.args.get("where"):
+    if level.groups is None or plan.finish.args.get("where"):
         return None
     mechanism = allocation.mechanisms[level.number, parts(measure, plan.unit)[0]]
-    betas = dict(joint_betas(plan, 1))
+    betas = dict(joint_betas(plan, level.groups))
     return spread_factor(mechanism, betas[_JOINT])
 
 
