@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 LEVEL = "level"
 _JOINT, _ALL = "joint", "all"
 _COUNTS = (Function.COUNT, Function.COUNT_PEOPLE, Function.COUNT_DISTINCT)
+_ADDED = (*_COUNTS, Function.SUM)
 _NEAR_AN_END = 0.1
 """A mean at an end of its range is noise where its bar is more than this part of the range."""
 
@@ -170,12 +171,14 @@ def error_bars(
         else:
             measure = plan.measures[places[node.unalias().name]]
             both = _own_bars(plan, places[measure.name], errors)
+            low, high = _range(measure)
             useless = _useless(values, both)
-            if measure.name in ranks:
+            if measure.function in _ADDED:
+                useless |= (values < low) | (values > high)
+            elif measure.name in ranks:
                 bars[column]["ranks95"] = ranks[measure.name]
                 useless |= _ranked_by_noise(plan, measure, values, errors, ranks[measure.name])
             elif measure.function is Function.AVERAGE and both is not None:
-                low, high = _range(measure)
                 useless |= _at(values, low, high) & (both[1] > _NEAR_AN_END * (high - low))
         if both is not None:
             bars[column] |= dict(zip(("sd", "bound95"), map(_one_or_all, both), strict=True))
@@ -303,25 +306,30 @@ def _at(values: Floats, low: float, high: float) -> NDArray[np.bool_]:
     return (low < high) & ((values <= low + near) | (values >= high - near))
 
 
+def row_counts(plan: Plan) -> list[int]:
+    """The places of measures that tell how many rows a group has."""
+    return [
+        place
+        for place, one in enumerate(plan.measures)
+        if one.function is Function.COUNT and one.argument is None
+    ]
+
+
 def _ranked_by_noise(
     plan: Plan, measure: Measure, values: Floats, errors: pa.Table, ranks: float
 ) -> NDArray[np.bool_]:
     """Which values at a rank say little: those whose rank may be any, by the noise, in their group.
 
-    Where the answer does not count its rows, those at an end of the declared bounds. The least and
-    the greatest value have an end for their rank.
+    Where the answer does not count its rows, those at an end of the declared bounds; but the least
+    and the greatest value may well be there.
     """
     assert measure.quantile is not None
     share = float(min(measure.quantile, 1 - measure.quantile))
+    counts = [beside(plan, "value", place) for place in row_counts(plan)]
+    if counts and counts[0] in errors.column_names:
+        return np.asarray(ranks >= (share or 1.0) * errors[counts[0]].to_numpy())
     if not share:
         return np.zeros(len(values), dtype=bool)
-    counts = [
-        beside(plan, "value", place)
-        for place, one in enumerate(plan.measures)
-        if one.function is Function.COUNT and one.argument is None
-    ]
-    if counts and counts[0] in errors.column_names:
-        return np.asarray(ranks >= share * errors[counts[0]].to_numpy())
     assert measure.argument is not None
     several = measure.argument.high - measure.argument.low > 1  # else every value is at an end
     return _at(values, *_range(measure)) & several

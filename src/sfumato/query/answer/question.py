@@ -24,6 +24,7 @@ from sfumato.query.answer.bars import (
     chosen_by_noise,
     error_bars,
     joint_betas,
+    row_counts,
     selected_beside,
     whole_rows,
 )
@@ -272,8 +273,15 @@ def _notes(plan: Plan, chosen: Allocation) -> Iterator[str]:
             yield f"{groups} are answered, empty ones too{then}."
     if chosen_by_noise(plan):
         yield (
-            "Rows are chosen by their noisy figures, so those with much noise are shown more often; "
+            "Rows are chosen by their noisy figures, so rows with much noise are shown more often; "
             "bars are wider to allow for that."
+        )
+    ranked = [quoted(one.name) for one in plan.measures if one.function is Function.QUANTILE]
+    if ranked and not row_counts(plan):
+        yield (
+            f"The answer does not tell how many rows {', '.join(ranked)} "
+            f"{'are' if len(ranked) > 1 else 'is'} chosen from; there may be none: add COUNT(*) to "
+            "know."
         )
     for measure in plan.measures:
         if measure.note:
