@@ -41,6 +41,8 @@ LEVEL = "level"
 _JOINT, _ALL = "joint", "all"
 _COUNTS = (Function.COUNT, Function.COUNT_PEOPLE, Function.COUNT_DISTINCT)
 _ADDED = (*_COUNTS, Function.SUM)
+_WANTED = 3
+"""A figure is of use where its bar is at most one such part of it."""
 _NEAR_AN_END = 0.1
 """A mean at an end of its range is noise where its bar is more than this part of the range."""
 
@@ -154,7 +156,7 @@ def error_bars(
 
     One number where all rows have the same error, else one for each row, None where there is none.
     A quantile has the error of its rank, in rows: `ranks95`. `too_noisy` lists rows whose figure is
-    of no use.
+    of no use, `less_noise` tells how many times less noise would help.
     """
     places = {one.name: place for place, one in enumerate(plan.measures)}
     computed = _computed(plan)
@@ -184,7 +186,30 @@ def error_bars(
             bars[column] |= dict(zip(("sd", "bound95"), map(_one_or_all, both), strict=True))
         if useless.any():
             bars[column]["too_noisy"] = np.flatnonzero(useless).tolist()
+            bars[column] |= dict(_less_noise(plan, node.unalias(), values, both, useless))
     return bars
+
+
+def _less_noise(
+    plan: Plan,
+    node: exp.Expr,
+    values: Floats,
+    both: tuple[Floats, Floats] | None,
+    useless: NDArray[np.bool_],
+) -> Iterator[tuple[str, float]]:
+    """By what noise would have to shrink for a bar of a third of the largest useless figure.
+
+    It follows for counts and sums, whose bars shrink with the noise. Those of other figures depend
+    on how many rows there are, which may be none.
+    """
+    added = {one.name: _range(one) for one in plan.measures if one.function in _ADDED}
+    if both is None or not isinstance(node, exp.Column) or node.name not in added:
+        return
+    low, high = added[node.name]
+    sizes = np.where(useless & (values >= low) & (values <= high), np.abs(values), 0.0)
+    largest = int(np.argmax(sizes))
+    if sizes[largest] > 0:
+        yield "less_noise", float(_WANTED * both[1][largest] / sizes[largest])
 
 
 def _floats(table: pa.Table, column: str) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -115,7 +116,7 @@ def test_figures_no_larger_than_their_bar_are_marked(held: sf.Table) -> None:
 
 
 @pytest.mark.parametrize("figure", ["COUNT(*)", "SUM(age)", "COUNT(DISTINCT age)", "COUNT(age)"])
-def test_what_cannot_be_negative_but_is_by_noise_is_marked(held: sf.Table, figure: str) -> None:
+def test_what_cannot_be_negative_but_is_by_noise_is_marked(figure: str) -> None:
     """Among 1,000 empty groups some are further below zero than their bar is wide."""
     year = sf.Column("year", sf.Kind.INTEGER, domain=sf.Bounds(1, 1000), nullable=False)
     age = sf.Column("age", sf.Kind.INTEGER, domain=sf.Bounds(0, 100), nullable=True)
@@ -159,6 +160,46 @@ def test_a_value_at_a_rank_without_a_count_says_that_groups_may_be_empty(held: s
     for figures, told in (("MAX(age) AS m", True), ("MAX(age) AS m, COUNT(*) AS n", False)):
         found = ask(held, f"SELECT city, {figures} FROM t GROUP BY city")
         assert any("add COUNT(*)" in one for one in found.to_json()["notes"]) == told
+
+
+def advice(answer: sf.Answer, column: str) -> str:
+    (found,) = (one for one in answer.to_json()["notes"] if one.startswith(f"'{column}' is too"))
+    return str(found)
+
+
+@pytest.mark.parametrize("figure", ["COUNT(*)", "SUM(age)"])
+def test_the_epsilon_that_is_told_gives_the_bar_that_is_told(held: sf.Table, figure: str) -> None:
+    sql = f"SELECT age % 10 AS digit, {figure} AS n FROM t GROUP BY ROLLUP(digit)"
+    found = ask(held, sql, "0.005")
+    told = re.search("epsilon ([0-9.]+) for a bar of a third of the largest", advice(found, "n"))
+    assert told is not None
+    assert found.error is not None
+    marked = {row: abs(found.table["n"][row].as_py()) for row in useless(found, "n")}
+    largest = max(marked, key=marked.__getitem__)
+    better = ask(held, sql, told[1]).error
+    assert better is not None
+    bounds = np.broadcast_to(better["n"]["bound95"], found.table.num_rows)
+    assert 0.9 < 3 * bounds[largest] / marked[largest] <= 1
+
+
+@pytest.mark.parametrize("figure", ["AVG(age)", "AVG(age) / 2", "STDDEV(age)"])
+def test_no_epsilon_is_told_for_figures_of_groups_that_may_be_empty(
+    held: sf.Table, figure: str
+) -> None:
+    found = advice(ask(held, f"SELECT city, {figure} AS a FROM t GROUP BY city"), "a")
+    assert "larger groups" in found
+    assert "epsilon" not in found
+
+
+def test_no_epsilon_makes_use_of_a_count_below_zero(held: sf.Table) -> None:
+    sql = "SELECT city, COUNT(*) AS n FROM t WHERE age > 100 GROUP BY city"
+    answers = [
+        sf.protect(held, unit=sf.Rows(), epsilon=10).query(sql, epsilon=f"0.{place}")
+        for place in range(1, 9)
+    ]
+    below = [one for one in answers if max(one.table["n"].to_pylist()) <= 0]
+    assert below
+    assert not any("epsilon" in advice(one, "n") for one in below)
 
 
 def test_rows_of_a_level_say_which_keys_stand_for_all(held: sf.Table) -> None:
