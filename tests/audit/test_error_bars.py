@@ -39,13 +39,17 @@ COLUMNS = (
 )
 
 
-@pytest.fixture(autouse=True)
-def _seeded(monkeypatch: pytest.MonkeyPatch) -> None:
+def seed_draws(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     def entropy(receipt: Receipt) -> SeededEntropy:
         receipt.advance(Stage.DRAWN, {Stage.RESERVED})
-        return SeededEntropy(5)
+        return SeededEntropy(seed)
 
     monkeypatch.setattr(Receipt, "entropy", entropy)
+
+
+@pytest.fixture(autouse=True)
+def _seeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    seed_draws(monkeypatch, 5)
 
 
 def protected(
@@ -230,6 +234,64 @@ def test_E_bars_of_shares_hold_where_noise_has_chosen_the_groups(
         assert told.all()
         missed.append(wrong.mean())
     assert max(missed) <= 0.05
+
+
+SHARE = "COUNT(*) / SUM(COUNT(*)) OVER ()"
+CHOICES = {
+    "having": "HAVING n > 36",
+    "top": "ORDER BY n DESC LIMIT 3",
+    "having a share": f"HAVING {SHARE} > 0.018",
+    "top of shares": f"ORDER BY {SHARE} DESC LIMIT 3",
+    "having a mean": "HAVING AVG(x) > 90",
+    "top of sums": "ORDER BY s DESC LIMIT 3",
+}
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("0.2", "0"), ("0.08", "0.05")])
+@pytest.mark.parametrize("choice", CHOICES)
+def test_E_bars_hold_among_rows_that_were_chosen_by_their_noise(
+    choice: str, epsilon: str, delta: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a hundred groups alike, by Laplace and by Gaussian noise."""
+    key = sf.Column("k", sf.Kind.INTEGER, domain=sf.Bounds(0, 99), nullable=False)
+    keys, values = np.repeat(np.arange(100), 20), np.tile([10, 90], 1000)
+    table = pa.table({"p": np.arange(2000), "x": values, "k": keys})
+    held = sf.read(table, sf.Schema("t", (*COLUMNS, key)))
+    missed: dict[str, list[bool]] = {column: [] for column in "nsar"}
+    for seed in range(25):
+        seed_draws(monkeypatch, seed)
+        answer = sf.protect(held, unit=sf.Rows(), epsilon=5, delta="0.5").query(
+            f"SELECT k, COUNT(*) AS n, SUM(x) AS s, AVG(x) AS a, {SHARE} AS r FROM t "
+            f"GROUP BY k {CHOICES[choice]}",
+            epsilon=epsilon,
+            delta=delta,
+        )
+        rows = answer.table.num_rows
+        shown = 100 if "ORDER" in CHOICES[choice] or "OVER" in CHOICES[choice] else max(rows, 1)
+        for column, truth in {"n": 20.0, "s": 1000.0, "a": 50.0, "r": 1 / shown}.items():
+            if rows:
+                missed[column] += outside(answer, column, [truth] * rows)[1].tolist()
+    for column, wrong in missed.items():
+        assert len(wrong) >= 40
+        room = 4 * np.sqrt(0.05 * 0.95 / len(wrong))
+        assert np.mean(wrong) <= 0.05 + room, column
+
+
+def test_a_choice_by_keys_alone_leaves_bars_as_they_are() -> None:
+    key = sf.Column("k", sf.Kind.INTEGER, domain=sf.Bounds(0, 99), nullable=False)
+    held = sf.read(pa.table({"k": np.arange(100)}), sf.Schema("t", (key,)))
+    bounds = []
+    for clause in ("", "HAVING k > 45", "ORDER BY k DESC LIMIT 3", "ORDER BY n", "HAVING n > 0"):
+        private = sf.protect(held, unit=sf.Rows(), epsilon=1)
+        sql = f"SELECT k, COUNT(*) AS n FROM t GROUP BY k {clause}"
+        answer = private.query(sql, epsilon=1)
+        assert answer.error is not None
+        bounds.append(answer.error["n"]["bound95"])
+        assert private.explain(sql, epsilon=1).expected[0].bound95 == bounds[-1]
+        told = any("chosen by their noisy figures" in one for one in answer.to_json()["notes"])
+        assert told == (clause == "HAVING n > 0")
+    assert len(set(bounds[:-1])) == 1
+    assert bounds[-1] > bounds[0]
 
 
 def test_E_a_constant_has_a_bar_too() -> None:

@@ -25,8 +25,6 @@ MISSING, ALL, NOTHING = "(missing)", "(all)", "–"
 
 _UNUSABLE = "too noisy"
 _MOST_DECIMALS, _DIGITS, _NAMED = 6, 6, 3
-_WANTED = 3
-"""A figure is of use where its bar is at most one such part of it."""
 _LARGEST_EPSILON = 10
 
 
@@ -173,9 +171,9 @@ def _advice(answer: Release, name: str, error: Mapping[str, Any]) -> str:
     """Which figures are of no use, and what would help."""
     places, rows = error["too_noisy"], answer.table.num_rows
     which = "" if rows == 1 else f" in {len(places):,} of {rows:,} rows{_labels(answer, places)}"
-    more = _needed(answer, name, error)
-    largest = " largest" if len(places) > 1 else ""
-    helps = [] if more is None else [f"{more} for a bar of a third of the{largest} figure"]
+    more = _needed(answer, error)
+    figure = "the largest of them" if len(places) > 1 else "the figure"
+    helps = [] if more is None else [f"{more} for a bar of a third of {figure}"]
     helps += ["fewer and larger groups"] if rows > 1 else []
     return f"{quoted(name)} is too noisy to use{which}. What would help: " + (
         ", or ".join([*helps, "a WHERE that keeps more rows"]) + "."
@@ -191,19 +189,13 @@ def _labels(answer: Release, places: Sequence[int]) -> str:
     return f": {'; '.join(', '.join(column[row] for column in columns) for row in places)}"
 
 
-def _needed(answer: Release, name: str, error: Mapping[str, Any]) -> str | None:
-    """The price at which the bar of the plainest useless figure would be a third of it."""
-    bounds, values = _by_row(error.get("bound95"), answer.table.num_rows), answer.table[name]
-    factors = [
-        _WANTED * bound / abs(value)
-        for bound, value in ((bounds[row], values[row].as_py()) for row in error["too_noisy"])
-        if bound and value
-    ]
+def _needed(answer: Release, error: Mapping[str, Any]) -> str | None:
+    """The price at which the bar of the largest useless figure would be a third of it."""
     promised = answer.guarantee.parameters
-    if not factors:
+    if "less_noise" not in error:
         return None
     # Noise shrinks with epsilon, and with the root of rho.
-    factor = Fraction(min(factors))
+    factor = Fraction(error["less_noise"])
     if "epsilon" in promised:
         amount, word = float(factor * Fraction(promised["epsilon"])), "epsilon"
     elif "rho" in promised:

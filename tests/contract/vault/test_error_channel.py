@@ -116,7 +116,7 @@ def without_receipt(answer: sf.Answer) -> bytes:
 def shape(answer: sf.Answer) -> Any:
     """All that may be told of an answer besides its noisy figures."""
     bars = {
-        column: {name: one for name, one in of.items() if name != "too_noisy"}
+        column: {name: one for name, one in of.items() if name not in ("too_noisy", "less_noise")}
         for column, of in (answer.error or {}).items()
     }  # which figures are small follows from the figures
     return answer.table.schema, answer.table["g"].to_pylist(), bars, answer.remaining

@@ -96,8 +96,8 @@ def test_a_median_is_told_by_its_rank() -> None:
 )
 def test_what_is_too_noisy_says_what_would_help(cost: dict[str, str], advice: str) -> None:
     counts = released(
-        {"city": ["Ulm", "Trier"], "n": [900, -48]},
-        {"n": {"sd": 50.0, "bound95": 151.0, "too_noisy": [1]}},
+        {"city": ["Ulm", "Trier"], "n": [900, 48]},
+        {"n": {"sd": 50.0, "bound95": 151.0, "too_noisy": [1], "less_noise": 9.4375}},
         cost,
     )
     told = shown(counts)
@@ -112,7 +112,8 @@ def test_what_is_too_noisy_says_what_would_help(cost: dict[str, str], advice: st
 
 
 def test_no_epsilon_is_told_that_nobody_would_allow() -> None:
-    count = released({"n": [1]}, {"n": {"sd": 50.0, "bound95": 151.0, "too_noisy": [0]}})
+    marked = {"sd": 50.0, "bound95": 151.0, "too_noisy": [0], "less_noise": 453.0}
+    count = released({"n": [1]}, {"n": marked})
     assert shown(count).notes == (
         "'n' is too noisy to use. What would help: a WHERE that keeps more rows.",
     )

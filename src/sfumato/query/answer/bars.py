@@ -5,6 +5,9 @@ order of the answer's rows. A total over all rows, `SUM(COUNT(*)) OVER ()`, is a
 rest: the sum over all other rows. The noises of the rest are independent where no row was chosen by
 its noise; its margin then follows from their variances, and else is the sum of margins that hold
 for all rows together. Decision 0220.
+
+Rows that are chosen by noisy figures have more noise than others. Their bars hold for all rows that
+might have been chosen together, and so for those that were.
 """
 
 from __future__ import annotations
@@ -37,6 +40,9 @@ if TYPE_CHECKING:
 LEVEL = "level"
 _JOINT, _ALL = "joint", "all"
 _COUNTS = (Function.COUNT, Function.COUNT_PEOPLE, Function.COUNT_DISTINCT)
+_ADDED = (*_COUNTS, Function.SUM)
+_WANTED = 3
+"""A figure is of use where its bar is at most one such part of it."""
 _NEAR_AN_END = 0.1
 """A mean at an end of its range is noise where its bar is more than this part of the range."""
 
@@ -65,6 +71,21 @@ def _totalled(nodes: Sequence[exp.Expr]) -> set[str]:
     return {found.name for window in windows for found in window.find_all(exp.Column)}
 
 
+def chosen_by_noise(plan: Plan) -> bool:
+    """Whether noisy figures decide which rows are in the answer."""
+    measures = {one.name for one in plan.measures}
+    clauses = ["where", "qualify"]
+    if plan.finish.args.get("limit") or plan.finish.args.get("offset"):
+        clauses.append("order")
+    asked = [one for clause in clauses if (one := plan.finish.args.get(clause)) is not None]
+    return any(found.name in measures for one in asked for found in one.find_all(exp.Column))
+
+
+def beta_of_rows(plan: Plan, rows: int) -> float:
+    """How often a bar may fail, so that 95 % of bars hold among so many rows, chosen or not."""
+    return BETA / max(rows, 1) if chosen_by_noise(plan) else BETA
+
+
 def joint_betas(plan: Plan, rows: int) -> Iterator[tuple[str, float]]:
     """By how much margins may be passed so that all figures of an output hold together.
 
@@ -79,7 +100,7 @@ def joint_betas(plan: Plan, rows: int) -> Iterator[tuple[str, float]]:
         default=0,
     )
     if most:
-        yield _JOINT, BETA / most
+        yield _JOINT, beta_of_rows(plan, rows) / most
         yield _ALL, BETA / most / max(rows, 1)
 
 
@@ -135,7 +156,7 @@ def error_bars(
 
     One number where all rows have the same error, else one for each row, None where there is none.
     A quantile has the error of its rank, in rows: `ranks95`. `too_noisy` lists rows whose figure is
-    of no use.
+    of no use, `less_noise` tells how many times less noise would help.
     """
     places = {one.name: place for place, one in enumerate(plan.measures)}
     computed = _computed(plan)
@@ -152,18 +173,43 @@ def error_bars(
         else:
             measure = plan.measures[places[node.unalias().name]]
             both = _own_bars(plan, places[measure.name], errors)
+            low, high = _range(measure)
             useless = _useless(values, both)
-            if measure.name in ranks:
+            if measure.function in _ADDED:
+                useless |= (values < low) | (values > high)
+            elif measure.name in ranks:
                 bars[column]["ranks95"] = ranks[measure.name]
                 useless |= _ranked_by_noise(plan, measure, values, errors, ranks[measure.name])
             elif measure.function is Function.AVERAGE and both is not None:
-                low, high = _range(measure)
                 useless |= _at(values, low, high) & (both[1] > _NEAR_AN_END * (high - low))
         if both is not None:
             bars[column] |= dict(zip(("sd", "bound95"), map(_one_or_all, both), strict=True))
         if useless.any():
             bars[column]["too_noisy"] = np.flatnonzero(useless).tolist()
+            bars[column] |= dict(_less_noise(plan, node.unalias(), values, both, useless))
     return bars
+
+
+def _less_noise(
+    plan: Plan,
+    node: exp.Expr,
+    values: Floats,
+    both: tuple[Floats, Floats] | None,
+    useless: NDArray[np.bool_],
+) -> Iterator[tuple[str, float]]:
+    """By what noise would have to shrink for a bar of a third of the largest useless figure.
+
+    It follows for counts and sums, whose bars shrink with the noise. Those of other figures depend
+    on how many rows there are, which may be none.
+    """
+    added = {one.name: _range(one) for one in plan.measures if one.function in _ADDED}
+    if both is None or not isinstance(node, exp.Column) or node.name not in added:
+        return
+    low, high = added[node.name]
+    sizes = np.where(useless & (values >= low) & (values <= high), np.abs(values), 0.0)
+    largest = int(np.argmax(sizes))
+    if sizes[largest] > 0:
+        yield "less_noise", float(_WANTED * both[1][largest] / sizes[largest])
 
 
 def _floats(table: pa.Table, column: str) -> Floats:
@@ -229,12 +275,15 @@ def _spans(plan: Plan, allocation: Allocation, errors: pa.Table) -> Spans | None
 
 
 def _independent_factor(plan: Plan, allocation: Allocation, measure: Measure) -> float | None:
-    """How many sds the noises of other rows together rarely pass; None where rows were chosen."""
+    """How many sds the noises of other rows together rarely pass.
+
+    None where the rows of the total were chosen; QUALIFY and LIMIT choose once it is known.
+    """
     level = allocation.levels[0]
-    if not level.declared or plan.finish.args.get("where"):
+    if level.groups is None or plan.finish.args.get("where"):
         return None
     mechanism = allocation.mechanisms[level.number, parts(measure, plan.unit)[0]]
-    betas = dict(joint_betas(plan, 1))
+    betas = dict(joint_betas(plan, level.groups))
     return spread_factor(mechanism, betas[_JOINT])
 
 
@@ -282,25 +331,30 @@ def _at(values: Floats, low: float, high: float) -> NDArray[np.bool_]:
     return (low < high) & ((values <= low + near) | (values >= high - near))
 
 
+def row_counts(plan: Plan) -> list[int]:
+    """The places of measures that tell how many rows a group has."""
+    return [
+        place
+        for place, one in enumerate(plan.measures)
+        if one.function is Function.COUNT and one.argument is None
+    ]
+
+
 def _ranked_by_noise(
     plan: Plan, measure: Measure, values: Floats, errors: pa.Table, ranks: float
 ) -> NDArray[np.bool_]:
     """Which values at a rank say little: those whose rank may be any, by the noise, in their group.
 
-    Where the answer does not count its rows, those at an end of the declared bounds. The least and
-    the greatest value have an end for their rank.
+    Where the answer does not count its rows, those at an end of the declared bounds; but the least
+    and the greatest value may well be there.
     """
     assert measure.quantile is not None
     share = float(min(measure.quantile, 1 - measure.quantile))
+    counts = [beside(plan, "value", place) for place in row_counts(plan)]
+    if counts and counts[0] in errors.column_names:
+        return np.asarray(ranks >= (share or 1.0) * errors[counts[0]].to_numpy())
     if not share:
         return np.zeros(len(values), dtype=bool)
-    counts = [
-        beside(plan, "value", place)
-        for place, one in enumerate(plan.measures)
-        if one.function is Function.COUNT and one.argument is None
-    ]
-    if counts and counts[0] in errors.column_names:
-        return np.asarray(ranks >= share * errors[counts[0]].to_numpy())
     assert measure.argument is not None
     several = measure.argument.high - measure.argument.low > 1  # else every value is at an end
     return _at(values, *_range(measure)) & several

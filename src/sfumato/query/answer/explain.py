@@ -18,7 +18,8 @@ from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.quantile import Quantile
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
 from sfumato.privacy.price import amounts_in_words
-from sfumato.query.answer.figures import BETA, NoisyStatistic, ratio, spread_factor
+from sfumato.query.answer.bars import beta_of_rows
+from sfumato.query.answer.figures import NoisyStatistic, ratio, spread_factor
 from sfumato.query.answer.noisy import adjusted_variances
 from sfumato.query.plan import Function
 from sfumato.query.plan.allocation import QueryPrice, allocate, relative_error
@@ -115,26 +116,32 @@ def _expected(question: Question, measure: Measure, level: Level) -> Expected:
     grouped_by = tuple(key.name for key in level.keys)
     row = Expected(measure.name, grouped_by, " + ".join(dict.fromkeys(map(_describe, used))))
     first = used[0]
+    declared = sum(one.groups or 0 for one in question.allocation.levels)
+    beta = beta_of_rows(question.plan, declared)
     if isinstance(first, Quantile):
-        ranks = question.allocation.bound(level, made_of[0], BETA)
+        ranks = question.allocation.bound(level, made_of[0], beta)
         return replace(row, ranks95=ranks)
     if len(made_of) > 1:
-        return replace(row, sizes=_by_size(question.allocation, level, measure, made_of))
+        return replace(row, sizes=_by_size(question.allocation, level, measure, made_of, beta))
     total = made_of[0]
     step = float(total.argument.step) if isinstance(total, Total) else 1.0
     stddev = math.sqrt(question.allocation.variance(level, total))
-    bound = question.allocation.bound(level, total, BETA)
+    bound = question.allocation.bound(level, total, beta)
     after = (
         adjusted_variances(question.allocation, total) if isinstance(total, Count | Total) else {}
     )
     if level.number in after:
         stddev = math.sqrt(after[level.number])
-        bound = spread_factor(first, BETA) * stddev
+        bound = spread_factor(first, beta) * stddev
     return replace(row, sd=stddev * step, bound95=bound * step)
 
 
 def _by_size(
-    chosen: Allocation, level: Level, measure: Measure, made_of: Sequence[Statistic]
+    chosen: Allocation,
+    level: Level,
+    measure: Measure,
+    made_of: Sequence[Statistic],
+    beta: float,
 ) -> dict[int, dict[str, float]]:
     """The largest error in groups of some sizes: all values at a bound, or half at either."""
     sizes = np.array(GROUP_SIZES, dtype=np.float64)
@@ -148,7 +155,7 @@ def _by_size(
             )
             variance, margin = chosen.variance(level, part), partial(chosen.bound, level, part)
             noisy.append(NoisyStatistic(sizes * float(term), variance, margin))
-        errors.append(ratio(measure, made_of, noisy)[1:])
+        errors.append(ratio(measure, made_of, noisy, beta)[1:])
     stddev, bound = np.max(errors, axis=0)
     return {
         size: {"sd": float(sd), "bound95": float(far)}

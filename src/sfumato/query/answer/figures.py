@@ -56,9 +56,9 @@ def ratio(
     measure: Measure,
     made_of: Sequence[Statistic],
     noisy: Sequence[NoisyStatistic],
-    beta: float = BETA,
+    beta: float,
 ) -> tuple[Floats, Floats, Floats]:
-    """An average, variance or standard deviation of each group, its sd and its 95 % bound.
+    """An average, variance or standard deviation of each group, its sd and its bound.
 
     The sd follows from the noises by linear propagation where the group is surely large enough for
     it, and else is the bound itself, which no error passes there.
@@ -178,7 +178,7 @@ class Estimates:
 
 
 def estimates(
-    measure: Measure, unit: Unit, noisy: Mapping[Statistic, NoisyStatistic], beta: float = BETA
+    measure: Measure, unit: Unit, noisy: Mapping[Statistic, NoisyStatistic], beta: float
 ) -> Estimates:
     """Make a measure of its statistics; its bound is passed with probability at most beta."""
     made_of = parts(measure, unit)

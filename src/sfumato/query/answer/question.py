@@ -20,13 +20,16 @@ from sfumato.privacy.numbers import EPSILON_MAXIMUM
 from sfumato.query.answer.bars import (
     LEVEL,
     beside,
+    beta_of_rows,
+    chosen_by_noise,
     error_bars,
     joint_betas,
+    row_counts,
     selected_beside,
     whole_rows,
 )
 from sfumato.query.answer.explain import Explanation, explain
-from sfumato.query.answer.figures import BETA, Estimates, estimates
+from sfumato.query.answer.figures import Estimates, estimates
 from sfumato.query.answer.noisy import NoisyLevel, release
 from sfumato.query.plan import NOISY, Function, canonical
 from sfumato.query.plan.allocation import Allocation, QueryPrice, allocate, query_price
@@ -183,10 +186,12 @@ class Question:
         """Read bounded aggregates, add noise, and give the answer with its error bars."""
         engine, source = located(self.plan, datasets)
         axes, levels = release(self.plan, self.allocation, engine, source, entropy)
-        made = [(one.groups, self._estimates(one)) for one in levels]
+        rows = sum(one.groups.count for one in levels)
+        beta = beta_of_rows(self.plan, rows)
+        made = [(one.groups, self._estimates(one, beta)) for one in levels]
         wider = {
-            name: [self._estimates(one, beta) for one in levels]
-            for name, beta in joint_betas(self.plan, sum(one.groups.count for one in levels))
+            name: [self._estimates(one, joint) for one in levels]
+            for name, joint in joint_betas(self.plan, rows)
         }
         noisy = noisy_table(self.plan, axes, made, wider)
         table, errors = finished(self.plan, noisy, self.open_table)
@@ -219,7 +224,7 @@ class Question:
         charged = self.price.charged(self.event)
         return Guarantee(*charged.promise(self.plan.unit, notes=list(self.notes)))
 
-    def _estimates(self, one: NoisyLevel, beta: float = BETA) -> list[Estimates]:
+    def _estimates(self, one: NoisyLevel, beta: float) -> list[Estimates]:
         """The measures of one level, with bounds that are passed with probability beta."""
         adjusted = {**one.noisy, **one.consistent}
         return [
@@ -266,6 +271,18 @@ def _notes(plan: Plan, chosen: Allocation) -> Iterator[str]:
             then = "; HAVING and LIMIT choose among them" if chosen_from else ""
             groups = f"All {level.groups:,} declared groups of {names}"
             yield f"{groups} are answered, empty ones too{then}."
+    if chosen_by_noise(plan):
+        yield (
+            "Rows are chosen by their noisy figures, so rows with much noise are shown more often; "
+            "bars are wider to allow for that."
+        )
+    ranked = [quoted(one.name) for one in plan.measures if one.function is Function.QUANTILE]
+    if ranked and not row_counts(plan):
+        yield (
+            f"The answer does not tell how many rows {', '.join(ranked)} "
+            f"{'are' if len(ranked) > 1 else 'is'} chosen from; there may be none: add COUNT(*) to "
+            "know."
+        )
     for measure in plan.measures:
         if measure.note:
             yield measure.note
