@@ -97,6 +97,8 @@ def recognise(
 
     Where its name says that digits in it are no `numbers`, only dates are looked for.
     """
+    if present == 0:
+        return Recognised()
     dates = _date_readings(shapes)
     if sum(one.rows for one in dates) >= _ENOUGH * present:
         return _recognise_dates(name, dates, present, fitting)

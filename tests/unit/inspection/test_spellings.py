@@ -142,6 +142,20 @@ def test_a_source_with_types_keeps_its_text_and_says_so() -> None:
     assert number.warnings == ()
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        pa.table({"a": [1, 2], "b": pa.array([None, None], pa.string())}),
+        pa.table({"a": pa.array([], pa.int64()), "b": pa.array([], pa.string())}),
+        [{"a": 1, "b": None}, {"a": 2, "b": None}],
+    ],
+)
+def test_a_text_column_of_a_typed_source_may_be_empty(source: Any) -> None:
+    with closing(read(source)) as table:
+        assert table.schema.column("b").kind is Kind.TEXT
+        assert table.warnings == {}
+
+
 def test_what_was_written_is_read_again(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("born;pay\n24.12.1976;1.591,09 €\n01.02.1980;5,00 €\n")
     with closing(read(tmp_path / "t.csv")) as table:
