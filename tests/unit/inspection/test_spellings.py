@@ -111,7 +111,8 @@ def test_what_is_not_certain_is_said_with_what_to_write(
         ("x", ["12:30", "13:45"]),
         ("x", ["01067", "10115"]),
         ("x", ["", ""]),
-        ("x", ["5 km", "7 km"]),
+        ("x", ["12-34-56", "55-66-77"]),
+        ("x", ["5a", "7b", "12"]),
     ],
 )
 def test_other_text_is_left_alone(tmp_path: Path, name: str, cells: list[str]) -> None:
