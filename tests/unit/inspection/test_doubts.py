@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from contextlib import closing
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+import xlsxwriter  # type: ignore[import-untyped]  # ships no types
 
+from sfumato.cli.main import run
 from sfumato.schema.column import Kind
 from sfumato.schema.hierarchy.rules import Mask, Widths
 from sfumato.steward.table import read
@@ -120,3 +123,39 @@ def test_eight_digits_that_are_no_days_are_numbers(tmp_path: Path, cells: list[s
     found = inspected(tmp_path, cells, "age")
     assert (found.column.kind, found.warnings) == (Kind.INTEGER, ())
     assert isinstance(found.column.hierarchy, Widths)
+
+
+def _anonymized(table: Path) -> str:
+    schema, out = table.with_suffix(".toml"), table.with_name(f"out{table.suffix}")
+    wanted = ["anonymize", str(table), "--schema", str(schema), "--k", "2", "-o", str(out)]
+    assert run([*wanted, "--overwrite"]) == 0
+    return schema.read_text()
+
+
+def test_what_was_written_is_enough_to_anonymize_and_so_is_the_advice(tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    days = [f"{1 + n % 12:02}/{1 + n % 11:02}/19{50 + n % 40}" for n in range(120)]
+    table.write_text("\n".join(["birthday;when", *(f"{day};8 Oct 1956" for day in days)]) + "\n")
+    assert run(["inspect", str(table), "--write", str(tmp_path / "t.toml")]) == 0
+    text = _anonymized(table)
+    assert 'hierarchy = { tree = "*" }' in text
+    assert 'once they are dates: hierarchy = { dates = "all" }' in text
+    followed = text.replace('kind = "text"', 'kind = "date"\nformat = "%d/%m/%Y"', 1)
+    (tmp_path / "t.toml").write_text(followed)
+    _anonymized(table)
+    coarser = followed.replace('\nhierarchy = { tree = "*" }', '\nhierarchy = { dates = "all" }', 1)
+    (tmp_path / "t.toml").write_text(coarser)
+    _anonymized(table)
+
+
+def test_times_of_a_sheet_can_be_released_as_proposed(tmp_path: Path) -> None:
+    made = xlsxwriter.Workbook(tmp_path / "t.xlsx")
+    sheet, form = made.add_worksheet(), made.add_format({"num_format": "dd/mm/yyyy hh:mm"})
+    sheet.write_row(0, 0, ["birthday", "sex"])
+    for row in range(1, 61):
+        moment = datetime(1976, 12, 24, 18, 5) + timedelta(hours=row % 55)  # noqa: DTZ001
+        sheet.write_datetime(row, 0, moment, form)
+        sheet.write(row, 1, "fm"[row % 2])
+    made.close()
+    assert run(["inspect", str(tmp_path / "t.xlsx"), "--write", str(tmp_path / "t.toml")]) == 0
+    _anonymized(tmp_path / "t.xlsx")
