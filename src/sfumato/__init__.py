@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sfumato.release.release import Release
     from sfumato.schema.column import Column, Kind, Role
     from sfumato.schema.domain import Bounds, Values
-    from sfumato.schema.hierarchy.rules import Calendar, Mask, Widths
+    from sfumato.schema.hierarchy.rules import Calendar, Mask, Removal, Widths
     from sfumato.schema.hierarchy.tree import Tree
     from sfumato.schema.schema import Schema
     from sfumato.steward.table import Table, read
@@ -62,6 +62,7 @@ __all__ = [
     "RecursiveDiversity",
     "Relation",
     "Release",
+    "Removal",
     "Role",
     "Rows",
     "Schema",
@@ -102,6 +103,7 @@ _HOMES = {
     "RecursiveDiversity": "anonymize.criteria",
     "Relation": "privacy.units",
     "Release": "release.release",
+    "Removal": "schema.hierarchy.rules",
     "Role": "schema.column",
     "Rows": "privacy.units",
     "Schema": "schema.schema",

@@ -18,6 +18,7 @@ from sfumato.schema.column import Kind
 from sfumato.schema.hierarchy.base import ROOT, spell, unquoted
 from sfumato.schema.hierarchy.rules import Calendar, Mask, Side
 from sfumato.schema.names import count
+from sfumato.schema.spelling import DateSpelling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -55,17 +56,25 @@ def in_words(column: Column, labels: Mapping[str | None, int]) -> str:
         sorts.setdefault(found.what, Counter())[found] += rows
         texts.setdefault(found.what, []).append(label)
     if not sorts:
-        return UNCHANGED
+        return kept(column)
     weights = {what: sum(sizes.values()) for what, sizes in sorts.items()}
     total = sum(weights.values())
     told = {what: _told(column, what, sizes, texts[what]) for what, sizes in sorts.items()}
     if len(told) == 1:
         (only,) = told.values()
-        return UNCHANGED if only == _EXACT else only
+        return kept(column) if only == _EXACT else only
     order = sorted(told, key=lambda what: (-weights[what], what))
     parts = [f"{told[what]} ({_share(weights[what], total)})" for what in order]
     parts[0] = f"{parts[0][:-1]} of rows)"  # of what is said once
     return "; ".join(parts)
+
+
+def kept(column: Column) -> str:
+    """What became of values that were not made coarser: their time of day is never written."""
+    if isinstance(column.spelling, DateSpelling) and column.spelling.timed:
+        return "only the day, without the time"
+    # A number is written in one way: 1.50 as 1.5, unless the schema says how many places.
+    return f"{UNCHANGED} as numbers" if column.kind is Kind.REAL else UNCHANGED
 
 
 def _share(rows: int, total: int) -> str:

@@ -296,7 +296,7 @@ def _show(decided: Anonymized, release: Release, written: list[Path]) -> None:
             console.print(printable(f"  {one.words()}"), soft_wrap=True)
     if decided.unprotected:
         names = ", ".join(decided.unprotected)
-        console.print(printable(f"Released unchanged and unprotected: {names}."), style="bold")
+        console.print(printable(f"Released without protection: {names}."), style="bold")
     for note in (*guarantee.parameters["notes"], *decided.remarks):
         console.print(printable(note), style="dim")
     folder = decided.values is not None

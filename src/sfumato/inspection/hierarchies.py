@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sfumato.inspection.profile import MOST_TOP
 from sfumato.schema.column import Kind
 from sfumato.schema.hierarchy.base import ROOT
-from sfumato.schema.hierarchy.rules import Calendar, Mask, Widths
+from sfumato.schema.hierarchy.rules import Calendar, Mask, Removal, Widths
 from sfumato.schema.hierarchy.tree import Tree
 
 if TYPE_CHECKING:
@@ -31,21 +31,24 @@ _PARTS = 20
 """Into about how many intervals the least width parts the range."""
 
 
-def propose(profile: ColumnProfile, kind: Kind) -> Hierarchy | None:
-    """Propose how a column's values become coarser; None when nothing general fits."""
+def propose(profile: ColumnProfile, kind: Kind) -> Hierarchy:
+    """Propose how a column's values become coarser; where nothing fits, they are kept or removed.
+
+    So whatever is proposed can be released at once.
+    """
     if kind is Kind.DATE:
         return Calendar()
     if kind in (Kind.INTEGER, Kind.REAL):
-        return _widths(profile, kind) or _flat(profile, kind)
+        return _widths(profile, kind) or _flat(profile, kind) or Removal()
     if profile.warnings:
-        return None  # text like dates or numbers: no mask hides them, and a person decides
+        return Removal()  # text like dates or numbers: no mask hides them, and a person decides
     if kind is Kind.TEXT and profile.fixed_length in _CODE_LENGTHS:
         texts = [str(value) for value, _ in profile.top]
         if texts and all(_DIGIT.search(text) for text in texts):
             return Mask()
     found = _frequency_tree(profile, kind) or _flat(profile, kind)
-    lettered = kind is Kind.TEXT and profile.longest in _LETTERS and not profile.warnings
-    return Mask() if found is None and lettered else found
+    lettered = kind is Kind.TEXT and profile.longest in _LETTERS
+    return found or (Mask() if lettered else Removal())
 
 
 def _frequency_tree(profile: ColumnProfile, kind: Kind) -> Tree | None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.inspection.hierarchies import propose
 from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.hierarchy.rules import Mask
+from sfumato.schema.hierarchy.rules import Mask, Removal
 from sfumato.schema.names import count
 
 if TYPE_CHECKING:
@@ -136,12 +136,20 @@ def guess(profile: ColumnProfile) -> Guess:
     if profile.spelling is not None:
         reason += f"; {profile.spelling.words(kind)}"
     hierarchy = propose(profile, kind) if role is Role.QUASI else None
-    if role is Role.QUASI and hierarchy is None:
-        reason += "; no hierarchy fits, write one"
+    if isinstance(hierarchy, Removal):
+        reason += "; kept or removed whole, until you write a better hierarchy" + _better(profile)
     elif isinstance(hierarchy, Mask) and profile.fixed_length is None:
         reason += "; for want of a better hierarchy, coarser letter by letter"
     column = Column(profile.name, kind, role, hierarchy=hierarchy, spelling=profile.spelling)
     return Guess(column, reason, profile.warnings)
+
+
+def _better(profile: ColumnProfile) -> str:
+    """The hierarchy that a column could have once it is read as its warnings say."""
+    lines = " ".join(profile.warnings)
+    if f'kind = "{Kind.DATE}"' in lines:
+        return ', once they are dates: hierarchy = { dates = "all" }'
+    return ""
 
 
 def _is_code(profile: ColumnProfile) -> bool:

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 MOST_SHAPES = 500
 """Dates and numbers have few shapes; of other texts the rarer ones need not be seen."""
 
-_ENOUGH = 0.9
+ENOUGH = 0.9
 """From this share of the cells on, a column looks like what they are."""
 
 _PIVOT = 30
 """The pivot that is shown as an example; it is never taken."""
 
-_SPACES = " \u00a0\u2009\u202f"
+SPACES = " \u00a0\u2009\u202f"
 
 
 @dataclass(frozen=True)
@@ -97,14 +97,16 @@ def recognise(
 
     Where its name says that digits in it are no `numbers`, only dates are looked for.
     """
+    if present == 0:
+        return Recognised()
     dates = _date_readings(shapes)
-    if sum(one.rows for one in dates) >= _ENOUGH * present:
+    if sum(one.rows for one in dates) >= ENOUGH * present:
         return _recognise_dates(name, dates, present, fitting)
     if not numbers:
         return Recognised()
     found = _number_readings(shapes)
     best = max((one.rows for one in found), default=0)
-    if best < _ENOUGH * present or best == 0:
+    if best < ENOUGH * present or best == 0:
         return Recognised()
     ways = _different([one for one in found if one.rows == best])
     columns = [Column(name, one.kind, spelling=one.spelling) for one in ways]
@@ -114,11 +116,11 @@ def recognise(
 def as_text(found: Recognised) -> Recognised:
     """The same of a source that holds text by its own word, which is kept: it is only said."""
     column = found.column
-    if column is None or column.kind is Kind.INTEGER:
+    if column is None or column.kind in (Kind.INTEGER, Kind.TEXT):
         return Recognised(None, found.warnings)
     said = (
-        f"taken as the text that its source holds, though every cell is one of {_words(column)}. "
-        f"To have it read so, write {_lines(column)}."
+        f"taken as the text that its source holds, though every cell is one of {words_of(column)}. "
+        f"To have it read so, write {lines_of(column)}."
     )
     return Recognised(None, (said,))
 
@@ -143,9 +145,19 @@ def _said_of_points(name: str, shapes: Shapes, present: int) -> tuple[str, ...]:
     other = Column(name, ways[1].kind, spelling=ways[1].spelling)
     said = (
         "every cell could also be a whole number with a point between thousands, but 1.591 is read "
-        f"as a number between one and two. If they are thousands, write {_lines(other)}."
+        f"as a number between one and two. If they are thousands, write {lines_of(other)}."
     )
     return (said,)
+
+
+def date_rows(shapes: Shapes) -> int:
+    """How many cells have the shape of a date, in whatever ways."""
+    return sum(one.rows for one in _date_readings(shapes))
+
+
+def number_rows(shapes: Shapes) -> int:
+    """How many cells have the shape of a number that is written in the most frequent way."""
+    return max((one.rows for one in _number_readings(shapes)), default=0)
 
 
 def _decided(columns: Sequence[Column], present: int, fit: Sequence[int]) -> Recognised:
@@ -154,21 +166,22 @@ def _decided(columns: Sequence[Column], present: int, fit: Sequence[int]) -> Rec
     if len(whole) == 1:
         return Recognised(whole[0])
     if whole:
-        ways = " or ".join(f"{_words(one)} ({_lines(one)})" for one in whole)
+        ways = " or ".join(f"{words_of(one)} ({lines_of(one)})" for one in whole)
         return Recognised(
             None, (f"taken as text, because its cells can be read in two ways: {ways}. Write one.",)
         )
     cells, column = max(zip(fit, columns, strict=True), key=lambda pair: pair[0])
-    if cells < _ENOUGH * present:
+    if cells < ENOUGH * present:
         return Recognised()
     said = (
-        f"taken as text, though {cells:,} of {present:,} cells are {_words(column)}; "
-        f"the other {present - cells:,} must be left empty before you write {_lines(column)}."
+        f"taken as text, though {cells:,} of {present:,} cells are {words_of(column)}; "
+        f"the other {present - cells:,} must be left empty before you write {lines_of(column)}."
     )
     return Recognised(None, (said,))
 
 
-def _words(column: Column) -> str:
+def words_of(column: Column) -> str:
+    """How the cells of a column are written, for people."""
     if column.spelling is not None:
         return column.spelling.words(column.kind)
     return {Kind.DATE: "dates written 1976-12-24", Kind.INTEGER: "whole numbers"}.get(
@@ -176,7 +189,7 @@ def _words(column: Column) -> str:
     )
 
 
-def _lines(column: Column) -> str:
+def lines_of(column: Column) -> str:
     """The lines of a schema file that have a column read so."""
     written = "" if column.spelling is None else f", {column.spelling.lines}"
     return f'kind = "{column.kind}"{written}'
@@ -259,7 +272,7 @@ def _recognise_dates(
     if not dates[0].two_digits or (decided.column is None and decided.warnings == ()):
         return decided
     ways = [column for column, cells in zip(columns, fit, strict=True) if cells == max(fit)]
-    lines = " or ".join(map(_lines, ways))
+    lines = " or ".join(map(lines_of, ways))
     said = (
         f"taken as text, though {max(fit):,} of {present:,} cells look like dates with years of "
         f"two digits. Say which century they mean and write {lines}, where the pivot is the last "
@@ -269,7 +282,7 @@ def _recognise_dates(
 
 
 _NUMBER = re.compile(
-    rf"-?(?P<before>[^-+9Z.,'\u2019]*)-?(?P<core>[9Z](?:[9Z.,'\u2019{_SPACES}]*[9Z])?)"
+    rf"-?(?P<before>[^-+9Z.,'\u2019]*)-?(?P<core>[9Z](?:[9Z.,'\u2019{SPACES}]*[9Z])?)"
     r"(?P<behind>[^9Z]*)"
 )
 _CODES = "EUR USD GBP CHF SEK NOK DKK PLN CZK HUF JPY CAD AUD kr zł Kč Ft Fr. Fr SFr. Euro R$"
@@ -299,7 +312,7 @@ def _number_readings(shapes: Shapes) -> list[_NumberReading]:
     ((unit, _),) = around.most_common(1)
     signs = {sign for match, _ in matches if match for sign in match["core"]}
     points = [sign for sign in ".," if sign in signs] or ["."]
-    between = [sign for sign in (".", ",", "'", "\u2019", *_SPACES) if sign in signs]
+    between = [sign for sign in (".", ",", "'", "\u2019", *SPACES) if sign in signs]
     cores = [match["core"] if match and _same(match, unit) else None for match, _ in matches]
     rows = [rows for _, rows in matches]
     found = [
@@ -350,14 +363,14 @@ def _common(decimals: Collection[int | None]) -> int | None:
 
 
 def _same(match: re.Match[str], unit: tuple[str, str]) -> bool:
-    return (match["before"].strip(_SPACES), match["behind"].strip(_SPACES)) == tuple(
-        sign.strip(_SPACES) for sign in unit
+    return (match["before"].strip(SPACES), match["behind"].strip(SPACES)) == tuple(
+        sign.strip(SPACES) for sign in unit
     )
 
 
 def _is_unit(before: str, behind: str) -> bool:
     """Whether what stands around a number is nothing, a percent sign or a currency."""
-    signs = [sign for text in (before, behind) if (sign := text.strip(_SPACES))]
+    signs = [sign for text in (before, behind) if (sign := text.strip(SPACES))]
     if not signs:
         return before == behind == ""
     (sign, *more) = signs

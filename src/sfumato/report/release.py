@@ -165,7 +165,7 @@ def _open(facts: Mapping[str, Any]) -> list[Block]:
     blocks: list[Block] = [Heading("What it does not protect against"), Listing(said)]
     if facts.get("unprotected"):
         names = ", ".join(facts["unprotected"])
-        text = f"Released unchanged and not protected by any criterion: {names}."
+        text = f"Released and not protected by any criterion: {names}."
         blocks.append(Note(text, warning=True))
     return blocks
 

@@ -113,7 +113,7 @@ class Column:
         if not (self.hierarchy is None or hasattr(self.hierarchy, "grow")):
             raise ParameterError(
                 "type_wrong",
-                "hierarchy must be sf.Mask, sf.Widths, sf.Calendar or sf.Tree, not "
+                "hierarchy must be sf.Mask, sf.Widths, sf.Calendar, sf.Removal or sf.Tree, not "
                 f"{given.shown(self.hierarchy)}.",
             )
 

@@ -13,8 +13,8 @@ from sfumato.files import write_text
 from sfumato.schema.advice import key, section
 from sfumato.schema.document import Lines, read_text
 from sfumato.schema.domain import Bounds, Values
-from sfumato.schema.hierarchy.base import spell
-from sfumato.schema.hierarchy.rules import Calendar, Mask, Widths
+from sfumato.schema.hierarchy.base import ROOT, spell
+from sfumato.schema.hierarchy.rules import Calendar, Mask, Removal, Widths
 from sfumato.schema.hierarchy.tree import Tree
 from sfumato.schema.parse import Parser
 
@@ -90,6 +90,8 @@ def _hierarchy(hierarchy: Hierarchy, folder: Path) -> dict[str, object]:
             return {"widths": widths}
         case Calendar(steps=steps):
             return {"dates": tuple(map(str, steps))}
+        case Removal():
+            return {"tree": ROOT}
         case Tree(source=None):
             return {"tree": _branches(hierarchy), **({"seen": True} if hierarchy.seen else {})}
         case Tree(source=source):

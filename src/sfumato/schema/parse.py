@@ -10,7 +10,8 @@ from sfumato.errors import ParameterError, SchemaError
 from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
 from sfumato.schema.column import Column, Kind, Role, check_ordered, from_toml
 from sfumato.schema.domain import Bounds, Domain, Values
-from sfumato.schema.hierarchy.rules import Calendar, Mask, Side, Step, Widths
+from sfumato.schema.hierarchy.base import ROOT
+from sfumato.schema.hierarchy.rules import Calendar, Mask, Removal, Side, Step, Widths
 from sfumato.schema.hierarchy.tree import Tree, read_tree
 from sfumato.schema.layout import FileLayout, separator_of
 from sfumato.schema.names import clash, quoted, suggestion
@@ -204,6 +205,8 @@ class Parser:
             path = self._folder / self._typed(value, str, at)
             with self._at(at):
                 return read_tree(path, kind, spelling)
+        if value == ROOT and not seen:
+            return Removal()
         rows = list(self._branches(value, kind, at, ()))
         with self._at(at):
             leaves, ways = zip(*rows, strict=True) if rows else ((), ())

@@ -113,6 +113,11 @@ class DateSpelling:
         return re.search("%-?[dmYy]%", self.format) is not None
 
     @property
+    def timed(self) -> bool:
+        """Whether a time of day may stand behind the day."""
+        return bool(self._parts[1])
+
+    @property
     def kinds(self) -> frozenset[Kind]:
         """Formats are for dates."""
         return frozenset({Kind.DATE})

@@ -14,7 +14,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.anonymize.spelled import spelled_label
-from sfumato.anonymize.words import REMOVED, UNCHANGED, in_words
+from sfumato.anonymize.words import REMOVED, in_words, kept
 from sfumato.engines.files.endings import PARQUET, ends_in
 from sfumato.engines.files.spelled import Marked, marked
 from sfumato.engines.files.typed import labelled
@@ -195,7 +195,7 @@ class Anonymized:
             elif name not in self.columns:
                 told[name] = self.words.get(name, "left out")
             else:
-                told[name] = self.words.get(name, UNCHANGED) + self._caveat(column)
+                told[name] = self.words.get(name, kept(column)) + self._caveat(column)
         return told | {name: text for name, text in self.words.items() if name not in told}
 
     def _caveat(self, column: Column) -> str:

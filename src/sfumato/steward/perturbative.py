@@ -14,7 +14,7 @@ from sfumato.anonymize.buckets import GROUP, alike, anatomize, permute
 from sfumato.anonymize.criteria import DistinctDiversity, EntropyDiversity, FolkDiversity
 from sfumato.anonymize.perturb import moments, perturb, strays
 from sfumato.anonymize.search import people_unknown, run
-from sfumato.anonymize.words import UNCHANGED
+from sfumato.anonymize.words import kept
 from sfumato.counting.frequencies import count
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.schema.column import Kind, Role
@@ -95,7 +95,7 @@ def _anatomy(
         risk=risk_before(counted, quasi, None),
         values=made.sensitive,
         words={
-            **dict.fromkeys(quasi, UNCHANGED),
+            **{name: kept(table.schema.column(name)) for name in quasi},
             GROUP: "added: the group of the row",
             asked.of: f"in a table of its own, counted in groups of at least {asked.l}",
         },
@@ -164,7 +164,7 @@ def _permute(
             for name, (number, rows) in exposed.items()
             if number
         ),
-        words=dict.fromkeys(quasi, UNCHANGED)
+        words={name: kept(table.schema.column(name)) for name in quasi}
         | dict.fromkeys(sensitive, "shuffled among the rows of each group"),
         risk=risk_before(counted, quasi, None),
         **in_plain_words(criteria, None),

@@ -148,7 +148,7 @@ _PROPOSED = {
     Kind.INTEGER: "{ widths = [5, 10, 20] }",
     Kind.REAL: "{ widths = [5, 10, 20] }",
     Kind.DATE: '{ dates = ["month", "year", "decade"] }',
-    Kind.TEXT: '{ mask = "right" }',
+    Kind.TEXT: '{ tree = "*" } to keep or remove values whole, { mask = "right" } for codes',
     Kind.BOOLEAN: "{ tree = [true, false] }",
 }
 

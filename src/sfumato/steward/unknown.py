@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,13 @@ from sfumato.engines.files.endings import TEXT, ends_in
 from sfumato.engines.kinds import check_dates
 from sfumato.engines.sources import open_source
 from sfumato.inspection.declarations import seen_schema
+from sfumato.inspection.doubts import (
+    DAY_DIGITS,
+    as_days,
+    said_of_look,
+    said_of_merged,
+    text_instead,
+)
 from sfumato.inspection.profile import ColumnProfile, TextFacts, measure_texts, profile_columns
 from sfumato.inspection.roles import Guess, guess, holds_no_quantity, kind_of
 from sfumato.inspection.spellings import (
@@ -20,7 +27,7 @@ from sfumato.inspection.spellings import (
     recognise_reals,
     shapes_of,
 )
-from sfumato.schema.column import Kind
+from sfumato.schema.column import Column, Kind
 from sfumato.schema.layout import USUAL
 from sfumato.schema.schema import Schema
 from sfumato.steward.released import open_released
@@ -55,7 +62,10 @@ def open_unknown(source: Source, progress: Progress | None, *, ours: bool) -> Un
             csv = _is_csv(source)
             fits = engine.fitting_kinds() if csv else {}
             kinds = {name: _kind(name, held[name], fits, facts) for name in held} if csv else held
-            found = {name: _recognised(engine, name, kinds[name], fits.get(name)) for name in texts}
+            found = {
+                name: _recognised(engine, name, kinds[name], fits.get(name), facts[name])
+                for name in texts
+            }
             asked = {name: one.column for name, one in found.items() if one.column is not None}
             engine.retype({**kinds, **asked})
             kinds = kinds | {name: column.kind for name, column in asked.items()}
@@ -81,18 +91,32 @@ def open_unknown(source: Source, progress: Progress | None, *, ours: bool) -> Un
     return Unknown(engine, schema, guesses, seen)
 
 
-def _recognised(engine: DuckDB, name: str, kind: Kind, fits: set[Kind] | None) -> Recognised:
+def _recognised(
+    engine: DuckDB, name: str, kind: Kind, fits: set[Kind] | None, fact: TextFacts
+) -> Recognised:
     """How a column of text is written.
 
     Text that `fits` another kind is a code; where nobody asked, the source said that it is text.
     """
+    numbers = not holds_no_quantity(name)
+    if kind is Kind.INTEGER and fact.shortest == fact.longest == DAY_DIGITS and numbers:
+        return as_days(engine, engine.table, name)
     if kind not in (Kind.TEXT, Kind.REAL) or (kind is Kind.TEXT and fits and len(fits) > 1):
         return Recognised()
     shapes, present = shapes_of(engine, engine.table, name)
     if kind is Kind.REAL:
-        return recognise_reals(name, shapes, present)
-    numbers = not holds_no_quantity(name)
-    found = recognise(name, shapes, present, engine.fitting_cells, numbers=numbers)
+        found = recognise_reals(name, shapes, present)
+    else:
+        found = recognise(name, shapes, present, engine.fitting_cells, numbers=numbers)
+    real = found.column or Column(name, kind)
+    if real.kind is Kind.REAL:
+        lost = text_instead(engine, engine.table, real)
+        found = lost or replace(
+            found, warnings=(*found.warnings, *said_of_merged(engine, engine.table, real))
+        )
+    elif found == Recognised():
+        said = said_of_look(engine, engine.table, name, shapes, present, numbers=numbers)
+        found = Recognised(None, said)
     return as_text(found) if fits is None else found
 
 

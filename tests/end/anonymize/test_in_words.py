@@ -106,3 +106,19 @@ def test_one_table_in_a_folder_is_measured_and_asked(home: Path, shell: Shell) -
     sql = "SELECT COUNT(*) FROM people"
     asked = shell.found(shell("worlds", "folder", sql, "--schema", "people.toml", "--json"))
     assert asked == {"lower": 30, "upper": 30, "estimate": 30}
+
+
+def test_a_time_that_is_not_written_and_a_number_written_otherwise_are_not_called_unchanged(
+    shell: Shell,
+) -> None:
+    Path("seen.csv").write_text("sex,seen,dose\n" + "f,2024-05-01 12:30,1.50\n" * 4)
+    Path("seen.toml").write_text(
+        'table = "seen"\nunit = "row"\n'
+        '[columns.sex]\nrole = "quasi"\nkind = "text"\nhierarchy = { tree = "*" }\n'
+        '[columns.seen]\nrole = "other"\nkind = "date"\nformat = "%Y-%m-%d %H:%M"\n'
+        '[columns.dose]\nrole = "other"\nkind = "real"\n'
+    )
+    said = shell("anonymize", "seen.csv", "--schema", "seen.toml", "--k", 2, "-o", "out.csv")
+    assert "only the day, without the time, not protected" in said.stdout
+    assert "unchanged as numbers, not protected" in said.stdout
+    assert Path("out.csv").read_text().splitlines()[1] == "f,2024-05-01,1.5"

@@ -10,8 +10,16 @@ from sfumato.anonymize.words import in_words
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.hierarchy.rules import Calendar, Mask, Side, Widths
 from sfumato.schema.hierarchy.tree import Tree
+from sfumato.schema.spelling import DateSpelling
 
 DAY = Column("birth_date", Kind.DATE, Role.QUASI, hierarchy=Calendar())
+MOMENT = Column(
+    "seen",
+    Kind.DATE,
+    Role.QUASI,
+    hierarchy=Calendar(),
+    spelling=DateSpelling("%d.%m.%Y %H:%M"),
+)
 ZIP = Column("zip", Kind.TEXT, Role.QUASI, hierarchy=Mask())
 ENDING = Column("plate", Kind.TEXT, Role.QUASI, hierarchy=Mask(Side.LEFT))
 AGE = Column("age", Kind.INTEGER, Role.QUASI, hierarchy=Widths((5, 10)))
@@ -33,6 +41,8 @@ JOB = Column(
         (DAY, {"*": 9}, "removed"),
         (DAY, {"1976-12-24": 4, None: 2}, "unchanged"),
         (DAY, {None: 2}, "unchanged"),
+        (MOMENT, {"24.12.1976": 4}, "only the day, without the time"),
+        (HEIGHT, {"1.5": 4}, "unchanged as numbers"),
         (DAY, {"1976-12": 4, "1980-01": 3}, "only the month and year"),
         (DAY, {"1976-Q4": 4}, "only the quarter"),
         (DAY, {"1976": 4, "1980": 5}, "only the year"),

@@ -10,7 +10,7 @@ from sfumato.inspection.profile import ColumnProfile
 from sfumato.inspection.roles import guess, hint, kind_of
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.file import load, save
-from sfumato.schema.hierarchy.rules import Calendar, Mask, Widths
+from sfumato.schema.hierarchy.rules import Calendar, Mask, Removal, Widths
 from sfumato.schema.hierarchy.tree import Tree
 from sfumato.schema.schema import Schema
 
@@ -122,8 +122,8 @@ def test_names_in_several_languages(name: str, meaning: str | None) -> None:
             profile("lat", Kind.REAL, minimum=47.2, maximum=55.1),
             Widths((Decimal("0.5"), Decimal("1.0"), Decimal("2.0"))),
         ),
-        (profile("lat", Kind.REAL, minimum=0.0, maximum=float("inf")), None),
-        (profile("lat", Kind.REAL, minimum=-1e300, maximum=1e300), None),
+        (profile("lat", Kind.REAL, minimum=0.0, maximum=float("inf")), Removal()),
+        (profile("lat", Kind.REAL, minimum=-1e300, maximum=1e300), Removal()),
         (profile("dob", Kind.DATE, minimum=date(1900, 1, 1)), Calendar()),
         (
             profile("sex", distinct=2, shortest=1, longest=1, top=(("M", 6), ("F", 4))),
@@ -138,10 +138,10 @@ def test_names_in_several_languages(name: str, meaning: str | None) -> None:
             Tree((0, 1), (("*",), ("*",)), seen=True),
         ),
         (profile("city", shortest=3, longest=20, top=(("Bonn", 3),)), Mask()),
-        (profile("city", shortest=3, longest=200, top=(("Bonn", 3),)), None),
+        (profile("city", shortest=3, longest=200, top=(("Bonn", 3),)), Removal()),
     ],
 )
-def test_hierarchies(given: ColumnProfile, hierarchy: Hierarchy | None) -> None:
+def test_hierarchies(given: ColumnProfile, hierarchy: Hierarchy) -> None:
     found = guess(given)
     assert found.column.role is Role.QUASI
     assert found.column.hierarchy == hierarchy

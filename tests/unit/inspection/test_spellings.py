@@ -111,7 +111,8 @@ def test_what_is_not_certain_is_said_with_what_to_write(
         ("x", ["12:30", "13:45"]),
         ("x", ["01067", "10115"]),
         ("x", ["", ""]),
-        ("x", ["5 km", "7 km"]),
+        ("x", ["12-34-56", "55-66-77"]),
+        ("x", ["5a", "7b", "12"]),
     ],
 )
 def test_other_text_is_left_alone(tmp_path: Path, name: str, cells: list[str]) -> None:
@@ -140,6 +141,20 @@ def test_a_source_with_types_keeps_its_text_and_says_so() -> None:
     assert not isinstance(day.column.hierarchy, Mask)
     assert 'write kind = "date", format = "%d.%m.%Y"' in day.warnings[0]
     assert number.warnings == ()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pa.table({"a": [1, 2], "b": pa.array([None, None], pa.string())}),
+        pa.table({"a": pa.array([], pa.int64()), "b": pa.array([], pa.string())}),
+        [{"a": 1, "b": None}, {"a": 2, "b": None}],
+    ],
+)
+def test_a_text_column_of_a_typed_source_may_be_empty(source: Any) -> None:
+    with closing(read(source)) as table:
+        assert table.schema.column("b").kind is Kind.TEXT
+        assert table.warnings == {}
 
 
 def test_what_was_written_is_read_again(tmp_path: Path) -> None:

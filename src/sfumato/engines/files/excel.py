@@ -48,12 +48,12 @@ class ExcelFile:
     ) -> None:
         self._file = regular_file(path)
         check_package(self._file)
-        sheet, several = _sheet(self._file, layout.sheet)
+        sheet, several = _sheet(self._file, layout.sheet, titles=bool(declared))
         rows: list[list[Any]] = sheet.to_python(skip_empty_area=False)
         while rows and not any(cell != "" for cell in rows[-1]):
             rows.pop()
         self._what = f"Sheet {quoted(sheet.name)} of {self._file.given!r}"
-        first = next((n for n, row in enumerate(rows) if any(c != "" for c in row)), None)
+        first = next((n for n, row in enumerate(rows) if any(map(_says, row))), None)
         if first is None:
             raise SourceError("no_header", f"{self._what} is empty. Name another with file.sheet.")
         at = first if layout.header_row is None else layout.header_row - 1
@@ -118,6 +118,12 @@ class ExcelFile:
                 "which row has all names: file.header_row = 2 in the schema.",
             )
         places = [place for place, name in enumerate(names) if name]
+        if not places:
+            raise SourceError(
+                "no_header",
+                f"{self._what} names no column in row {self._first_row - 1:,}, which is taken for "
+                "the header. Name them there, or say which row does: file.header_row = 2.",
+            )
         check_names([names[place] for place in places])
         return {names[place]: columns[place] for place in places}
 
@@ -134,10 +140,13 @@ def _workbook(file: RegularFile) -> CalamineWorkbook:
     return CalamineWorkbook.from_path(str(file.path))
 
 
-def _sheet(file: RegularFile, wanted: str | None) -> tuple[CalamineSheet, bool]:
-    """The sheet asked for, or the first that holds anything; and whether there are others."""
+def _sheet(file: RegularFile, wanted: str | None, *, titles: bool) -> tuple[CalamineSheet, bool]:
+    """The sheet asked for, or the first that holds anything; and whether there are others.
+
+    Unless `titles` count too, one with several rows goes before one that has a title alone.
+    """
     try:
-        return _found(file, _workbook(file), wanted)
+        return _found(file, _workbook(file), wanted, titles=titles)
     except SourceError:
         raise
     except (KeyboardInterrupt, SystemExit):
@@ -149,7 +158,7 @@ def _sheet(file: RegularFile, wanted: str | None) -> tuple[CalamineSheet, bool]:
 
 
 def _found(
-    file: RegularFile, book: CalamineWorkbook, wanted: str | None
+    file: RegularFile, book: CalamineWorkbook, wanted: str | None, *, titles: bool
 ) -> tuple[CalamineSheet, bool]:
     from python_calamine import SheetTypeEnum, SheetVisibleEnum
 
@@ -164,10 +173,15 @@ def _found(
             )
         return book.get_sheet_by_name(wanted), len(names) > 1
     shown = [one.name for one in sheets if one.visible == SheetVisibleEnum.Visible]
+    title = None
     for name in shown:
         sheet = book.get_sheet_by_name(name)
-        if sheet.end is not None:
-            return sheet, len(names) > 1
+        if sheet.start is not None and sheet.end is not None:
+            if titles or sheet.end[0] > sheet.start[0]:
+                return sheet, len(names) > 1
+            title = title or sheet
+    if title is not None:
+        return title, len(names) > 1
     raise SourceError("no_header", f"{file.given!r} has no sheet with anything in it.")
 
 
@@ -178,6 +192,11 @@ def _header(rows: list[list[Any]], first: int) -> int:
         if all(cell != "" for cell in rows[place][: width + 1]):
             return place if all(isinstance(c, str) for c in rows[place][: width + 1]) else first
     return first
+
+
+def _says(cell: object) -> bool:
+    """Whether a cell holds more than spaces."""
+    return not isinstance(cell, str) or cell.strip() != ""
 
 
 def _letters(place: int) -> str:

@@ -1,4 +1,4 @@
-"""Hierarchies by rule: stretches of the calendar, masked characters, intervals of growing width."""
+"""Hierarchies by rule: calendars, masked characters, intervals of growing width, all or nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import date
 from decimal import Decimal
 from enum import StrEnum
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato import given
 from sfumato.errors import SchemaError
@@ -200,6 +200,25 @@ class Widths(Hierarchy):
                 ]
             )
         return Taxonomy.build(values, steps, missing=missing)
+
+
+@dataclass(frozen=True)
+class Removal(Hierarchy):
+    """Keep a value or remove it: nothing lies between it and the root."""
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """Whatever it is, it can be removed."""
+        return frozenset(Kind)
+
+    def grow(self, leaves: Iterable[Leaf]) -> Taxonomy:
+        """Grow over these leaves, none of which is like another."""
+        given = list(leaves)
+        kinds: list[Any] = [type(leaf) for leaf in given if leaf is not None]
+        values, missing = part(given, Decimal if float in kinds else next(iter(kinds), str))
+        # NaN has no place in an order; it comes after all others.
+        values.sort(key=lambda value: (value != value, 0 if value != value else value))
+        return Taxonomy.build(values, [], missing=missing)
 
 
 def _floor(value: Decimal, width: Decimal) -> int:

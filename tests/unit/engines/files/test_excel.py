@@ -8,7 +8,7 @@ import re
 import struct
 import sys
 import zipfile
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import date, datetime, time
 from typing import TYPE_CHECKING, Any
 
@@ -419,3 +419,30 @@ def test_rows_do_not_wait_where_others_can_read_them(
     assert seen
     assert not any(seen)
     assert [one.name for one in tmp_path.iterdir()] == ["t.xlsx"]
+
+
+def _two(path: Path, first: Rows, second: Rows) -> Path:
+    made = xlsxwriter.Workbook(path)
+    for name, rows in (("One", first), ("Two", second)):
+        _fill(made, made.add_worksheet(name), rows)
+    made.close()
+    return path
+
+
+def test_a_sheet_with_a_title_alone_is_passed_over(tmp_path: Path) -> None:
+    path = _two(tmp_path / "t.xlsx", [["Report of 2024"]], [["a", "b"], ["x", "y"]])
+    with closing(open_duckdb(path)) as engine:
+        assert list(engine.columns(engine.table)) == ["a", "b"]
+        assert engine.layout.sheet == "Two"
+
+
+def test_F11_what_is_declared_chooses_a_sheet_by_no_row(tmp_path: Path) -> None:
+    path = _two(tmp_path / "t.xlsx", [["a", "b"]], [["a", "b"], ["x", "y"]])
+    with closing(open_duckdb(path, kinds={"a": Kind.TEXT})) as engine:
+        assert engine.run(everything(engine.table)).num_rows == 0
+
+
+def test_a_sheet_with_spaces_alone_is_refused_in_words(tmp_path: Path) -> None:
+    with pytest.raises(SourceError) as caught:
+        open_duckdb(book(tmp_path / "t.xlsx", [[" "]]))
+    assert caught.value.code == "no_header"
