@@ -92,6 +92,11 @@ def in_words(value: Any, *, theirs: bool = False) -> str:
     return "; ".join(in_words(one, theirs=theirs) for one in value)
 
 
+def told(name: str, value: Any) -> str:
+    """A figure of ours with its name."""
+    return f"{named(name)}: {in_words(value, theirs=name in THEIRS)}"
+
+
 def named(key: str) -> str:
     """The name of a figure of ours as people say it."""
     return _NAMES.get(key, decimals(key.replace("_", " ")))
