@@ -126,7 +126,11 @@ def share(value: object, name: str) -> Fraction:
 
 def _without_percent(value: object, name: str) -> object:
     text = value.strip() if isinstance(value, str) else ""
-    return exact(text[:-1], name) / 100 if text.endswith("%") else value
+    if not text.endswith("%"):
+        return value
+    if not _DECIMAL.fullmatch(text[:-1].strip()):
+        raise _not_number(value, name)
+    return exact(text[:-1], name) / 100
 
 
 def decimal_of(number: Fraction) -> str:

@@ -187,6 +187,7 @@ class Release(Shown):
             )
         return names[0]
 
+    @given.in_python
     def save(
         self, path: str | Path, *, overwrite: bool = False, report: str | Path | None = None
     ) -> list[Path]:
@@ -219,6 +220,7 @@ class Release(Shown):
             check_target(Path(report), overwrite=overwrite, kept=self.kept)
             writer.page(Path(report), page(self), private=self.holder is not None)
 
+    @given.in_python
     def report(self, path: str | Path, *, public: bool = False, overwrite: bool = False) -> None:
         """Write a page for people: what is guaranteed, what it cost, where it came from.
 

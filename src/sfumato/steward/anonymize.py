@@ -30,7 +30,7 @@ from sfumato.steward.perturbative import PERTURBATIVE, PerturbativeOptions
 from sfumato.steward.problem import person_of, pose
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sfumato.anonymize.criteria import Criterion
     from sfumato.anonymize.outcome import Outcome
@@ -140,8 +140,7 @@ def anonymize(
     }
     parameters = {name: value for name, value in used.items() if name in member.takes}
     decided = replace(_generalized(table, counted, problem, outcome, parameters), by=by)
-    said = [name for name, value in given.items() if value is not None]
-    return _advised(decided, problem, outcome, weights, watch, said) if advice else decided
+    return _advised(decided, problem, outcome, weights, watch, given) if advice else decided
 
 
 def _advised(
@@ -150,14 +149,15 @@ def _advised(
     outcome: Outcome,
     weights: Mapping[str, float] | None,
     watch: SearchProgress,
-    given: Collection[str],
+    given: Mapping[str, object],
 ) -> Anonymized:
     """The same with what else would have cost less, where there is time to look for it."""
     if outcome.ended is not None:
         return decided
     if too_large(problem):
         return replace(decided, remarks=(*decided.remarks, TOO_LARGE))
-    tried = advise(problem, outcome, weights, watch, given)
+    said = [name for name, value in given.items() if value is not None]
+    tried = advise(problem, outcome, weights, watch, said)
     return replace(decided, advice=tuple(tried))
 
 

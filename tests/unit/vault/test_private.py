@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, SfumatoError
 from sfumato.publish.catalogue import KINDS
 from sfumato.publish.options import KindName, KindOptions
 from sfumato.vault.families import FAMILIES
@@ -133,20 +133,18 @@ def test_sums_of_tenths_fit_into_their_budget_and_are_shown_short() -> None:
     question = "SELECT COUNT(*) AS n FROM people"
     told = private.explain(question, epsilon=0.1 + 0.2)
     assert "epsilon 0.3;" in repr(told)
-    assert "3/10" not in told._repr_html_()
+    assert "3/10" not in str(told._repr_html_())
     answer = private.query(question, epsilon=0.1 + 0.2)
     assert answer.cost_in_words == "epsilon 0.3"
     assert private.remaining["epsilon"] == 0
 
 
 def test_a_plan_names_columns_as_they_are_and_ranks_as_decimals() -> None:
-    schema = sf.Schema(
-        "people",
-        [
-            sf.Column(name, "integer", domain=sf.Bounds(0, 3), nullable=False)
-            for name in ("sd", "b_c")
-        ],
+    bounds = sf.Bounds(0, 3)
+    columns = (
+        sf.Column(one, sf.Kind.INTEGER, domain=bounds, nullable=False) for one in ("sd", "b_c")
     )
+    schema = sf.Schema("people", tuple(columns))
     private = sf.protect(pd.DataFrame({"sd": [1], "b_c": [2]}), schema, epsilon=3)
     marginals = Forecast(private.plan("marginals", columns=["sd", "b_c"], epsilon=0.5)).text()
     assert "Expected error, tables: sd,b_c cells 16" in marginals
@@ -169,8 +167,8 @@ def test_of_several_tables_one_is_named_or_a_word_is_said() -> None:
 
 
 def test_a_total_is_told_from_a_group_of_missing_values() -> None:
-    city = sf.Column("city", "text", domain=sf.Values(["a", "b"]))
-    private = sf.protect(FRAME[["city"]], sf.Schema("people", [city]), epsilon=3)
+    city = sf.Column("city", sf.Kind.TEXT, domain=sf.Values(("a", "b")))
+    private = sf.protect(FRAME[["city"]], sf.Schema("people", (city,)), epsilon=3)
     asked = "SELECT city, COUNT(*) AS n FROM people GROUP BY {}"
     answer = private.query(asked.format("ROLLUP(city)"), epsilon=1)
     (total,) = answer.totals["city"]
@@ -184,10 +182,59 @@ def test_a_total_is_told_from_a_group_of_missing_values() -> None:
 
 
 def test_a_card_of_many_rows_has_bars_too() -> None:
-    age = sf.Column("age", "integer", domain=sf.Bounds(0, 2_500))
-    private = sf.protect(FRAME[["age"]], sf.Schema("people", [age]), epsilon=9)
+    age = sf.Column("age", sf.Kind.INTEGER, domain=sf.Bounds(0, 2_500))
+    private = sf.protect(FRAME[["age"]], sf.Schema("people", (age,)), epsilon=9)
     answer = private.query("SELECT age, COUNT(*) AS n FROM people GROUP BY age", epsilon=9)
     assert answer.table.num_rows > 2_000
-    card = answer._repr_html_()
+    card = str(answer._repr_html_())
     assert "± 95" in card
     assert "(missing)" in card
+
+
+def test_refusals_name_keywords_not_flags(tmp_path: Path) -> None:
+    private = sf.protect(FRAME, SCHEMA, epsilon=1)
+    question = "SELECT COUNT(*) AS n FROM people"
+    answer = private.query(question, epsilon=0.5)
+    place = tmp_path / "taken.csv"
+    place.write_text("mine")
+    picture = tmp_path / "taken.svg"
+    picture.write_text("mine")
+    doors: dict[str, Any] = {
+        "epsilon=": lambda: private.query(question, epsilon=2),
+        "ask without delta= and rho=": lambda: private.query(question, rho=1),
+        "with epsilon=": lambda: private.publish("histogram", columns="city", epsilon=2),
+        "overwrite=True": lambda: answer.save(place),
+        "pass overwrite=True": lambda: answer.report(place),
+        "or pass overwrite=True": lambda: SCHEMA.save(place),
+        "name or pass overwrite=True": lambda: answer.plot().save(picture),
+    }
+    for words, door in doors.items():
+        with pytest.raises(SfumatoError) as refusal:
+            door()
+        assert words in refusal.value.message
+        assert "--" not in refusal.value.message
+
+
+def test_wrong_bounds_and_places_are_refused_in_words() -> None:
+    private = sf.protect(FRAME, SCHEMA, epsilon=1)
+    picture = private.query("SELECT COUNT(*) AS n FROM people", epsilon=0.5).plot()[0]
+    for wrong in (lambda: sf.Bounds("a", "b"), lambda: picture.save(5)):  # type: ignore[arg-type]
+        with pytest.raises(ParameterError) as refusal:
+            wrong()
+        assert refusal.value.code == "type_wrong"
+
+
+def test_times_of_day_are_refused_with_what_to_do() -> None:
+    frame = pd.DataFrame({"seen": pd.to_datetime(["2020-01-01 10:00", "2021-01-01 11:30"])})
+    with pytest.raises(SfumatoError, match=r"time of day.*Cut the column to days.*normalize"):
+        sf.read(frame).inspect()
+
+
+def test_what_cannot_be_measured_says_why() -> None:
+    schema = sf.Schema("t", tuple(sf.Column(one, sf.Kind.INTEGER) for one in "ab"))
+    table = sf.read(pd.DataFrame({"a": [1], "b": [2]}), schema)
+    with pytest.raises(SfumatoError) as refusal:
+        table.measure()
+    assert refusal.value.code == "quasi_none"
+    with pytest.raises(ParameterError, match="not '2,5%'"):
+        table.anonymize(k=2, suppress="2,5%")
