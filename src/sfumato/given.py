@@ -110,7 +110,11 @@ def _keyword(found: re.Match[str]) -> str:
     command, name, number, word = found.groups()
     if command:
         return str(command)
-    return f"{name.replace('-', '_')}={number or (repr(word) if word else '')}"
+    value = "True" if name in _SWITCHES else number or (repr(word) if word else "")
+    return f"{name.replace('-', '_')}={value}"
+
+
+_SWITCHES = {"overwrite", "refine"}
 
 
 def in_python(method: Callable[P, R]) -> Callable[P, R]:

@@ -162,6 +162,11 @@ def test_the_shell_completes_commands_kinds_data_sets_and_columns() -> None:
         "age,smoker",
     ]
     assert completed("sfumato publish tree --vault nowhere pe") == []
+    assert completed("sfumato anonymize people.csv --algorithm mon") == [
+        "mondrian",
+        "mondrian-relaxed",
+    ]
+    assert completed("sfumato anonymize people.csv --cost lo") == ["loss", "loss-geometric"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

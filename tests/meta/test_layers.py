@@ -48,7 +48,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cards", "errors", "given", "schema", "release", "noise", "privacy", "mechanisms", "method",
         "counting", "estimation",
     },
-    "report": {"cards", "errors", "schema", "files", "privacy", "release", "inspection"},
+    "report": {"cards", "errors", "given", "schema", "files", "privacy", "release", "inspection"},
     "steward": {
         "cards", "errors", "given", "schema", "privacy", "engines", "files", "counting",
         "inspection", "release", "report", "anonymize", "texts",

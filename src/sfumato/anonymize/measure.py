@@ -28,7 +28,7 @@ from sfumato.schema.hierarchy.base import ROOT
 from sfumato.schema.names import count
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -106,15 +106,9 @@ def measure(
     there are none. Classes are compared with the `reference`, by default the original, else the
     release itself.
     """
-    quasi = [column for column in columns if column.role is Role.QUASI]
+    quasi = quasi_of(columns)
     held = released.columns
     sensitive = [c for c in columns if c.role is Role.SENSITIVE and c.name in held]
-    if not quasi:
-        raise SchemaError(
-            "quasi_none",
-            "Nothing can be measured: the schema has no quasi-identifier. Give at least one "
-            'column role = "quasi".',
-        )
     table = _Released(released, quasi, sensitive, original, population, person, starred=starred)
     reference = original if reference is None else reference
     totals = table.kept_rows() if reference is None else reference
@@ -132,6 +126,18 @@ def measure(
         counted="rows" if person is None else "people",
         person=person,
     )
+
+
+def quasi_of(columns: Iterable[Column]) -> list[Column]:
+    """The columns that can identify a person; without one nothing can be measured."""
+    quasi = [column for column in columns if column.role is Role.QUASI]
+    if not quasi:
+        raise SchemaError(
+            "quasi_none",
+            "Nothing can be measured: the schema has no quasi-identifier. Give at least one "
+            'column role = "quasi".',
+        )
+    return quasi
 
 
 class _Released:

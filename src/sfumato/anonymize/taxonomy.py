@@ -153,7 +153,9 @@ def stretch_of(text: str) -> str | None:
         return None
     if match["month"]:
         return "month and year"
-    return "quarter" if match["quarter"] else "decade" if match["decade"] else "year"
+    if match["quarter"]:
+        return "quarter and year"
+    return "decade" if match["decade"] else "year"
 
 
 def _grid(bounds: Bounds, size: int) -> list[Scalar]:

@@ -6,7 +6,6 @@ on a row that was not released. Decision 0223.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from datetime import date
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
 UNCHANGED, REMOVED = "unchanged", "removed"
 _EXACT, _RANGE, _GROUP, _SET, _MASK = "exact value", "range", "group", "set", "mask"
 _NUMBERS = ("", "", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_YEARS = re.compile(r"(^|[\W_])(age|alter)($|[\W_])", re.IGNORECASE)
-"""Names of columns that count years, as far as anyone can tell."""
+_YEARS = {"age", "âge", "alter", "edad", "eta", "età", "leeftijd", "idade"}
+"""Names of columns that count years: with more words, as in age_in_months, nobody can tell."""
 _DAYS_OF_A_YEAR = 365.25
 
 
@@ -153,7 +152,7 @@ def _amount(column: Column, width: float) -> str:
         if width < 2 * _DAYS_OF_A_YEAR:
             return f"{_number(width)} day{'s' * (width != 1)}"
         return f"{_number(width / _DAYS_OF_A_YEAR)} years"
-    return f"{_number(width)} years" if _YEARS.search(column.name) else _number(width)
+    return f"{_number(width)} years" if column.name.casefold() in _YEARS else _number(width)
 
 
 def _number(value: float) -> str:

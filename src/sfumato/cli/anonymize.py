@@ -76,6 +76,34 @@ CRITERIA = (
     Field("beta", "Most that any value may gain.", "B"),
     Field("presence", "Shares of the population in the table.", "MIN,MAX"),
 )
+ALGORITHMS = {
+    "optimal": "one level for each column: the cheapest of all",
+    "incognito": "one level for each column: all minimal choices",
+    "samarati": "one level for each column: of least height",
+    "sweeney": "one level for each column: of least distortion",
+    "datafly": "one level for each column: quick",
+    "mondrian": "a box for each class: small classes, large tables",
+    "mondrian-relaxed": "a box for each class, rows dealt out at its sides",
+    "k-optimize": "one set of ranges for each column",
+    "meyerson-williams": "cells become *, within a proven factor of the best",
+    "aggarwal-suppress": "cells become *, within a proven factor of the best",
+    "aggarwal-generalize": "labels for each class, within a proven factor",
+    "anatomy": "two tables, quasi and sensitive columns apart",
+    "permute": "sensitive values shuffled inside groups",
+    "perturb": "noise on numbers; it promises nothing",
+}
+"""How to search, each with a line for people."""
+COSTS = {
+    "loss": "how much of the hierarchies labels cover",
+    "loss-geometric": "the same, geometric mean over columns",
+    "discernability": "rows that look alike, counted in pairs",
+    "average-class-size": "rows per class, in multiples of k",
+    "c-avg": "released rows per class, in multiples of k",
+    "precision": "steps up the hierarchies",
+    "entropy": "bits lost",
+    "suppressed": "suppressed rows",
+}
+"""What to lose least of."""
 SEARCH = (
     Field("population", "Its people; --k without --presence counts among them.", "FILE"),
     Field(
@@ -89,11 +117,13 @@ SEARCH = (
         "How to search: one of the algorithms above.",
         "NAME",
         default="optimal",
+        choices=ALGORITHMS,
     ),
     Field(
         "cost",
         "loss, loss-geometric, discernability, average-class-size, precision, entropy, suppressed.",
         "NAME",
+        choices=COSTS,
     ),
     Field(
         "suppress",
@@ -139,20 +169,7 @@ def anonymize(
     """Release a table in which nobody stands out, at the least cost.
 
     Algorithms:
-        optimal              one level for each column: the cheapest of all
-        incognito            one level for each column: all minimal choices
-        samarati             one level for each column: of least height
-        sweeney              one level for each column: of least distortion
-        datafly              one level for each column: quick
-        mondrian             a box for each class: small classes, large tables
-        mondrian-relaxed     a box for each class, rows dealt out at its sides
-        k-optimize           one set of ranges for each column
-        meyerson-williams    cells become *, within a proven factor of the best
-        aggarwal-suppress    cells become *, within a proven factor of the best
-        aggarwal-generalize  labels for each class, within a proven factor
-        anatomy              two tables, quasi and sensitive columns apart
-        permute              sensitive values shuffled inside groups
-        perturb              noise on numbers; it promises nothing
+        {algorithms}
 
     Examples:
         sfumato anonymize people.csv --schema people.toml --k 5 -o safe.csv
@@ -176,6 +193,13 @@ def anonymize(
                 out, report=report, public_report=public_report, overwrite=overwrite
             )
     _tell(decided, release, (out, report, public_report), as_json=as_json)
+
+
+_WIDEST = max(map(len, ALGORITHMS))
+anonymize.__doc__ = (anonymize.__doc__ or "").replace(
+    "{algorithms}",
+    "\n        ".join(f"{name:{_WIDEST}}  {told}" for name, told in ALGORITHMS.items()),
+)
 
 
 def _tell(

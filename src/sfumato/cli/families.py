@@ -188,20 +188,20 @@ def _show(answer: Answer, written: list[Path]) -> None:
     from rich.console import Console
 
     from sfumato.report.answers import shown
-    from sfumato.report.terminal import answer_table, in_words, named, printable
+    from sfumato.report.terminal import answer_table, printable, told
 
     console, stated = Console(highlight=False, emoji=False), printable(answer.guarantee.statement)
     if written:
         console.print(stated)
     else:
-        told = shown(answer)
-        console.print(answer_table(told))
-        for known in told.notes:
+        read = shown(answer)
+        console.print(answer_table(read))
+        for known in read.notes:
             console.print(printable(known))
     inside = () if written else answer.table.column_names
     for name, value in (answer.error or {}).items():
         if name not in inside:
-            console.print(printable(f"Expected error, {named(name)}: {in_words(value)}"))
+            console.print(printable(f"Expected error, {told(name, value)}"))
     if not written:
         for note in (*map(printable, answer.guarantee.parameters.get("notes", ())), stated):
             console.print(note, style="dim")

@@ -1,7 +1,9 @@
 """Privacy parameters as exact rationals, and the fixed-point units in which budgets are kept.
 
-A parameter keeps the value its writer meant: a float stands for its shortest decimal form, so 0.1
-is one tenth. A budget is counted in whole units, and a cost is always rounded up to the next one.
+A parameter keeps the value its writer meant: a float stands for its decimal of 15 digits, so 0.1 is
+one tenth and 0.1 + 0.2 is three tenths. Every decimal of so many digits survives being a float, and
+the dust that sums of floats gather, which nobody meant, lies behind them. Texts, decimals and
+fractions are exact. A budget is counted in whole units, and a cost is rounded up to the next one.
 
 Decision 0020. Decision 0198.
 """
@@ -11,7 +13,6 @@ from __future__ import annotations
 import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from math import nextafter
 from numbers import Rational
 
 from sfumato import given
@@ -27,6 +28,7 @@ RHO_MAXIMUM = EPSILON_MAXIMUM**2 / 2
 Number = int | float | Decimal | Fraction | str
 """What a caller may write for an exact number."""
 
+_FLOAT_DIGITS = 15
 # Longer texts and exponents would only serve to exhaust memory.
 _LONGEST_TEXT = 400
 _LARGEST_EXPONENT = 1000
@@ -65,8 +67,7 @@ def exact(value: object, name: str) -> Fraction:
             raise _refuse(name, "not_finite", f"{name} must be a number of ordinary size.")
         return number
     if isinstance(value, float):
-        # The method of the class itself, as NumPy's float64 prints its type with its value.
-        return _decimal(Decimal(float.__repr__(value)), name)
+        return _decimal(Decimal(f"{value:.{_FLOAT_DIGITS}g}"), name)
     if isinstance(value, Decimal):
         return _decimal(value, name)
     if isinstance(value, str) and len(value) <= _LONGEST_TEXT:
@@ -125,7 +126,11 @@ def share(value: object, name: str) -> Fraction:
 
 def _without_percent(value: object, name: str) -> object:
     text = value.strip() if isinstance(value, str) else ""
-    return exact(text[:-1], name) / 100 if text.endswith("%") else value
+    if not text.endswith("%"):
+        return value
+    if not _DECIMAL.fullmatch(text[:-1].strip()):
+        raise _not_number(value, name)
+    return exact(text[:-1], name) / 100
 
 
 def decimal_of(number: Fraction) -> str:
@@ -286,14 +291,8 @@ _SMALLEST_PLAIN, _LARGEST_PLAIN = Decimal("0.001"), Decimal(10) ** 9
 
 
 def float_below(number: Fraction) -> float:
-    """The float whose shortest decimal form is right, or the next below: never more than there is.
-
-    A reader takes 0.1 for one tenth, whatever the float is in binary.
-    """
-    found = float(number)
-    while Fraction(repr(found)) > number:
-        found = nextafter(found, 0.0)
-    return found
+    """The float that is read as this number, or as one just below: never more than there is."""
+    return float(plain(number, digits=_FLOAT_DIGITS))
 
 
 def floor_units(value: Fraction, unit: Fraction) -> int:

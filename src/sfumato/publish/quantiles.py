@@ -5,6 +5,7 @@ Decisions 0145 and 0206.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -289,8 +290,9 @@ class Quantiles:
         stated = {
             str(rank): {"rank_bound95": bounds[place]} for place, rank in enumerate(self.ranks)
         }
-        ties = f", and by {self.depths - 1}/{self.ties} of the rows of any one value"
-        return {"quantiles": stated, "note": f"in rows{ties if self.ties > 1 else ''}"}
+        share = math.ceil(1000 * (self.depths - 1) / self.ties) / 10
+        ties = f", and by {share} % of the rows of any one value"
+        return {"quantiles": stated, "note": f"in rows{ties if self.ties > 1 and share else ''}"}
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:

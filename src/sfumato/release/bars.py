@@ -18,10 +18,10 @@ _CELLS = ("cell", "cells")
 """Under which words a publication says how far off each of its counts is."""
 
 
-def with_bars(release: Release) -> pa.Table:
-    """The first table; `n` is followed by `n_sd`, or by `n_ranks95` where ranks are what errs."""
-    table = release.table
-    stated = _stated(release)
+def with_bars(release: Release, chosen: str) -> pa.Table:
+    """A table; `n` is followed by `n_sd`, or by `n_ranks95` where ranks are what errs."""
+    table = release.tables[chosen]
+    stated = _stated(release, chosen)
     columns: dict[str, Any] = {}
     for name in table.column_names:
         columns[name] = table.column(name)
@@ -33,7 +33,7 @@ def with_bars(release: Release) -> pa.Table:
     return pa.table(columns)
 
 
-def _stated(release: Release) -> Mapping[str, Any]:
+def _stated(release: Release, chosen: str) -> Mapping[str, Any]:
     """What is said of the error of each column; nothing where nothing is noisy."""
     error = release.error or {}
     if release.guarantee.kind != "differential privacy":
@@ -41,8 +41,7 @@ def _stated(release: Release) -> Mapping[str, Any]:
     published = release.provenance.parameters.get("columns")
     if published is None:
         return error
-    first = next(iter(release.tables))
-    of_table = (error.get("tables") or {}).get(first)
+    of_table = (error.get("tables") or {}).get(chosen)
     found = [one for one in (of_table, *map(error.get, _CELLS)) if one]
     return {untaken(_FIGURE, published): found[0]} if found else {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -153,18 +154,40 @@ class Release(Shown):
 
         return plot(self)
 
-    def to_pandas(self) -> pd.DataFrame:
-        """The released table for pandas, each noisy figure followed by its error (`n`, `n_sd`)."""
-        return with_bars(self).to_pandas()
+    def to_pandas(self, *, table: str | None = None) -> pd.DataFrame:
+        """The released table for pandas, each noisy figure followed by its error (`n`, `n_sd`).
 
-    def to_polars(self) -> pl.DataFrame:
-        """The released table for polars, each noisy figure followed by its error (`n`, `n_sd`)."""
+        Of several tables `table` names the one.
+        """
+        return with_bars(self, self._chosen(table)).to_pandas()
+
+    def to_polars(self, *, table: str | None = None) -> pl.DataFrame:
+        """The released table for polars, each noisy figure followed by its error (`n`, `n_sd`).
+
+        Of several tables `table` names the one.
+        """
         import polars as pl
 
-        frame = pl.from_arrow(with_bars(self))
+        frame = pl.from_arrow(with_bars(self, self._chosen(table)))
         assert isinstance(frame, pl.DataFrame)
         return frame
 
+    def _chosen(self, table: str | None) -> str:
+        """The name of the table that is meant; where several could be, the first, with a word."""
+        names = tuple(self.tables)
+        if table is not None:
+            given.one_of(table, "table", names)
+            return table
+        if len(names) > 1:
+            warnings.warn(
+                f"This release has {len(names)} tables, and this is {names[0]!r} alone. Say which "
+                f"with table=...: {', '.join(map(repr, names))}.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return names[0]
+
+    @given.in_python
     def save(
         self, path: str | Path, *, overwrite: bool = False, report: str | Path | None = None
     ) -> list[Path]:
@@ -197,6 +220,7 @@ class Release(Shown):
             check_target(Path(report), overwrite=overwrite, kept=self.kept)
             writer.page(Path(report), page(self), private=self.holder is not None)
 
+    @given.in_python
     def report(self, path: str | Path, *, public: bool = False, overwrite: bool = False) -> None:
         """Write a page for people: what is guaranteed, what it cost, where it came from.
 

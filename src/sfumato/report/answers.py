@@ -61,9 +61,9 @@ class ShownAnswer:
         return zip(*(one for one in texts if one is not None), strict=True)
 
 
-def shown(answer: Release) -> ShownAnswer:
-    """An answer in texts: cells, bars and notes."""
-    columns = tuple(_column(answer, name) for name in answer.table.column_names)
+def shown(answer: Release, rows: int | None = None) -> ShownAnswer:
+    """An answer in texts: cells and bars, of its first rows where so many are enough, and notes."""
+    columns = tuple(_column(answer, name, rows) for name in answer.table.column_names)
     return ShownAnswer(columns, notes(answer))
 
 
@@ -72,8 +72,8 @@ def notes(answer: Release) -> tuple[str, ...]:
     return tuple(_notes(answer))
 
 
-def _column(answer: Release, name: str) -> ShownColumn:
-    values = answer.table[name].to_pylist()
+def _column(answer: Release, name: str, rows: int | None = None) -> ShownColumn:
+    values = answer.table[name].slice(0, rows).to_pylist()
     error: Mapping[str, Any] | None = (answer.error or {}).get(name)
     if error is None:
         whole = set((answer.provenance.parameters.get("all") or {}).get(name, ()))
@@ -133,7 +133,7 @@ def _numeric(values: Sequence[object]) -> bool:
 
 
 def _by_row(numbers: object, rows: int) -> list[float | None]:
-    return list(numbers) if isinstance(numbers, list) else [numbers] * rows  # type: ignore[list-item]
+    return numbers[:rows] if isinstance(numbers, list) else [numbers] * rows  # type: ignore[list-item]
 
 
 def _decimals(bounds: Sequence[float | None]) -> int | None:

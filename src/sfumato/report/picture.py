@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from base64 import b64encode
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sfumato import given
 from sfumato.errors import OutputError
 from sfumato.files import whole
 from sfumato.report.drawing import SMALL, TEXT, Drawing, escaped
@@ -19,6 +19,7 @@ from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from sfumato.report.blocks import PageTable
 
@@ -69,9 +70,10 @@ class Picture:
         style = f"<style>{picture_style()}</style>"
         return outer.svg('xmlns="http://www.w3.org/2000/svg" role="img"', about + style)
 
+    @given.in_python
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the picture as an SVG file."""
-        target = Path(path)
+        target = given.path(path, "path")
         if target.suffix.lower() != _ENDING:
             raise OutputError(
                 "output_format_unknown",

@@ -24,7 +24,7 @@ from sfumato.report.blocks import (
 from sfumato.report.page import render
 from sfumato.report.plain import decimals, glossary, limits, promises
 from sfumato.report.published import pictures
-from sfumato.report.terminal import in_words, named
+from sfumato.report.terminal import THEIRS, in_words, named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -93,7 +93,9 @@ def _published(release: Release) -> tuple[str, str, list[Block]]:
     if release.tables and columns:
         blocks += pictures(columns, release.tables, release.error)
     if error:
-        blocks += [Heading("How far off it is"), _pairs("Expected error", error)]
+        # The figures of a question have the names that it gave them.
+        stated = _pairs("Expected error", error, theirs=not columns)
+        blocks += [Heading("How far off it is"), stated]
         blocks += glossary("; ".join(in_words(one) for one in error.values()))
     means = f"This is {_PRIVATE} with {_amounts(facts)}."
     blocks += [Heading("What is guaranteed"), Listing(promises(facts)), Paragraph(means)]
@@ -293,7 +295,7 @@ def _references(reference: Mapping[str, Any]) -> list[Block]:
         PageTable(
             f"The distribution of {name} in the original, which classes are compared with",
             ("Value", "Rows"),
-            [(in_words(value), count) for value, count in counts],
+            [(in_words(value, theirs=True), count) for value, count in counts],
             folded=True,
         )
         for name, counts in reference.items()
@@ -302,10 +304,10 @@ def _references(reference: Mapping[str, Any]) -> list[Block]:
 
 def _made(release: Release) -> list[Block]:
     """How it was made, so that it can be made again; the holder has whoever checks it sign."""
-    provenance = release.provenance
+    provenance, left = release.provenance, _TOLD_BEFORE | _FOR_PROGRAMS
     facts = {
         "algorithm": provenance.method.removeprefix("publish "),
-        **{name: one for name, one in provenance.parameters.items() if name not in _TOLD_BEFORE},
+        **{name: one for name, one in provenance.parameters.items() if name not in left},
         "version": provenance.version,
     }
     blocks: list[Block] = [Heading("How it was made"), _pairs("What was asked", facts)]
@@ -317,22 +319,26 @@ def _made(release: Release) -> list[Block]:
 _HASH = re.compile(r"[0-9a-f]{32,}")
 _SHARES = {"suppress"}
 _TOLD_BEFORE = {"columns", "unit"}
+_FOR_PROGRAMS = {"plan", "all"}
+"""Of a question: how it is run, and the rows that are totals."""
 _ASKED = {
     "suppress": "most rows that may be suppressed",
     "suppressed": "rows that stand out too much",
     "cost": "cost to minimise",
-    "drop": "left out",
-    "star": "blank",
     "version": "version of Sfumato",
     "unit": "what is hidden",
 }
 """What was asked, as people say it."""
+_SUPPRESSED = {"drop": "left out", "star": "blank"}
 
 
-def _pairs(caption: str, facts: Mapping[str, Any]) -> PageTable:
-    """What is known, by name; what is nothing, and marks for programs, have no line."""
+def _pairs(caption: str, facts: Mapping[str, Any], *, theirs: bool = False) -> PageTable:
+    """What is known, by name; what is nothing, and marks for programs, have no line.
+
+    Names that are `theirs` were given by the user, and are shown as they are.
+    """
     rows = [
-        (_title(name, value), _value(name, value))
+        (name, in_words(value)) if theirs else (_title(name, value), _value(name, value))
         for name, value in facts.items()
         if not _is_nothing(value)
     ]
@@ -359,8 +365,8 @@ def _value(name: str, value: Any) -> str:
         return numerals.show(float(value), percent=True)
     if isinstance(value, dict):
         value = {key: one for key, one in value.items() if not _is_nothing(one)}
-    text = decimals(in_words(value))
-    return _ASKED.get(text, text)
+    text = in_words(value, theirs=name in THEIRS)
+    return _SUPPRESSED.get(text, text) if name == "suppressed" else text
 
 
 def _amounts(cost: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from sfumato.report.numerals import show
 from sfumato.report.palette import TONES
+from sfumato.report.plain import decimals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +28,7 @@ _NAMES = {
     "sd": "standard deviation",
     "bias_sd": "bias in standard deviations",
     "bound95": "95 % bound",
+    "rank_bound95": "95 % bound of the rank",
     "kept95": "kept with 95 % from",
     "mse": "mean squared error",
     "workload_mse": "mean squared error of the workload",
@@ -34,6 +36,8 @@ _NAMES = {
     "largest95": "95 % bound of the largest error",
 }
 """What figures are called by people, where that is not what programs call them."""
+THEIRS = {"columns", "marginals", "name", "made by", "shares", "shuffled", "tables", "weights"}
+"""Under which names stand those of the user, or texts: they are shown as they are."""
 
 
 def bars(
@@ -68,33 +72,43 @@ def printable(text: str) -> Text:
     return Text("".join("\ufffd" if unicodedata.category(c)[0] == "C" else c for c in text))
 
 
-def in_words(value: Any) -> str:
-    """A value for people: numbers short, nothing as a dash, names with their values in a row."""
+def in_words(value: Any, *, theirs: bool = False) -> str:
+    """A value for people: numbers short, nothing as a dash, names with their values in a row.
+
+    Names and texts of the user are `theirs`: they stay as they are.
+    """
     if value is None:
         return "–"
     if isinstance(value, bool | str):
-        return str(value)
+        return str(value) if theirs else decimals(str(value))
     if isinstance(value, int | float):
         return show(value)
     if isinstance(value, dict):
-        return _together(value)
+        return _together(value, theirs=theirs)
     keys = {tuple(one) if isinstance(one, dict) else () for one in value}
     if len(keys) == 1 and len(*keys) == 1:  # many figures of one name, which is said once
         ((name,),) = keys
         return f"{named(name)} {'; '.join(in_words(one[name]) for one in value)}"
-    return "; ".join(map(in_words, value))
+    return "; ".join(in_words(one, theirs=theirs) for one in value)
+
+
+def told(name: str, value: Any) -> str:
+    """A figure of ours with its name."""
+    return f"{named(name)}: {in_words(value, theirs=name in THEIRS)}"
 
 
 def named(key: str) -> str:
-    """The name of a figure as people say it."""
-    return _NAMES.get(key, key.replace("_", " "))
+    """The name of a figure of ours as people say it."""
+    return _NAMES.get(key, decimals(key.replace("_", " ")))
 
 
-def _together(facts: Mapping[str, Any]) -> str:
+def _together(facts: Mapping[str, Any], *, theirs: bool) -> str:
     """Figures with their names in a row, and behind them, as sentences, what is said of them."""
-    remarks = [one for one in facts.values() if _is_remark(one)]
+    remarks = [decimals(one) for one in facts.values() if _is_remark(one)]
     figures = [
-        f"{named(name)} {in_words(one)}" for name, one in facts.items() if not _is_remark(one)
+        f"{name if theirs else named(name)} {in_words(one, theirs=not theirs and name in THEIRS)}"
+        for name, one in facts.items()
+        if not _is_remark(one)
     ]
     said = [", ".join(figures)] if figures else []
     if not remarks:

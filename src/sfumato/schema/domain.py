@@ -109,6 +109,8 @@ class Bounds:
         reals = any(isinstance(one, float) for one in ends)
         for name, one in zip(names, map(exact, ends), strict=True):
             object.__setattr__(self, name, _real(one) if reals else one)
+        for name in ("low", "high"):
+            given.require(getattr(self, name), name, (int, Decimal, date), "a number or a date")
         if type(self.low) is not type(self.high):
             raise SchemaError("bounds_mixed", "Both bounds must be of the same kind.")
         check_value(self.low, "Bound")

@@ -101,6 +101,7 @@ class Schema(Shown):
 
         return load(given.path(path, "path"))
 
+    @given.in_python
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write it to a schema file, which every door reads."""
         from sfumato.schema.file import save

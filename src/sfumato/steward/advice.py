@@ -14,7 +14,7 @@ from sfumato.anonymize.search import SEARCHES, run
 from sfumato.errors import SfumatoError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from sfumato.anonymize.outcome import Outcome
     from sfumato.anonymize.problem import Problem
@@ -49,7 +49,7 @@ class Advice:
 
     def words(self) -> str:
         """It in a line, with the flag to give."""
-        who = self.option.removeprefix("--algorithm ")
+        who = self.option.removeprefix("--algorithm ").split()[0]
         if self.option.startswith("--suppress"):
             who = f"suppressing {self.option.split()[-1].replace('%', ' %')} of {self.counted}"
         figures = f"{_number(self.value)} instead of {_number(self.instead)}"
@@ -73,10 +73,12 @@ def advise(
     found: Outcome,
     weights: Mapping[str, float] | None,
     watch: SearchProgress,
+    given: Collection[str] = (),
 ) -> list[Advice]:
     """What would have cost less than what a search, which `watch` timed, has found.
 
-    The whole of it takes no longer than that search did and a moment more, nor than its limit.
+    `given` names its options: an algorithm that does not take one is advised without it. The whole
+    takes no longer than that search did and a moment more, nor than its limit.
     """
     now = time.monotonic()
     most = min(_LONGEST, now - watch.started + _HEAD_START)
@@ -85,7 +87,7 @@ def advise(
     best: dict[str, float] = {}
     cost = found.minimised or _COST
     instead = _price(found, cost)
-    for option, search in _tries(problem, found.algorithm, cost, weights):
+    for option, search in _tries(problem, found.algorithm, cost, weights, given):
         left = until - time.monotonic()
         if left <= 0:
             break
@@ -113,6 +115,7 @@ def _tries(
     algorithm: str,
     cost: str,
     weights: Mapping[str, float] | None,
+    given: Collection[str],
 ) -> Iterator[tuple[str, Callable[[float], Outcome]]]:
     """The options to try, each with its search of so many seconds."""
 
@@ -123,7 +126,11 @@ def _tries(
     needed = {"population"} if any(one.compares_population for one in problem.criteria) else set()
     for name in _OTHERS:
         if name != algorithm and needed <= SEARCHES[name].takes:
-            yield f"--algorithm {name}", searching(name, problem)
+            dropped = [
+                f"--{one.replace('_', '-')}" for one in given if one not in SEARCHES[name].takes
+            ]
+            without = f" without {' and '.join(dropped)}" if dropped else ""
+            yield f"--algorithm {name}{without}", searching(name, problem)
     if "suppress" not in SEARCHES[algorithm].takes:
         return
     counted = problem.rows if problem.people is None else problem.people.count

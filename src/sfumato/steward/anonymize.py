@@ -140,7 +140,7 @@ def anonymize(
     }
     parameters = {name: value for name, value in used.items() if name in member.takes}
     decided = replace(_generalized(table, counted, problem, outcome, parameters), by=by)
-    return _advised(decided, problem, outcome, weights, watch) if advice else decided
+    return _advised(decided, problem, outcome, weights, watch, given) if advice else decided
 
 
 def _advised(
@@ -149,13 +149,15 @@ def _advised(
     outcome: Outcome,
     weights: Mapping[str, float] | None,
     watch: SearchProgress,
+    given: Mapping[str, object],
 ) -> Anonymized:
     """The same with what else would have cost less, where there is time to look for it."""
     if outcome.ended is not None:
         return decided
     if too_large(problem):
         return replace(decided, remarks=(*decided.remarks, TOO_LARGE))
-    tried = advise(problem, outcome, weights, watch)
+    said = [name for name, value in given.items() if value is not None]
+    tried = advise(problem, outcome, weights, watch, said)
     return replace(decided, advice=tuple(tried))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from sfumato.anonymize.buckets import COUNT, GROUP
 from sfumato.anonymize.measure import measure as measure_counts
+from sfumato.anonymize.measure import quasi_of
 from sfumato.anonymize.worlds import answer, answer_buckets, parse
 from sfumato.anonymize.worlds.workload import workload as compare_answers
 from sfumato.counting.frequencies import count
@@ -59,7 +60,7 @@ def _measured(
     released: Source, known: Schema, original: Source | None, population: Source | None
 ) -> TableMeasures:
     names = [column.name for column in known.columns if column.role in _LOOKED_AT]
-    quasi = [column.name for column in known.by_role(Role.QUASI)]
+    quasi = [column.name for column in quasi_of(known.columns)]
     told = described(released)
     if _is_anatomy(released):
         before = None if original is None else _counted(original, known, names)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import islice
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +15,6 @@ from sfumato.report.answers import notes, shown
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
-
-_MOST_READ = 2_000
-"""Of longer answers a card shows the plain values, which takes no time."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,14 +36,12 @@ class Answer(Release):
 
     def _rows(self) -> CardTable:
         """The first rows as people read them, a bar beside every figure."""
-        if self.table.num_rows > _MOST_READ:
-            return super()._rows()
-        told, titles, right = shown(self), [], []
+        told, titles, right = shown(self, SHOWN), [], []
         for column in told.columns:
             bars = [] if column.bars is None else [column.bar_title]
             titles += [column.name, *bars]
             right += [column.is_number, *(True for _ in bars)]
-        rows = list(islice(told.rows, SHOWN))
+        rows = list(told.rows)
         return CardTable(titles, rows, self.table.num_rows - len(rows), right)
 
     def to_json(self, written: Sequence[Path] = ()) -> dict[str, Any]:
@@ -55,6 +49,7 @@ class Answer(Release):
         rows = [[_plain(one) for one in row.values()] for row in self.table.to_pylist()]
         return {
             **(self.summary() if written else {"columns": self.table.column_names, "rows": rows}),
+            **({"totals": self.totals} if self.totals and not written else {}),
             "error": self.error,
             "cost": {**self.cost, "charged": self.charged},
             "remaining": self.remaining,
@@ -62,6 +57,15 @@ class Answer(Release):
             **({} if written else {"notes": [*notes(self), *self._notes]}),
             **({"written": [str(path) for path in written]} if written else {}),
         }
+
+    @property
+    def totals(self) -> Mapping[str, list[int]]:
+        """By column the rows, from 0, in which nothing stands for all values: those of a ROLLUP.
+
+        In other rows nothing means a value that is missing.
+        """
+        found: Mapping[str, list[int]] = self.provenance.parameters.get("all") or {}
+        return found
 
     @property
     def cost_in_words(self) -> str:

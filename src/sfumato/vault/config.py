@@ -104,7 +104,7 @@ def load(folder: Path) -> Config:
         raise ParameterError(
             "vault_missing",
             f"There is no vault in '{folder}': it has no {VAULT}. Create one with "
-            "'sfumato init', or name another with --vault.",
+            "'sfumato init', or name another: --vault, or sf.open(path).",
         )
     sweep(folder)
     text = read_text(path, what="Configuration", most_mebibytes=_MOST_MEBIBYTES)

@@ -101,6 +101,7 @@ class Questions(Shown):
         found: Answer = self._ask("query", asked, **cost, weights=weights, request_id=request_id)
         return found
 
+    @given.in_python
     def explain(self, asked: Asked, **cost: Unpack[QueryCost]) -> Explanation:
         """Say what a question would cost and how far its answer would be off; spends nothing."""
         return cast("Question", self.prepare(FAMILIES["query"], asked, **cost)).explain()
@@ -114,6 +115,7 @@ class Questions(Shown):
         """Charge and answer what was prepared."""
         return self._session.run(family, prepared, self._asker_of, request_id=request_id)
 
+    @given.in_python
     def _ask(
         self, name: str, /, *positional: object, request_id: str | None = None, **asked: object
     ) -> Any:
@@ -181,6 +183,7 @@ class Private(Questions):
         found: Published = self._ask("above", request_id=request_id, at_most=at_most, **asked)
         return found
 
+    @given.in_python
     def plan(
         self,
         kind: KindName | str,
@@ -192,6 +195,7 @@ class Private(Questions):
         publication = self.prepare(FAMILIES["publish"], kind, columns=columns, **asked)
         return cast("Publication", publication)
 
+    @given.in_python
     def publish_planned(
         self, publication: Publication, *, request_id: str | None = None
     ) -> Published:

@@ -168,6 +168,7 @@ class Published(Answer):
         """The released boxes nearest to a point that together are expected to hold k rows."""
         return nearest(_boxes(self.publication, self.tables), point, k)
 
+    @given.in_python
     def save(
         self, path: str | Path, *, overwrite: bool = False, report: str | Path | None = None
     ) -> list[Path]:

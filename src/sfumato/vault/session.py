@@ -103,16 +103,14 @@ class Forecast(Shown):
 
     def text(self) -> str:
         """The forecast for people."""
-        from sfumato.report.terminal import in_words, named, printable
+        from sfumato.report.terminal import printable, told
 
         choices = self.prepared.parameters
         price = amounts_in_words(choices.get("cost", {}))
         lines = [f"Cost: {price}. Nothing was spent."]
-        lines += [
-            f"Expected error, {named(one)}: {in_words(of)}" for one, of in self._error.items()
-        ]
+        lines += [f"Expected error, {told(one, of)}" for one, of in self._error.items()]
         made = choices.get("method", {})
-        lines += [f"Chosen, {named(one)}: {in_words(what)}" for one, what in made.items()]
+        lines += [f"Chosen, {told(one, what)}" for one, what in made.items()]
         return "\n".join(str(printable(line)) for line in lines)
 
     @property

@@ -158,6 +158,7 @@ class Vault(Shown):
         self._check_open()
         return verified(self.ledger)
 
+    @given.in_python
     def export(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write every entry of the ledger as JSONL, for somebody who trusts nobody."""
         self._check_open()

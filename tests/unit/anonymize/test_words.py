@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -44,7 +45,7 @@ JOB = Column(
         (MOMENT, {"24.12.1976": 4}, "only the day, without the time"),
         (HEIGHT, {"1.5": 4}, "unchanged as numbers"),
         (DAY, {"1976-12": 4, "1980-01": 3}, "only the month and year"),
-        (DAY, {"1976-Q4": 4}, "only the quarter"),
+        (DAY, {"1976-Q4": 4}, "only the quarter and year"),
         (DAY, {"1976": 4, "1980": 5}, "only the year"),
         (DAY, {"197x": 4}, "only the decade"),
         (DAY, {"[1976-01-01, 1976-01-10]": 4}, "ranges of 10 days"),
@@ -63,6 +64,8 @@ JOB = Column(
         (AGE, {"20-29": 4, "30-39": 3}, "ranges of 10 years"),
         (AGE, {"-5 to -1": 4}, "ranges of 5 years"),
         (AGE, {"[20, 21]": 4, "[30, 35]": 4}, "ranges, 4 years wide on average"),
+        (replace(AGE, name="Âge"), {"20-29": 4}, "ranges of 10 years"),
+        (replace(AGE, name="age_in_months"), {"20-29": 4}, "ranges of 10"),
         (AGE, {"20": 3}, "unchanged"),
         (HEIGHT, {"[1.5, 2.0)": 4, "[1.0, 1.5)": 4}, "ranges of 0.5"),
         (JOB, {"health": 4, "school": 3}, "2 groups of values"),

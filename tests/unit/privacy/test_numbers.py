@@ -189,8 +189,15 @@ def test_a_cost_is_rounded_up_and_what_is_left_is_cut_off() -> None:
 def test_no_float_says_more_than_there_is(units: int, places: int) -> None:
     amount = Fraction(units, 10**places)
     found = numbers.float_below(amount)
-    assert Fraction(repr(found)) <= amount
+    assert numbers.exact(found, "epsilon") <= amount
     assert found == pytest.approx(float(amount))
+
+
+def test_sums_of_tenths_are_what_their_writer_meant() -> None:
+    assert numbers.exact(0.1 + 0.2, "epsilon") == Fraction(3, 10)
+    assert numbers.exact(np.float64(0.7) + np.float64(0.1), "epsilon") == Fraction(8, 10)
+    assert numbers.exact("0.30000000000000004", "epsilon") > Fraction(3, 10)
+    assert numbers.exact(123456789.123456, "scale") == Fraction("123456789.123456")
 
 
 def test_tenths_stay_tenths() -> None:

@@ -139,3 +139,36 @@ def test_an_old_release_without_these_words_still_has_a_page() -> None:
     )
     text = text_of(page(Release({}, old, Provenance("optimal", {}, ""))))
     assert "In the words of the field: 4-anonymity." in text
+
+
+def test_names_of_the_user_are_shown_as_they_are() -> None:
+    named = ["cost", "1/2", "sd", "suppress", "version", "unit", "drop"]
+    asked = {
+        "columns": named,
+        "cost": {"epsilon": "1/2"},
+        "method": {"marginals": ["zip_code,1/2"], "shares": {"sd,cost": "1/4"}},
+    }
+    made = Release(
+        {"1/2": pa.table({"count": [3]})},
+        Guarantee("differential privacy", "epsilon 0.5.", {"epsilon": "1/2", "table": "1/2"}),
+        Provenance("publish marginals", asked, ""),
+        {"tables": {"sd,1/2": {"sd": 2.8}}, "quantiles": {"1/4": {"rank_bound95": 2.0}}},
+    )
+    text = text_of(page(made))
+    assert f"columns\n{'; '.join(named)}\n" in text
+    assert "name\n1/2\n" in text
+    assert "marginals zip_code,1/2, shares sd,cost 0.25" in text
+    assert "tables\nsd,1/2 standard deviation 2.8" in text
+    assert "quantiles\n0.25 95\xa0% bound of the rank 2" in text
+
+
+def test_figures_of_a_question_have_the_names_it_gave_them() -> None:
+    made = Release(
+        {"answer": pa.table({"cost": [3], "bias_sd": [4]})},
+        Guarantee("differential privacy", "epsilon 0.5.", {"epsilon": "1/2"}),
+        Provenance("query", {"sql": "SELECT"}, ""),
+        {"cost": {"sd": 2.8}, "bias_sd": {"sd": 1.0}},
+    )
+    text = text_of(page(made))
+    assert "cost\nstandard deviation 2.8" in text
+    assert "bias_sd\nstandard deviation 1" in text

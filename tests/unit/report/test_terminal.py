@@ -51,3 +51,11 @@ def test_figures_are_named_in_words_and_remarks_are_sentences() -> None:
     assert in_words([{"sd": 2}, {"sd": 1.5}]) == "standard deviation 2; 1.5"
     assert in_words(["a", {"sd": 1}]) == "a; standard deviation 1"
     assert in_words([]) == ""
+
+
+def test_ratios_of_ours_are_decimals_and_names_of_the_user_stay() -> None:
+    stated = {"1/2": {"rank_bound95": 198.5}}
+    assert in_words(stated) == "0.5 95 % bound of the rank 198"
+    assert in_words(["1/4", "3/4"]) == "0.25; 0.75"
+    assert in_words({"tables": {"1/2,sd": {"sd": 2}}}) == "tables 1/2,sd standard deviation 2"
+    assert in_words("1/2", theirs=True) == "1/2"

@@ -123,3 +123,9 @@ def test_people_are_said_where_people_are_counted() -> None:
     assert (
         told.words() == "suppressing 2 % of people would lose 0.12 instead of 0.31: --suppress 2%"
     )
+
+
+def test_an_algorithm_is_advised_without_what_it_does_not_take(people: Table) -> None:
+    decided = anonymize(people, [sf.KAnonymity(3)], suppress="0.1%", suppressed="star", advice=True)
+    (line,) = [one.words() for one in decided.advice if one.option.startswith("--algorithm")]
+    assert line.endswith(": --algorithm mondrian without --suppress and --suppressed")

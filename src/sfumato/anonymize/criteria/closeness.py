@@ -13,7 +13,7 @@ from sfumato import given
 from sfumato.anonymize.classes import exact
 from sfumato.anonymize.criteria.base import Criterion, sign
 from sfumato.errors import ParameterError, SchemaError
-from sfumato.privacy.numbers import positive, share
+from sfumato.privacy.numbers import decimal_of, positive, share
 from sfumato.schema.advice import add_line
 
 if TYPE_CHECKING:
@@ -51,7 +51,14 @@ class TCloseness(Criterion):
     )
 
     def __post_init__(self) -> None:
-        share(self.t, "t")
+        asked = share(self.t, "t")
+        if asked > 1:
+            percent = decimal_of(min(asked, Fraction(100)))
+            raise ParameterError(
+                "parameter_out_of_range",
+                f"t must be between 0 and 1, but {given.shown(self.t)} was given: {percent} % is "
+                f"written {decimal_of(Fraction(percent) / 100)} or '{percent}%'.",
+            )
         if self.distance not in get_args(Distance):
             raise ParameterError(
                 "distance_unknown",

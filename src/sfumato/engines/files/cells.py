@@ -82,6 +82,7 @@ class _Reading:
     read: Callable[[CellArray], CellArray | None]
     pattern: str | None = None
     expected: str = ""
+    mend: str = ""
 
 
 def conform(
@@ -131,7 +132,14 @@ def _converted(cells: CellArray, asked: Asked, name: str, rows_before: int | Non
         return pc.cast(cells, STORED[kind])
     if is_text(cells.type):
         reading = _of_text(asked)
-    elif (cells.type, kind) in _CHECKED or (types.is_timestamp(cells.type) and kind is Kind.DATE):
+    elif types.is_timestamp(cells.type) and kind is Kind.DATE:
+        reading = _Reading(
+            kind,
+            partial(_exact, kind=kind),
+            expected="a day alone: it has a time of day, and those are not kept",
+            mend="Cut the column to days first: .dt.normalize() in pandas, .dt.date() in polars.",
+        )
+    elif (cells.type, kind) in _CHECKED:
         reading = _Reading(kind, partial(_exact, kind=kind), expected=_EXPECTED[kind])
     else:
         raise SourceError(
@@ -234,8 +242,8 @@ def _refusal(cells: CellArray, reading: _Reading, name: str, rows_before: int) -
             high = middle
         else:
             low = middle
+    mend = reading.mend or f"Correct the cell, or declare a kind other than {reading.kind}."
     return SourceError(
         "cell_not_of_kind",
-        f"Column {name!r}, data row {rows_before + low + 1:,}, is not {reading.expected}. "
-        f"Correct the cell, or declare a kind other than {reading.kind}.",
+        f"Column {name!r}, data row {rows_before + low + 1:,}, is not {reading.expected}. {mend}",
     )

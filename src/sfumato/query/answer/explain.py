@@ -66,8 +66,7 @@ class Explanation(Shown):
     improve: tuple[str, ...]
 
     def _card(self) -> Card:
-        price = {name: one for name, one in self.cost.items() if name != "weights"}
-        amounts = " and ".join(f"{name} {one}" for name, one in price.items())
+        amounts = amounts_in_words(self.cost)
         rows = [
             (row.column, ", ".join(row.grouped_by), row.mechanism, row.bound95, row.ranks95)
             for row in self.expected
@@ -75,7 +74,7 @@ class Explanation(Shown):
         titles = ("Figure", "By", "How", "± 95 %", "Ranks ± 95 %")
         figures = ", ".join(dict.fromkeys(row.column for row in self.expected))
         line = f"{figures} would cost {amounts}; nothing was spent"
-        return Card(line, price, CardTable(titles, rows), [*self.notes, *self.improve])
+        return Card(line, {"Cost": amounts}, CardTable(titles, rows), [*self.notes, *self.improve])
 
     def to_json(self) -> dict[str, Any]:
         """The explanation as JSON-able data."""

@@ -240,3 +240,9 @@ def test_factors() -> None:
     assert factors(360) == {2: 3, 3: 2, 5: 1}
     assert factors(1) == {}
     assert factors(2_147_483_647) == {2_147_483_647: 1}
+
+
+def test_a_distance_is_a_share() -> None:
+    with pytest.raises(ParameterError, match=r"between 0 and 1, but 20 .* 20 % is written 0.2 or"):
+        TCloseness(20, of="s")
+    assert TCloseness(1, of="s").t == 1
