@@ -187,6 +187,8 @@ CALLS: dict[str, Call] = {
         lambda w: w.answer.report,
         {"path": "a.html", "public": False, "overwrite": True},
     ),
+    "Release.to_pandas": (lambda w: w.answer.to_pandas, {"table": "answer"}),
+    "Release.to_polars": (lambda w: w.answer.to_polars, {"table": "answer"}),
     "Release.load": (lambda _: sf.Release.load, {"path": "a.csv"}),
     "Published.ranges": (lambda w: w.map.ranges, {"queries": [[[1, 2], [1, 2]]]}),
     "Published.ranges_stddev": (lambda w: w.map.ranges_stddev, {"queries": [[[1, 2], [1, 2]]]}),
@@ -295,6 +297,7 @@ def test_every_public_method_is_thrown_at() -> None:
         *CALLS,
         # Inherited, or the same under another name.
         *("Published.save", "Published.report", "Published.load", "Grouped.aggregate"),
+        *("Published.to_pandas", "Published.to_polars"),
         # The doors of commands, which make these of their own words.
         *("Private.prepare", "Private.run", "Published.to_json"),
     }

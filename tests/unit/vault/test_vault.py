@@ -148,12 +148,12 @@ def test_a_refusal_says_what_was_asked_and_what_is_left(vault: sf.Vault) -> None
 @pytest.mark.parametrize("principal", ["owner", "alice"])
 def test_a_budget_without_delta_says_so(vault: sf.Vault, principal: str) -> None:
     notes = "SELECT note, COUNT(*) AS n FROM visits GROUP BY note"
-    assert "Give --delta 1e-7" in refused(vault.query, notes, epsilon="0.5", principal=principal)
+    assert "Give delta=1e-7" in refused(vault.query, notes, epsilon="0.5", principal=principal)
     for cost in ({"epsilon": "0.5", "delta": "1e-7"}, {"rho": "0.01"}):
         asked = notes if "delta" in cost else COUNT
         said = refused(vault.query, asked, **cost, principal=principal)
         assert "needs a delta, and this budget has none" in said
-        assert "--delta 1e-6" in said
+        assert "delta=1e-6" in said
 
 
 def test_explaining_asks_who_asks_whatever_it_costs(vault: sf.Vault) -> None:
