@@ -50,7 +50,7 @@ def test_L3_a_child_is_charged_with_its_parents_or_not_at_all(place: Any, one: B
         charge(ledger, "2/10", "r4", "visits/carol")
     assert refused.value.code == "budget_exhausted"
     assert "'visits'" in refused.value.message
-    assert "left for this question. Ask" in refused.value.message
+    assert "too little budget left: ask its owner" in refused.value.message
     assert nano(ledger, "visits/carol") == 0
     assert nano(ledger) == 900_000_000
     assert ledger.remaining("visits") == ((100_000_000,),)
