@@ -10,11 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytest.register_assert_rewrite("sfumato.testing.engines")
+
+# The first case pays for what is loaded, and machines are busy: time is measured where it matters.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 _SERVERS = {"spark": "spark_session", "postgres": "postgres_url"}
 """The servers, by the marker and the fixture that a test on them uses."""
