@@ -65,7 +65,7 @@ def test_F10_leaves_that_were_only_seen_are_shown_by_a_threshold_alone() -> None
 
 def test_F14_a_table_that_was_only_guessed_knows_no_domain() -> None:
     guessed = sf.protect(sf.read(ROWS), epsilon=5)
-    question = 'SELECT x, COUNT(*) AS n FROM "table" GROUP BY x'
+    question = "SELECT x, COUNT(*) AS n FROM people GROUP BY x"
     assert code_of(guessed.query, question, epsilon=1) == "delta_missing"
 
 
