@@ -23,6 +23,8 @@ settings.load_profile("unhurried")
 
 _SERVERS = {"spark": "spark_session", "postgres": "postgres_url"}
 """The servers, by the marker and the fixture that a test on them uses."""
+_TOGETHER = ("end/test_demo_page.py", "end/test_pictures.py", "demo/test_page.py")
+"""Files whose tests share what takes long to make, and so one worker."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -51,7 +53,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 
     class ByServer(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return next((server for server in _SERVERS if server in nodeid.lower()), nodeid)
+            shared = (*_SERVERS, *_TOGETHER)
+            return next((one for one in shared if one in nodeid.lower()), nodeid)
 
     return ByServer(config, log) if config.getvalue("dist") == "loadgroup" else None
 

@@ -185,13 +185,21 @@ def translating_errors(
                     "of fewer columns.",
                 )
             except Exception as error:  # noqa: BLE001  whatever a driver throws may quote data
-                failure = translate(error)
+                failure = KeyboardInterrupt() if _interrupted(error) else translate(error)
             failure.__cause__ = failure.__context__ = None
             raise failure
 
         return call
 
     return decorate
+
+
+def _interrupted(error: BaseException) -> bool:
+    """Whether an error came up while cleaning up after Ctrl-C, which it then hides."""
+    context = error.__context__
+    while context is not None and not isinstance(context, KeyboardInterrupt):
+        context = context.__context__
+    return context is not None
 
 
 def engine_failed(engine: str, detail: str) -> EngineError:

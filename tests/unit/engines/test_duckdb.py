@@ -17,7 +17,8 @@ import pytest
 from pyarrow import parquet
 from sqlglot import exp, parse_one
 
-from sfumato.engines.base import everything
+from sfumato.engines.base import everything, translating_errors
+from sfumato.engines.duckdb import translate
 from sfumato.errors import EngineError, SourceError
 from sfumato.schema.column import Kind
 
@@ -162,3 +163,15 @@ def test_a_result_left_in_the_middle_does_not_hide_why(opened: Callable[..., Duc
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
+
+
+def test_what_fails_while_cleaning_up_after_an_interruption_does_not_hide_it() -> None:
+    @translating_errors(translate)
+    def work() -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise duckdb.InterruptException("INTERRUPT Error: Interrupted!")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
