@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 pytest.register_assert_rewrite("sfumato.testing.engines")
 
+# Commands that tests start are loaded as people load them: compiled once, not each time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # The first case pays for what is loaded, and machines are busy: time is measured where it matters.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")

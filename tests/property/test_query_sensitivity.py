@@ -285,7 +285,13 @@ def runs(request: pytest.FixtureRequest) -> int:
     return int(request.config.getoption("--runs", 2_000))
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param(part, marks=[] if part < PARTS // 2 else [pytest.mark.slow])
+        for part in range(PARTS)
+    ],
+)
 def test_on_duckdb(runs: int, part: int) -> None:
     run = InMemory(optimizes=part == 0)
     assert brute_force(run, DuckDB.traits.hashed, runs // PARTS, part) > MOVES
