@@ -51,8 +51,22 @@ _EXAMPLE_TIME = {
 }  # fmt: skip
 
 
+class _Declared:
+    """What a schema file says of a spelling: its fields that are not what they are by default."""
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """What a schema file says of it."""
+        return _declared(self)
+
+    @property
+    def lines(self) -> str:
+        """The same as it is written there."""
+        return _lines(self.keys)
+
+
 @dataclass(frozen=True)
-class DateSpelling:
+class DateSpelling(_Declared):
     """Dates by a format such as %d.%m.%Y; a time of day behind them is read over.
 
     The day is the one that is written, in whatever zone; the time may be missing and is never
@@ -166,16 +180,6 @@ class DateSpelling:
         hour = "".join(_EXAMPLE_TIME.get(token, token) for token in time)
         return f"dates written {day}{hour}" + (", of which the day is kept" if time else "")
 
-    @property
-    def keys(self) -> dict[str, Any]:
-        """What a schema file says of it."""
-        return _declared(self)
-
-    @property
-    def lines(self) -> str:
-        """The same as it is written there."""
-        return _lines(self.keys)
-
 
 _SPACES = " \u00a0\u2009\u202f"
 _SPACE = f"[{_SPACES}]?"
@@ -186,7 +190,7 @@ MOST_PLACES = 12
 
 
 @dataclass(frozen=True)
-class NumberSpelling:
+class NumberSpelling(_Declared):
     """Numbers by their signs: the decimal one, the one between thousands, one before or behind.
 
     `percent` and `currency` show where the sign stands, as in "# %" or "$#"; it is form, so that
@@ -309,16 +313,6 @@ class NumberSpelling:
         comma = self.point == "," and kind is Kind.REAL
         return f"numbers written {self.write(example)}" + (", a decimal comma" if comma else "")
 
-    @property
-    def keys(self) -> dict[str, Any]:
-        """What a schema file says of it."""
-        return _declared(self)
-
-    @property
-    def lines(self) -> str:
-        """The same as it is written there."""
-        return _lines(self.keys)
-
 
 Spelling = DateSpelling | NumberSpelling
 
@@ -383,7 +377,7 @@ def _shown(text: str) -> bool:
     return text.translate(dict.fromkeys(map(ord, _SPACES))).isprintable()
 
 
-def _declared(spelling: Spelling) -> dict[str, Any]:
+def _declared(spelling: Any) -> dict[str, Any]:
     """The keys whose values are not what they are without them."""
     held = ((one, getattr(spelling, one.name)) for one in fields(spelling))
     said = {one.name: value for one, value in held if value != one.default}
