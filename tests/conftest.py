@@ -104,7 +104,7 @@ def spark_session() -> Iterator[Any]:
     if not shutil.which("java") and not os.environ.get("JAVA_HOME"):
         pytest.skip("no Spark: no Java runtime (install a headless Java 17)")
     pytest.importorskip("pyspark", reason="no Spark: pyspark is not installed")
-    from sfumato.engines.spark import start_session
+    from sfumato.engines.spark.session import start_session
 
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     session = start_session("local[2]")

@@ -47,7 +47,7 @@ def postgres_engine(postgres_url: str) -> Iterator[Callable[[pa.Table], Engine]]
 
 @pytest.fixture
 def spark_engine(spark_session: Any) -> Iterator[Callable[[pa.Table], Engine]]:
-    from sfumato.engines.spark import Spark
+    from sfumato.engines.spark.engine import Spark
 
     with ExitStack() as stack:
 

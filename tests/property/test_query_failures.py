@@ -59,7 +59,7 @@ def ask(request: pytest.FixtureRequest) -> Iterator[Ask]:
                 engine = Postgres(request.getfixturevalue("postgres_url"), named("none"))
                 stack.callback(engine.close)
             case _:
-                from sfumato.engines.spark import Spark
+                from sfumato.engines.spark.engine import Spark
 
                 engine = Spark(request.getfixturevalue("spark_session"), named("none"))
         yield partial(_asked, engine)

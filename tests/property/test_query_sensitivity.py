@@ -369,7 +369,7 @@ def test_on_postgres(postgres_url: str, runs: int) -> None:
 
 
 def test_on_spark(spark_session: Any, runs: int) -> None:
-    from sfumato.engines.spark import Spark
+    from sfumato.engines.spark.engine import Spark
 
     write = partial(render, dialect="spark")
 

@@ -91,7 +91,7 @@ def open_source(
 
             return Postgres.open(source)
         if scheme == "spark":
-            from sfumato.engines.spark import Spark
+            from sfumato.engines.spark.engine import Spark
 
             return Spark.open(source)
     return open_duckdb(

@@ -10,7 +10,7 @@ import pytest
 from sfumato.engines.base import named
 from sfumato.engines.postgres import Postgres
 from sfumato.engines.sources import open_duckdb
-from sfumato.engines.spark import Spark
+from sfumato.engines.spark.engine import Spark
 from sfumato.testing.engines import EngineContract
 
 if TYPE_CHECKING:

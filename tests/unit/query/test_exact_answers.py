@@ -21,7 +21,7 @@ from sfumato.counting.hashing import Keyed
 from sfumato.engines.base import named
 from sfumato.engines.postgres import Postgres
 from sfumato.engines.sources import open_duckdb
-from sfumato.engines.spark import Spark
+from sfumato.engines.spark.engine import Spark
 from sfumato.query.plan import NOISY, Function
 from sfumato.query.plan.planner import plan_question
 from sfumato.query.sql.caps import salted

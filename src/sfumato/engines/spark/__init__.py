@@ -1,0 +1,1 @@
+"""Spark, where tables too large for one machine live."""
