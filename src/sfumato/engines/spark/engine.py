@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
-from os import getpid
 from pathlib import Path
 from secrets import token_hex
-from threading import get_ident
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urlsplit
 
@@ -26,6 +24,8 @@ from sfumato.engines.base import (
 from sfumato.engines.files.output import write_file
 from sfumato.engines.kinds import kinds_of
 from sfumato.engines.spark.identity import identity_of
+from sfumato.engines.spark.jobs import Jobs, apart, cancel_jobs
+from sfumato.engines.spark.results import arrow_schema, batches_of
 from sfumato.engines.spark.session import disown, own, start_session, translate
 from sfumato.errors import OutputError
 
@@ -75,48 +75,31 @@ class Spark:
     @translating_errors(translate)
     def identity(self) -> Identity:
         """Say what the table that it was opened on is, however it was spelled."""
-        return identity_of(self._session, self._table)
+        return apart(lambda: identity_of(self._session, self._table))
 
     @translating_errors(translate)
     def columns(self, table: exp.Table) -> dict[str, Kind]:
         """Name the columns of a table, in order, and what they hold."""
-        return kinds_of(self.run(everything(table).limit(0)).schema)
+        return kinds_of(apart(lambda: arrow_schema(self._frame(everything(table)))))
 
     @translating_errors(translate)
     def run(self, query: exp.Query) -> pa.Table:
-        """Run a query and bring its whole result here."""
-        tag = _tag(get_ident())
-        self._session.sparkContext.addJobTag(tag)
-        try:
-            result: pa.Table = self._session.sql(render(query, self.dialect)).toArrow()
-        finally:
-            self._session.sparkContext.removeJobTag(tag)
-        return result
+        """Run a query and bring its whole result here, in one job."""
+        return Jobs(self._session).run(lambda: self._frame(query).toArrow())
 
     @translating_errors(translate)
     def stream(self, query: exp.Query, *, batch_rows: int = 65_536) -> pa.RecordBatchReader:
-        """Run a query and bring its result here batch by batch.
-
-        The result is kept on the executors' disks and fetched one partition at a time.
-        """
-        from pyspark import StorageLevel
-        from pyspark.sql import functions
-
-        part = f"part_{token_hex(8)}"
-        frame = self._session.sql(render(query, self.dialect))
-        schema = frame.limit(0).toArrow().schema
-        kept = frame.withColumn(part, functions.spark_partition_id())
-        kept = kept.persist(StorageLevel.DISK_ONLY)
-        numbers = kept.select(part).distinct().sort(part).toArrow()[part].to_pylist()
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            for number in numbers:
-                table = kept.where(functions.col(part) == number).drop(part).toArrow()
-                yield from table.cast(schema).to_batches(max_chunksize=batch_rows)
-
-        arriving = batches()
+        """Run a query and bring its result here batch by batch."""
+        jobs = Jobs(self._session)
+        frame, schema = jobs.run(lambda: (frame := self._frame(query), arrow_schema(frame)))
+        arriving = batches_of(frame, schema, jobs)
+        parts = (
+            batch.slice(start, batch_rows)
+            for batch in arriving
+            for start in range(0, batch.num_rows, batch_rows)
+        )
         return stream_translating_errors(
-            schema, lambda: next(arriving, None), translate, kept.unpersist
+            schema, lambda: next(parts, None), translate, arriving.close
         )
 
     @contextmanager
@@ -128,7 +111,7 @@ class Spark:
     @contextmanager
     def view(self, query: exp.Query) -> Iterator[exp.Table]:
         """Let queries see a query's result as it is at their time, under a name, for a while."""
-        with self._temporary(lambda: self._session.sql(render(query, self.dialect))) as view:
+        with self._temporary(lambda: self._frame(query)) as view:
             yield view
 
     @translating_errors(translate)
@@ -147,7 +130,7 @@ class Spark:
     @translating_errors(translate)
     def cancel(self, thread: int) -> None:
         """Stop the jobs that a thread of this process has started."""
-        self._session.sparkContext.cancelJobsWithTag(_tag(thread))
+        cancel_jobs(self._session, thread)
 
     @translating_errors(translate)
     def close(self) -> None:
@@ -157,17 +140,16 @@ class Spark:
         self._owned = False
         disown(self._session)
 
+    def _frame(self, query: exp.Query) -> DataFrame:
+        """A query as Spark has read it; nothing is run."""
+        return self._session.sql(render(query, self.dialect))
+
     @contextmanager
     def _temporary(self, frame: Callable[[], DataFrame]) -> Iterator[exp.Table]:
         """A frame under a name of its own, for a while."""
         name = f"view_{token_hex(8)}"
-        translating_errors(translate)(lambda: frame().createTempView(name))()
+        translating_errors(translate)(apart)(lambda: frame().createTempView(name))
         try:
             yield named(name)
         finally:
-            self._session.catalog.dropTempView(name)
-
-
-def _tag(thread: int) -> str:
-    """What the jobs of a thread of this process go by; a cluster may serve other processes too."""
-    return f"sfumato-{getpid()}-{thread}"
+            apart(lambda: self._session.catalog.dropTempView(name))
