@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
@@ -25,6 +24,7 @@ from sfumato.engines.files.output import write_file
 from sfumato.engines.kinds import kinds_of
 from sfumato.engines.spark.identity import identity_of
 from sfumato.engines.spark.jobs import Jobs, apart, cancel_jobs
+from sfumato.engines.spark.quiet import hush
 from sfumato.engines.spark.results import arrow_schema, batches_of
 from sfumato.engines.spark.session import disown, own, start_session, translate
 from sfumato.errors import OutputError
@@ -52,8 +52,7 @@ class Spark:
     traits: ClassVar[Traits] = Traits(creates_tables=False, hashed=_hashed)
 
     def __init__(self, session: SparkSession, table: exp.Table, *, owned: bool = False) -> None:
-        # PySpark writes failed queries with their values to standard error at any log level.
-        logging.getLogger("SQLQueryContextLogger").disabled = True
+        hush()
         self._session = session
         self._table = table
         self._owned = owned
@@ -138,7 +137,7 @@ class Spark:
         if not self._owned:
             return
         self._owned = False
-        disown(self._session)
+        apart(lambda: disown(self._session))
 
     def _frame(self, query: exp.Query) -> DataFrame:
         """A query as Spark has read it; nothing is run."""

@@ -7,6 +7,8 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from sfumato.engines.base import engine_failed, table_missing, translating_errors
+from sfumato.engines.spark.jobs import apart
+from sfumato.engines.spark.quiet import hush, start_java
 from sfumato.errors import SourceError
 
 if TYPE_CHECKING:
@@ -46,13 +48,17 @@ def start_session(master: str) -> SparkSession:
             "Spark needs packages that are not installed. "
             "Install them with: pip install 'sfumato[spark]'.",
         ) from None
-    builder = SparkSession.builder.master(master).appName("sfumato")
+    settings = {"spark.master": master, "spark.app.name": "sfumato", **SETTINGS}
     if master.startswith("local"):
-        builder = builder.config("spark.driver.host", "127.0.0.1").config(
-            "spark.driver.bindAddress", "127.0.0.1"
-        )
-    session: SparkSession = builder.config(map=SETTINGS).getOrCreate()
-    return session
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+    def start() -> SparkSession:
+        start_java(settings)
+        session: SparkSession = SparkSession.builder.config(map=settings).getOrCreate()
+        return session
+
+    hush()
+    return apart(start)
 
 
 def own(session: SparkSession) -> None:
