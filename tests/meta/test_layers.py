@@ -20,7 +20,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "files": {"errors", "journal", "system"},
     "privacy": {"errors", "given"},
     "schema": {"cards", "errors", "given", "privacy.units", "files"},
-    "engines": {"errors", "schema", "files", "system"},
+    "engines": {"errors", "schema", "files", "system", "texts"},
     "counting": {"errors", "schema", "privacy.units", "engines.base", "engines.kinds"},
     # A release can be told to people as a page; the page is loaded only when asked for.
     "release": {

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
+from functools import partial
 from os import getpid
 from pathlib import Path
 from secrets import token_hex
 from threading import get_ident
 from typing import TYPE_CHECKING, ClassVar
-from urllib.parse import urlsplit
 
 from sqlglot import exp
 
@@ -19,14 +19,13 @@ from sfumato.engines.base import (
     everything,
     named,
     render,
-    source_table,
     stream_translating_errors,
     translating_errors,
 )
 from sfumato.engines.files.output import write_file
 from sfumato.engines.kinds import kinds_of
 from sfumato.engines.spark.identity import identity_of
-from sfumato.engines.spark.session import disown, own, start_session, translate
+from sfumato.engines.spark.session import stop_tagged, tagged, translate
 from sfumato.errors import OutputError
 
 if TYPE_CHECKING:
@@ -46,26 +45,29 @@ def _hashed(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
 
 
 class Spark:
-    """A Spark session, ours or the caller's; only ours is stopped when the engine is closed."""
+    """A Spark session, ours or the caller's, and a table that it sees.
+
+    `done` lets go of what was opened with it; `identity` tells what the table is, where the
+    catalogue does not.
+    """
 
     dialect: ClassVar[str] = "spark"
     traits: ClassVar[Traits] = Traits(creates_tables=False, hashed=_hashed)
 
-    def __init__(self, session: SparkSession, table: exp.Table, *, owned: bool = False) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        table: exp.Table,
+        *,
+        done: Callable[[], None] | None = None,
+        identity: Callable[[], Identity] | None = None,
+    ) -> None:
         # PySpark writes failed queries with their values to standard error at any log level.
         logging.getLogger("SQLQueryContextLogger").disabled = True
         self._session = session
         self._table = table
-        self._owned = owned
-
-    @classmethod
-    def open(cls, url: str) -> Spark:
-        """Open spark://host:port#table, or spark://local#table for this machine."""
-        address, table = source_table(url, cls.dialect)
-        host = urlsplit(address).netloc
-        session = start_session("local[*]" if host == "local" else address)
-        own(session)
-        return cls(session, table, owned=True)
+        self._done = done
+        self._identity = identity or partial(identity_of, session, table)
 
     @property
     def table(self) -> exp.Table:
@@ -75,7 +77,7 @@ class Spark:
     @translating_errors(translate)
     def identity(self) -> Identity:
         """Say what the table that it was opened on is, however it was spelled."""
-        return identity_of(self._session, self._table)
+        return self._identity()
 
     @translating_errors(translate)
     def columns(self, table: exp.Table) -> dict[str, Kind]:
@@ -85,12 +87,8 @@ class Spark:
     @translating_errors(translate)
     def run(self, query: exp.Query) -> pa.Table:
         """Run a query and bring its whole result here."""
-        tag = _tag(get_ident())
-        self._session.sparkContext.addJobTag(tag)
-        try:
+        with tagged(self._session, _tag(get_ident())):
             result: pa.Table = self._session.sql(render(query, self.dialect)).toArrow()
-        finally:
-            self._session.sparkContext.removeJobTag(tag)
         return result
 
     @translating_errors(translate)
@@ -147,15 +145,14 @@ class Spark:
     @translating_errors(translate)
     def cancel(self, thread: int) -> None:
         """Stop the jobs that a thread of this process has started."""
-        self._session.sparkContext.cancelJobsWithTag(_tag(thread))
+        stop_tagged(self._session, _tag(thread))
 
     @translating_errors(translate)
     def close(self) -> None:
-        """Let go of the session; the last engine that was opened on it stops it."""
-        if not self._owned:
-            return
-        self._owned = False
-        disown(self._session)
+        """Let go of the session, and of what was opened with it."""
+        done, self._done = self._done, None
+        if done is not None:
+            done()
 
     @contextmanager
     def _temporary(self, frame: Callable[[], DataFrame]) -> Iterator[exp.Table]:
