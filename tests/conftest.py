@@ -107,7 +107,7 @@ def spark_session() -> Iterator[Any]:
     from sfumato.engines.spark.session import start_session
 
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    session = start_session("local[2]")
+    session = start_session("spark://local")
     session.conf.set("spark.sql.shuffle.partitions", "2")
     yield session
     session.stop()

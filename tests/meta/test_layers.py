@@ -20,7 +20,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "files": {"errors", "journal", "system"},
     "privacy": {"errors", "given"},
     "schema": {"cards", "errors", "given", "privacy.units", "files"},
-    "engines": {"errors", "schema", "files", "system"},
+    "engines": {"errors", "schema", "files", "system", "texts"},
     "counting": {"errors", "schema", "privacy.units", "engines.base", "engines.kinds"},
     # A release can be told to people as a page; the page is loaded only when asked for.
     "release": {
@@ -149,7 +149,7 @@ def test_nothing_in_the_package_imports_testing() -> None:
 
 HOMES: dict[str, set[str]] = {
     "jinja2": {"report/page.py"},
-    "pyspark": {f"engines/spark/{name}.py" for name in ("engine", "identity", "session")},
+    "pyspark": {"engines/spark/"},
     "adbc_driver_postgresql": {"engines/postgres.py"},
     "dp_accounting": {"privacy/loss_distributions.py"},
     "pandas": {"release/release.py"},
@@ -161,9 +161,10 @@ HOMES: dict[str, set[str]] = {
 @pytest.mark.parametrize("module", sorted(HOMES))
 def test_a_dependency_that_not_all_need_is_imported_only_in_its_home(module: str) -> None:
     homes = {
-        str(path.relative_to(SOURCE))
+        next((home for home in HOMES[module] if file.startswith(home)), file)
         for path in SOURCE.rglob("*.py")
         if package_of(path) != "testing" and module in _third_party(path)
+        for file in [str(path.relative_to(SOURCE))]
     }
     assert homes == HOMES[module]
 

@@ -32,6 +32,11 @@ Frame = ArrowTable | LazyTable | Records | Mapping[str, Sequence[Any]]
 """What a table in memory may come as; a mapping has columns by name."""
 
 
+def is_spark(source: object) -> bool:
+    """Whether it is a data frame of Spark's, which stays where it is; found without Spark."""
+    return type(source).__module__.startswith("pyspark.sql.") and hasattr(source, "sparkSession")
+
+
 def arrow_table(source: object) -> pa.Table:
     """Take over a table from whoever holds it; a pandas index is no column."""
     try:

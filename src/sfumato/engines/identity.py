@@ -73,9 +73,14 @@ def of_path(path: Path) -> Identity:
 
 def of_folder(folder: Path) -> Identity:
     """A folder that a server reads, with everything in it, however deep."""
-    found = sorted(one for one in folder.rglob("*") if one.is_file() and one.name[0] not in "._")
-    files = [regular_file(one) for one in found]
+    files = files_within(folder)
     return _identity([folder.resolve()], [file.path for file in files], files)
+
+
+def files_within(folder: Path) -> list[RegularFile]:
+    """The files that a server reads of a folder, however deep: names with . or _ are its own."""
+    found = (one for one in folder.rglob("*") if one.is_file() and one.name[0] not in "._")
+    return [regular_file(one) for one in sorted(found)]
 
 
 def of_tables(file: RegularFile, tables: Iterable[str]) -> Identity:

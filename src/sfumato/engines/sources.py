@@ -24,7 +24,7 @@ from sfumato.engines.files.csv import CsvFile, encoding_of
 from sfumato.engines.files.endings import EXCEL, PARQUET, READ, STATISTICS, TEXT, ends_in
 from sfumato.engines.files.parquet import parquet_files, rows_of, schema_told
 from sfumato.engines.files.regular import RegularFile, regular_file
-from sfumato.engines.frames import Frame, arrow_table
+from sfumato.engines.frames import Frame, arrow_table, is_spark
 from sfumato.engines.identity import Identity, Resolving, of_path, of_tables, tables_read
 from sfumato.engines.kinds import chosen_kinds, kinds_of
 from sfumato.errors import SourceError
@@ -63,6 +63,10 @@ class TableFile(Protocol):
         ...
 
 
+POSTGRES = ("postgresql", "postgres")
+SPARK = ("spark", "sc", "spark+parquet", "spark+delta", "spark+iceberg")
+"""How the addresses of sources on servers begin, before '://'."""
+
 _ATTACHED = "attached"
 """What the catalogue of a DuckDB file is called in the engine that reads it."""
 
@@ -86,14 +90,18 @@ def open_source(
     """
     if isinstance(source, str):
         scheme = source.partition("://")[0]
-        if scheme in {"postgresql", "postgres"}:
+        if scheme in POSTGRES:
             from sfumato.engines.postgres import Postgres
 
             return Postgres.open(source)
-        if scheme == "spark":
-            from sfumato.engines.spark.engine import Spark
+        if scheme in SPARK:
+            from sfumato.engines.spark.opening import open_spark
 
-            return Spark.open(source)
+            return open_spark(source)
+    if is_spark(source):
+        from sfumato.engines.spark.opening import open_frame
+
+        return open_frame(source)
     return open_duckdb(
         source,
         kinds=kinds,

@@ -150,16 +150,26 @@ _SMALLEST = 12
 def parquet_files(paths: Sequence[Path | str]) -> list[RegularFile]:
     """Check the files of one table: whole, readable, of types we know, all with one schema."""
     files = [regular_file(path) for path in paths]
-    schemas = [_schema(file) for file in files]
+    _check_same(files, [_schema(file) for file in files])
+    return files
+
+
+def check_alike(files: Sequence[RegularFile], *, ordered: bool = True) -> None:
+    """Refuse files of one table of which the footers tell other columns, or another order."""
+    _check_same(files, [schema_told(file) for file in files], ordered=ordered)
+
+
+def _check_same(
+    files: Sequence[RegularFile], schemas: Sequence[pa.Schema], *, ordered: bool = True
+) -> None:
     for file, schema in zip(files[1:], schemas[1:], strict=True):
-        differences = _differences(schemas[0], schema)
+        differences = _differences(schemas[0], schema, ordered=ordered)
         if differences:
             raise SourceError(
                 "schemas_differ",
                 f"{file.given!r} does not have the columns of {files[0].given!r}: "
                 f"{'; '.join(differences[:10])}. All files of a table must agree.",
             )
-    return files
 
 
 def rows_of(files: Sequence[RegularFile]) -> Iterator[pa.RecordBatch]:
@@ -239,7 +249,7 @@ def _check_frame(file: RegularFile) -> None:
         raise _refusal(file, "parquet_damaged", "its footer claims to be longer than the file")
 
 
-def _differences(expected: pa.Schema, found: pa.Schema) -> list[str]:
+def _differences(expected: pa.Schema, found: pa.Schema, *, ordered: bool) -> list[str]:
     """List how two schemas differ in names, order and types."""
     missing = [f"{name!r} is missing" for name in expected.names if name not in found.names]
     extra = [f"{name!r} is new" for name in found.names if name not in expected.names]
@@ -248,7 +258,7 @@ def _differences(expected: pa.Schema, found: pa.Schema) -> list[str]:
         for field in expected
         if field.name in found.names and found.field(field.name).type != field.type
     ]
-    if not missing + extra + types and expected.names != found.names:
+    if ordered and not missing + extra + types and expected.names != found.names:
         return ["the columns are in another order"]
     return missing + extra + types
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, ClassVar
-from urllib.parse import urlsplit
 
 from sqlglot import exp
 
@@ -16,7 +16,6 @@ from sfumato.engines.base import (
     everything,
     named,
     render,
-    source_table,
     stream_translating_errors,
     translating_errors,
 )
@@ -26,7 +25,7 @@ from sfumato.engines.spark.identity import identity_of
 from sfumato.engines.spark.jobs import Jobs, apart, cancel_jobs
 from sfumato.engines.spark.quiet import hush
 from sfumato.engines.spark.results import arrow_schema, batches_of
-from sfumato.engines.spark.session import disown, own, start_session, translate
+from sfumato.engines.spark.session import translate
 from sfumato.errors import OutputError
 
 if TYPE_CHECKING:
@@ -46,25 +45,28 @@ def _hashed(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
 
 
 class Spark:
-    """A Spark session, ours or the caller's; only ours is stopped when the engine is closed."""
+    """A Spark session, ours or the caller's, and a table that it sees.
+
+    `done` lets go of what was opened with it; `identity` tells what the table is, where the
+    catalogue does not.
+    """
 
     dialect: ClassVar[str] = "spark"
     traits: ClassVar[Traits] = Traits(creates_tables=False, hashed=_hashed)
 
-    def __init__(self, session: SparkSession, table: exp.Table, *, owned: bool = False) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        table: exp.Table,
+        *,
+        done: Callable[[], None] | None = None,
+        identity: Callable[[], Identity] | None = None,
+    ) -> None:
         hush()
         self._session = session
         self._table = table
-        self._owned = owned
-
-    @classmethod
-    def open(cls, url: str) -> Spark:
-        """Open spark://host:port#table, or spark://local#table for this machine."""
-        address, table = source_table(url, cls.dialect)
-        host = urlsplit(address).netloc
-        session = start_session("local[*]" if host == "local" else address)
-        own(session)
-        return cls(session, table, owned=True)
+        self._done = done
+        self._identity = identity or partial(identity_of, session, table)
 
     @property
     def table(self) -> exp.Table:
@@ -74,7 +76,7 @@ class Spark:
     @translating_errors(translate)
     def identity(self) -> Identity:
         """Say what the table that it was opened on is, however it was spelled."""
-        return apart(lambda: identity_of(self._session, self._table))
+        return apart(self._identity)
 
     @translating_errors(translate)
     def columns(self, table: exp.Table) -> dict[str, Kind]:
@@ -133,11 +135,10 @@ class Spark:
 
     @translating_errors(translate)
     def close(self) -> None:
-        """Let go of the session; the last engine that was opened on it stops it."""
-        if not self._owned:
-            return
-        self._owned = False
-        apart(lambda: disown(self._session))
+        """Let go of the session, and of what was opened with it."""
+        done, self._done = self._done, None
+        if done is not None:
+            apart(done)
 
     def _frame(self, query: exp.Query) -> DataFrame:
         """A query as Spark has read it; nothing is run."""

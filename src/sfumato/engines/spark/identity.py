@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from sfumato.engines.base import render
-from sfumato.engines.identity import Identity, of_folder, unresolved
+from sfumato.engines.identity import Identity, of_folder, of_path, unresolved
+from sfumato.engines.spark.session import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,19 +21,35 @@ def identity_of(session: SparkSession, named: exp.Table) -> Identity:
     described = session.catalog.getTable(name)
     if described.isTemporary:
         raise unresolved("it is a temporary view, which ends with its session")
-    plan = session.table(name)._jdf.queryExecution().analyzed()  # noqa: SLF001
     home = f"spark {session.conf.get('spark.sql.warehouse.dir')}"
     path = [described.catalog, *(described.namespace or ()), described.name]
     names = {f"{home}#{'.'.join(part.lower() for part in path if part)}"}
     also, nodes = set[str](), set[str]()
-    for leaf in _leaves(plan):
-        table, folders = _lies(leaf)
+    if is_remote(session):  # the analyzer is out of reach
+        read = [_told(session, name)]
+    else:
+        plan = session.table(name)._jdf.queryExecution().analyzed()  # noqa: SLF001
+        read = [_lies(leaf) for leaf in _leaves(plan)]
+    for table, folders in read:
         names |= {f"{home}#{table.lower()}"} if table else set()
-        for found in map(_of_location, folders):
+        for found in map(of_location, folders):
             names |= found.names
             also |= found.also
             nodes |= found.nodes
     return Identity(frozenset(names), frozenset(also), frozenset(nodes))
+
+
+def _told(session: SparkSession, name: str) -> tuple[str | None, list[str]]:
+    """Where a table lies, as its description has it; of a view only its words are told."""
+    rows = session.sql(f"DESCRIBE EXTENDED {name}").toArrow().to_pylist()
+    marks = [place for place, row in enumerate(rows) if row["col_name"].startswith("# Detailed ")]
+    told = {row["col_name"]: row["data_type"] for row in rows[marks[-1] :]} if marks else {}
+    if told.get("Type") not in {"MANAGED", "EXTERNAL"} or not told.get("Location"):
+        raise unresolved(
+            "over Spark Connect only tables tell where they lie, and this is a view or lies in no "
+            "files"
+        )
+    return None, [unquote(told["Location"])]
 
 
 _OF_NOBODY = {"OneRowRelation", "LocalRelation", "Range"}
@@ -63,12 +80,21 @@ def _lies(leaf: Any) -> tuple[str | None, list[str]]:
     raise unresolved("it reads rows that lie in no files of Spark's own catalogue")
 
 
-def _of_location(location: str) -> Identity:
+def of_location(location: str) -> Identity:
     """A folder of this machine by its files, another one by its address."""
-    if not location.startswith("file:"):
-        return Identity(frozenset({location}))
-    local = Path("/" + location.removeprefix("file:").lstrip("/"))
+    local = local_path(location)
+    if local is None:
+        return Identity(frozenset({location.rstrip("/")}))
+    if local.is_file():
+        return of_path(local)
     return of_folder(local) if local.is_dir() else Identity(frozenset({str(local.resolve())}))
+
+
+def local_path(location: str) -> Path | None:
+    """The path of an address on this machine."""
+    if not location.startswith("file:"):
+        return None
+    return Path("/" + location.removeprefix("file:").lstrip("/"))
 
 
 def _listed(sequence: Any) -> list[Any]:

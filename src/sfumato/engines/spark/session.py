@@ -1,76 +1,205 @@
-"""Sessions of Spark: one in a process, which every engine of ours takes over."""
+"""Sessions of Spark: one of ours in a process, a new one on a server, or that of a data frame.
+
+Nothing of a session that is not ours is changed, and it is never stopped: on a Spark that somebody
+else started in this process we have a session of our own, and what a data frame's own session would
+have to be told is asked of its owner. Decision 0236.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+import socket
+from contextlib import ExitStack
+from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from sfumato.engines.base import engine_failed, table_missing, translating_errors
 from sfumato.engines.spark.jobs import apart
 from sfumato.engines.spark.quiet import hush, start_java
-from sfumato.errors import SourceError
+from sfumato.errors import EngineError, SourceError
+from sfumato.texts import without_passwords
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
+
+NEEDED = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.parser.escapedStringLiterals": "false",
+}
+"""What the meaning of queries depends on: the time zone, errors at overflow, how text is quoted."""
 
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "OFF",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.ansi.enabled": "true",
 }
-"""What a session of ours needs: no chatter, one time zone, errors instead of wrong numbers."""
+"""What keeps a Spark of ours quiet."""
 
-_OWNERS: Counter[int] = Counter()
-"""How many open engines of ours use a session: a process has one, and they all take it over."""
+_SAME = {"etc/utc": "utc", "gmt": "utc", "z": "utc", "+00:00": "utc"}
+"""Other names of the time zone that is needed."""
 
-_OWNING = Lock()
+LOCAL = "spark://local"
+"""The address of Spark on this machine."""
+
+_PORT, _PATIENCE = 15002, 10
+"""Where Spark Connect listens unless told otherwise, and for how many seconds we knock there."""
+
+
+@dataclass
+class _Held:
+    """A session of ours, how it ends, and how many engines hold it."""
+
+    session: SparkSession
+    end: Callable[[], None]
+    holders: int = 1
+
+
+_HELD: dict[str, _Held] = {}
+"""Our sessions by their address: engines share them, and so see each other's temporary views."""
+
+_HOLDING = Lock()
 
 
 def translate(error: Exception) -> BaseException:
     """Turn what Spark raises into what we raise."""
-    detail = f"{type(error).__name__}: {error}"
+    detail = without_passwords(f"{type(error).__name__}: {error}")
     if detail.startswith("AnalysisException: [TABLE_OR_VIEW_NOT_FOUND]"):
         return table_missing("Spark", detail)
     return engine_failed("Spark", detail)
 
 
 @translating_errors(translate)
-def start_session(master: str) -> SparkSession:
-    """Start a Spark session, or take over the running one."""
+def start_session(address: str) -> SparkSession:
+    """Start a session of ours at an address, or share the one that runs; leave it in the end."""
+    with _HOLDING:
+        held = _HELD.get(address)
+        if held is not None and not _ended(held.session):
+            held.holders += 1
+            return held.session
+        opened = _connected(address) if address.startswith("sc://") else _started(address)
+        _HELD[address] = opened
+        return opened.session
+
+
+def leave_session(address: str) -> None:
+    """Let go of a session of ours; the last that held it ends it."""
+    with _HOLDING:
+        held = _HELD[address]
+        held.holders -= 1
+        if held.holders:
+            return
+        del _HELD[address]
+    if not _ended(held.session):
+        held.end()
+
+
+def _started(address: str) -> _Held:
+    """A session of a Spark that we start, or beside another's: a process has one Spark only."""
     try:
+        from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError:
+        raise _not_installed("Spark", "spark") from None
+    hush()
+    local = address == LOCAL
+    running = SparkContext._active_spark_context  # noqa: SLF001  no other way to look
+    if running is None:
+        session = apart(lambda: _built("local[*]" if local else address))
+        return _Held(session, session.stop)
+    here = str(running.master)
+    if here != address and not (local and here.startswith("local")):
         raise SourceError(
-            "engine_not_installed",
-            "Spark needs packages that are not installed. "
-            "Install them with: pip install 'sfumato[spark]'.",
-        ) from None
+            "spark_elsewhere",
+            f"Cannot open Spark at {address}: this process runs Spark at {here} already, and can "
+            "run one only. Stop that one with spark.stop(), or use another process.",
+        )
+    beside = SparkSession.builder.getOrCreate().newSession()
+    return _Held(_prepared(beside), ExitStack().close)
+
+
+def _connected(address: str) -> _Held:
+    """A session of our own on a Spark Connect server; to stop it leaves the server alone."""
+    hush()
+    try:
+        from pyspark.sql.connect.session import SparkSession
+    except ImportError:
+        raise _not_installed("Spark Connect", "spark-connect") from None
+    _knock(address)
+    # The builder would make it the caller's own active session; the class itself does not.
+    session = _prepared(apart(lambda: SparkSession(connection=address)))
+    return _Held(session, session.stop)
+
+
+def _ended(session: SparkSession) -> bool:
+    """Whether somebody stopped it: then another is to be started."""
+    if is_remote(session):
+        return bool(session.is_stopped)
+    return session.sparkContext._jsc is None  # noqa: SLF001  no other way to look
+
+
+def is_remote(session: SparkSession) -> bool:
+    """Whether it is a session of Spark Connect, which has neither a context nor a plan here."""
+    return type(session).__module__.startswith("pyspark.sql.connect.")
+
+
+def check_settings(session: SparkSession) -> None:
+    """Refuse somebody's session whose settings would change what our queries mean."""
+    wrong = _wrong(session)
+    if wrong:
+        given = ", ".join(f"{name}={value}" for name, value in wrong.items())
+        lines = "; ".join(f'spark.conf.set("{name}", "{NEEDED[name]}")' for name in wrong)
+        raise SourceError(
+            "spark_setting",
+            f"Cannot read this data frame: its session has {given}, with which figures would "
+            f"differ. The session is yours, so we do not change it. Write: {lines}.",
+        )
+
+
+def _built(master: str) -> SparkSession:
+    from pyspark.sql import SparkSession
+
     settings = {"spark.master": master, "spark.app.name": "sfumato", **SETTINGS}
     if master.startswith("local"):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-
-    def start() -> SparkSession:
-        start_java(settings)
-        session: SparkSession = SparkSession.builder.config(map=settings).getOrCreate()
-        return session
-
-    hush()
-    return apart(start)
+    start_java(settings)
+    return _prepared(SparkSession.builder.config(map=settings).getOrCreate())
 
 
-def own(session: SparkSession) -> None:
-    """Count one more engine that uses a session of ours."""
-    with _OWNING:
-        _OWNERS[id(session)] += 1
+def _prepared(session: SparkSession) -> SparkSession:
+    for name in _wrong(session):
+        session.conf.set(name, NEEDED[name])
+    return session
 
 
-def disown(session: SparkSession) -> None:
-    """Count one less; the last engine that was opened on a session stops it."""
-    with _OWNING:
-        _OWNERS[id(session)] -= 1
-        last = not _OWNERS[id(session)]
-    if last:
-        session.stop()
+def _wrong(session: SparkSession) -> dict[str, str]:
+    """The settings that are not as needed, as they are."""
+    found = {name: session.conf.get(name) or "" for name in NEEDED}
+    meant = {name: _SAME.get(value.lower(), value.lower()) for name, value in found.items()}
+    return {name: found[name] for name, value in NEEDED.items() if meant[name] != value.lower()}
+
+
+def _knock(address: str) -> None:
+    """Find out quickly that nobody is there: the client would go on trying for minutes."""
+    place = urlsplit(address)
+    try:
+        host, port = place.hostname or "", place.port or _PORT
+        socket.create_connection((host, port), _PATIENCE).close()
+    except (OSError, ValueError) as error:
+        raise EngineError(
+            "engine_unreachable",
+            "Cannot connect to Spark Connect. Check host and port in sc://host:port#table, and "
+            "that the server runs.",
+            detail=f"{type(error).__name__}: {error}",
+        ) from None
+
+
+def _not_installed(what: str, extra: str) -> SourceError:
+    return SourceError(
+        "engine_not_installed",
+        f"{what} needs packages that are not installed. "
+        f"Install them with: pip install 'sfumato[{extra}]'.",
+    )

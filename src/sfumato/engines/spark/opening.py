@@ -1,0 +1,175 @@
+"""From what a person names of Spark, a table, a folder or a data frame, to an engine opened on it.
+
+A folder and a data frame are seen through a temporary view of ours, which goes with the engine.
+Decisions 0236, 0237.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from sfumato.engines.base import named, source_table, translating_errors
+from sfumato.engines.files.parquet import check_alike
+from sfumato.engines.files.regular import regular_file
+from sfumato.engines.identity import files_within, unresolved
+from sfumato.engines.spark.engine import Spark
+from sfumato.engines.spark.identity import local_path, of_location
+from sfumato.engines.spark.session import (
+    LOCAL,
+    check_settings,
+    is_remote,
+    leave_session,
+    start_session,
+    translate,
+)
+from sfumato.errors import SourceError
+from sfumato.texts import without_passwords
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sfumato.engines.identity import Identity
+
+_FOLDER = re.compile(
+    r"spark\+(?P<form>parquet|delta|iceberg)://(?P<path>[^?#*\[\]{},]*[^?#*\[\]{},/:])/?"
+    r"(?:\?master=(?P<master>(?:spark|sc)://[^#]+))?"
+)
+"""What Spark reads patterns by is no part of a folder's name; masters are no part of a pattern."""
+
+
+_WRONG = {
+    "PATH_NOT_FOUND": (
+        "source_missing",
+        "there is nothing of that name. Check the path, and that Spark's machines see it.",
+    ),
+    "UNABLE_TO_INFER_SCHEMA": (
+        "source_missing",
+        "there are no files in it. Name the folder that holds them.",
+    ),
+    "CANNOT_MERGE": (
+        "schemas_differ",
+        "its files hold other types under one name. All files of a table must agree.",
+    ),
+    "FAILED_READ_FILE": (
+        "parquet_damaged",
+        "a file in it is damaged or of another form. Write or fetch it again.",
+    ),
+    "DATA_SOURCE_NOT_FOUND": (
+        "engine_not_installed",
+        "this Spark does not know that form. Start it with the package that reads it.",
+    ),
+}
+"""What Spark calls the usual things that are wrong with a folder, and what we call them."""
+
+
+@dataclass(frozen=True)
+class SparkAddress:
+    """Where Spark runs, and which table, or which folder in which form, it is to read."""
+
+    master: str
+    table: str = ""
+    form: str = ""
+    path: str = ""
+
+
+def spark_address(url: str) -> SparkAddress:
+    """Take an address of Spark's apart."""
+    if "+" not in url.partition("://")[0]:
+        master, _, table = url.partition("#")
+        return SparkAddress(master, table=table)
+    found = _FOLDER.fullmatch(url)
+    if found is None:
+        raise SourceError(
+            "source_url_malformed",
+            "Cannot read this address as a folder that Spark reads. Write "
+            "spark+parquet:///data/visits/ for Spark on this machine, and "
+            "?master=spark://host:7077 or ?master=sc://host:15002 after it for another.",
+        )
+    path = found["path"]
+    at = f"file://{path}" if path.startswith("/") else path
+    return SparkAddress(found["master"] or LOCAL, form=found["form"], path=at)
+
+
+@translating_errors(translate)
+def open_spark(url: str) -> Spark:
+    """Open spark://host:port#table, sc://host:port#table or spark+parquet:///folder/."""
+    asked = spark_address(url)
+    table = None if asked.form else source_table(url, Spark.dialect)[1]
+    if table is None:
+        _check_alike(asked)
+    with ExitStack() as stack:
+        session = start_session(asked.master)
+        stack.callback(leave_session, asked.master)
+        if table is not None:
+            return Spark(session, table, done=stack.pop_all().close)
+        reader = session.read.format(asked.form)
+        if asked.form == "parquet":
+            reader = reader.option("mergeSchema", "true")  # so that files which disagree are heard
+        named_wrongs = translating_errors(partial(_translate_folder, asked))
+        frame = named_wrongs(reader.load)(asked.path)
+        return named_wrongs(_seen)(
+            session, frame, stack.pop_all(), partial(of_location, asked.path)
+        )
+
+
+@translating_errors(translate)
+def open_frame(frame: DataFrame) -> Spark:
+    """Open a data frame in its own session, of which nothing is changed or stopped."""
+    session = frame.sparkSession
+    if frame.isStreaming:
+        raise _not_fixed("it is a stream")
+    check_settings(session)
+    if not is_remote(session):  # Spark Connect does not tell: there its owner must know
+        plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001  nothing else tells
+        if not plan.deterministic():
+            raise _not_fixed("it draws at random, or numbers rows as they happen to come")
+    return _seen(session, frame, ExitStack(), _no_identity)
+
+
+def _seen(
+    session: SparkSession, frame: DataFrame, held: ExitStack, identity: Callable[[], Identity]
+) -> Spark:
+    """An engine on a frame, under a name that goes with the engine."""
+    name = f"source_{token_hex(8)}"
+    with held:
+        frame.createTempView(name)
+        held.callback(session.catalog.dropTempView, name)
+        done = held.pop_all().close
+    return Spark(session, named(name), done=done, identity=identity)
+
+
+def _check_alike(asked: SparkAddress) -> None:
+    """Refuse Parquet files of this machine that disagree: Spark fills what a file lacks by NULL."""
+    folder = local_path(asked.path)
+    if asked.form == "parquet" and folder is not None and folder.exists():
+        files = files_within(folder) if folder.is_dir() else [regular_file(folder)]
+        check_alike(files, ordered=False)
+
+
+def _translate_folder(asked: SparkAddress, error: Exception) -> BaseException:
+    """Say what is wrong with a folder, where Spark says which of the usual things it is."""
+    detail = without_passwords(f"{type(error).__name__}: {error}")
+    for words, (code, reason) in _WRONG.items():
+        if f"[{words}" in detail:
+            message = f"Spark cannot read {asked.path} as {asked.form}: {reason}"
+            return SourceError(code, message, detail=detail)
+    return translate(error)
+
+
+def _no_identity() -> Identity:
+    raise unresolved("a data frame has no name that lasts")
+
+
+def _not_fixed(reason: str) -> SourceError:
+    return SourceError(
+        "frame_not_fixed",
+        f"Cannot read this data frame: {reason}, so two looks at it see other rows. Write its rows "
+        "to a table or to Parquet files, and read those.",
+    )
