@@ -11,6 +11,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, ParamSpec, Protocol, TypeVar
 
 import pyarrow as pa
@@ -22,7 +23,6 @@ from sfumato.errors import EngineError, InternalError, SfumatoError, SourceError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from sfumato.schema.column import Kind
 
@@ -41,9 +41,45 @@ class Traits:
 
 @dataclass(frozen=True)
 class TableTarget:
-    """A new table inside the engine; an existing one of that name is refused."""
+    """A table where the data lies; an existing one of that name is refused unless overwritten."""
 
     name: str
+    schema: str | None = None
+    catalog: str | None = None
+
+    @property
+    def table(self) -> exp.Table:
+        """It in a query."""
+        return self.beside(self.name)
+
+    def beside(self, name: str) -> exp.Table:
+        """Another table of its schema."""
+        path = {"this": name, "db": self.schema, "catalog": self.catalog}
+        return exp.Table(
+            **{part: exp.to_identifier(one, quoted=True) for part, one in path.items() if one}
+        )
+
+    def __str__(self) -> str:
+        return ".".join(part for part in (self.catalog, self.schema, self.name) if part)
+
+
+@dataclass(frozen=True)
+class FolderTarget:
+    """A folder of Parquet files, whose names have the order of the rows.
+
+    The path is one of this machine, or an address (`hdfs://host/folder`) that the engine reaches.
+    """
+
+    path: str
+
+    @property
+    def local(self) -> Path | None:
+        """The folder of this machine; None for one that is reached by its address."""
+        return None if "://" in self.path else Path(self.path)
+
+
+Target = Path | FolderTarget | TableTarget
+"""Where an engine can write: a file that comes through here, or where the data lies."""
 
 
 class Engine(Protocol):
@@ -81,10 +117,24 @@ class Engine(Protocol):
         """Let queries see a query's result as it is at their time, under a name, for a while."""
         ...
 
-    def write(
-        self, query: exp.Query, target: Path | TableTarget, *, overwrite: bool = False
-    ) -> None:
-        """Write a query's result to a file or a new table, whole or not at all."""
+    def write(self, query: exp.Query, target: Target, *, overwrite: bool = False) -> None:
+        """Write a query's result to a file, a folder or a table, whole or not at all.
+
+        In a file, and in a folder through the names of its files, rows lie in the query's order.
+        """
+        ...
+
+    def check(self, target: Target, *, overwrite: bool = False) -> None:
+        """Refuse early, before any work is done for it, a place that cannot be written to."""
+        ...
+
+    def draft(
+        self, query: exp.Query, target: TableTarget, *, overwrite: bool = False
+    ) -> AbstractContextManager[exp.Table]:
+        """Write a query's result to a table that gets its name in the end, for a look until then.
+
+        After a failure inside, an interruption included, nothing of it is left.
+        """
         ...
 
     def cancel(self, thread: int) -> None:
@@ -131,9 +181,10 @@ def casting(table: exp.Expr, types: Mapping[str, str | None]) -> exp.Select:
     ).from_(table)
 
 
-def created(kind: str, name: str, query: exp.Query) -> exp.Create:
+def created(kind: str, name: str | exp.Table, query: exp.Query) -> exp.Create:
     """Make a new view or table from a query."""
-    return exp.Create(this=named(name), kind=kind, expression=query)
+    this = named(name) if isinstance(name, str) else name
+    return exp.Create(this=this, kind=kind, expression=query)
 
 
 def dropped(kind: str, table: exp.Table) -> exp.Drop:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from sfumato.engines.base import (
+    FolderTarget,
     TableTarget,
     Traits,
     casting,
@@ -30,16 +31,19 @@ from sfumato.engines.base import (
     translating_errors,
 )
 from sfumato.engines.files.cells import check_names, conform, fitting, lenient
-from sfumato.engines.files.output import table_exists, write_file
+from sfumato.engines.files.output import write_file
+from sfumato.engines.files.parts import check_local, write_folder
 from sfumato.engines.kinds import STORED, chosen_kinds, fits, kind_asked, kinds_of, stored_schema
-from sfumato.errors import EngineError
+from sfumato.errors import EngineError, OutputError
 from sfumato.files import Scratch, temporary_folder
 from sfumato.schema.column import Kind
 from sfumato.schema.layout import USUAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
+    from sfumato.engines.base import Target
     from sfumato.engines.files.regular import RegularFile
     from sfumato.engines.kinds import Asked
     from sfumato.schema.column import Column
@@ -85,7 +89,7 @@ class DuckDB:
     """An embedded database with one source, locked so that no query reaches anything else."""
 
     dialect: ClassVar[str] = "duckdb"
-    traits: ClassVar[Traits] = Traits(creates_tables=True, hashed=_hashed)
+    traits: ClassVar[Traits] = Traits(creates_tables=False, hashed=_hashed)
 
     @translating_errors(translate)
     def __init__(self, *, memory_limit: str = MEMORY_LIMIT) -> None:
@@ -259,19 +263,31 @@ class DuckDB:
         self._execute(dropped(kind, named(name)))
 
     @translating_errors(translate)
-    def write(
-        self, query: exp.Query, target: Path | TableTarget, *, overwrite: bool = False
-    ) -> None:
-        """Write a query's result to a file or a new table, whole or not at all."""
+    def write(self, query: exp.Query, target: Target, *, overwrite: bool = False) -> None:
+        """Write a query's result to a file or a folder, whole or not at all; it makes no tables."""
         if isinstance(target, Path):
             write_file(lambda: self.stream(query), target, overwrite=overwrite, layout=self.layout)
-            return
-        try:
-            self._execute(created("TABLE", target.name, query))
-        except duckdb.CatalogException as error:
-            if "already exists" in str(error):
-                raise table_exists(target.name) from None
-            raise
+        elif isinstance(target, FolderTarget):
+            write_folder("DuckDB", lambda: self.stream(query), target, overwrite=overwrite)
+        else:
+            self.check(target)
+
+    @translating_errors(translate)
+    def check(self, target: Target, *, overwrite: bool = False) -> None:
+        """Refuse early every table, and what is no place of this machine."""
+        if isinstance(target, TableTarget):
+            raise _no_tables(target)
+        check_local("DuckDB", target, overwrite=overwrite)
+
+    def draft(
+        self,
+        query: exp.Query,  # noqa: ARG002
+        target: TableTarget,
+        *,
+        overwrite: bool = False,  # noqa: ARG002
+    ) -> AbstractContextManager[exp.Table]:
+        """Refuse: it makes no tables."""
+        raise _no_tables(target)
 
     def cancel(self, thread: int) -> None:
         """Stop the queries that a thread of this process is running."""
@@ -350,6 +366,15 @@ class DuckDB:
     def _set(self, name: str, value: exp.Expr) -> None:
         setting = exp.SetItem(this=exp.EQ(this=exp.Var(this=name), expression=value))
         self._connection.execute(render(exp.Set(expressions=[setting]), self.dialect))
+
+
+def _no_tables(target: TableTarget) -> OutputError:
+    """A file of tables is open for reading: whoever writes to one locks all readers out."""
+    return OutputError(
+        "engine_cannot_create_tables",
+        f"Cannot create the table {str(target)!r}: DuckDB only reads its file here. Write to a "
+        "folder, such as OUT/, and load that: CREATE TABLE name AS FROM 'OUT/*.parquet'.",
+    )
 
 
 def _interruptible(cursor: duckdb.DuckDBPyConnection, work: Callable[[], R]) -> R:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.engines.base import (
+    FolderTarget,
     TableTarget,
     Traits,
     created,
@@ -25,18 +26,24 @@ from sfumato.engines.base import (
     table_missing,
     translating_errors,
 )
-from sfumato.engines.files.output import table_exists, write_file
+from sfumato.engines.files.output import table_exists, table_in_use, write_file
+from sfumato.engines.files.parts import check_local, write_folder
 from sfumato.engines.identity import Identity, unresolved
 from sfumato.engines.kinds import kinds_of
-from sfumato.errors import EngineError, SourceError
+from sfumato.errors import EngineError, OutputError, SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from sfumato.engines.base import Target
     from sfumato.schema.column import Kind
 
 _UNDEFINED_TABLE = "42P01"
 _DUPLICATE_TABLE = "42P07"
+_NEEDED = {"42809", "2BP01"}
+"""What is to be replaced is no table, or others are made from it."""
+_FORBIDDEN = {"42501", "3F000"}
+"""No right, no schema."""
 
 _READS = """
 WITH RECURSIVE reads (oid, below) AS (
@@ -230,19 +237,83 @@ class Postgres:
             self._execute(render(dropped("VIEW", named(name)), self.dialect))
 
     @translating_errors(_translate)
-    def write(
-        self, query: exp.Query, target: Path | TableTarget, *, overwrite: bool = False
-    ) -> None:
-        """Write a query's result to a file or a new table, whole or not at all."""
+    def write(self, query: exp.Query, target: Target, *, overwrite: bool = False) -> None:
+        """Write a query's result to a file, a folder or a table, whole or not at all."""
         if isinstance(target, Path):
             write_file(lambda: self.stream(query), target, overwrite=overwrite)
+        elif isinstance(target, FolderTarget):
+            write_folder("PostgreSQL", lambda: self.stream(query), target, overwrite=overwrite)
+        else:
+            with self.draft(query, target, overwrite=overwrite):
+                pass
+
+    @contextmanager
+    def draft(
+        self, query: exp.Query, target: TableTarget, *, overwrite: bool = False
+    ) -> Iterator[exp.Table]:
+        """Write a query's result to a table that gets its name in the end, for a look until then.
+
+        All in one transaction: a server ends a single statement even if nobody is there any more.
+        """
+        self.check(target, overwrite=overwrite)
+        drafted = target.beside(f"draft_{token_hex(8)}")
+        with self._transaction():
+            self._make(target, f"{_rendered(created('TABLE', drafted, query))}")
+            yield drafted.copy()
+            if overwrite:
+                self._make(target, f"DROP TABLE IF EXISTS {_rendered(target.table)}")
+            name = _rendered(exp.to_identifier(target.name, quoted=True))
+            self._make(target, f"ALTER TABLE {_rendered(drafted)} RENAME TO {name}")
+
+    @translating_errors(_translate)
+    def check(self, target: Target, *, overwrite: bool = False) -> None:
+        """Refuse early a table that is there, or that the table it was opened on reads."""
+        if not isinstance(target, TableTarget):
+            check_local("PostgreSQL", target, overwrite=overwrite)
             return
+        name = render(exp.Literal.string(_rendered(target.table)), self.dialect)
+        [found] = self._fetch(f"SELECT CAST(TO_REGCLASS({name}) AS OID) AS oid").to_pylist()
+        if found["oid"] is None:
+            return
+        if not overwrite:
+            raise table_exists(target)
+        source = render(exp.Literal.string(_rendered(self._table)), self.dialect)
+        reads = self._fetch(_READS.format(name=source)).to_pylist()
+        if str(found["oid"]) in {row["oid"] for row in reads}:
+            raise table_in_use(target)
+
+    @translating_errors(_translate)
+    def _make(self, target: TableTarget, statement: str) -> None:
+        """Do one step towards a table, or say what is in its way."""
         try:
-            self._execute(_rendered(created("TABLE", target.name, query)))
+            self._execute(statement)
         except Exception as error:
-            if getattr(error, "sqlstate", None) == _DUPLICATE_TABLE:
-                raise table_exists(target.name) from None
+            state = getattr(error, "sqlstate", None)
+            if state == _DUPLICATE_TABLE:  # it has come since
+                raise table_exists(target) from None
+            if state in _NEEDED:
+                raise table_in_use(target) from None
+            if state in _FORBIDDEN:
+                raise OutputError(
+                    "output_unwritable",
+                    f"Cannot create the table {str(target)!r}: there is no such schema, or this "
+                    "user may not create tables in it. Name another, or ask for the right.",
+                ) from None
             raise
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Have all that is done in between stand at the end, or nothing of it."""
+        session = self._connection.adbc_connection
+        translating_errors(_translate)(session.set_autocommit)(False)
+        try:
+            yield
+            translating_errors(_translate)(session.commit)()
+        except BaseException:
+            session.rollback()
+            raise
+        finally:
+            session.set_autocommit(True)
 
     @translating_errors(_translate)
     def cancel(self, thread: int) -> None:

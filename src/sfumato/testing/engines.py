@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
 from sqlglot import exp, parse_one
 
-from sfumato.engines.base import TableTarget, everything, named
-from sfumato.errors import EngineError, OutputError, SourceError
+from sfumato.engines.base import everything
+from sfumato.errors import EngineError, SourceError
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
@@ -248,72 +247,6 @@ class EngineContract:
             result = rows(engine, sql, t=lent)
         kept = sorted(range(1, 4), key=lambda v: hashlib.md5(f"a/{v}".encode()).hexdigest())[:2]
         assert result == [("a", v, min(v, 2)) for v in sorted(kept)] + [("b", 4, 2)]
-
-    def test_csv_is_the_same_everywhere(self, engine: Engine, tmp_path: Path) -> None:
-        """Missing is empty, empty text is quoted, formulas are disarmed."""
-        with engine.lend(PEOPLE) as people:
-            engine.write(
-                query("SELECT * FROM people ORDER BY id", people=people), tmp_path / "a.csv"
-            )
-        assert (tmp_path / "a.csv").read_text() == (
-            "id,name,weight,born,alive\n"
-            "1,Ada,1.5,1815-12-10,true\n"
-            '2,"Émile, ""the""",nan,,false\n'
-            "3,,,0001-01-01,\n"
-            '4,"",-0,9999-12-31,true\n'
-        )
-
-    def test_formulas_are_disarmed(self, engine: Engine, tmp_path: Path) -> None:
-        """Text that a spreadsheet would run gets an apostrophe; numbers do not."""
-        table = pa.table(
-            {
-                "n": pa.array([-1, 2, 3, 4, 5, 6, 7]),
-                "t": ["=1+1", "+1", "-1", "@a", "\ta", "\ra", "a=1"],
-            }
-        )
-        with engine.lend(table) as lent:
-            engine.write(query("SELECT * FROM t ORDER BY n", t=lent), tmp_path / "a.csv")
-        assert (tmp_path / "a.csv").read_bytes().decode() == (
-            "n,t\n-1,'=1+1\n2,'+1\n3,'-1\n4,'@a\n5,\"'\ta\"\n6,\"'\ra\"\n7,a=1\n"
-        )
-
-    def test_parquet_round_trip(self, engine: Engine, tmp_path: Path) -> None:
-        """A Parquet file holds what the query gave."""
-        with engine.lend(PEOPLE) as people:
-            engine.write(
-                query("SELECT * FROM people ORDER BY id", people=people), tmp_path / "a.parquet"
-            )
-        assert repr(parquet.read_table(tmp_path / "a.parquet").to_pylist()) == repr(
-            PEOPLE.to_pylist()
-        )
-
-    def test_existing_file_is_kept_unless_told(self, engine: Engine, tmp_path: Path) -> None:
-        """An existing file is refused, and replaced only on demand."""
-        target = tmp_path / "a.csv"
-        target.write_text("mine")
-        tree = query("SELECT 1 AS a")
-        with pytest.raises(OutputError) as refusal:
-            engine.write(tree, target)
-        assert refusal.value.code == "output_exists"
-        assert target.read_text() == "mine"
-        engine.write(tree, target, overwrite=True)
-        assert target.read_text() == "a\n1\n"
-        assert list(tmp_path.iterdir()) == [target]
-
-    def test_new_table(self, engine: Engine) -> None:
-        """A result becomes a new table, never an old one; or the engine declares it cannot."""
-        target = TableTarget("sfumato contract")
-        tree = query("SELECT 1 AS a")
-        if not engine.traits.creates_tables:
-            with pytest.raises(OutputError) as refusal:
-                engine.write(tree, target)
-            assert refusal.value.code == "engine_cannot_create_tables"
-            return
-        engine.write(tree, target)
-        assert engine.run(everything(named(target.name))).to_pylist() == [{"a": 1}]
-        with pytest.raises(OutputError) as refusal:
-            engine.write(tree, target)
-        assert refusal.value.code == "output_exists"
 
     @pytest.mark.parametrize("way", ["run", "stream", "write"])
     def test_errors_quote_no_data(

@@ -12,6 +12,7 @@ from sfumato.engines.postgres import Postgres
 from sfumato.engines.sources import open_duckdb
 from sfumato.engines.spark.engine import Spark
 from sfumato.testing.engines import EngineContract
+from sfumato.testing.writes import WritingContract
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from sfumato.engines.base import Engine
 
 
-class TestDuckDB(EngineContract):
+class TestDuckDB(EngineContract, WritingContract):
     @pytest.fixture(scope="class")
     @classmethod
     def engine(cls) -> Iterator[Engine]:
@@ -28,17 +29,28 @@ class TestDuckDB(EngineContract):
         engine.close()
 
 
-class TestPostgres(EngineContract):
+class TestPostgres(EngineContract, WritingContract):
+    schema = "a place"
+
     @pytest.fixture(scope="class")
     @classmethod
     def engine(cls, postgres_url: str) -> Iterator[Engine]:
         engine = Postgres(postgres_url, named("none"))
+        engine._execute(f'CREATE SCHEMA "{cls.schema}"')
         yield engine
+        engine._execute(f'DROP SCHEMA "{cls.schema}" CASCADE')
         engine.close()
 
 
-class TestSpark(EngineContract):
+class TestSpark(EngineContract, WritingContract):
+    schema = "writing_contract"
+
     @pytest.fixture(scope="class")
     @classmethod
-    def engine(cls, spark_session: Any) -> Engine:
-        return Spark(spark_session, named("none"))
+    def engine(
+        cls, spark_session: Any, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[Engine]:
+        home = tmp_path_factory.mktemp("warehouse")
+        spark_session.sql(f"CREATE DATABASE {cls.schema} LOCATION '{home / 'tables'}'")
+        yield Spark(spark_session, named("none"))
+        spark_session.sql(f"DROP DATABASE {cls.schema} CASCADE")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from sfumato.engines.base import TableTarget
     from sfumato.engines.files.cells import CellArray
     from sfumato.schema.spelling import Spelling
 
@@ -241,8 +242,19 @@ def _write_excel(reader: Batches, stream: BinaryIO, layout: FileLayout) -> FileL
     return write_sheet(reader, stream, layout)
 
 
-def table_exists(name: str) -> OutputError:
+def table_exists(target: TableTarget) -> OutputError:
     """Refuse to replace a table inside an engine."""
     return OutputError(
-        "output_exists", f"The table {name!r} exists in the engine. Choose another name."
+        "output_exists",
+        f"The table {str(target)!r} exists where the data lies. Choose another name or pass "
+        "--overwrite.",
+    )
+
+
+def table_in_use(target: TableTarget) -> OutputError:
+    """Refuse to replace a table that others need, the source itself above all."""
+    return OutputError(
+        "output_in_use",
+        f"Cannot replace the table {str(target)!r}: it is the source, is read by it, is no plain "
+        "table, or others are made from it. Choose another name.",
     )

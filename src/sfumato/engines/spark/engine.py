@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from sqlglot import exp
 
 from sfumato.engines.base import (
+    FolderTarget,
     TableTarget,
     Traits,
     everything,
@@ -21,19 +22,23 @@ from sfumato.engines.base import (
 )
 from sfumato.engines.files.output import write_file
 from sfumato.engines.kinds import kinds_of
+from sfumato.engines.spark.folders import check_folder, write_folder
 from sfumato.engines.spark.identity import identity_of
 from sfumato.engines.spark.jobs import Jobs, apart, cancel_jobs
 from sfumato.engines.spark.quiet import hush
 from sfumato.engines.spark.results import arrow_schema, batches_of
 from sfumato.engines.spark.session import translate
-from sfumato.errors import OutputError
+from sfumato.engines.spark.tables import check_table, drafted
+from sfumato.files import check_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from sfumato.engines.base import Target
     from sfumato.engines.identity import Identity
     from sfumato.schema.column import Kind
 
@@ -52,7 +57,7 @@ class Spark:
     """
 
     dialect: ClassVar[str] = "spark"
-    traits: ClassVar[Traits] = Traits(creates_tables=False, hashed=_hashed)
+    traits: ClassVar[Traits] = Traits(creates_tables=True, hashed=_hashed)
 
     def __init__(
         self,
@@ -116,17 +121,33 @@ class Spark:
             yield view
 
     @translating_errors(translate)
-    def write(
-        self, query: exp.Query, target: Path | TableTarget, *, overwrite: bool = False
-    ) -> None:
-        """Write a query's result to a file, whole or not at all; tables are not created."""
-        if not isinstance(target, Path):
-            raise OutputError(
-                "engine_cannot_create_tables",
-                f"Cannot create the table {target.name!r}: Spark does not create tables here "
-                "whole or not at all. Write to a file.",
-            )
-        write_file(lambda: self.stream(query), target, overwrite=overwrite)
+    def write(self, query: exp.Query, target: Target, *, overwrite: bool = False) -> None:
+        """Write a query's result, whole or not at all; only a file comes through here."""
+        if isinstance(target, Path):
+            write_file(lambda: self.stream(query), target, overwrite=overwrite)
+            return
+        if isinstance(target, TableTarget):
+            with self.draft(query, target, overwrite=overwrite):
+                return
+        self.check(target, overwrite=overwrite)
+        write_folder(self._session, self._words(query), target, overwrite=overwrite)
+
+    @translating_errors(translate)
+    def check(self, target: Target, *, overwrite: bool = False) -> None:
+        """Refuse early what is there, what it reads itself, and what it does not reach."""
+        if isinstance(target, TableTarget):
+            apart(lambda: check_table(self._session, target, self._table, overwrite=overwrite))
+        elif isinstance(target, FolderTarget):
+            apart(lambda: check_folder(self._session, target, self._table, overwrite=overwrite))
+        else:
+            check_target(target, overwrite=overwrite)
+
+    def draft(
+        self, query: exp.Query, target: TableTarget, *, overwrite: bool = False
+    ) -> AbstractContextManager[exp.Table]:
+        """Write a query's result to a table that gets its name in the end."""
+        self.check(target, overwrite=overwrite)
+        return drafted(self._session, self._words(query), target, overwrite=overwrite)
 
     @translating_errors(translate)
     def cancel(self, thread: int) -> None:
@@ -142,7 +163,10 @@ class Spark:
 
     def _frame(self, query: exp.Query) -> DataFrame:
         """A query as Spark has read it; nothing is run."""
-        return self._session.sql(render(query, self.dialect))
+        return self._session.sql(self._words(query))
+
+    def _words(self, query: exp.Query) -> str:
+        return render(query, self.dialect)
 
     @contextmanager
     def _temporary(self, frame: Callable[[], DataFrame]) -> Iterator[exp.Table]:
