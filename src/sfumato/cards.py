@@ -51,9 +51,13 @@ class Shown:
     def _card(self) -> Card:
         """What it shows of itself."""
 
+    def _line(self) -> str:
+        """The line of its card, where that can be had without the rest."""
+        return self._card().line
+
     def __repr__(self) -> str:
         try:
-            told = " ".join(_plain(self._card().line).split())
+            told = " ".join(_plain(self._line()).split())
         except Exception:  # noqa: BLE001  a repr that fails hides what has failed before
             told = "that cannot be shown"
         whole = f"{type(self).__name__}: {told}"

@@ -104,3 +104,7 @@ class RolledBackError(LedgerError):
     """The ledger is not the one that its outside head has seen: what was spent is unknown."""
 
     exit_code = 3
+
+
+class LargeReleaseWarning(UserWarning):
+    """A release of many rows is brought into memory, where it may not fit."""

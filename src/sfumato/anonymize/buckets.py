@@ -73,7 +73,8 @@ def deal(
     names = [*(f"code_{place}" for place in range(len(table.axes))), "rows"]
     shares = pa.Table.from_arrays(columns, names=[*names, *(one.name for one in given)])
     maps = tuple(map(_raw, table.axes, table.codes))
-    return ByRow(maps, shares, tuple(unchanged))
+    whole = bool((groups.counts == table.counts[combination[first]]).all())
+    return ByRow(maps, shares, tuple(unchanged), whole=whole)
 
 
 def _raw(axis: Axis, codes: NDArray[np.integer]) -> ColumnMap:

@@ -21,6 +21,7 @@ DIGITS = 7
 
 _HEXADECIMAL = "0123456789abcdef"
 _SEPARATOR, _MISSING = ":", "?"  # an ambiguous text makes two hashes equal, which users allow for
+_AT_ONCE = 100  # more values in one text nest deeper than engines parse
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,40 @@ def digest(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
         separated = exp.DPipe(this=text, expression=exp.convert(_SEPARATOR))
         text = exp.DPipe(this=separated, expression=part)
     return exp.MD5(this=text)
+
+
+def folded(
+    hashed: Callable[[Sequence[exp.Expr]], exp.Expr], values: Sequence[exp.Expr]
+) -> exp.Expr:
+    """The hash of any number of values: of many, that of the hashes of parts of them."""
+    while len(values) > _AT_ONCE:
+        starts = range(0, len(values), _AT_ONCE)
+        values = [hashed(values[start : start + _AT_ONCE]) for start in starts]
+    return hashed(values)
+
+
+def sealed(key: str, values: Sequence[exp.Expr]) -> exp.Expr:
+    """A text in hexadecimal that nobody can foretell who lacks the key, the same for equal values.
+
+    Values count by their text, each behind its length, so that no two lists are written alike: a
+    zero with a sign is not one without, and NaN is itself. Without the key it is a random function
+    of them, as far as anyone knows: that MD5 collides is no help where neither the key nor any
+    result is seen.
+    """
+
+    def hashed(part: Sequence[exp.Expr]) -> exp.Expr:
+        text: exp.Expr = exp.convert(key)
+        for value in part:
+            written = exp.cast(value.copy(), "TEXT")
+            length = exp.cast(exp.Length(this=written.copy()), "TEXT")
+            headed = exp.DPipe(
+                this=exp.DPipe(this=length, expression=exp.convert(_SEPARATOR)), expression=written
+            )
+            known = exp.Coalesce(this=headed, expressions=[exp.convert(_MISSING)])
+            text = exp.DPipe(this=text, expression=known)
+        return exp.MD5(this=text)
+
+    return folded(hashed, values)
 
 
 def integer(hexadecimal: exp.Expr, first: int = 1) -> exp.Expr:

@@ -37,6 +37,8 @@ class Traits:
 
     It need not be the same on two engines, nor in two versions of one; it must be spread evenly.
     """
+    keeps_source: bool = False
+    """Whether a source that changes after it was opened is noticed by every query."""
 
 
 @dataclass(frozen=True)

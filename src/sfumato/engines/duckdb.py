@@ -89,7 +89,7 @@ class DuckDB:
     """An embedded database with one source, locked so that no query reaches anything else."""
 
     dialect: ClassVar[str] = "duckdb"
-    traits: ClassVar[Traits] = Traits(creates_tables=False, hashed=_hashed)
+    traits: ClassVar[Traits] = Traits(creates_tables=False, hashed=_hashed, keeps_source=True)
 
     @translating_errors(translate)
     def __init__(self, *, memory_limit: str = MEMORY_LIMIT) -> None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sfumato.counting.hashing import DIGITS, digest, integer
+from sfumato.counting.hashing import DIGITS, digest, folded, integer
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from sfumato.engines.base import Engine
 
 _LARGE = 9_000_000_000  # its millionths fit 64 bits
-_AT_ONCE = 100  # more values in one text nest deeper than engines parse
 _LANES = 2  # sums of 28-bit numbers stay inside 64 bits up to 2^35 rows
 
 
@@ -54,10 +54,8 @@ def of_file(path: Path, *, secret: bytes) -> str:
 
 def _sums(engine: Engine, table: exp.Table, values: Sequence[exp.Expr]) -> list[int]:
     """The number of rows and the sums of their hashes."""
-    while len(values) > _AT_ONCE:
-        starts = range(0, len(values), _AT_ONCE)
-        values = [digest("", values[start : start + _AT_ONCE]) for start in starts]
-    hashed = exp.select(exp.alias_(digest("", values), "sf_hash")).from_(table.copy())
+    row = folded(partial(digest, ""), values)
+    hashed = exp.select(exp.alias_(row, "sf_hash")).from_(table.copy())
     lanes = [
         exp.cast(exp.Sum(this=integer(exp.column("sf_hash"), 1 + lane * DIGITS)), "BIGINT")
         for lane in range(_LANES)

@@ -2,32 +2,39 @@
 
 A recoding has one of two forms. *ByColumn*: a map of values to labels for each column and the list
 of label combinations that are suppressed. *ByRow*: an assignment of shares of each raw combination
-to released combinations, dealt out at random inside the combination. Either becomes one query that
-joins the table with small tables of ours and orders the result by every released column, so that
-the order of rows tells nothing and engines agree. Inside it every column has a name of ours; those
-of the table are put back outermost, so that none can collide.
+to released combinations, dealt out inside the combination in an order that a secret key makes
+random, and that is the same each time. Either becomes one query that joins the table with small
+tables of ours and orders the result by every released column, so that the order of rows tells
+nothing and engines agree. Inside it every column has a name of ours; those of the table are put
+back outermost, so that none can collide.
+
+Decision 0245.
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from sfumato.counting.hashing import sealed
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from sfumato.engines.base import Engine
 
-_ROW, _RANDOM, _PLACE = "sf_row", "sf_random", "sf_place"
+_ROW, _SEAL, _TWIN, _PLACE = "sf_row", "sf_seal", "sf_twin", "sf_place"
 _VALUE, _CODE, _LABEL = "sf_value", "sf_code", "sf_label"
 _FIRST, _LAST = "sf_first", "sf_last"
 _SIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
 """Signed types for the codes that we lend: Spark has no others."""
+_KEY_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -90,12 +97,15 @@ class ByRow:
 
     `shares` has one integer column per map (the codes of a raw combination, in the order of the
     maps), `rows` (how many rows of it), and the released columns by name. Values outside the maps,
-    and rows beyond the shares, are not released.
+    and rows beyond the shares, are not released. Who knows the `key` knows how rows are dealt;
+    where every share is `whole`, all rows of its combination, there is nothing to deal.
     """
 
     maps: tuple[ColumnMap, ...]
     shares: pa.Table
     unchanged: tuple[str, ...] = ()
+    whole: bool = False
+    key: str = field(default_factory=lambda: token_hex(_KEY_BYTES), repr=False, compare=False)
 
     @contextmanager
     def released(self, engine: Engine, table: exp.Table) -> Iterator[exp.Query]:
@@ -104,18 +114,16 @@ class ByRow:
         released = self.shares.column_names[width + 1 :]
         with ExitStack() as lent:
             coded = _coded(engine, table, self.maps, self.unchanged, lent)
-            coded = coded.select(exp.alias_(exp.Rand(), _RANDOM))
             shares = lent.enter_context(engine.lend(self._intervals()))
-            conditions = [
+            conditions: list[exp.Expr] = [
                 exp.column(_code(place), table=_ROW).eq(exp.column(_code(place), table="sf_share"))
                 for place in range(width)
             ]
-            place = exp.column(_PLACE, table=_ROW)
-            between = exp.Between(
-                this=place,
-                low=exp.column(_FIRST, table="sf_share"),
-                high=exp.column(_LAST, table="sf_share"),
-            )
+            if not self.whole:
+                coded = self._placed(coded, engine)
+                first, last = (exp.column(one, table="sf_share") for one in (_FIRST, _LAST))
+                place = exp.column(_PLACE, table=_ROW)
+                conditions.append(exp.Between(this=place, low=first, high=last))
             query = (
                 exp.select(
                     *(
@@ -124,10 +132,28 @@ class ByRow:
                     ),
                     *_unchanged(self.unchanged),
                 )
-                .from_(_placed(coded, width).subquery(_ROW))
-                .join(exp.alias_(shares, "sf_share"), on=exp.and_(*conditions, between))
+                .from_(coded.subquery(_ROW))
+                .join(exp.alias_(shares, "sf_share"), on=exp.and_(*conditions))
             )
             yield _ordered(query, [*released, *self.unchanged])
+
+    def _placed(self, coded: exp.Select, engine: Engine) -> exp.Select:
+        """Number the rows of each raw combination in an order that the key decides.
+
+        A row is sealed with all that tells it from others, and then again with which of its equals
+        it is. Those are one as good as the other, so it does not matter which is counted first.
+        """
+        codes = [*map(_code, range(len(self.maps)))]
+        kept = [*map(_kept, range(len(self.unchanged)))]
+        if not kept:  # the rows of a combination are all equal
+            return _with(coded, _PLACE, _window(exp.RowNumber(), codes, exp.column(codes[0])))
+        seal = sealed(self.key, [exp.column(name) for name in (*codes, *kept)])
+        rows = _with(coded, _SEAL, seal)
+        numbers = (_window(one, codes, exp.column(_SEAL)) for one in (exp.RowNumber(), exp.Rank()))
+        rows = _with(rows, _TWIN, exp.Sub(this=next(numbers), expression=next(numbers)))
+        # What is sealed cannot be foretold, so any even hash of it gives a random order.
+        again = engine.traits.hashed(self.key, [exp.column(_SEAL), exp.column(_TWIN)])
+        return _with(rows, _PLACE, _window(exp.RowNumber(), codes, again))
 
     def _intervals(self) -> pa.Table:
         """Shares of equal raw combinations side by side: first and last place of each."""
@@ -218,15 +244,18 @@ def _coded(
     return query.select(*selected, copy=False).where(*conditions, copy=False)
 
 
-def _placed(coded: exp.Select, width: int) -> exp.Select:
-    """Number the rows of each raw combination in random order."""
-    window = exp.Window(
-        this=exp.RowNumber(),
-        partition_by=[exp.column(_code(place)) for place in range(width)],
-        order=exp.Order(expressions=[exp.Ordered(this=exp.column(_RANDOM))]),
+def _with(rows: exp.Select, name: str, value: exp.Expr) -> exp.Select:
+    """The same rows with one more column."""
+    return exp.select(exp.Star(), exp.alias_(value, name)).from_(rows.subquery(f"{name}_of"))
+
+
+def _window(this: exp.Expr, parts: Sequence[str], order: exp.Expr) -> exp.Window:
+    """A function of the rows of a part, in an order."""
+    return exp.Window(
+        this=this,
+        partition_by=[exp.column(name) for name in parts],
+        order=exp.Order(expressions=[exp.Ordered(this=order)]),
     )
-    numbered = exp.select(exp.Star(), exp.alias_(window, _PLACE))
-    return numbered.from_(coded.subquery("sf_shuffled"))
 
 
 def _without(query: exp.Select, suppressed: exp.Table, width: int) -> exp.Select:

@@ -18,6 +18,7 @@ from sfumato.engines.sources import open_file
 from sfumato.errors import SchemaError
 from sfumato.files import check_target, whole
 from sfumato.release.bars import with_bars
+from sfumato.release.ondemand import on_demand
 from sfumato.release.places import check_places
 from sfumato.release.sidecar import holder_file, layout_of, read_sidecar, unreadable
 from sfumato.release.writer import writing
@@ -105,7 +106,7 @@ class Release(Shown):
     @property
     def table(self) -> pa.Table:
         """The released table, the first where there are several."""
-        return next(iter(self.tables.values()))
+        return self.tables[next(iter(self.tables))]
 
     @property
     def public(self) -> Release:
@@ -118,20 +119,26 @@ class Release(Shown):
     @property
     def sample(self) -> dict[str, pa.Table]:
         """The first rows of each table, as they are written."""
-        return {name: first_rows(table) for name, table in self.tables.items()}
+        first = on_demand(self.tables).first(SAMPLE)
+        return {name: first_rows(table) for name, table in first.items()}
 
     @property
     def columns_in_words(self) -> Mapping[str, str]:
         """What anonymizing made of each column of the original; empty for other releases."""
         return dict(self.guarantee.parameters.get("columns", {}))
 
-    def _card(self) -> Card:
-        tables = [f"{name}: {count(one.num_rows, 'row')}" for name, one in self.tables.items()]
+    def _line(self) -> str:
+        sizes = on_demand(self.tables).sizes()
+        tables = [f"{name}: {count(rows, 'row')}" for name, rows in sizes.items()]
         more = f" and {len(tables) - 1} more tables" if len(tables) > 1 else ""
-        facts: dict[str, Json] = {"Guarantee": self.guarantee.statement, **self._facts()}
+        facts = self._facts()
         cost = f"; cost {facts['Cost']}" if "Cost" in facts else ""
-        line = f"{'; '.join(tables[:1])}{more}, by {self.provenance.method}{cost}"
-        return Card(line, facts, self._rows() if self.tables else None, self._remarks())
+        return f"{'; '.join(tables[:1])}{more}, by {self.provenance.method}{cost}"
+
+    def _card(self) -> Card:
+        facts: dict[str, Json] = {"Guarantee": self.guarantee.statement, **self._facts()}
+        rows = self._rows() if self.tables else None
+        return Card(self._line(), facts, rows, self._remarks())
 
     def _remarks(self) -> list[str]:
         """What a reader must know of it."""
@@ -144,9 +151,10 @@ class Release(Shown):
 
     def _rows(self) -> CardTable:
         """The first of the released rows."""
-        first = self.table.slice(0, SHOWN)
+        tables = on_demand(self.tables)
+        [(name, first), *_] = tables.first(SHOWN).items()
         rows = list(zip(*(column.to_pylist() for column in first.columns), strict=True))
-        return CardTable(first.column_names, rows, self.table.num_rows - len(rows))
+        return CardTable(first.column_names, rows, tables.sizes()[name] - len(rows))
 
     def plot(self) -> Pictures:
         """The pictures of its page, which a notebook shows and `save` writes as SVG."""
@@ -204,8 +212,8 @@ class Release(Shown):
             check_target(holder_file(found.path), overwrite=overwrite, kept=self.kept)
         with writing(found.path, several=found.several, overwrite=overwrite) as writer:
             for name, file in found.files.items():
-                table = self.tables[name]
-                writer.table(name, file, table.to_reader(), kinds_of(table.schema), self.layout)
+                with on_demand(self.tables).streamed(name) as rows:
+                    writer.table(name, file, rows, kinds_of(rows.schema), self.layout)
             self._write_report(writer, report, overwrite=overwrite)
             writer.tell(self)
         return writer.written

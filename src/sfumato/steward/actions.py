@@ -113,7 +113,8 @@ class TableActions(Shown):
         `beta` and `delta_disclosure` are asked of every `sensitive` column, by default of all that
         are declared so; `presence` is two shares of the population. `suppress` is the share of rows
         that may be left out, such as 0.02 or "2%". With `advice` the holder learns what else would
-        lose less; `by` is who the reports say has made it.
+        lose less; `by` is who the reports say has made it. What is returned holds what was decided;
+        its rows are made, the same each time, when `.table` or `.save` asks for them.
         """
         from sfumato.steward.problem import CriteriaRequest
         from sfumato.steward.wishes import decide
@@ -164,8 +165,10 @@ class TableActions(Shown):
         )
 
     def close(self) -> None:
-        """Let go of the engine."""
-        self.engine.close()
+        """Let go of the engine, once no release is there whose rows it makes."""
+        from sfumato.steward.decided import close_after_use
+
+        close_after_use(self.engine)
 
     def __enter__(self) -> Self:
         return self

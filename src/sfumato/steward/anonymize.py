@@ -19,7 +19,7 @@ from sfumato.errors import ParameterError
 from sfumato.privacy.numbers import decimal_of, not_negative, probability
 from sfumato.schema.column import Kind, Role
 from sfumato.steward.advice import TOO_LARGE, advise, too_large
-from sfumato.steward.anonymized import Anonymized
+from sfumato.steward.anonymized import Anonymized, mark_before
 from sfumato.steward.findings import (
     costs_of_untouched,
     figures_of_outcome,
@@ -119,9 +119,10 @@ def anonymize(
         "limit_seconds": limit,
     }
     check_options(algorithm, given, criteria)
+    mark = mark_before(table)
     if algorithm in PERTURBATIVE:
         wishes = PerturbativeOptions(tuple(sensitive), limit, progress)
-        return replace(PERTURBATIVE[algorithm].make(table, criteria, wishes), by=by)
+        return replace(PERTURBATIVE[algorithm].make(table, criteria, wishes), by=by, mark=mark)
     problem, counted = pose(table, criteria, suppress=suppress, population=population)
     member = SEARCHES[algorithm]
     watch = SearchProgress(limit_seconds=limit)
@@ -139,7 +140,8 @@ def anonymize(
         "limit_seconds": limit,
     }
     parameters = {name: value for name, value in used.items() if name in member.takes}
-    decided = replace(_generalized(table, counted, problem, outcome, parameters), by=by)
+    decided = _generalized(table, counted, problem, outcome, parameters)
+    decided = replace(decided, by=by, mark=mark)
     return _advised(decided, problem, outcome, weights, watch, given) if advice else decided
 
 

@@ -1,6 +1,6 @@
-"""What anonymizing decided, made into a release: in memory, or as files of any size.
+"""What anonymizing decided, made into a release: on demand, or as files of any size.
 
-Decision 0190.
+Decisions 0190, 0246.
 """
 
 from __future__ import annotations
@@ -19,26 +19,39 @@ from sfumato.engines.files.endings import PARQUET, ends_in
 from sfumato.engines.files.spelled import Marked, marked
 from sfumato.engines.files.typed import labelled
 from sfumato.engines.kinds import STORED, kinds_of
+from sfumato.errors import SourceError
 from sfumato.release.fingerprint import fingerprint
 from sfumato.release.recoding import relabelled
-from sfumato.release.release import Guarantee, Provenance, Release, first_rows, today
+from sfumato.release.release import (
+    SAMPLE,
+    Guarantee,
+    Provenance,
+    Release,
+    first_rows,
+    today,
+)
 from sfumato.release.writer import check_outputs, writing
 from sfumato.report.release import page
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.hierarchy.base import ROOT
-from sfumato.steward.findings import ReleaseWatch, risk_of
+from sfumato.schema.names import quoted
+from sfumato.steward.decided import DecidedTables
+from sfumato.steward.findings import risk_of
+from sfumato.steward.remeasured import NO_CLASSES, remeasure
 from sfumato.steward.secret import holder_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from sfumato.engines.files.output import Batches
     from sfumato.release.recoding import Recoding
     from sfumato.release.writer import ReleaseWriter
     from sfumato.schema.column import Column
     from sfumato.schema.spelling import Spelling
     from sfumato.steward.advice import Advice
     from sfumato.steward.findings import ReleaseFigures
+    from sfumato.steward.remeasured import ReleasedClasses
     from sfumato.steward.table import Table
 
 Suppressed = Literal["drop", "star"]
@@ -60,7 +73,9 @@ class Anonymized:
     that of the table as it was, `advice` what else would have cost less.
 
     `words` has what became of columns whose labels do not tell it, `promises` and `limits` what the
-    criteria mean to a person and what they leave open; `by` is who says to have made it.
+    criteria mean to a person and what they leave open; `by` is who says to have made it. `mark` is
+    the fingerprint of the table before anything was counted, where its engine would not notice that
+    it changes.
     """
 
     table: Table
@@ -86,6 +101,7 @@ class Anonymized:
     promises: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     by: str | None = None
+    mark: str | None = None
 
     @property
     def unprotected(self) -> tuple[str, ...]:
@@ -103,18 +119,43 @@ class Anonymized:
         order = [column.name for column in schema.columns if column.name in kinds]
         return {name: kinds[name] for name in dict.fromkeys([*order, *kinds])}
 
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        """The names of the released tables, first that of the rows."""
+        return (self.table.schema.table,) if self.values is None else (_QUASI, _SENSITIVE)
+
+    @property
+    def further(self) -> dict[str, pa.Table]:
+        """The released tables that were made with the decision."""
+        if self.values is None:
+            return {}
+        return {_SENSITIVE: self.values.cast(self._marked(self.values.schema))}
+
+    @property
+    def released(self) -> int:
+        """How many rows the release has, starred ones too."""
+        starred = self.figures["suppressed"] if self.suppressed == "star" else 0
+        return self.figures["released"] + starred
+
+    def made(self, *, limit: int | None = None, star: str | None = None) -> pa.Table:
+        """The released rows, all or the first, brought here."""
+        with self._query(star=star) as query:
+            made = self.table.engine.run(query if limit is None else query.limit(limit))
+        self._check_source()
+        return made.cast(self._marked(made.schema))
+
+    @contextmanager
+    def streamed(self, *, star: str | None = None) -> Iterator[Batches]:
+        """The released rows, batch by batch; a source that changed meanwhile is refused."""
+        with self._query(star=star) as query:
+            rows = self.table.engine.stream(query)
+            yield Marked(rows, self._marked(rows.schema))
+        self._check_source()
+
     def release(self) -> Release:
-        """Make the release in memory."""
-        watch = self._watch()
-        with self._query(star=None) as query:
-            made = self.table.engine.run(query)
-        made = made.cast(self._marked(made.schema))
-        watch.look(made)
-        tables = {self.table.schema.table: made}
-        if self.values is not None:
-            values = self.values.cast(self._marked(self.values.schema))
-            tables = {_QUASI: made, _SENSITIVE: values}
-        described, table = self._described(watch), self.table
+        """Make the release, whose rows are made when they are asked for."""
+        described, table = self._described(), self.table
+        tables = DecidedTables(self)
         return replace(described, tables=tables, kept=table.files, layout=table.layout)
 
     def write(
@@ -132,10 +173,9 @@ class Anonymized:
         several, kept = self.values is not None, self.table.files
         check_outputs(path, report, public_report, several=several, overwrite=overwrite, kept=kept)
         with writing(path, several=several, replace=True, overwrite=overwrite) as writer:
-            watch = self._watch()
-            self._write_tables(path, writer, watch)
-            release = self._described(watch)
-            sample = self._sample(watch)
+            release = self._described()
+            self._write_tables(path, writer)
+            sample = None if report is public_report is None else self._sample(path)
             if report is not None:
                 writer.page(report, page(release, sample), private=True)
             if public_report is not None:
@@ -143,38 +183,42 @@ class Anonymized:
             writer.tell(release)
         return release
 
-    def _sample(self, watch: ReleaseWatch) -> dict[str, pa.Table]:
-        """The first rows of each table."""
-        tables = {self.table.schema.table if self.values is None else _QUASI: watch.sample}
-        if self.values is not None:
-            tables[_SENSITIVE] = self.values
-        return {
-            name: first_rows(table.cast(self._marked(table.schema)))
-            for name, table in tables.items()
-            if table is not None
-        }
+    def _sample(self, path: Path) -> dict[str, pa.Table]:
+        """The first rows of each table, as they are written."""
+        rows = self.made(limit=SAMPLE, star=self._star(path))
+        tables = {self.table_names[0]: rows, **self.further}
+        return {name: first_rows(table) for name, table in tables.items()}
 
-    def _write_tables(self, path: Path, writer: ReleaseWriter, watch: ReleaseWatch) -> None:
+    def _star(self, path: Path) -> str | None:
+        """What text is written as in a suppressed row; in Parquet it is missing like all else."""
+        return ROOT if self.values is not None or not ends_in(path.name, PARQUET) else None
+
+    def _write_tables(self, path: Path, writer: ReleaseWriter) -> None:
         """Write the tables; what is in the engine goes through it row by row."""
-        name, main, layout = self.table.schema.table, path.name, self.table.layout
-        if self.values is not None:
-            name, main = _QUASI, f"{_QUASI}.csv"
-        star = None if ends_in(main, PARQUET) else ROOT
-        with self._query(star=star) as query:
-            rows = watch.passing(self.table.engine.stream(query))
-            marked_rows = Marked(rows, self._marked(rows.schema))
-            writer.table(name, main, marked_rows, self.columns, layout)
-        if self.values is not None:
-            kinds = kinds_of(self.values.schema)
-            values = Marked(self.values.to_reader(), self._marked(self.values.schema))
-            writer.table(_SENSITIVE, f"{_SENSITIVE}.csv", values, kinds, layout)
+        layout, main = self.table.layout, self.table_names[0]
+        file = path.name if self.values is None else f"{main}.csv"
+        with self.streamed(star=self._star(path)) as rows:
+            writer.table(main, file, rows, self.columns, layout)
+        for name, table in self.further.items():
+            writer.table(name, f"{name}.csv", table.to_reader(), kinds_of(table.schema), layout)
 
-    def _watch(self) -> ReleaseWatch:
-        """Someone who looks at the rows as they are released."""
+    def _measured(self) -> ReleasedClasses:
+        """The classes of the rows that are released, counted in the engine."""
         quasi = [c.name for c in self.table.schema.by_role(Role.QUASI) if c.name in self.columns]
-        looks = self._labelled or self.watched
-        starred = self.suppressed == "star"
-        return ReleaseWatch(quasi if looks else [], self.watched, starred=starred)
+        labelled = [column.name for column in self._labelled]
+        if not quasi or not (labelled or self.watched):
+            return NO_CLASSES
+        engine = self.table.engine
+        with self._spelled_recoding().released(engine, engine.table) as rows:
+            rows.set("order", None)
+            return remeasure(
+                engine,
+                rows,
+                self.columns,
+                quasi=quasi,
+                labelled=labelled,
+                sensitive=self.watched,
+            )
 
     @property
     def _labelled(self) -> list[Column]:
@@ -182,14 +226,14 @@ class Anonymized:
         quasi = self.table.schema.by_role(Role.QUASI)
         return [c for c in quasi if c.name in self.recoded and c.name not in self.words]
 
-    def _in_words(self, watch: ReleaseWatch) -> dict[str, str]:
+    def _in_words(self, classes: ReleasedClasses) -> dict[str, str]:
         """What became of each column, of which anyone can convince themselves in the release."""
         labelled = {column.name for column in self._labelled}
         told = {}
         for column in self.table.schema.columns:
             name = column.name
             if name in labelled:
-                told[name] = in_words(column, watch.labels(name))
+                told[name] = in_words(column, classes.labels(name))
             elif name not in self.columns and column.role is Role.IDENTIFIER:
                 told[name] = f"{REMOVED} (identifier)"
             elif name not in self.columns:
@@ -205,35 +249,36 @@ class Anonymized:
         unprotected = ", not protected" if column.name in self.unprotected else ""
         return f"{', sensitive' if column.role is Role.SENSITIVE else ''}{unprotected}"
 
-    def _described(self, watch: ReleaseWatch) -> Release:
-        """The release but for its tables, which were seen on their way."""
+    def _described(self) -> Release:
+        """The release but for its tables."""
+        classes = self._measured()
         if self.suppressed == "star":
-            watch.refuse_blank(self.figures["suppressed"])
+            classes.refuse_blank()
         kept = {
             "figures": dict(self.figures),
             "reference": dict(self.reference),
-            "findings": [*self.findings, *watch.findings()],
+            "findings": [*self.findings, *classes.findings()],
             "remarks": list(self.remarks),
             "risk": dict(self.risk),
             "advice": [one.json() for one in self.advice],
         }
         seen = {
             "table": self.table.schema.table,
-            "columns": self._in_words(watch),
-            "risk": self._risk_after(watch),
+            "columns": self._in_words(classes),
+            "risk": self._risk_after(classes),
         }
         promised = self.guarantee
         told = replace(promised, parameters={**promised.parameters, **seen})
         return Release({}, told, self.provenance(), self.error, holder=kept)
 
-    def _risk_after(self, watch: ReleaseWatch) -> dict[str, Any] | None:
+    def _risk_after(self, classes: ReleasedClasses) -> dict[str, Any] | None:
         """How likely a right guess is who a released row is of; None where that is as before."""
         if not self._labelled:
             return None
         if self.table.schema.unit.by_person and self.figures["people"] is not None:
             # Whose rows they are is not released: only what was promised can be told.
             return {"highest": 1 / k} if (k := self.figures["k"]) else None
-        return risk_of(watch.sizes())
+        return risk_of(classes.sizes())
 
     @property
     def guarantee(self) -> Guarantee:
@@ -268,11 +313,19 @@ class Anonymized:
 
     def provenance(self) -> Provenance:
         """Where the release comes from."""
-        engine, columns = self.table.engine, [c.name for c in self.table.schema.columns]
-        mark = fingerprint(engine, engine.table, columns, secret=holder_secret())
+        mark = self.mark or _mark(self.table)
         return Provenance(
             self.figures["algorithm"], self.parameters, mark, made=today(), by=self.by
         )
+
+    def _check_source(self) -> None:
+        """Refuse rows of a table that is not what it was when it was counted."""
+        if self.mark is not None and _mark(self.table) != self.mark:
+            raise SourceError(
+                "source_changed",
+                f"The table {quoted(self.table.schema.table)} was changed after this release was "
+                "decided on, so that its rows may not satisfy the criteria. Anonymize it again.",
+            )
 
     @contextmanager
     def _query(self, *, star: str | None) -> Iterator[exp.Query]:
@@ -327,3 +380,13 @@ class Anonymized:
                 for name, kind in self.columns.items()
             }
         )
+
+
+def mark_before(table: Table) -> str | None:
+    """The fingerprint of a table about to be counted; None where its engine keeps watch itself."""
+    return None if table.engine.traits.keeps_source else _mark(table)
+
+
+def _mark(table: Table) -> str:
+    names = [column.name for column in table.schema.columns]
+    return fingerprint(table.engine, table.engine.table, names, secret=holder_secret())

@@ -29,9 +29,9 @@ from sfumato.steward.findings import (
     figures_of_outcome,
     in_plain_words,
     risk_before,
-    shared_by_all,
 )
 from sfumato.steward.problem import person_of, pose
+from sfumato.steward.remeasured import shared_by_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -53,6 +53,11 @@ class Shares:
         first = merged.representatives
         return cls(points, point[first], merged.counts, group[first])
 
+    @property
+    def whole(self) -> bool:
+        """Whether every share has all rows of its point."""
+        return bool((self.rows == self.points.counts[self.point]).all())
+
     @cached_property
     def count(self) -> int:
         """How many groups there are."""
@@ -200,7 +205,8 @@ class Partition(Outcome):
             columns.append(texts.take(pa.array(one.codes[shares.group])))
         names = [*names, "rows", *(column.name for column in quasi)]
         maps = tuple(column.released(0) for column in quasi)
-        return ByRow(maps, pa.Table.from_arrays(columns, names=names), tuple(unchanged))
+        table = pa.Table.from_arrays(columns, names=names)
+        return ByRow(maps, table, tuple(unchanged), whole=shares.whole)
 
 
 def released_classes(node: Node, leaves: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
