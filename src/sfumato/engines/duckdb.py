@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from threading import get_ident
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -220,10 +220,11 @@ class DuckDB:
             words = render(query, self.dialect)
             reader = _interruptible(cursor, lambda: cursor.sql(words).to_arrow_reader(batch_rows))
             stack.callback(reader.close)
+            ahead = stack.enter_context(_Ahead(cursor, lambda: next(reader, None)))
             opened = stack.pop_all()
 
         def advance() -> pa.RecordBatch | None:
-            batch = _interruptible(cursor, lambda: next(reader, None))
+            batch = ahead.take()
             if batch is None:
                 self._check_files()
             return batch
@@ -350,6 +351,37 @@ class DuckDB:
     def _set(self, name: str, value: exp.Expr) -> None:
         setting = exp.SetItem(this=exp.EQ(this=exp.Var(this=name), expression=value))
         self._connection.execute(render(exp.Set(expressions=[setting]), self.dialect))
+
+
+class _Ahead:
+    """Makes the next batch while the last one is being used."""
+
+    def __init__(
+        self, cursor: duckdb.DuckDBPyConnection, make: Callable[[], pa.RecordBatch | None]
+    ) -> None:
+        self._cursor, self._make = cursor, make
+        self._worker = ThreadPoolExecutor(1)
+        self._next = self._worker.submit(make)
+
+    def take(self) -> pa.RecordBatch | None:
+        """The next batch, or None after the last one."""
+        try:
+            batch = self._next.result()
+        except KeyboardInterrupt:
+            self._cursor.interrupt()
+            raise
+        if batch is not None:
+            self._next = self._worker.submit(self._make)
+        return batch
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nobody wants what is being made any more; the cursor is closed only after it."""
+        if not self._next.done():
+            self._cursor.interrupt()
+        self._worker.shutdown()
 
 
 def _interruptible(cursor: duckdb.DuckDBPyConnection, work: Callable[[], R]) -> R:
