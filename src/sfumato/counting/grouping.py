@@ -90,13 +90,16 @@ def merge(
 
 
 def _digits(
-    key: NDArray[np.int64], sizes: Sequence[int], types: Sequence[np.dtype[np.integer]]
+    key: NDArray[np.integer], sizes: Sequence[int], types: Sequence[np.dtype[np.integer]]
 ) -> list[Codes]:
     """The codes of which keys were made."""
     found: list[Codes] = []
+    if prod(map(int, sizes)) < 1 << 32:
+        key = key.astype(np.uint32)  # many times faster to divide
     for size, kind in zip(reversed(sizes), reversed(types), strict=True):
-        key, digit = np.divmod(key, np.int64(size))
-        found.append(digit.astype(kind))
+        rest = key // key.dtype.type(size)
+        found.append((key - rest * key.dtype.type(size)).astype(kind))
+        key = rest
     return found[::-1]
 
 
@@ -147,8 +150,8 @@ def _group_sorted(key: NDArray[np.int64], radix: int, counts: Counts) -> Groups:
 
 
 def _sort(numbers: NDArray[np.int64]) -> None:
-    """Sort in place: a part on each core, then one pass in which the stable sort joins the parts."""
-    parts = 1 if len(numbers) < _SORTED_ALONE else os.cpu_count() or 1
+    """Sort in place: a part on each core, then the stable sort joins the parts in one pass."""
+    parts = 1 if len(numbers) < _SORTED_ALONE else (os.cpu_count() or 1)
     if parts == 1:
         numbers.sort()
         return
