@@ -43,6 +43,7 @@ def county(rows: int, folder: Path = CACHE) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(".part")
         with duckdb.connect() as connection:
+            connection.execute("SET enable_progress_bar = false")
             connection.execute(_MACROS)
             _tables(connection)
             connection.execute(f"COPY ({_people(rows)}) TO '{unfinished}' (FORMAT parquet)")
@@ -93,16 +94,19 @@ def _table(fact: str) -> str:
     return fact.replace(" ", "_") + "_steps"
 
 
-def _chosen(fact: str, rows: str, group: str, name: str) -> str:
+def _chosen(fact: str, rows: str, group: str | None, name: str) -> str:
     """Rows with one more column: the option that a person's draw falls on in their group."""
     options = town.CHOICES[fact].options
+    drawn = f"SELECT *, uniform(i, {stream(fact)}) AS draw FROM {rows}"
     # The last step is never reached: draws end below it.
+    if group is None:
+        steps = town.CHOICES[fact].steps[:-1].tolist()
+        passed = " + ".join(f"(draw >= {step!r}::DOUBLE)::BIGINT" for step in steps)
+        return f"(SELECT * EXCLUDE (draw), {passed} AS {name} FROM ({drawn}))"
     passed = " + ".join(f"(draw + g >= s{place})::BIGINT" for place in range(options - 1))
-    drawn = (
-        f"SELECT *, uniform(i, {stream(fact)}) AS draw, ({group})::BIGINT AS of_group FROM {rows}"
-    )
-    kept = "* EXCLUDE (draw, of_group, g, " + ", ".join(f"s{n}" for n in range(options)) + ")"
-    return f"(SELECT {kept}, {passed} AS {name} FROM ({drawn}) JOIN {_table(fact)} ON g = of_group)"
+    made = ", ".join(["draw", "g", *(f"s{place}" for place in range(options))])
+    joined = f"({drawn}) JOIN {_table(fact)} ON g = {group}"
+    return f"(SELECT * EXCLUDE ({made}), {passed} AS {name} FROM {joined})"
 
 
 def _word(code: str, words: Sequence[str] | Sequence[float]) -> str:
@@ -113,19 +117,19 @@ def _people(rows: int) -> str:
     people = f"(SELECT range::UBIGINT AS i FROM range({rows}))"
     oldest, quarters = 100, vocabulary.QUARTERS
     for fact, group, name in (
-        ("quarter", "0", "quarter"),
-        ("age", "0", "age"),
+        ("quarter", None, "quarter"),
+        ("age", None, "age"),
         ("sex", "age", "sex_code"),
         ("education", f"age * {quarters} + quarter", "degree"),
         ("disease", f"sex_code * {oldest} + age", "illness"),
         ("visits", "illness", "visits"),
         ("marital status", f"sex_code * {oldest} + age", "marital"),
         ("occupation", f"degree * {oldest} + age", "trade"),
-        ("race", "0", "race_code"),
+        ("race", None, "race_code"),
     ):
         people = _chosen(fact, people, group, name)
     days = f"floor((age + uniform(i, {stream('birthday')})) * 365.2425)::INTEGER"
-    towns = f"i::BIGINT // {town.TOWN_SIZE} * {quarters} % {len(town.ZIPS)}"
+    zips = f"(i::BIGINT // {town.TOWN_SIZE} * {quarters} % {len(town.ZIPS)} + quarter)"
     number = "((i % 40000000) * 26180339 % 40000000)"
     return f"""SELECT (i + 1)::BIGINT AS person,
         floor(i / 2.4)::BIGINT AS household,
@@ -133,7 +137,8 @@ def _people(rows: int) -> str:
             || lpad(({number} % 10000)::VARCHAR, 4, '0') AS ssn,
         DATE '1970-01-01' + ({town.LAST_DAY} - {days}) AS birth_date,
         {_word("sex_code", vocabulary.SEXES)} AS sex,
-        {_word(f"({towns} + quarter)", town.ZIPS)} AS zip,
+        {_word(f"({zips} // 96)", vocabulary.ZIP_PREFIXES)}
+            || lpad(({zips} % 96)::VARCHAR, 2, '0') AS zip,
         {_word("race_code", vocabulary.RACES)} AS race,
         {_word("marital", vocabulary.MARITAL_STATUSES)} AS marital_status,
         {_word("degree", vocabulary.EDUCATIONS)} AS education,
