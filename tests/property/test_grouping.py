@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.counting.grouping import group, keys, sums
+from sfumato.counting import grouping
+from sfumato.counting.grouping import group, keys, merge, sums
 
 SIZES = st.lists(st.sampled_from([1, 2, 3, 7, 1 << 20, 1 << 31, 1 << 40]), min_size=1, max_size=4)
 
@@ -46,6 +47,9 @@ def test_group_equals_a_counter(table: tuple[list[np.ndarray], list[int], np.nda
     assert combinations == sorted(expected)
     assert found.counts.tolist() == [expected[combination] for combination in combinations]
     assert sums(columns, sizes, counts).tolist() == found.counts.tolist()
+    merged, added = merge(columns, sizes, counts)
+    assert list(zip(*(column.tolist() for column in merged), strict=True)) == combinations
+    assert added.tolist() == found.counts.tolist()
 
 
 @given(coded_tables())
@@ -65,6 +69,23 @@ def test_unit_counts_take_the_short_way_to_the_same_sums() -> None:
     column = np.array([5, 5, 1, 9, 1, 5]) * (1 << 50)
     ones = np.ones(6, dtype=np.int64)
     assert sums([column], [1 << 60], ones).tolist() == [2, 3, 1]
+
+
+def test_negative_counts_and_counts_of_nothing_are_merged_too() -> None:
+    column, far = np.array([3, 1, 3, 2]), 1 << 40
+    for counts in ([4, 0, 5, 0], [4, 0, -5, 1]):
+        (merged,), added = merge([column], [far], np.array(counts))
+        assert merged.tolist() == [1, 2, 3]
+        assert added.tolist() == [0, counts[3], counts[0] + counts[2]]
+
+
+def test_parts_sorted_on_several_cores_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grouping, "_SORTED_ALONE", 10)
+    monkeypatch.setattr(grouping.os, "cpu_count", lambda: 3)
+    column = np.random.default_rng(7).permutation(100) % 90
+    (merged,), added = merge([column], [1 << 40], np.ones(100, dtype=np.int64))
+    assert merged.tolist() == list(range(90))
+    assert added.tolist() == [2] * 10 + [1] * 80
 
 
 def test_counts_past_two_to_the_53_add_up_exactly() -> None:

@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato.counting.axes import Axis, encode
 from sfumato.counting.contribution import COUNT, PERSON, bound
-from sfumato.counting.grouping import group
+from sfumato.counting.encoding import encode
+from sfumato.counting.grouping import merge
 from sfumato.errors import ParameterError, SourceError
 from sfumato.privacy.units import Rows
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sfumato.counting.axes import Axis
     from sfumato.engines.base import Engine
     from sfumato.privacy.units import Unit
 
@@ -240,9 +241,7 @@ def _collect(
     """Merge equal combinations and bring them into canonical order."""
     if not axes:
         return Frequencies((), (), counts.sum(keepdims=True))
-    groups = group(codes, [axis.size for axis in axes], counts)
-    merged = tuple(column[groups.representatives] for column in codes)
-    return Frequencies(axes, merged, groups.counts)
+    return Frequencies(axes, *merge(codes, [axis.size for axis in axes], counts))
 
 
 def _keep_inside(

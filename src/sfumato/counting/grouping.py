@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
 _KEY_BITS = 63
 _DENSE_FACTOR = 4  # a table of this many slots per row is still cheaper to fill than rows to sort
+_SORTED_ALONE = 1 << 20  # fewer numbers are sorted before other cores have begun
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,46 @@ def group(codes: Sequence[Codes], sizes: Sequence[int], counts: Counts) -> Group
     return _group_sorted(key, radix, counts)
 
 
+def merge(
+    codes: Sequence[Codes], sizes: Sequence[int], counts: Counts
+) -> tuple[tuple[Codes, ...], Counts]:
+    """The same rows with equal codes merged, in lexicographic order of their codes.
+
+    Where a key and a count fit one integer they are sorted as one: rows need not be looked up in
+    their new order, because the codes can be read from the keys again.
+    """
+    radix = prod(map(int, sizes))
+    count_bits = int(counts.max(initial=0)).bit_length()
+    roomy = radix > _DENSE_FACTOR * max(len(counts), 1)
+    if not roomy or radix.bit_length() + count_bits > _KEY_BITS or counts.min(initial=0) < 0:
+        groups = group(codes, sizes, counts)
+        return tuple(column[groups.representatives] for column in codes), groups.counts
+    packed, _ = keys(codes, sizes)
+    packed <<= count_bits
+    packed |= counts
+    _sort(packed)
+    merged = packed & ((1 << count_bits) - 1)
+    packed >>= count_bits
+    starts = _starts(packed)
+    if len(starts) < len(packed):
+        packed, merged = packed[starts], np.add.reduceat(merged, starts)
+    return tuple(_digits(packed, sizes, [column.dtype for column in codes])), merged
+
+
+def _digits(
+    key: NDArray[np.integer], sizes: Sequence[int], types: Sequence[np.dtype[np.integer]]
+) -> list[Codes]:
+    """The codes of which keys were made."""
+    found: list[Codes] = []
+    if prod(map(int, sizes)) < 1 << 32:
+        key = key.astype(np.uint32)  # many times faster to divide
+    for size, kind in zip(reversed(sizes), reversed(types), strict=True):
+        rest = key // key.dtype.type(size)
+        found.append((key - rest * key.dtype.type(size)).astype(kind))
+        key = rest
+    return found[::-1]
+
+
 def sums(codes: Sequence[Codes], sizes: Sequence[int], counts: Counts) -> Counts:
     """The counts of the groups alone, in order of their codes."""
     key, radix = keys(codes, sizes)
@@ -67,7 +111,8 @@ def sums(codes: Sequence[Codes], sizes: Sequence[int], counts: Counts) -> Counts
         present: Counts = totals[totals != 0]
         return present
     if len(counts) and counts.max() == 1 == counts.min():
-        runs: Counts = np.diff(_starts(np.sort(key)), append=len(key))
+        _sort(key)
+        runs: Counts = np.diff(_starts(key), append=len(key))
         return runs
     return _group_sorted(key, radix, counts).counts
 
@@ -93,7 +138,8 @@ def _group_sorted(key: NDArray[np.int64], radix: int, counts: Counts) -> Groups:
     """Sort key and row number packed into one integer: far faster than an argsort."""
     index_bits = max(len(key) - 1, 1).bit_length()
     if radix.bit_length() + index_bits <= _KEY_BITS:
-        packed = np.sort((key << index_bits) | np.arange(len(key)))
+        packed = (key << index_bits) | np.arange(len(key))
+        _sort(packed)
         order = packed & ((1 << index_bits) - 1)
         ordered = packed >> index_bits
     else:
@@ -101,6 +147,17 @@ def _group_sorted(key: NDArray[np.int64], radix: int, counts: Counts) -> Groups:
         ordered = key[order]
     starts = _starts(ordered)
     return Groups(order[starts], np.add.reduceat(counts[order], starts))
+
+
+def _sort(numbers: NDArray[np.int64]) -> None:
+    """Sort in place: a part on each core, then the stable sort joins the parts in one pass."""
+    parts = 1 if len(numbers) < _SORTED_ALONE else (os.cpu_count() or 1)
+    if parts == 1:
+        numbers.sort()
+        return
+    with ThreadPoolExecutor(parts) as workers:
+        list(workers.map(np.ndarray.sort, np.array_split(numbers, parts)))
+    numbers.sort(kind="stable")
 
 
 def _starts(ordered: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
     Reals = NDArray[np.float64]
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_FIRST = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND = np.uint64(0x94D049BB133111EB)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+FIRST = np.uint64(0xBF58476D1CE4E5B9)
+SECOND = np.uint64(0x94D049BB133111EB)
 
 
 def bits(fact: str, counters: Counters) -> Counters:
     """Turn each counter into 64 mixed bits; every fact has a stream of its own."""
-    mixed = counters * _GOLDEN + _stream(fact)
+    mixed = counters * GOLDEN + stream(fact)
     mixed ^= mixed >> np.uint64(30)
-    mixed *= _FIRST
+    mixed *= FIRST
     mixed ^= mixed >> np.uint64(27)
-    mixed *= _SECOND
+    mixed *= SECOND
     mixed ^= mixed >> np.uint64(31)
     return mixed
 
@@ -60,8 +60,8 @@ class WeightedChoice:
         table = np.atleast_2d(weights).astype(np.float64)
         sums = table.cumsum(axis=1)
         groups = np.arange(len(table), dtype=np.float64)[:, None]
-        self._options = table.shape[1]
-        self._steps = (sums / sums[:, -1:] + groups).ravel()
+        self.options = table.shape[1]
+        self.steps = (sums / sums[:, -1:] + groups).ravel()
 
     def __call__(self, fact: str, counters: Counters, groups: Integers | int = 0) -> Integers:
         """Choose an option for each counter, by the weights of its group.
@@ -69,10 +69,11 @@ class WeightedChoice:
         Steps of all groups lie in one sorted array, group g in (g, g + 1], so one search does it;
         the sum below is exact because a uniform draw has 32 bits and groups are few.
         """
-        places = np.searchsorted(self._steps, uniform(fact, counters) + groups, side="right")
-        return places.astype(np.int64) - np.int64(self._options) * groups
+        places = np.searchsorted(self.steps, uniform(fact, counters) + groups, side="right")
+        return places.astype(np.int64) - np.int64(self.options) * groups
 
 
 @cache
-def _stream(fact: str) -> np.uint64:
+def stream(fact: str) -> np.uint64:
+    """What tells the draws of one fact from those of all others."""
     return np.uint64(int.from_bytes(blake2b(fact.encode(), digest_size=8).digest()))

@@ -109,7 +109,7 @@ class Townspeople:
     def zips(self) -> pa.Array[Any]:
         """Post codes: six to a town, sixteen towns to a prefix."""
         towns = (self.counters // np.uint64(TOWN_SIZE)).astype(np.int64)
-        return spell(towns * words.QUARTERS % len(_ZIPS) + self.quarter, _ZIPS)
+        return spell(towns * words.QUARTERS % len(ZIPS) + self.quarter, ZIPS)
 
     def sexes(self) -> pa.Array[Any]:
         """F or M."""
@@ -273,7 +273,7 @@ def _popularity(count: int) -> Reals:
     return 1 / (np.arange(count) + 8.0)
 
 
-_ZIPS = tuple(f"{prefix}{number:02d}" for prefix in words.ZIP_PREFIXES for number in range(96))
+ZIPS = tuple(f"{prefix}{number:02d}" for prefix in words.ZIP_PREFIXES for number in range(96))
 _QUARTER = WeightedChoice(words.QUARTER_WEIGHTS)
 _RACE = WeightedChoice(words.RACE_WEIGHTS)
 _AGE = WeightedChoice(_age_weights())
@@ -285,3 +285,15 @@ _DISEASE = WeightedChoice(_disease_weights())
 _VISITS = WeightedChoice(_visit_weights())
 _FIRST_NAME = WeightedChoice(_popularity(len(words.FIRST_NAMES["F"])))
 _SURNAME = WeightedChoice(_popularity(len(words.SURNAMES)))
+CHOICES = {
+    "quarter": _QUARTER,
+    "age": _AGE,
+    "sex": _SEX,
+    "race": _RACE,
+    "marital status": _MARITAL,
+    "education": _EDUCATION,
+    "occupation": _OCCUPATION,
+    "disease": _DISEASE,
+    "visits": _VISITS,
+}
+"""The weights of the facts that are chosen, by the name of each fact."""

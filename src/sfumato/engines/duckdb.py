@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from threading import get_ident
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar
 
 import duckdb
 import pyarrow as pa
@@ -33,6 +32,7 @@ from sfumato.engines.base import (
 from sfumato.engines.files.cells import check_names, conform, fitting, lenient
 from sfumato.engines.files.output import write_file
 from sfumato.engines.files.parts import check_local, write_folder
+from sfumato.engines.interruption import Ahead, interruptible
 from sfumato.engines.kinds import STORED, chosen_kinds, fits, kind_asked, kinds_of, stored_schema
 from sfumato.errors import EngineError, OutputError
 from sfumato.files import Scratch, temporary_folder
@@ -40,15 +40,13 @@ from sfumato.schema.column import Kind
 from sfumato.schema.layout import USUAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from sfumato.engines.base import Target
     from sfumato.engines.files.regular import RegularFile
     from sfumato.engines.kinds import Asked
     from sfumato.schema.column import Column
-
-R = TypeVar("R")
 
 MEMORY_LIMIT = "2GB"
 """What DuckDB may hold in memory before it spills to its private directory."""
@@ -212,7 +210,7 @@ class DuckDB:
         """Run a query and bring its whole result here."""
         words = render(query, self.dialect)
         with self._cursor() as cursor:
-            result = _interruptible(cursor, lambda: cursor.sql(words).to_arrow_table())
+            result = interruptible(cursor, lambda: cursor.sql(words).to_arrow_table())
         self._check_files()
         return result
 
@@ -222,12 +220,13 @@ class DuckDB:
         with ExitStack() as stack:
             cursor = stack.enter_context(self._cursor())
             words = render(query, self.dialect)
-            reader = _interruptible(cursor, lambda: cursor.sql(words).to_arrow_reader(batch_rows))
+            reader = interruptible(cursor, lambda: cursor.sql(words).to_arrow_reader(batch_rows))
             stack.callback(reader.close)
+            ahead = stack.enter_context(Ahead(cursor, lambda: next(reader, None)))
             opened = stack.pop_all()
 
         def advance() -> pa.RecordBatch | None:
-            batch = _interruptible(cursor, lambda: next(reader, None))
+            batch = ahead.take()
             if batch is None:
                 self._check_files()
             return batch
@@ -331,7 +330,7 @@ class DuckDB:
                 finally:
                     cursor.unregister(arrow)
 
-            _interruptible(cursor, copy)
+            interruptible(cursor, copy)
 
     def _load(
         self, name: str, batches: Iterable[pa.RecordBatch], kinds: Mapping[str, Asked]
@@ -357,7 +356,7 @@ class DuckDB:
     def _execute(self, statement: exp.Expr) -> None:
         words = render(statement, self.dialect)
         with self._cursor() as cursor:
-            _interruptible(cursor, lambda: cursor.execute(words))
+            interruptible(cursor, lambda: cursor.execute(words))
 
     def _check_files(self) -> None:
         for file in self._files:
@@ -375,14 +374,3 @@ def _no_tables(target: TableTarget) -> OutputError:
         f"Cannot create the table {str(target)!r}: DuckDB only reads its file here. Write to a "
         "folder, such as OUT/, and load that: CREATE TABLE name AS FROM 'OUT/*.parquet'.",
     )
-
-
-def _interruptible(cursor: duckdb.DuckDBPyConnection, work: Callable[[], R]) -> R:
-    """Work in another thread, so that this one hears Ctrl-C; DuckDB itself often misses it."""
-    with ThreadPoolExecutor(1) as worker:
-        future = worker.submit(work)
-        try:
-            return future.result()
-        except KeyboardInterrupt:
-            cursor.interrupt()
-            raise

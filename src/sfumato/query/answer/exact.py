@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.counting.axes import encode
+from sfumato.counting.encoding import encode
 from sfumato.counting.grouping import group, keys
 from sfumato.counting.hashing import Keyed
 from sfumato.mechanisms.base import widened
