@@ -11,6 +11,7 @@ from sfumato.engines.base import named
 from sfumato.engines.postgres import Postgres
 from sfumato.engines.sources import open_duckdb
 from sfumato.engines.spark.engine import Spark
+from sfumato.engines.spark.opening import open_spark
 from sfumato.testing.engines import EngineContract
 
 if TYPE_CHECKING:
@@ -42,3 +43,12 @@ class TestSpark(EngineContract):
     @classmethod
     def engine(cls, spark_session: Any) -> Engine:
         return Spark(spark_session, named("none"))
+
+
+class TestSparkConnect(EngineContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def engine(cls, connect_address: str) -> Iterator[Engine]:
+        engine = open_spark(f"{connect_address}#none")
+        yield engine
+        engine.close()

@@ -6,7 +6,7 @@ Decisions 0236, 0237.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING
@@ -104,9 +104,15 @@ def _seen(
     name = f"source_{token_hex(8)}"
     with held:
         frame.createTempView(name)
-        held.callback(session.catalog.dropTempView, name)
+        held.callback(_drop, session, name)
         done = held.pop_all().close
     return Spark(session, named(name), done=done, identity=identity)
+
+
+def _drop(session: SparkSession, name: str) -> None:
+    """Drop a view of ours; if its owner stopped the session, it is gone already."""
+    with suppress(Exception):
+        session.catalog.dropTempView(name)
 
 
 def _check_alike(asked: SparkAddress) -> None:

@@ -78,8 +78,7 @@ def start_session(address: str) -> SparkSession:
         if held is not None and not _ended(held.session):
             held.holders += 1
             return held.session
-        with _without_noise():
-            opened = _connected(address) if address.startswith("sc://") else _started(address)
+        opened = _connected(address) if address.startswith("sc://") else _started(address)
         _HELD[address] = opened
         return opened.session
 
