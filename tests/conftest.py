@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,7 +108,22 @@ def spark_session() -> Iterator[Any]:
     from sfumato.engines.spark.session import start_session
 
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    # Spark Connect is served by the same Java machine: one is enough for all tests.
+    os.environ["PYSPARK_SUBMIT_ARGS"] = (
+        "--conf spark.plugins=org.apache.spark.sql.connect.SparkConnectPlugin "
+        "--conf spark.connect.grpc.binding.address=127.0.0.1 "
+        f"--conf spark.connect.grpc.binding.port={port} pyspark-shell"
+    )
     session = start_session("spark://local")
+    del os.environ["PYSPARK_SUBMIT_ARGS"]
     session.conf.set("spark.sql.shuffle.partitions", "2")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def connect_address(spark_session: Any) -> str:
+    """Where the same Spark, with the same tables, is served by Spark Connect."""
+    return f"sc://127.0.0.1:{spark_session.conf.get('spark.connect.grpc.binding.port')}"

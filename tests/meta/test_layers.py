@@ -25,7 +25,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     # A release can be told to people as a page; the page is loaded only when asked for.
     "release": {
         "cards", "errors", "given", "schema", "files", "journal", "system", "texts",
-        "engines.base", "engines.files", "engines.sources", "engines.kinds", "counting.hashing",
+        "engines.base", "engines.files", "engines.sources", "engines.kinds",
+        "engines.spark.address", "counting.hashing",
         "report.release", "report.notebook",
     },
     "noise": {"errors", "given", "privacy"},

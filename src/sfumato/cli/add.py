@@ -18,8 +18,9 @@ Source = Annotated[
     str,
     argument(
         "SOURCE",
-        "A .csv, .tsv, .txt, .parquet, .xlsx, .sav, .dta or .sas7bdat file, duckdb:///file#table, "
-        "postgresql://...#table or spark://...#table.",
+        "A .csv, .tsv, .txt, .parquet, .xlsx, .sav, .dta or .sas7bdat file, a folder or pattern of "
+        "Parquet files, duckdb:///file#table, postgresql://...#table, spark://...#table, "
+        "sc://...#table or spark+parquet:///folder/.",
     ),
 ]
 

@@ -28,7 +28,7 @@ from sfumato.cli.process import (
 )
 from sfumato.errors import LedgerError, SfumatoError
 from sfumato.files import released, sweep, temporary_folder
-from sfumato.texts import dumps
+from sfumato.texts import dumps, holds_password, without_passwords
 from sfumato.vault.families import FAMILIES
 
 if TYPE_CHECKING:
@@ -150,6 +150,7 @@ def _options(
 
 
 def _fail(code: str, message: str, exit_code: int, *, as_json: bool) -> int:
+    message = without_passwords(message) if holds_password(message) else message
     if as_json:
         try:
             typer.echo(dumps({"error": {"code": code, "message": message}}))

@@ -14,6 +14,7 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from sfumato.engines.base import table_missing
+from sfumato.engines.files.folders import is_parquet, parquet_paths
 from sfumato.engines.files.regular import RegularFile, regular_file
 from sfumato.errors import SourceError
 
@@ -58,17 +59,21 @@ class Resolving(Protocol):
 
 
 def of_path(path: Path) -> Identity:
-    """A file by its real path and its node; a folder by its own and those of its Parquet files."""
-    if not path.is_dir():
+    """A file by its real path and its node; a folder by its own and those of its Parquet files.
+
+    A pattern is the files that match it now. Any folder above may be registered, and these be some
+    of its files.
+    """
+    if not is_parquet(path):
         file = regular_file(path)
-        # A folder of Parquet files may be registered, and this be one of them.
-        parents = [file.path.parent] if file.path.suffix.lower() == ".parquet" else []
-        return _identity([file.path], parents, [file])
+        return _identity([file.path], [], [file])
+    files = [regular_file(one) for one in parquet_paths(path) if not one.is_dir()]
+    paths = [file.path for file in files]
+    if not path.is_dir():
+        return _identity(paths, {above for one in paths for above in one.parents}, files)
     real = path.resolve()
-    files = [regular_file(one) for one in sorted(path.glob("*.parquet"))]
-    inside = [file.path for file in files if file.path.parent == real]
-    strange = [file.path for file in files if file.path.parent != real]
-    return _identity([real, *strange], inside, files)
+    strange = [one for one in paths if real not in one.parents]
+    return _identity([real, *strange], {*paths, *real.parents}.difference(strange), files)
 
 
 def of_folder(folder: Path) -> Identity:

@@ -21,14 +21,17 @@ from sfumato.engines.base import everything, translating_errors
 from sfumato.engines.duckdb import MEMORY_LIMIT, DuckDB, translate
 from sfumato.engines.files.cells import check_names, conform
 from sfumato.engines.files.csv import CsvFile, encoding_of
-from sfumato.engines.files.endings import EXCEL, PARQUET, READ, STATISTICS, TEXT, ends_in
+from sfumato.engines.files.endings import EXCEL, READ, STATISTICS, TEXT, ends_in
+from sfumato.engines.files.folders import is_parquet, parquet_paths, partition_columns
 from sfumato.engines.files.parquet import parquet_files, rows_of, schema_told
 from sfumato.engines.files.regular import RegularFile, regular_file
 from sfumato.engines.frames import Frame, arrow_table, is_spark
 from sfumato.engines.identity import Identity, Resolving, of_path, of_tables, tables_read
 from sfumato.engines.kinds import chosen_kinds, kinds_of
+from sfumato.engines.spark.address import SPARK
 from sfumato.errors import SourceError
 from sfumato.schema.layout import USUAL, FileLayout
+from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -64,8 +67,7 @@ class TableFile(Protocol):
 
 
 POSTGRES = ("postgresql", "postgres")
-SPARK = ("spark", "sc", "spark+parquet", "spark+delta", "spark+iceberg")
-"""How the addresses of sources on servers begin, before '://'."""
+"""How addresses of PostgreSQL's begin, before '://'."""
 
 _ATTACHED = "attached"
 """What the catalogue of a DuckDB file is called in the engine that reads it."""
@@ -191,10 +193,8 @@ class _Reading:
     strict: bool = field(default=True, kw_only=True)
 
     def into(self, engine: DuckDB, kinds: Mapping[str, Asked]) -> None:
-        """Make the file the source of an engine; a directory is its Parquet files."""
-        if _is_directory(self.path):
-            _view_parquet(engine, parquet_paths(self.path), kinds, strict=self.strict)
-        elif ends_in(self.path.name, PARQUET):
+        """Make the file the source of an engine; a folder or a pattern is its Parquet files."""
+        if is_parquet(self.path):
             _view_parquet(engine, [self.path], kinds, strict=self.strict)
         else:
             try:
@@ -242,18 +242,6 @@ def open_file(
     return _Reading(path, layout, declared, ours=ours).opened()
 
 
-def parquet_paths(directory: Path) -> list[Path]:
-    """The Parquet files that make a directory a table."""
-    return sorted(directory.glob("*.parquet")) or [directory]
-
-
-def _is_directory(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except (OSError, ValueError):
-        return False
-
-
 def _view_parquet(
     engine: DuckDB, paths: Sequence[str | Path], kinds: Mapping[str, Asked], *, strict: bool
 ) -> None:
@@ -262,7 +250,15 @@ def _view_parquet(
         raise SourceError(
             "source_missing", "The list of Parquet files is empty. Name at least one."
         )
-    files = parquet_files(paths)
+    files = parquet_files([one for path in paths for one in parquet_paths(Path(path))])
+    apart = partition_columns(file.path for file in files)
+    if apart and apart[0] not in schema_told(files[0]).names:
+        raise SourceError(
+            "source_partitioned",
+            f"Cannot read these Parquet files as one table: {quoted(apart[0])} stands in the names "
+            "of their folders and not in the files. Read the folder through Spark, as "
+            "spark+parquet:///folder/, or write the column into the files.",
+        )
     engine.watch(files)
     literals = [exp.Literal.string(file.pattern) for file in files]
     # Otherwise a directory named like 'year=2024' would add or replace a column.
@@ -318,8 +314,7 @@ def files_of(source: str) -> tuple[RegularFile, ...]:
     """The files that a source is made of, as they are now."""
     if source.startswith("duckdb://"):
         return (duckdb_file(source)[0],)
-    path = Path(source)
-    return tuple(map(regular_file, parquet_paths(path) if path.is_dir() else [path]))
+    return tuple(map(regular_file, parquet_paths(Path(source))))
 
 
 def missing_columns(
@@ -329,7 +324,7 @@ def missing_columns(
     path = Path(source)
     if source.startswith("duckdb://"):
         names = _columns_of_table(source)
-    elif _is_directory(path) or ends_in(path.name, PARQUET):
+    elif is_parquet(path):
         names = schema_told(files_of(source)[0]).names
     else:
         with closing(_Reading(path, layout, declared, strict=False).opened()) as file:

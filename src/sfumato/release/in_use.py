@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato.engines.files.folders import parquet_paths
+from sfumato.engines.spark.address import SPARK, spark_address
 from sfumato.errors import SfumatoError
 from sfumato.schema.file import load
 from sfumato.schema.hierarchy.tree import Tree
@@ -31,11 +33,14 @@ def source_files(source: Source) -> tuple[Path, ...]:
         return ()
     scheme, _, rest = str(source).partition("://")
     if rest:
+        if scheme in SPARK and "+" in scheme:
+            with suppress(SfumatoError):
+                return source_files(spark_address(str(source)).path.removeprefix("file://"))
         location = rest.rpartition("#")[0]
         return (Path(location), Path(location.lstrip("/"))) if scheme == "duckdb" else ()
     path = Path(source)
     with suppress(OSError, ValueError):
-        return (path, *sorted(path.glob("*.parquet"))) if path.is_dir() else (path,)
+        return tuple(dict.fromkeys((path, *parquet_paths(path))))
     return ()
 
 

@@ -147,5 +147,5 @@ def _name(source: Source) -> str:
     """What to call a table of which only the source is known; `table` is a word of SQL."""
     if not isinstance(source, str | Path):
         return "people"
-    last = str(source).rpartition("#")[2]
+    last = str(source).partition("?")[0].rpartition("#")[2]
     return Path(last).name.partition(".")[0] or "people"

@@ -16,7 +16,8 @@ from sqlglot import exp
 
 from sfumato.engines.base import column as named_column
 from sfumato.engines.base import everything
-from sfumato.engines.sources import files_of, missing_columns
+from sfumato.engines.sources import POSTGRES, files_of, missing_columns
+from sfumato.engines.spark.address import SPARK, spark_address
 from sfumato.errors import QueryError, SchemaError, SfumatoError, SourceError
 from sfumato.method import Dataset
 from sfumato.privacy.units import Rows
@@ -93,8 +94,10 @@ class Location:
 def address(source: str) -> str:
     """The database that a source belongs to; two tables of one database can be joined there."""
     scheme = source.partition("://")[0]
-    if scheme in {"postgresql", "postgres", "spark"}:
+    if scheme in POSTGRES:
         return source.partition("#")[0]
+    if scheme in SPARK:
+        return spark_address(source).master
     return HERE
 
 

@@ -19,6 +19,7 @@ from sfumato.schema.file import load as load_schema
 from sfumato.schema.names import clash, quoted
 from sfumato.steward.declaring import repeated_number, unbounded
 from sfumato.system import needs_locks
+from sfumato.texts import holds_password
 from sfumato.vault.config import Config, PrivateSet, PublicSet, changing, check_name, save
 from sfumato.vault.creation import Addition, begun
 from sfumato.vault.datastore import check_consent
@@ -81,6 +82,7 @@ class Registration:
             return self._add(config)
 
     def _add(self, config: Config) -> PrivateSet:
+        _check_no_secret(self.source)
         schema = _checked(config, self.name, self.schema)
         schema = replace(schema, unit=self._unit(schema))
         _check_bounds(schema, self.schema)
@@ -178,6 +180,7 @@ def add_public(
 ) -> PublicSet:
     """Add a table about nobody, which questions may join to the private ones."""
     with changing(folder) as config:
+        _check_no_secret(source)
         declared = _checked(config, name, schema)
         for columns in keys:
             for column in columns:
@@ -251,6 +254,17 @@ def _check_bounds(schema: Schema, file: Path) -> None:
             'or values = [...]; or role = "identifier" where it only names people; or drop the '
             "section. `sfumato inspect --write` proposes such lines, `sfumato add` on a terminal "
             "asks for them.",
+        )
+
+
+def _check_no_secret(source: str) -> None:
+    """Refuse to keep a password: it belongs where the driver looks for it, not in a vault."""
+    if holds_password(source):
+        raise ParameterError(
+            "source_secret",
+            "Cannot add an address that holds a password or a token: vault.toml would keep it. "
+            "Leave it out: PostgreSQL takes it from PGPASSWORD, PGPASSFILE or a service file, and "
+            "Spark Connect from SPARK_CONNECT_AUTHENTICATE_TOKEN.",
         )
 
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sfumato.engines.sources import identify, parquet_paths
+from sfumato.engines.files.folders import parquet_paths
+from sfumato.engines.sources import identify
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.ledger.book import digest
 from sfumato.release.fingerprint import contents, of_file
@@ -197,9 +198,8 @@ def _marks(source: str, table: Table, secret: bytes) -> frozenset[str]:
     if marks and "://" not in source and table.layout.codec not in UTF8:
         # In another encoding that has a letter for every byte a copy would hold other text.
         return marks | {f"{_CONTENTS}{of_file(path, secret=secret)}"}
-    if "://" in source or not path.is_dir():
-        return marks
-    for path in parquet_paths(Path(source)):
+    parts = [] if "://" in source else parquet_paths(path)
+    for path in parts if len(parts) > 1 else ():
         with closing(read(path, table.schema)) as part:
             marks |= _fingerprints(part, secret)
     return marks

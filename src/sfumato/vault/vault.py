@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import given
 from sfumato.cards import Card, CardTable, Shown
+from sfumato.engines.files.folders import is_pattern
 from sfumato.errors import BudgetError, ParameterError, PolicyError
 from sfumato.files import check_target, whole
 from sfumato.ledger.flight import Flights
@@ -349,7 +350,7 @@ def _location(config: Config, name: str, schema: Schema) -> Location:
     held = config.datasets[name]
     source = source_of(config.folder, held.source)
     unit = held.unit if isinstance(held, PrivateSet) else None
-    file = None if "://" in source else Path(source)
+    file = None if "://" in source or is_pattern(Path(source)) else Path(source)
     consent = held.consent if isinstance(held, PrivateSet) else None
     columns = tuple(column.name for column in schema.columns)
     # One person's malformed cell must not decide whether questions are answered.

@@ -11,6 +11,7 @@ from sfumato.engines.base import named
 from sfumato.engines.postgres import Postgres
 from sfumato.engines.sources import open_duckdb
 from sfumato.engines.spark.engine import Spark
+from sfumato.engines.spark.opening import open_spark
 from sfumato.testing.engines import EngineContract
 from sfumato.testing.writes import WritingContract
 
@@ -54,3 +55,12 @@ class TestSpark(EngineContract, WritingContract):
         spark_session.sql(f"CREATE DATABASE {cls.schema} LOCATION '{home / 'tables'}'")
         yield Spark(spark_session, named("none"))
         spark_session.sql(f"DROP DATABASE {cls.schema} CASCADE")
+
+
+class TestSparkConnect(EngineContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def engine(cls, connect_address: str) -> Iterator[Engine]:
+        engine = open_spark(f"{connect_address}#none")
+        yield engine
+        engine.close()

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, ClassVar
+from weakref import finalize
 
 from sqlglot import exp
 
@@ -70,7 +71,10 @@ class Spark:
         hush()
         self._session = session
         self._table = table
-        self._done = done
+        # Whoever protects a data frame has nothing to close: what was opened goes with the engine.
+        self._done = finalize(self, done) if done is not None else None
+        if self._done is not None:
+            self._done.atexit = False  # the end of the process ends it all
         self._identity = identity or partial(identity_of, session, table)
 
     @property
@@ -157,9 +161,8 @@ class Spark:
     @translating_errors(translate)
     def close(self) -> None:
         """Let go of the session, and of what was opened with it."""
-        done, self._done = self._done, None
-        if done is not None:
-            apart(done)
+        if self._done is not None:
+            apart(self._done)
 
     def _frame(self, query: exp.Query) -> DataFrame:
         """A query as Spark has read it; nothing is run."""

@@ -6,9 +6,7 @@ Decisions 0236, 0237.
 
 from __future__ import annotations
 
-import re
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
 from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING
@@ -17,10 +15,10 @@ from sfumato.engines.base import named, source_table, translating_errors
 from sfumato.engines.files.parquet import check_alike
 from sfumato.engines.files.regular import regular_file
 from sfumato.engines.identity import files_within, unresolved
+from sfumato.engines.spark.address import spark_address
 from sfumato.engines.spark.engine import Spark
 from sfumato.engines.spark.identity import local_path, of_location
 from sfumato.engines.spark.session import (
-    LOCAL,
     check_settings,
     is_remote,
     leave_session,
@@ -36,13 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sfumato.engines.identity import Identity
-
-_FOLDER = re.compile(
-    r"spark\+(?P<form>parquet|delta|iceberg)://(?P<path>[^?#*\[\]{},]*[^?#*\[\]{},/:])/?"
-    r"(?:\?master=(?P<master>(?:spark|sc)://[^#]+))?"
-)
-"""What Spark reads patterns by is no part of a folder's name; masters are no part of a pattern."""
-
+    from sfumato.engines.spark.address import SparkAddress
 
 _WRONG = {
     "PATH_NOT_FOUND": (
@@ -67,34 +59,6 @@ _WRONG = {
     ),
 }
 """What Spark calls the usual things that are wrong with a folder, and what we call them."""
-
-
-@dataclass(frozen=True)
-class SparkAddress:
-    """Where Spark runs, and which table, or which folder in which form, it is to read."""
-
-    master: str
-    table: str = ""
-    form: str = ""
-    path: str = ""
-
-
-def spark_address(url: str) -> SparkAddress:
-    """Take an address of Spark's apart."""
-    if "+" not in url.partition("://")[0]:
-        master, _, table = url.partition("#")
-        return SparkAddress(master, table=table)
-    found = _FOLDER.fullmatch(url)
-    if found is None:
-        raise SourceError(
-            "source_url_malformed",
-            "Cannot read this address as a folder that Spark reads. Write "
-            "spark+parquet:///data/visits/ for Spark on this machine, and "
-            "?master=spark://host:7077 or ?master=sc://host:15002 after it for another.",
-        )
-    path = found["path"]
-    at = f"file://{path}" if path.startswith("/") else path
-    return SparkAddress(found["master"] or LOCAL, form=found["form"], path=at)
 
 
 @translating_errors(translate)
@@ -140,9 +104,15 @@ def _seen(
     name = f"source_{token_hex(8)}"
     with held:
         frame.createTempView(name)
-        held.callback(session.catalog.dropTempView, name)
+        held.callback(_drop, session, name)
         done = held.pop_all().close
     return Spark(session, named(name), done=done, identity=identity)
+
+
+def _drop(session: SparkSession, name: str) -> None:
+    """Drop a view of ours; if its owner stopped the session, it is gone already."""
+    with suppress(Exception):
+        session.catalog.dropTempView(name)
 
 
 def _check_alike(asked: SparkAddress) -> None:

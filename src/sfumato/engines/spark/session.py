@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from sfumato.engines.base import engine_failed, table_missing, translating_errors
+from sfumato.engines.spark.address import LOCAL
 from sfumato.engines.spark.jobs import apart
 from sfumato.engines.spark.quiet import hush, start_java
 from sfumato.errors import EngineError, SourceError
@@ -41,9 +42,6 @@ SETTINGS = {
 
 _SAME = {"etc/utc": "utc", "gmt": "utc", "z": "utc", "+00:00": "utc"}
 """Other names of the time zone that is needed."""
-
-LOCAL = "spark://local"
-"""The address of Spark on this machine."""
 
 _PORT, _PATIENCE = 15002, 10
 """Where Spark Connect listens unless told otherwise, and for how many seconds we knock there."""
@@ -99,12 +97,12 @@ def leave_session(address: str) -> None:
 
 def _started(address: str) -> _Held:
     """A session of a Spark that we start, or beside another's: a process has one Spark only."""
+    hush()  # before anything of PySpark is loaded
     try:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError:
         raise _not_installed("Spark", "spark") from None
-    hush()
     local = address == LOCAL
     running = SparkContext._active_spark_context  # noqa: SLF001  no other way to look
     if running is None:

@@ -1,0 +1,197 @@
+"""Sources on Spark: data frames of somebody's own session, Spark Connect, folders."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from gc import collect
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from sqlglot import exp
+
+import sfumato as sf
+from sfumato.engines.base import everything
+from sfumato.engines.sources import open_source
+from sfumato.engines.spark import session as sessions
+from sfumato.engines.spark.address import LOCAL, SparkAddress, spark_address
+from sfumato.engines.spark.quiet import hush
+from sfumato.errors import SfumatoError, SourceError
+from sfumato.schema.column import Column, Kind
+from sfumato.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+ROWS = pa.table({"who": [1, 2, 3], "age": [30, 40, 50]})
+SCHEMA = Schema("t", (Column("age", Kind.INTEGER),))
+
+
+def code_of(call: Callable[[], object]) -> str:
+    with pytest.raises(SfumatoError) as refused:
+        call()
+    assert "\n" not in refused.value.message
+    return refused.value.code
+
+
+@pytest.fixture(params=["classic", "connect"])
+def theirs(request: pytest.FixtureRequest, spark_session: Any) -> Iterator[Any]:
+    """A session that somebody else opened."""
+    if request.param == "classic":
+        yield spark_session.newSession()
+        return
+    address = request.getfixturevalue("connect_address")
+    hush()
+    from pyspark.sql.connect.session import SparkSession
+
+    session = SparkSession(connection=address)
+    yield session
+    session.stop()
+
+
+def test_a_data_frame_on_spark_stays_where_it_is(theirs: Any) -> None:
+    before = theirs.conf.getAll
+    frame = theirs.createDataFrame(ROWS)
+    with sf.read(frame, SCHEMA) as table:
+        assert table.engine.run(everything(table.engine.table)).num_rows == 3
+    private = sf.protect(frame, SCHEMA, epsilon=9)
+    found = private.query("SELECT COUNT(*) AS n FROM t", epsilon=8)
+    assert abs(found.table["n"][0].as_py() - 3) < 4
+    assert len(theirs.catalog.listTables()) == 1
+    del private
+    collect()
+    assert theirs.catalog.listTables() == []
+    assert theirs.conf.getAll == before
+    assert frame.count() == 3
+
+
+def test_a_session_on_spark_is_told_what_to_set(theirs: Any) -> None:
+    theirs.conf.set("spark.sql.ansi.enabled", "false")
+    theirs.conf.set("spark.sql.session.timeZone", "Europe/Rome")
+    with pytest.raises(SourceError) as refused:
+        sf.read(theirs.createDataFrame(ROWS), SCHEMA)
+    assert refused.value.code == "spark_setting"
+    for line in (
+        'spark.conf.set("spark.sql.ansi.enabled", "true")',
+        'spark.conf.set("spark.sql.session.timeZone", "UTC")',
+    ):
+        assert line in refused.value.message
+        eval(line, {"spark": theirs})  # noqa: S307  the very line to write
+    sf.read(theirs.createDataFrame(ROWS), SCHEMA).close()
+
+
+def test_a_data_frame_on_spark_that_differs_at_each_look(spark_session: Any) -> None:
+    from pyspark.sql import functions
+
+    frame = spark_session.createDataFrame(ROWS)
+    drawn = frame.where(functions.rand() < 0.5)
+    assert code_of(lambda: sf.read(drawn, SCHEMA)) == "frame_not_fixed"
+    sf.read(drawn.localCheckpoint(), SCHEMA).close()
+    stream = spark_session.readStream.format("rate").load()
+    assert code_of(lambda: sf.read(stream, SCHEMA)) == "frame_not_fixed"
+
+
+def test_a_session_beside_anothers_on_spark(
+    spark_session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "_HELD", {})  # as if somebody else had started it
+    spark_session.conf.set("spark.sql.session.timeZone", "Europe/Rome")
+    try:
+        beside = sessions.start_session(LOCAL)
+        assert beside is not spark_session
+        assert beside.conf.get("spark.sql.session.timeZone") in {"UTC", "Etc/UTC"}
+        assert spark_session.conf.get("spark.sql.session.timeZone") == "Europe/Rome"
+        sessions.leave_session(LOCAL)
+        assert spark_session.range(1).count() == 1
+    finally:
+        spark_session.conf.set("spark.sql.session.timeZone", "UTC")
+    elsewhere = "spark://127.0.0.1:1"
+    assert code_of(lambda: open_source(f"{elsewhere}#t")) == "spark_elsewhere"
+
+
+def test_nobody_at_the_address_of_spark_connect(spark_session: Any) -> None:
+    del spark_session  # whose Java machine all tests on Spark wait for
+    assert code_of(lambda: open_source("sc://127.0.0.1:1#t")) == "engine_unreachable"
+
+
+def test_tables_by_spark_connect(spark_session: Any, connect_address: str, tmp_path: Path) -> None:
+    run = spark_session.sql
+    run(f"CREATE TABLE connected USING parquet LOCATION '{tmp_path}' AS SELECT 1 AS age")
+    try:
+        run("CREATE VIEW seen_by_connect AS SELECT * FROM connected")
+        with closing(open_source(f"{connect_address}#connected")) as engine:
+            found = engine.identity()  # type: ignore[attr-defined]
+        with closing(open_source("spark://local#connected")) as engine:
+            assert engine.identity() == found  # type: ignore[attr-defined]
+        assert str(tmp_path) in found.names
+        with closing(open_source(f"{connect_address}#seen_by_connect")) as engine:
+            assert engine.run(everything(engine.table)).num_rows == 1
+            assert code_of(engine.identity) == "source_unresolved"  # type: ignore[attr-defined]
+        with closing(open_source(f"{connect_address}#nothing")) as engine:
+            assert code_of(lambda: engine.columns(engine.table)) == "table_missing"
+    finally:
+        run("DROP VIEW IF EXISTS seen_by_connect")
+        run("DROP TABLE connected")
+
+
+def write(folder: Path, **tables: pa.Table) -> None:
+    folder.mkdir(parents=True)
+    for name, table in tables.items():
+        parquet.write_table(table, folder / f"{name}.parquet")
+
+
+@pytest.fixture(params=["", "connect"])
+def folder(request: pytest.FixtureRequest, spark_session: Any) -> Callable[[Path], str]:
+    """The address of a folder, for either way to Spark."""
+    del spark_session
+    master = f"?master={request.getfixturevalue('connect_address')}" if request.param else ""
+    return lambda path: f"spark+parquet://{path}/{master}"
+
+
+def test_a_folder_on_spark(folder: Callable[[Path], str], tmp_path: Path) -> None:
+    write(tmp_path / "visits" / "year=2024", one=ROWS)
+    write(tmp_path / "visits" / "year=2025", two=ROWS)
+    with closing(open_source(folder(tmp_path / "visits"))) as engine:
+        assert list(engine.columns(engine.table)) == ["who", "age", "year"]
+        counted = exp.select(exp.Count(this=exp.Star())).from_(engine.table)
+        assert engine.run(counted).column(0).to_pylist() == [6]
+        assert str(tmp_path / "visits") in engine.identity().names  # type: ignore[attr-defined]
+
+
+def test_folders_that_spark_cannot_read(folder: Callable[[Path], str], tmp_path: Path) -> None:
+    write(tmp_path / "empty")
+    write(tmp_path / "mixed", one=ROWS, two=pa.table({"who": ["a"], "age": [1]}))
+    write(tmp_path / "lacking", one=ROWS, two=ROWS.select(["who"]))
+    write(tmp_path / "turned", one=ROWS, two=ROWS.select(["age", "who"]))
+    codes = {
+        "empty": "source_missing",
+        "nowhere": "source_missing",
+        "mixed": "schemas_differ",
+        "lacking": "schemas_differ",
+    }
+    for name, code in codes.items():
+        assert code_of(lambda at=tmp_path / name: open_source(folder(at))) == code, name
+    with closing(open_source(folder(tmp_path / "turned"))) as engine:
+        assert engine.run(everything(engine.table))["age"].to_pylist().count(30) == 2
+    unknown = folder(tmp_path / "mixed").replace("parquet", "delta", 1)
+    assert code_of(lambda: open_source(unknown)) == "engine_not_installed"
+
+
+def test_addresses_of_spark() -> None:
+    assert spark_address("spark+parquet:///a/b/") == SparkAddress(
+        LOCAL, form="parquet", path="file:///a/b"
+    )
+    there = spark_address("spark+delta://s3a://bucket/b?master=sc://host:15002/;use_ssl=true")
+    assert there == SparkAddress(
+        "sc://host:15002/;use_ssl=true", form="delta", path="s3a://bucket/b"
+    )
+    assert spark_address("sc://host#a.b") == SparkAddress("sc://host", table="a.b")
+    for wrong in (
+        "spark+parquet://",
+        "spark+parquet:///",
+        "spark+parquet:///a/*",
+        "spark+orc:///a",
+    ):
+        assert code_of(lambda url=wrong: spark_address(url)) == "source_url_malformed"
