@@ -13,10 +13,9 @@ from pyarrow import parquet
 from sqlglot import exp
 
 import sfumato as sf
-from sfumato.engines.base import everything
+from sfumato.engines.base import LOCAL, SparkAddress, everything, spark_address
 from sfumato.engines.sources import open_source
 from sfumato.engines.spark import session as sessions
-from sfumato.engines.spark.address import LOCAL, SparkAddress, spark_address
 from sfumato.engines.spark.quiet import hush
 from sfumato.errors import SfumatoError, SourceError
 from sfumato.schema.column import Column, Kind
