@@ -73,11 +73,12 @@ def parquet_paths(path: Path) -> list[Path]:
     """
     if is_pattern(path):
         matching = glob(str(path), recursive=True)  # noqa: PTH207  as a shell: nothing hidden
-        return sorted(map(Path, matching)) or [path]
+        listed = (one for one in map(Path, matching) if not _apart(one, path.parts))
+        return sorted(listed) or [path]
     if not _is(path, Path.is_dir):
         return [path]
     found = (one for one in path.rglob("*.parquet") if one.is_file())
-    return sorted(one for one in found if not _apart(one.relative_to(path))) or [path]
+    return sorted(one for one in found if not _apart(one, path.parts)) or [path]
 
 
 def partition_columns(paths: Iterable[Path]) -> list[str]:
@@ -87,8 +88,8 @@ def partition_columns(paths: Iterable[Path]) -> list[str]:
     return sorted({part.partition("=")[0] for part in differing})
 
 
-def _apart(path: Path) -> bool:
-    return any(part[0] in "._" for part in path.parts)
+def _apart(path: Path, named: Sequence[str]) -> bool:
+    return any(part[0] in "._" for part in path.parts if part not in named)
 
 
 def _is(path: Path, asked: Callable[[Path], bool]) -> bool:
