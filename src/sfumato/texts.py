@@ -39,7 +39,7 @@ HIDDEN = "***"
 """What stands for a password in words that somebody may see."""
 
 _BEFORE_HOST = r"://[^\s/@:?#\"']*:(?P<first>[^\s?#\"']+)@"
-# A key of an address (?password=, &sslpassword=), or of PostgreSQL's plain form (host=h password=p);
+# A key of an address (?password=, &sslpassword=), of PostgreSQL's plain form (host=h password=p),
 # and one that servers take as a header (;token=, ;x-api-key=).
 _BY_KEY = (
     r"(?:(?<![A-Za-z0-9_.-])(?:ssl)?(?:password|passwd|passphrase|pwd)"
