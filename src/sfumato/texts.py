@@ -39,11 +39,11 @@ HIDDEN = "***"
 """What stands for a password in words that somebody may see."""
 
 _BEFORE_HOST = r"://[^\s/@:?#\"']*:(?P<first>[^\s?#\"']+)@"
-# A key of an address (?password=, &sslpassword=, ;token=, ;x-api-key=), the name of a variable, or
-# of PostgreSQL's plain form (host=h password=p).
+# A key of an address (?password=, &sslpassword=), of PostgreSQL's plain form (host=h password=p),
+# and one that servers take as a header (;token=, ;x-api-key=).
 _BY_KEY = (
-    r"(?<![A-Za-z0-9_.-])(?:ssl|[A-Za-z0-9_.-]*[_.-])?"
-    r"(?:password|passwd|passphrase|pwd|token|secret|authorization|api[_-]?key)\s*=\s*"
+    r"(?:(?<![A-Za-z0-9_.-])(?:ssl)?(?:password|passwd|passphrase|pwd)"
+    r"|(?<=[;?&])(?:[A-Za-z0-9_.]+-)*(?:token|secret|authorization|api[_-]?key|cookie))\s*=\s*"
     r"(?P<second>'(?:[^'\\]|\\.)+'|[^\s&;#\"']+)"
 )
 _SECRET = re.compile(f"{_BEFORE_HOST}|{_BY_KEY}", re.IGNORECASE)

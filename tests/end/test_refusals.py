@@ -284,6 +284,10 @@ BEGINNINGS = [
     Case("vault_unconfigured", ("init", "clinic"), 2,
          lose_the_configuration),
     Case("schema_missing", ("add", "more", "people.csv", "--epsilon", "1")),
+    Case(
+        "source_secret",
+        ("add", "more", "sc://host/;token=t#t", "--schema", "people.toml", "--epsilon", "1"),
+    ),
     Case("vault_unconfigured", ("init", ".", "--ledger", "people.csv", "--head", "clinic/head")),
 ]  # fmt: skip
 CASES = [*QUERIES, *PUBLICATIONS, *LEDGER, *BEGINNINGS]
@@ -385,3 +389,12 @@ def test_no_refused_question_changes_anything(
 ) -> None:
     for question, code in QUESTIONS.items():
         check_refused(Case(code, ("query", question, "--epsilon", "0.1")), home, capsys)
+
+
+def test_no_refusal_prints_a_password(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    del home
+    for address in ("sc://host/;token=canary#t", "postgresql://me:canary@host/db#t"):
+        assert run(["add", "more", address, "--epsilon", "1", "--vault", "clinic", "--json"]) == 2
+        output = capsys.readouterr()
+        assert "canary" not in output.out + output.err
+        assert "host" in output.err

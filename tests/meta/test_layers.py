@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "release": {
         "cards", "errors", "given", "schema", "files", "journal", "system", "texts",
         "engines.base", "engines.files", "engines.sources", "engines.kinds",
-        "engines.spark.address", "counting.hashing",
+        "counting.hashing",
         "report.release", "report.notebook",
     },
     "noise": {"errors", "given", "privacy"},

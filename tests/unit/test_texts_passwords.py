@@ -16,6 +16,9 @@ HIDING = [
     "host=h password=canary dbname=d",
     "host=h password = 'can ary\\'s' dbname=d",
     "Server=h;Pwd=canary;Database=d",
+    "sc://host:443/;use_ssl=true;token=canary#visits",
+    "sc://host:443/;x-api-key=canary;user_id=me#visits",
+    "spark+parquet:///visits/?master=sc://host/;token=canary",
 ]
 HARMLESS = [
     "postgresql://me@host:5432/db#visits",
@@ -24,6 +27,8 @@ HARMLESS = [
     "postgresql://me:@host/db",
     "# who knows the password may ask",
     "forgot_password = 3",
+    "sc://host:443/;use_ssl=true;user_id=me#visits",
+    "SELECT COUNT(*) FROM t WHERE token = 3",
 ]
 
 

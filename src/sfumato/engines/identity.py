@@ -14,7 +14,7 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from sfumato.engines.base import table_missing
-from sfumato.engines.files.folders import is_parquet, parquet_paths
+from sfumato.engines.files.endings import is_parquet, parquet_paths
 from sfumato.engines.files.regular import RegularFile, regular_file
 from sfumato.errors import SourceError
 

@@ -97,6 +97,14 @@ def _translate(error: Exception) -> BaseException:
     detail = f"{type(error).__name__}: {error}"
     if getattr(error, "sqlstate", None) == _UNDEFINED_TABLE:
         return table_missing("PostgreSQL", detail)
+    if getattr(getattr(error, "status_code", None), "name", None) == "UNAUTHORIZED":
+        return SourceError(
+            "engine_forbidden",
+            "PostgreSQL does not let this user do what is needed: read the table, and make "
+            "temporary ones. Let its owner run: GRANT SELECT ON table TO user; GRANT TEMP ON "
+            "DATABASE database TO user.",
+            detail=detail,
+        )
     return engine_failed("PostgreSQL", detail)
 
 

@@ -17,18 +17,25 @@ from typing import TYPE_CHECKING, Protocol, TypeGuard
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
-from sfumato.engines.base import everything, translating_errors
+from sfumato.engines.base import SPARK, everything, translating_errors
 from sfumato.engines.duckdb import MEMORY_LIMIT, DuckDB, translate
 from sfumato.engines.files.cells import check_names, conform
 from sfumato.engines.files.csv import CsvFile, encoding_of
-from sfumato.engines.files.endings import EXCEL, READ, STATISTICS, TEXT, ends_in
-from sfumato.engines.files.folders import is_parquet, parquet_paths, partition_columns
+from sfumato.engines.files.endings import (
+    EXCEL,
+    READ,
+    STATISTICS,
+    TEXT,
+    ends_in,
+    is_parquet,
+    parquet_paths,
+    partition_columns,
+)
 from sfumato.engines.files.parquet import parquet_files, rows_of, schema_told
 from sfumato.engines.files.regular import RegularFile, regular_file
 from sfumato.engines.frames import Frame, arrow_table, is_spark
 from sfumato.engines.identity import Identity, Resolving, of_path, of_tables, tables_read
 from sfumato.engines.kinds import chosen_kinds, kinds_of
-from sfumato.engines.spark.address import SPARK
 from sfumato.errors import SourceError
 from sfumato.schema.layout import USUAL, FileLayout
 from sfumato.schema.names import quoted

@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.files.folders import parquet_paths
-from sfumato.engines.spark.address import SPARK, spark_address
+from sfumato.engines.base import SPARK, spark_address
+from sfumato.engines.files.endings import parquet_paths
 from sfumato.errors import SfumatoError
 from sfumato.schema.file import load
 from sfumato.schema.hierarchy.tree import Tree

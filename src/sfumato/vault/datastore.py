@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from sfumato.engines.base import SPARK, everything, spark_address
 from sfumato.engines.base import column as named_column
-from sfumato.engines.base import everything
 from sfumato.engines.sources import POSTGRES, files_of, missing_columns
-from sfumato.engines.spark.address import SPARK, spark_address
 from sfumato.errors import QueryError, SchemaError, SfumatoError, SourceError
 from sfumato.method import Dataset
 from sfumato.privacy.units import Rows

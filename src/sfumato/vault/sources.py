@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sfumato.engines.files.folders import parquet_paths
+from sfumato.engines.files.endings import parquet_paths
 from sfumato.engines.sources import identify
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.ledger.book import digest

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import given
 from sfumato.cards import Card, CardTable, Shown
-from sfumato.engines.files.folders import is_pattern
+from sfumato.engines.files.endings import is_pattern
 from sfumato.errors import BudgetError, ParameterError, PolicyError
 from sfumato.files import check_target, whole
 from sfumato.ledger.flight import Flights

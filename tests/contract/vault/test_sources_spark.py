@@ -69,6 +69,12 @@ def test_a_table_of_spark_by_its_files(spark: str) -> None:
     check_alias("link.parquet")
 
 
+def test_a_folder_and_a_server_of_spark(spark: str, connect_address: str, tmp_path: Path) -> None:
+    add("visits", f"{connect_address}#{HOME}.others")
+    for alias in (f"{spark}others", f"spark+parquet://{tmp_path}/others/", "others"):
+        assert code_of(add, "again", alias) == "dataset_attached", alias
+
+
 def test_files_first_and_then_a_table_of_spark(spark: str) -> None:
     add("visits", "others/others.parquet")
     assert refusal(add, "again", f"{spark}others") == "dataset_attached"

@@ -1,11 +1,14 @@
-"""Which format a file has, by the end of its name."""
+"""Which format a file has, by the end of its name, and which Parquet files a path stands for."""
 
 from __future__ import annotations
 
+import re
+from glob import glob
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 """Separated text."""
@@ -46,3 +49,51 @@ def separator_hint(name: str, columns: Sequence[str]) -> str | None:
     return (
         f"The file has one column, and its header holds '{sign}': is it the separator? {next_step}"
     )
+
+
+_PATTERN = re.compile(r"[*?\[]")
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a path is to be read as Parquet: by its ending, or as a folder."""
+    return ends_in(path.name, PARQUET) or _is(path, Path.is_dir)
+
+
+def is_pattern(path: Path) -> bool:
+    """Whether it stands for the files that match it; what there is stands for itself."""
+    named = ends_in(path.name, PARQUET) and _PATTERN.search(str(path)) is not None
+    return named and not _is(path, Path.exists)
+
+
+def parquet_paths(path: Path) -> list[Path]:
+    """The files that make one table, in the order of their names; what is none stays as it is.
+
+    Of a folder those in folders within count too, but not what is hidden or begins with '_', which
+    is how those that write folders name what is not yet, or not, part of the table.
+    """
+    if is_pattern(path):
+        matching = glob(str(path), recursive=True)  # noqa: PTH207  as a shell: nothing hidden
+        listed = (one for one in map(Path, matching) if not _apart(one, path.parts))
+        return sorted(listed) or [path]
+    if not _is(path, Path.is_dir):
+        return [path]
+    found = (one for one in path.rglob("*.parquet") if one.is_file())
+    return sorted(one for one in found if not _apart(one, path.parts)) or [path]
+
+
+def partition_columns(paths: Iterable[Path]) -> list[str]:
+    """The columns that only the names of folders tell, year=2024 beside year=2025."""
+    told = {frozenset(part for part in path.parent.parts if "=" in part) for path in paths}
+    differing = frozenset.union(*told) - frozenset.intersection(*told)
+    return sorted({part.partition("=")[0] for part in differing})
+
+
+def _apart(path: Path, named: Sequence[str]) -> bool:
+    return any(part[0] in "._" for part in path.parts if part not in named)
+
+
+def _is(path: Path, asked: Callable[[Path], bool]) -> bool:
+    try:
+        return asked(path)
+    except (OSError, ValueError):
+        return False

@@ -115,7 +115,15 @@ class Spark:
     @contextmanager
     def lend(self, table: pa.Table) -> Iterator[exp.Table]:
         """Let queries see a small table of ours, under a name of its own, for a while."""
-        with self._temporary(lambda: self._session.createDataFrame(table)) as lent:
+
+        def frame() -> DataFrame:
+            from pyspark.sql.pandas.types import from_arrow_schema
+
+            # Spark Connect takes no types from a table without rows.
+            types = None if table.num_rows else from_arrow_schema(table.schema)
+            return self._session.createDataFrame(table, types)
+
+        with self._temporary(frame) as lent:
             yield lent
 
     @contextmanager

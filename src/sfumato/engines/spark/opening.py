@@ -11,11 +11,10 @@ from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from sfumato.engines.base import named, source_table, translating_errors
+from sfumato.engines.base import named, source_table, spark_address, translating_errors
 from sfumato.engines.files.parquet import check_alike
 from sfumato.engines.files.regular import regular_file
 from sfumato.engines.identity import files_within, unresolved
-from sfumato.engines.spark.address import spark_address
 from sfumato.engines.spark.engine import Spark
 from sfumato.engines.spark.identity import local_path, of_location
 from sfumato.engines.spark.session import (
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from sfumato.engines.base import SparkAddress
     from sfumato.engines.identity import Identity
-    from sfumato.engines.spark.address import SparkAddress
 
 _WRONG = {
     "PATH_NOT_FOUND": (

@@ -14,8 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from sfumato.engines.base import engine_failed, table_missing, translating_errors
-from sfumato.engines.spark.address import LOCAL
+from sfumato.engines.base import LOCAL, engine_failed, table_missing, translating_errors
 from sfumato.engines.spark.jobs import apart
 from sfumato.engines.spark.quiet import hush, start_java
 from sfumato.errors import EngineError, SourceError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 from gc import collect
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,9 @@ from pyarrow import parquet
 from sqlglot import exp
 
 import sfumato as sf
-from sfumato.engines.base import everything
+from sfumato.engines.base import LOCAL, SparkAddress, everything, spark_address
 from sfumato.engines.sources import open_source
 from sfumato.engines.spark import session as sessions
-from sfumato.engines.spark.address import LOCAL, SparkAddress, spark_address
 from sfumato.engines.spark.quiet import hush
 from sfumato.errors import SfumatoError, SourceError
 from sfumato.schema.column import Column, Kind
@@ -172,7 +172,7 @@ def test_folders_that_spark_cannot_read(folder: Callable[[Path], str], tmp_path:
         "lacking": "schemas_differ",
     }
     for name, code in codes.items():
-        assert code_of(lambda at=tmp_path / name: open_source(folder(at))) == code, name
+        assert code_of(partial(open_source, folder(tmp_path / name))) == code, name
     with closing(open_source(folder(tmp_path / "turned"))) as engine:
         assert engine.run(everything(engine.table))["age"].to_pylist().count(30) == 2
     unknown = folder(tmp_path / "mixed").replace("parquet", "delta", 1)
@@ -194,4 +194,4 @@ def test_addresses_of_spark() -> None:
         "spark+parquet:///a/*",
         "spark+orc:///a",
     ):
-        assert code_of(lambda url=wrong: spark_address(url)) == "source_url_malformed"
+        assert code_of(partial(spark_address, wrong)) == "source_url_malformed"

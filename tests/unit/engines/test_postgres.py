@@ -1,0 +1,77 @@
+"""How PostgreSQL is reached, and with which rights: as its own library has it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+import pyarrow as pa
+import pytest
+
+from sfumato.engines.base import everything
+from sfumato.engines.sources import open_source
+from sfumato.errors import SfumatoError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TABLE = '"Odd Schema"."vis-its"'
+
+
+@pytest.fixture
+def server(postgres_url: str) -> Iterator[str]:
+    """A server with a table of odd names, a view of it, and a user who may do little."""
+    import psycopg
+
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        for statement in (
+            'CREATE SCHEMA "Odd Schema"',
+            f"CREATE TABLE {TABLE} AS SELECT 1 AS age",
+            f"CREATE VIEW seen_oddly AS SELECT * FROM {TABLE}",
+            "CREATE ROLE least LOGIN",
+            "GRANT SELECT ON seen_oddly TO least",
+            "REVOKE TEMP ON DATABASE postgres FROM PUBLIC",
+        ):
+            connection.execute(statement)
+        yield postgres_url
+        for statement in (
+            'DROP SCHEMA "Odd Schema" CASCADE',
+            "GRANT TEMP ON DATABASE postgres TO PUBLIC",
+            "DROP OWNED BY least",
+            "DROP ROLE least",
+        ):
+            connection.execute(statement)
+
+
+def rows_at(address: str) -> int:
+    with closing(open_source(address)) as engine, engine.lend(pa.table({"a": [1]})):
+        return int(engine.run(everything(engine.table)).num_rows)
+
+
+def test_addresses(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = parse_qs(urlsplit(server).query)["host"][0]
+    (tmp_path / "services").write_text(f"[clinic]\nhost={host}\nuser=postgres\ndbname=postgres\n")
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
+    for name in (TABLE, "seen_oddly", "public.seen_oddly"):
+        assert rows_at(f"postgresql://?service=clinic&sslmode=prefer#{name}") == 1
+    for wrong in ("service=nobody", "service=clinic&sslmode=perhaps"):
+        with pytest.raises(SfumatoError) as refused:
+            open_source(f"postgresql://?{wrong}#seen_oddly")
+        assert refused.value.code == "engine_unreachable"
+
+
+def test_least_rights(server: str) -> None:
+    import psycopg
+
+    least = server.replace("postgres:@", "least@")
+    with pytest.raises(SfumatoError) as refused:
+        rows_at(f"{least}#seen_oddly")  # for want of TEMP
+    assert refused.value.code == "engine_forbidden"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("GRANT TEMP ON DATABASE postgres TO least")
+    assert rows_at(f"{least}#seen_oddly") == 1
+    with pytest.raises(SfumatoError) as refused:
+        rows_at(f"{least}#{TABLE}")  # for want of SELECT
+    assert refused.value.code == "engine_forbidden"
