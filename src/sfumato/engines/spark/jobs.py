@@ -24,8 +24,13 @@ _PATIENCE_SECONDS = 0.1
 """After how long a job that began while it was being stopped is stopped again."""
 
 
-def apart(work: Callable[[], R], stop: Callable[[], None] | None = None) -> R:
-    """Do what Ctrl-C must not break off; what can be stopped has ended when Ctrl-C is passed on."""
+def apart(
+    work: Callable[[], R], stop: Callable[[], None] | None = None, *, awaited: bool = True
+) -> R:
+    """Do what Ctrl-C must not break off, and pass Ctrl-C on when it has been stopped or has ended.
+
+    What is not awaited goes on by itself. A second Ctrl-C waits for nothing.
+    """
     if current_thread() is not main_thread():
         return work()
     done: list[R] = []
@@ -42,8 +47,9 @@ def apart(work: Callable[[], R], stop: Callable[[], None] | None = None) -> R:
     try:
         worker.join()
     except KeyboardInterrupt:
-        while stop is not None and worker.is_alive():
-            stop()
+        while awaited and worker.is_alive():
+            if stop is not None:
+                stop()
             worker.join(_PATIENCE_SECONDS)
         raise
     if failed:
