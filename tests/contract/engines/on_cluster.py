@@ -114,10 +114,13 @@ class TestCluster(EngineContract):
 
 def test_a_question_and_a_publication(on_both: list[Any]) -> None:
     cluster, duckdb = (sf.protect(one, epsilon=2) for one in on_both)
-    question = {"asked": QUESTION.format(30), "epsilon": 1}
-    assert cluster.query(**question).table == duckdb.query(**question).table
-    wanted = {"kind": "marginals", "columns": ["age", "sex", "ill"], "epsilon": 1}
-    assert cluster.publish(**wanted).tables == duckdb.publish(**wanted).tables
+    one, other = (private.query(QUESTION.format(30), epsilon=1) for private in (cluster, duckdb))
+    assert one.table == other.table
+    columns = ["age", "sex", "ill"]
+    first, second = (
+        private.publish("marginals", columns=columns, epsilon=1) for private in (cluster, duckdb)
+    )
+    assert first.tables == second.tables
 
 
 def test_an_anonymization(on_both: list[Any]) -> None:
