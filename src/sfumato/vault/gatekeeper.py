@@ -327,30 +327,35 @@ def _within(seconds: float | None, work: Callable[[], R], engines: Sequence[Engi
         return work()
     done: list[R] = []
     failed: list[BaseException] = []
+    ended = threading.Event()
 
     def run() -> None:
         try:
             done.append(work())
         except BaseException as error:  # noqa: BLE001  it is raised again by the one who waits
             failed.append(error)
+        finally:
+            ended.set()
 
     worker = threading.Thread(target=run, daemon=True)
     worker.start()
-    worker.join(seconds)
+    try:
+        ended.wait(seconds)
+    finally:
+        if not ended.is_set():  # at the deadline, or at Ctrl-C
+            # Apart, because the reply must not wait for however long the databases take to stop.
+            threading.Thread(target=_stop, args=(worker.ident, ended, engines), daemon=True).start()
     if failed:
         raise failed[0]
     if not done:
-        # Apart, because the reply must not wait for however long the databases take to stop.
-        threading.Thread(target=_stop, args=(worker, engines), daemon=True).start()
         raise TimeoutError(f"not done within {seconds} seconds")
     return done[0]
 
 
-def _stop(worker: threading.Thread, engines: Sequence[Engine]) -> None:
+def _stop(worker: int, ended: threading.Event, engines: Sequence[Engine]) -> None:
     """Cancel what a thread runs, and whatever it begins next, until it has ended."""
-    assert worker.ident is not None
-    while worker.is_alive():
+    while not ended.is_set():
         for engine in list(engines):
             with suppress(SfumatoError):
-                engine.cancel(worker.ident)
-        worker.join(_PATIENCE_SECONDS)
+                engine.cancel(worker)
+        ended.wait(_PATIENCE_SECONDS)

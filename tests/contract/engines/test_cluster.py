@@ -55,10 +55,10 @@ class Cluster:
         """Start a daemon, with whatever it starts in its process group."""
         import pyspark
 
-        command = [Path(pyspark.__file__).parent / "bin/spark-class"]
+        command = [str(Path(pyspark.__file__).parent / "bin/spark-class")]
         command += [f"org.apache.spark.deploy.{role}", "--host", "127.0.0.1", "--webui-port", "0"]
         process = subprocess.Popen(
-            [*map(str, command), *options],
+            [*command, *options],
             env=self.environment | {"SPARK_LOCAL_DIRS": str(self.home / "work")},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -77,6 +79,23 @@ def test_a_deadline_stops_the_engine(open_engine: Callable[[pa.Table], Engine]) 
     unhurried = Gatekeeper(ledger, AnswerIndex())
     found = unhurried.answer(Asking(QUICK), Asker("owner", ("t",)), lambda: nullcontext(data))
     assert found.table["n"].to_pylist() == [ROWS]
+
+
+def test_ctrl_c_stops_the_engine(open_engine: Callable[[pa.Table], Engine]) -> None:
+    engine = open_engine(pa.table({"x": pa.array(range(ROWS), pa.int64())}))
+    ledger = memory_ledger()
+    ledger.open_account("t", budget=Budget.for_epsilon_delta(epsilon=1, delta=0))
+    gatekeeper = Gatekeeper(ledger, AnswerIndex(), deadline_seconds=600)
+    data = {
+        "t": Dataset("t", engine, engine.table, Schema("t", (Column("x", Kind.INTEGER),)), Rows())
+    }
+    slow = Asking(SLOW)
+    pressing = threading.Timer(1.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+    pressing.start()
+    with pytest.raises(KeyboardInterrupt):
+        gatekeeper.answer(slow, Asker("owner", ("t",)), lambda: nullcontext(data))
+    pressing.join()
+    assert slow.ended.wait(60), "the engine still works at a question that nobody waits for"
 
 
 def test_others_go_on(open_engine: Callable[[pa.Table], Engine]) -> None:

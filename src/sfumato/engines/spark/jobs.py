@@ -7,6 +7,7 @@ Decision 0240.
 
 from __future__ import annotations
 
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from os import getpid
 from secrets import token_hex
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from concurrent.futures import Future
 
     from pyspark.sql import SparkSession
 
@@ -24,31 +24,32 @@ _PATIENCE_SECONDS = 0.1
 """After how long a job that began while it was being stopped is stopped again."""
 
 
-def apart(work: Callable[[], R], stop: Callable[[], None] | None = None) -> R:
-    """Do what Ctrl-C must not break off; what can be stopped has ended when Ctrl-C is passed on."""
+def apart(
+    work: Callable[[], R], stop: Callable[[], None] | None = None, *, awaited: bool = True
+) -> R:
+    """Do what Ctrl-C must not break off, and pass Ctrl-C on when it has been stopped or has ended.
+
+    What is not awaited goes on by itself. A second Ctrl-C waits for nothing.
+    """
     if current_thread() is not main_thread():
         return work()
-    done: list[R] = []
-    failed: list[BaseException] = []
+    done = Future[R]()
 
     def run() -> None:
         try:
-            done.append(work())
+            done.set_result(work())
         except BaseException as error:  # noqa: BLE001  it is raised again by the one who waits
-            failed.append(error)
+            done.set_exception(error)
 
-    worker = Thread(target=run, daemon=True)
-    worker.start()
+    Thread(target=run, daemon=True).start()
     try:
-        worker.join()
+        return done.result()
     except KeyboardInterrupt:
-        while stop is not None and worker.is_alive():
-            stop()
-            worker.join(_PATIENCE_SECONDS)
+        while awaited and not done.done():
+            if stop is not None:
+                stop()
+            wait([done], _PATIENCE_SECONDS)
         raise
-    if failed:
-        raise failed[0]
-    return done[0]
 
 
 def cancel_jobs(session: SparkSession, thread: int) -> None:
@@ -95,8 +96,7 @@ class Jobs:
         """Stop the jobs of this query, and whatever they begin next, until some work has ended."""
         while not ended.done():
             self.stop()
-            with suppress(BaseException):  # of interest to nobody any more
-                ended.result(_PATIENCE_SECONDS)
+            wait([ended], _PATIENCE_SECONDS)
 
 
 def _cancel(session: SparkSession, tag: str) -> None:

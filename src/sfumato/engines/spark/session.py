@@ -105,7 +105,7 @@ def _started(address: str) -> _Held:
     local = address == LOCAL
     running = SparkContext._active_spark_context  # noqa: SLF001  no other way to look
     if running is None:
-        session = apart(lambda: _built("local[*]" if local else address))
+        session = apart(lambda: _built("local[*]" if local else address), awaited=False)
         return _Held(session, session.stop)
     here = str(running.master)
     if here != address and not (local and here.startswith("local")):
@@ -127,7 +127,7 @@ def _connected(address: str) -> _Held:
         raise _not_installed("Spark Connect", "spark-connect") from None
     _knock(address)
     # The builder would make it the caller's own active session; the class itself does not.
-    session = _prepared(apart(lambda: SparkSession(connection=address)))
+    session = _prepared(apart(lambda: SparkSession(connection=address), awaited=False))
     return _Held(session, session.stop)
 
 
