@@ -64,7 +64,7 @@ def group(codes: Sequence[Codes], sizes: Sequence[int], counts: Counts) -> Group
 
 
 @dataclass(frozen=True)
-class Runs:
+class SortedGroups:
     """Rows in the order of their groups, where each group begins, and the sums of its counts."""
 
     order: NDArray[np.int64]
@@ -77,7 +77,7 @@ class Runs:
         return np.sort(self.order[np.repeat(lengths > 1, lengths)])
 
 
-def runs(codes: Sequence[Codes], sizes: Sequence[int], counts: Counts) -> Runs:
+def runs(codes: Sequence[Codes], sizes: Sequence[int], counts: Counts) -> SortedGroups:
     """Sort rows by their codes, and add up the counts of equal ones."""
     return _runs(*keys(codes, sizes), counts)
 
@@ -158,7 +158,7 @@ def _group_sorted(key: NDArray[np.int64], radix: int, counts: Counts) -> Groups:
     return Groups(found.order[found.starts], found.counts)
 
 
-def _runs(key: NDArray[np.int64], radix: int, counts: Counts) -> Runs:
+def _runs(key: NDArray[np.int64], radix: int, counts: Counts) -> SortedGroups:
     """Sort key and row number packed into one integer: far faster than an argsort."""
     index_bits = max(len(key) - 1, 1).bit_length()
     if radix.bit_length() + index_bits <= _KEY_BITS:
@@ -172,7 +172,7 @@ def _runs(key: NDArray[np.int64], radix: int, counts: Counts) -> Runs:
     starts = _starts(packed)
     # Adding nothing up is refused where there is nothing.
     added = np.add.reduceat(counts[order], starts) if len(starts) else counts[:0]
-    return Runs(order, starts, added)
+    return SortedGroups(order, starts, added)
 
 
 def _sort(numbers: NDArray[np.int64]) -> None:
