@@ -14,38 +14,19 @@ from sfumato.counting.frequencies import count
 from sfumato.engines.sources import open_duckdb
 
 ROWS = 10_000_000
-COLUMNS = ["city", "age", "sex", "education"]
+FEW, MANY = ["city", "age", "sex", "education"], ["birth", "postcode", "sex", "education"]
 ADULT = Path(__file__).parents[2] / "shared" / "data" / "adult" / "adult.csv"
 
 
 def rows() -> list[dict[str, object]]:
-    """Ours and DuckDB's own GROUP BY in turn, the best of five each."""
+    """Columns with few combinations, and such that most rows are one of their own."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "people.parquet"
         _generate(path)
-        engine = open_duckdb(path)
-        direct = duckdb.connect()
-        names = ", ".join(COLUMNS)
-        question = f"SELECT {names}, COUNT(*) FROM '{path}' GROUP BY {names}"
-        ours, theirs = float("inf"), float("inf")
-        for _ in range(5):
-            started = time.perf_counter()
-            count(engine, engine.table, COLUMNS)
-            ours = min(ours, time.perf_counter() - started)
-            started = time.perf_counter()
-            direct.sql(question).to_arrow_table()
-            theirs = min(theirs, time.perf_counter() - started)
-        engine.close()
-    found: list[dict[str, object]] = [
-        {
-            "name": "frequencies of 4 columns, 10 million rows",
-            "unit": "s",
-            "value": ours,
-            "peer": "DuckDB, the same GROUP BY",
-            "peer_value": theirs,
-            "wanted": "at least 0.67 x",
-        }
-    ]
+        found = [
+            _beside_duckdb(path, FEW, "few combinations"),
+            _beside_duckdb(path, MANY, "8 million combinations"),
+        ]
     if ADULT.exists():
         found.append(
             {
@@ -58,11 +39,38 @@ def rows() -> list[dict[str, object]]:
     return found
 
 
+def _beside_duckdb(path: Path, columns: list[str], what: str) -> dict[str, object]:
+    """Ours and DuckDB's own GROUP BY in turn, the best of five each."""
+    engine = open_duckdb(path)
+    direct = duckdb.connect()
+    names = ", ".join(columns)
+    question = f"SELECT {names}, COUNT(*) FROM '{path}' GROUP BY {names}"
+    ours, theirs = float("inf"), float("inf")
+    for _ in range(5):
+        started = time.perf_counter()
+        count(engine, engine.table, columns)
+        ours = min(ours, time.perf_counter() - started)
+        started = time.perf_counter()
+        direct.sql(question).to_arrow_table()
+        theirs = min(theirs, time.perf_counter() - started)
+    engine.close()
+    return {
+        "name": f"frequencies of 4 columns, 10 million rows, {what}",
+        "unit": "s",
+        "value": ours,
+        "peer": "DuckDB, the same GROUP BY",
+        "peer_value": theirs,
+        "wanted": "at least 0.83 x",
+    }
+
+
 def _generate(path: Path) -> None:
     duckdb.sql(
         f"""COPY (SELECT 'city ' || (hash(i, 1) % 50) AS city,
         (18 + hash(i, 2) % 73)::BIGINT AS age, hash(i, 3) % 2 = 0 AS sex,
-        (hash(i, 4) % 20)::BIGINT AS education
+        (hash(i, 4) % 20)::BIGINT AS education,
+        DATE '1925-01-01' + (hash(i, 5) % 36500)::INTEGER AS birth,
+        'code ' || (hash(i, 6) % 480) AS postcode
         FROM range({ROWS}) AS r(i)) TO '{path}' (FORMAT parquet)"""
     )
 

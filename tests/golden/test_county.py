@@ -9,6 +9,7 @@ from pyarrow import parquet
 
 import sfumato as sf
 from sfumato.demo import town
+from sfumato.schema.domain import Values
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,4 +33,6 @@ def test_its_schema_fits(tmp_path: Path) -> None:
     schema = schema_file(tmp_path, unit=unit)
     with sf.read(county(ROWS, tmp_path), schema=schema) as table:
         assert table.schema.unit.column == "household"
-        assert set(town.ZIPS) == set(table.schema.column("zip").domain.values)
+        codes = table.schema.column("zip").domain
+        assert isinstance(codes, Values)
+        assert set(codes.values) == set(town.ZIPS)

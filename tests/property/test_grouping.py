@@ -81,7 +81,7 @@ def test_negative_counts_and_counts_of_nothing_are_merged_too() -> None:
 
 def test_parts_sorted_on_several_cores_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grouping, "_SORTED_ALONE", 10)
-    monkeypatch.setattr(grouping.os, "cpu_count", lambda: 3)
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
     column = np.random.default_rng(7).permutation(100) % 90
     (merged,), added = merge([column], [1 << 40], np.ones(100, dtype=np.int64))
     assert merged.tolist() == list(range(90))

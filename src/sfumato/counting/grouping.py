@@ -63,6 +63,25 @@ def group(codes: Sequence[Codes], sizes: Sequence[int], counts: Counts) -> Group
     return _group_sorted(key, radix, counts)
 
 
+@dataclass(frozen=True)
+class SortedGroups:
+    """Rows in the order of their groups, where each group begins, and the sums of its counts."""
+
+    order: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    counts: Counts
+
+    def rows_in_company(self) -> NDArray[np.int64]:
+        """The rows that are not alone in their group."""
+        lengths = np.diff(self.starts, append=len(self.order))
+        return np.sort(self.order[np.repeat(lengths > 1, lengths)])
+
+
+def runs(codes: Sequence[Codes], sizes: Sequence[int], counts: Counts) -> SortedGroups:
+    """Sort rows by their codes, and add up the counts of equal ones."""
+    return _runs(*keys(codes, sizes), counts)
+
+
 def merge(
     codes: Sequence[Codes], sizes: Sequence[int], counts: Counts
 ) -> tuple[tuple[Codes, ...], Counts]:
@@ -135,18 +154,25 @@ def _group_dense(key: NDArray[np.int64], radix: int, counts: Counts) -> Groups:
 
 
 def _group_sorted(key: NDArray[np.int64], radix: int, counts: Counts) -> Groups:
+    found = _runs(key, radix, counts)
+    return Groups(found.order[found.starts], found.counts)
+
+
+def _runs(key: NDArray[np.int64], radix: int, counts: Counts) -> SortedGroups:
     """Sort key and row number packed into one integer: far faster than an argsort."""
     index_bits = max(len(key) - 1, 1).bit_length()
     if radix.bit_length() + index_bits <= _KEY_BITS:
         packed = (key << index_bits) | np.arange(len(key))
         _sort(packed)
         order = packed & ((1 << index_bits) - 1)
-        ordered = packed >> index_bits
+        packed >>= index_bits
     else:
         order = np.argsort(key, kind="stable")
-        ordered = key[order]
-    starts = _starts(ordered)
-    return Groups(order[starts], np.add.reduceat(counts[order], starts))
+        packed = key[order]
+    starts = _starts(packed)
+    # Adding nothing up is refused where there is nothing.
+    added = np.add.reduceat(counts[order], starts) if len(starts) else counts[:0]
+    return SortedGroups(order, starts, added)
 
 
 def _sort(numbers: NDArray[np.int64]) -> None:

@@ -1,6 +1,8 @@
 """Who is unique: the share of rows that stand alone, for every set of quasi-identifiers.
 
-Every set is rolled up from the frequencies of a larger one; the table is never read again.
+Every set is rolled up from the frequencies of a larger one; the table is never read again. Sets
+with too many groups for that are measured from smaller ones to larger ones: whoever is alone by
+fewer columns is alone by more.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.counting.frequencies import Frequencies
-from sfumato.counting.grouping import keys, sums
+from sfumato.counting.grouping import keys, runs, sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +29,7 @@ LARGEST = 4
 """Sets of up to this many quasi-identifiers are examined, and the full set."""
 
 _KEPT_GROUPS = 1 << 23  # tables kept for rolling up further, in all: about 200 MB
+_KEPT_ROWS = 1 << 25  # places of combinations in company, in all: 128 MB
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,7 @@ def _roll_up(frequencies: Frequencies, largest: int, person: str | None) -> Iter
     """From larger sets to smaller ones, each from the smallest kept table that contains it."""
     above: dict[frozenset[str], Frequencies] = {}
     names = [name for name in frequencies.columns if name != person]
+    wide: list[tuple[str, ...]] = []
     for size in range(largest, 0, -1):
         kept: dict[frozenset[str], Frequencies] = {}
         for columns in combinations(names, size):
@@ -144,7 +148,52 @@ def _roll_up(frequencies: Frequencies, largest: int, person: str | None) -> Iter
                 table = parent.marginal(columns)
                 kept[frozenset(columns)] = table
                 yield set_risk(columns, table.counts)
+            elif parent is frequencies:
+                wide.append(columns)
             else:
                 codes = [parent.codes[parent.columns.index(column)] for column in columns]
                 yield set_risk(columns, sums(codes, sizes, parent.counts))
         above = kept
+    yield from _among_crowds(frequencies, wide)
+
+
+def _among_crowds(frequencies: Frequencies, sets: Sequence[tuple[str, ...]]) -> Iterator[SetRisk]:
+    """From smaller sets to larger ones, looking only at combinations that are still in company.
+
+    A combination that is alone in its group by some columns is alone by more columns too, so its
+    group is known. What is kept for larger sets are the places of all others.
+    """
+    largest = max(map(len, sets), default=0)
+    crowds: dict[frozenset[str], NDArray[np.int32]] = {}
+    for columns in sorted(sets, key=len):
+        known = [crowd for names, crowd in crowds.items() if names.issubset(columns)]
+        crowd = min(known, key=len, default=None)
+        codes = [frequencies.codes[frequencies.columns.index(column)] for column in columns]
+        counts = frequencies.counts
+        if crowd is not None:
+            codes, counts = [column[crowd] for column in codes], counts[crowd]
+        groups = runs(codes, [frequencies.axis(column).size for column in columns], counts)
+        yield _joined(columns, frequencies.counts, counts, groups.counts)
+        if len(columns) < largest:
+            company = groups.rows_in_company()
+            room = _KEPT_ROWS - sum(map(len, crowds.values()))
+            if len(company) <= min(room, len(counts) // 2):
+                places = company if crowd is None else crowd[company]
+                crowds[frozenset(columns)] = places.astype(np.int32)
+
+
+def _joined(
+    columns: tuple[str, ...],
+    every: NDArray[np.int64],
+    crowd: NDArray[np.int64],
+    groups: NDArray[np.int64],
+) -> SetRisk:
+    """The risk of groups of a crowd, and of all others, who are each a group of their own."""
+    all_alone, crowd_alone, found = (set_risk(columns, one) for one in (every, crowd, groups))
+    return SetRisk(
+        columns,
+        all_alone.rows,
+        all_alone.groups - crowd_alone.groups + found.groups,
+        all_alone.unique_rows - crowd_alone.unique_rows + found.unique_rows,
+        all_alone.small_rows - crowd_alone.small_rows + found.small_rows,
+    )
