@@ -75,6 +75,11 @@ class ByColumn:
     suppressed: pa.Table
     unchanged: tuple[str, ...] = ()
 
+    @property
+    def by_value(self) -> bool:
+        """Whether rows alike in the mapped columns are released alike."""
+        return True
+
     @contextmanager
     def released(self, engine: Engine, table: exp.Table) -> Iterator[exp.Query]:
         """The query whose result is released, valid inside the context."""
@@ -106,6 +111,11 @@ class ByRow:
     unchanged: tuple[str, ...] = ()
     whole: bool = False
     key: str = field(default_factory=lambda: token_hex(_KEY_BYTES), repr=False, compare=False)
+
+    @property
+    def by_value(self) -> bool:
+        """Whether rows alike in the mapped columns are released alike."""
+        return self.whole
 
     @contextmanager
     def released(self, engine: Engine, table: exp.Table) -> Iterator[exp.Query]:

@@ -45,6 +45,7 @@ def check_options(
     algorithm: str, given: Mapping[str, object], criteria: Sequence[Criterion]
 ) -> None:
     """Refuse an unknown algorithm, and options that it would ignore; None was not given."""
+    _require_known(given.get("suppressed"))
     takes = {name: one.takes for name, one in SEARCHES.items()}
     takes |= {name: one.takes for name, one in PERTURBATIVE.items()}
     if algorithm not in takes:
@@ -106,7 +107,6 @@ def anonymize(
     algorithm refuses the options that it would ignore. A search that runs out of `limit_seconds`,
     or is interrupted, ends with the best it has found. `by` is who says to have made it.
     """
-    _require_known(suppressed)
     limit = _seconds(limit_seconds)
     given = {
         "cost": cost,
@@ -119,10 +119,10 @@ def anonymize(
         "limit_seconds": limit,
     }
     check_options(algorithm, given, criteria)
-    mark = mark_before(table)
+    told: dict[str, Any] = {"by": by, "mark": mark_before(table)}
     if algorithm in PERTURBATIVE:
         wishes = PerturbativeOptions(tuple(sensitive), limit, progress)
-        return replace(PERTURBATIVE[algorithm].make(table, criteria, wishes), by=by, mark=mark)
+        return replace(PERTURBATIVE[algorithm].make(table, criteria, wishes), **told)
     problem, counted = pose(table, criteria, suppress=suppress, population=population)
     member = SEARCHES[algorithm]
     watch = SearchProgress(limit_seconds=limit)
@@ -140,8 +140,7 @@ def anonymize(
         "limit_seconds": limit,
     }
     parameters = {name: value for name, value in used.items() if name in member.takes}
-    decided = _generalized(table, counted, problem, outcome, parameters)
-    decided = replace(decided, by=by, mark=mark)
+    decided = replace(_generalized(table, counted, problem, outcome, parameters), **told)
     return _advised(decided, problem, outcome, weights, watch, given) if advice else decided
 
 
@@ -163,8 +162,8 @@ def _advised(
     return replace(decided, advice=tuple(tried))
 
 
-def _require_known(suppressed: str) -> None:
-    if suppressed not in ("drop", "star"):
+def _require_known(suppressed: object) -> None:
+    if suppressed not in (None, "drop", "star"):
         raise ParameterError(
             "suppressed_unknown", f"Suppressed rows are 'drop' or 'star', not {suppressed!r}."
         )

@@ -208,17 +208,14 @@ class Anonymized:
         labelled = [column.name for column in self._labelled]
         if not quasi or not (labelled or self.watched):
             return NO_CLASSES
-        engine = self.table.engine
-        with self._spelled_recoding().released(engine, engine.table) as rows:
-            rows.set("order", None)
-            return remeasure(
-                engine,
-                rows,
-                self.columns,
-                quasi=quasi,
-                labelled=labelled,
-                sensitive=self.watched,
-            )
+        return remeasure(
+            self.table.engine,
+            self._spelled_recoding(),
+            self.columns,
+            quasi=quasi,
+            labelled=labelled,
+            sensitive=self.watched,
+        )
 
     @property
     def _labelled(self) -> list[Column]:

@@ -5,7 +5,8 @@ Decisions 0192, 0246.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,12 +21,14 @@ from sfumato.schema.hierarchy.base import ROOT
 from sfumato.schema.names import count
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sfumato.anonymize.classes import Counts
     from sfumato.engines.base import Engine
+    from sfumato.release.recoding import Recoding
 
-_ROWS, _BLANK = "sf_rows", "sf_blank"
+_ROWS, _BLANK = "sf_class_rows", "sf_class_blank"
+_OF_VALUES = ("low", "high", "known")
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,45 +84,109 @@ NO_CLASSES = ReleasedClasses(
 
 def remeasure(
     engine: Engine,
-    rows: exp.Query,
+    recoding: Recoding,
     kinds: Mapping[str, Kind],
     *,
     quasi: Sequence[str],
     labelled: Sequence[str],
     sensitive: Sequence[str],
 ) -> ReleasedClasses:
-    """Count the classes of a query's rows; of the `labelled` quasi-identifiers labels are told."""
-    blank = exp.and_(*(_empty(name, kinds[name]) for name in (*quasi, *sensitive)))
-    blanks = exp.Sum(this=exp.case().when(blank, exp.convert(1)).else_(exp.convert(0)))
-    facts = {
-        **{_label(place): column(name) for place, name in enumerate(labelled)},
-        _ROWS: exp.cast(exp.Count(this=exp.Star()), "BIGINT"),
-        **{_shared(place): _all_alike(name, kinds[name]) for place, name in enumerate(sensitive)},
-        _BLANK: exp.cast(blanks, "BIGINT"),
-    }
-    query = (
-        exp.select(*(exp.alias_(value, name) for name, value in facts.items()))
-        .from_(rows.subquery("sf_rows_released"))
-        .group_by(*map(column, quasi))
-    )
-    return ReleasedClasses(engine.run(query), tuple(labelled), tuple(sensitive))
+    """Count the classes of what a recoding releases; of the `labelled` columns labels are told.
+
+    Where rows alike in the mapped columns are released alike, they are counted first and recoded
+    then, which is less to join.
+    """
+    facts = _Facts(_unused((*kinds, *engine.columns(engine.table))), sensitive, kinds)
+    with ExitStack() as lent:
+        if recoding.by_value:
+            mapped = [one.column for one in recoding.maps]
+            kept = [name for name in quasi if name in recoding.unchanged]
+            counted = facts.counted(engine.table, [*mapped, *kept])
+            table = lent.enter_context(engine.view(counted))
+            recoding = replace(recoding, unchanged=(*kept, *facts.names))
+            rows = lent.enter_context(recoding.released(engine, table))
+            rows.set("order", None)
+        else:
+            released = lent.enter_context(recoding.released(engine, engine.table))
+            released.set("order", None)
+            rows = facts.counted(released.subquery("sf_released_rows"), quasi)
+        found = engine.run(facts.united(rows, quasi, labelled))
+    return ReleasedClasses(found, tuple(labelled), tuple(sensitive))
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What is counted of rows that are alike, under names that no column has."""
+
+    prefix: str
+    sensitive: Sequence[str]
+    kinds: Mapping[str, Kind]
+
+    @property
+    def names(self) -> list[str]:
+        """Rows, those without any sensitive value, and least, greatest and present values."""
+        values = [f"{self.prefix}{what}_{n}" for n in self._places for what in _OF_VALUES]
+        return [f"{self.prefix}rows", f"{self.prefix}bare", *values]
+
+    @property
+    def _places(self) -> range:
+        return range(len(self.sensitive))
+
+    def counted(self, rows: exp.Expr, by: Sequence[str]) -> exp.Select:
+        """Count rows, by some columns."""
+        empty = [_empty(name, self.kinds[name]) for name in self.sensitive]
+        bare = exp.case().when(exp.and_(exp.true(), *empty), exp.convert(1)).else_(exp.convert(0))
+        facts: list[exp.Expr] = [_whole(exp.Count(this=exp.Star())), _whole(exp.Sum(this=bare))]
+        for name in self.sensitive:
+            # PostgreSQL has no least of truth values.
+            truth = self.kinds[name] is Kind.BOOLEAN
+            value = exp.cast(column(name), "TEXT") if truth else column(name)
+            known = _whole(exp.Count(this=column(name)))
+            facts += [exp.Min(this=value), exp.Max(this=value.copy()), known]
+        named = (exp.alias_(one, name) for name, one in zip(self.names, facts, strict=True))
+        keys = [column(name) for name in by]
+        return exp.select(*keys, *named).from_(rows).group_by(*(key.copy() for key in keys))
+
+    def united(
+        self, counted: exp.Query, quasi: Sequence[str], labelled: Sequence[str]
+    ) -> exp.Select:
+        """Unite what was counted into classes."""
+        rows, bare, *values = map(exp.column, self.names)
+        size = _whole(exp.Sum(this=rows))
+        blank = exp.and_(*(_empty(name, self.kinds[name]) for name in quasi))
+        blanks = _whole(exp.Sum(this=exp.case().when(blank, bare).else_(exp.convert(0))))
+        told = {_label(place): column(name) for place, name in enumerate(labelled)}
+        told |= {_ROWS: size, _BLANK: blanks}
+        for place in self._places:
+            low, high, known = values[3 * place : 3 * place + 3]
+            one = exp.EQ(this=exp.Min(this=low), expression=exp.Max(this=high))
+            present = exp.Sum(this=known)
+            everywhere = exp.and_(exp.EQ(this=present, expression=size.copy()), one)
+            alike = exp.or_(everywhere, present.copy().eq(0))
+            told[_shared(place)] = exp.case().when(alike, exp.convert(1)).else_(exp.convert(0))
+        return (
+            exp.select(*(exp.alias_(value, name) for name, value in told.items()))
+            .from_(counted.subquery("sf_counted"))
+            .group_by(*map(column, quasi))
+        )
+
+
+def _whole(number: exp.Expr) -> exp.Expr:
+    return exp.cast(number, "BIGINT")
+
+
+def _unused(names: Iterable[str]) -> str:
+    """How names of ours begin, so that none is a column's."""
+    prefix = "sf_"
+    while any(name.casefold().startswith(prefix) for name in names):
+        prefix += "_"
+    return prefix
 
 
 def _empty(name: str, kind: Kind) -> exp.Expr:
     """Whether a cell says nothing."""
     missing: exp.Expr = column(name).is_(exp.Null())
     return exp.paren(exp.or_(missing, column(name).eq(ROOT)) if kind is Kind.TEXT else missing)
-
-
-def _all_alike(name: str, kind: Kind) -> exp.Expr:
-    """1 where all rows of a class share a value, or that it is missing."""
-    # PostgreSQL has no least of truth values.
-    value = exp.cast(column(name), "TEXT") if kind is Kind.BOOLEAN else column(name)
-    known = exp.Count(this=column(name))
-    one = exp.EQ(this=exp.Min(this=value), expression=exp.Max(this=value.copy()))
-    everywhere = exp.EQ(this=known, expression=exp.Count(this=exp.Star()))
-    alike = exp.or_(exp.and_(everywhere, one), known.copy().eq(0))
-    return exp.case().when(alike, exp.convert(1)).else_(exp.convert(0))
 
 
 def shared_by_all(name: str, exposed: int, classes: int, rows: int) -> str:
