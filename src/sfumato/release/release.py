@@ -258,7 +258,7 @@ class Release(Shown):
         try:
             guarantee = Guarantee(**told["guarantee"])
             provenance = Provenance(**told["provenance"])
-            tables = {one["name"]: _read(folder / Path(one["file"]).name, one) for one in recorded}
+            tables = {one["name"]: _read(folder, one) for one in recorded}
             layout = layout_of(recorded[0]) if recorded else USUAL
         except (ValueError, TypeError, KeyError, RuntimeError, AttributeError, SchemaError):
             raise unreadable(target) from None
@@ -291,18 +291,23 @@ def _with_kept(release: Release, path: Path, checksums: set[str]) -> Release:
     return replace(release, provenance=provenance, error=error, holder=holder)
 
 
-def _read(path: Path, told: Mapping[str, Json]) -> pa.Table:
+def _read(folder: Path, told: Mapping[str, Json]) -> pa.Table:
     import pyarrow as pa
     from pyarrow import parquet
 
-    if path.name.lower().endswith(".parquet"):
-        return parquet.read_table(path)
+    path = folder / Path(told["file"]).name
     kinds = {name: Kind(kind) for name, kind in told["columns"].items()}
     spelled = {
         name: Column(name, kinds[name], spelling=spelling_of(kinds[name], keys))
         for name, keys in told.get("written", {}).items()
     }
     spellings = {name: one.spelling for name, one in spelled.items() if one.spelling is not None}
+    if told.get("parts"):  # an engine wrote them, which knows no spellings
+        parts = [parquet.read_table(folder / Path(name).name) for name in told["parts"]]
+        rows = pa.concat_tables(parts)
+        return rows.cast(marked(rows.schema, spellings))
+    if path.name.lower().endswith(".parquet"):
+        return parquet.read_table(path)
     with closing(open_file(path, layout_of(told), declared=kinds, ours=True)) as file:
         rows = pa.Table.from_batches(file.read({**kinds, **spelled}), stored_schema(kinds))
     return rows.cast(marked(rows.schema, spellings))
