@@ -6,14 +6,11 @@ Decision 0231.
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
-
-from sqlglot import exp
-from sqlglot.errors import ParseError
 
 from sfumato.engines.base import FolderTarget, TableTarget
 from sfumato.engines.files.output import format_of
@@ -26,6 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from sfumato.engines.base import Target
+
+_PART = re.compile(r'"(?:[^"\0]|"")+"|\w+')
+"""A part of the name of a table: quoted, or letters, digits and _."""
+_DEEPEST = 3
 
 
 @dataclass(frozen=True)
@@ -101,11 +102,10 @@ class Output:
 
 
 def _table_named(name: str) -> TableTarget:
-    with suppress(ParseError):
-        found = exp.to_table(name)
-        parts = [part.name for part in found.parts]
-        if isinstance(found.this, exp.Identifier) and all(parts) and not found.alias:
-            return TableTarget(*reversed(parts))
+    found = re.findall(_PART, name)
+    if found and len(found) <= _DEEPEST and ".".join(found) == name:
+        parts = (one[1:-1].replace('""', '"') if one[0] == '"' else one for one in found)
+        return TableTarget(*reversed([*parts]))
     raise OutputError(
         "output_table_malformed",
         f"Cannot read {name!r} as the name of a table. Write table:NAME or table:SCHEMA.NAME.",

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.anonymize.spelled import spelled_label
@@ -45,6 +44,8 @@ from sfumato.steward.secret import holder_secret
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    import pyarrow as pa
 
     from sfumato.engines.files.output import Batches
     from sfumato.release.recoding import Recoding
