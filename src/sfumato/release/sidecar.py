@@ -138,7 +138,7 @@ def read_sidecar(path: Path) -> dict[str, Json] | None:
     the file of somebody else is a table like any other. A release of one file may have been renamed
     or copied with its side-car; what the side-car tells of is then the file that was asked for.
     """
-    if unfinished(path):
+    if unfinished(path) or unfinished(sidecar_file(path)):  # a table has nothing else here
         raise SourceError(
             "release_incomplete",
             f"'{path}' is not all there: whoever writes it has not ended, or was ended. Wait for "
