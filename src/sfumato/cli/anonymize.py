@@ -25,16 +25,18 @@ from sfumato.texts import dumps
 from sfumato.vault.families import Field
 
 if TYPE_CHECKING:
+    from sfumato.release.places import Output
     from sfumato.release.release import Release
     from sfumato.steward.anonymized import Anonymized
     from sfumato.steward.problem import CriteriaRequest
     from sfumato.steward.table import Table
 
 Out = Annotated[
-    Path,
+    str,
     option(
         "OUT",
-        "A .csv, .tsv, .txt, .parquet or .xlsx; for anatomy a directory.",
+        "A .csv, .tsv, .txt, .parquet or .xlsx; OUT/ for a folder of Parquet files; table:NAME for "
+        "a table beside the source; for anatomy a directory.",
         "-o",
         "--out",
         rich_help_panel=OUTPUT,
@@ -175,24 +177,28 @@ def anonymize(
         sfumato anonymize people.csv --schema people.toml --k 5 -o safe.csv
         sfumato anonymize people.csv --schema people.toml --k 5 --l 2 -o diverse.csv
     """
+    from sfumato.release.places import Output
     from sfumato.release.writer import check_outputs
     from sfumato.steward.problem import CriteriaRequest
 
+    output, pages = Output.said(out), {"report": report, "public_report": public_report}
     numbers = {one.name: said.pop(one.name) for one in CRITERIA}
     population, algorithm = said.pop("population"), said.pop("algorithm")
     sensitive = said.pop("sensitive")
-    used, several = _in_use(table, schema, population), algorithm == "anatomy"
-    check_outputs(out, report, public_report, several=several, overwrite=overwrite, kept=used)
+    used = _in_use(table, schema, population)
+    if several := algorithm == "anatomy":  # in a directory, however it is called
+        output = Output(output.path)
+    check_outputs(output, *pages.values(), several=several, overwrite=overwrite, kept=used)
     asked = CriteriaRequest(**numbers, population=population is not None)
     with ExitStack() as stack:
         tables = _read(stack, table, schema, population)
+        if output.by_engine:  # nobody else knows what is there
+            tables[0].engine.check(output.target, overwrite=overwrite)
         said |= {"by": by, "advice": not no_advice}
         decided = _decide(tables, asked, _columns(sensitive, further), algorithm, said)
         with progress("Writing the release"):
-            release = decided.write(
-                out, report=report, public_report=public_report, overwrite=overwrite
-            )
-    _tell(decided, release, (out, report, public_report), as_json=as_json)
+            release = decided.write(output, **pages, overwrite=overwrite)
+    _tell(decided, release, output, [page for page in pages.values() if page], as_json=as_json)
 
 
 _WIDEST = max(map(len, ALGORITHMS))
@@ -203,7 +209,7 @@ anonymize.__doc__ = (anonymize.__doc__ or "").replace(
 
 
 def _tell(
-    decided: Anonymized, release: Release, written: tuple[Path | None, ...], *, as_json: bool
+    decided: Anonymized, release: Release, output: Output, pages: list[Path], *, as_json: bool
 ) -> None:
     """Say what was decided, and warn the holder of what the release gives away."""
     assert release.holder is not None
@@ -219,7 +225,7 @@ def _tell(
         }
         typer.echo(dumps({**decided.figures, **more}, ensure_ascii=False))
     else:
-        _show(decided, release, [one for one in written if one is not None])
+        _show(decided, release, output, pages)
     for warning in warnings:
         typer.echo(f"sfumato: {warning}", err=True)
     if decided.figures["ended"] == "interrupted":
@@ -281,7 +287,7 @@ def _columns(sensitive: list[str] | None, further: list[str] | None) -> list[str
     return [*(sensitive or ()), *(further or ())]
 
 
-def _show(decided: Anonymized, release: Release, written: list[Path]) -> None:
+def _show(decided: Anonymized, release: Release, output: Output, pages: list[Path]) -> None:
     """Print what was decided for people: the promise, what became of columns, every cost."""
     from rich.console import Console
     from rich.table import Table as Grid
@@ -323,11 +329,10 @@ def _show(decided: Anonymized, release: Release, written: list[Path]) -> None:
         console.print(printable(f"Released without protection: {names}."), style="bold")
     for note in (*guarantee.parameters["notes"], *decided.remarks):
         console.print(printable(note), style="dim")
-    folder = decided.values is not None
-    first = f"the folder {written[0]} with two tables" if folder else str(written[0])
-    told = " and ".join([first, *map(str, written[1:])])
+    first = output.words(tables=1 if decided.values is None else 2)
+    told = " and ".join([first, *map(str, pages)])
     console.print(printable(f"Wrote {told}."), soft_wrap=True)
-    kept = f"{written[0].name}.holder.json"
+    kept = f"{output.path.name}.holder.json"
     console.print(printable(f"Keep {kept} and any report: they tell of the original."), style="dim")
 
 

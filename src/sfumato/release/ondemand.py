@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from sfumato.engines.files.output import Batches
+    from sfumato.release.by_engine import EngineRows
 
 
 class TablesOnDemand(Mapping[str, pa.Table]):
@@ -32,6 +33,10 @@ class TablesOnDemand(Mapping[str, pa.Table]):
     @abstractmethod
     def streamed(self, name: str) -> AbstractContextManager[Batches]:
         """The rows of a table, batch by batch."""
+
+    def by_engine(self, name: str) -> AbstractContextManager[EngineRows] | None:  # noqa: ARG002
+        """The rows of a table for their engine to write; None where no engine has them."""
+        return None
 
 
 class HeldTables(TablesOnDemand):

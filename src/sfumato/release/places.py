@@ -6,18 +6,27 @@ Decision 0231.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from sfumato.engines.base import FolderTarget, TableTarget
 from sfumato.engines.files.output import format_of
+from sfumato.engines.files.parts import IN_FOLDER
 from sfumato.errors import OutputError
 from sfumato.files import check_apart, check_target
-from sfumato.release.sidecar import IN_FOLDER, is_folder
+from sfumato.release.sidecar import is_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
+
+    from sfumato.engines.base import Target
+
+_PART = re.compile(r'"(?:[^"\0]|"")+"|\w+')
+"""A part of the name of a table: quoted, or letters, digits and _."""
+_DEEPEST = 3
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,73 @@ class Places:
         folder = self.path if self.several else self.path.parent
         beside = IN_FOLDER if self.several else f"{self.path.name}.json"
         return [folder / file for file in (*self.files.values(), beside)]
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a release goes: to a file, to a folder of Parquet files, or to a table."""
+
+    target: Target
+
+    @classmethod
+    def said(cls, words: str | Path) -> Output:
+        """Read a path, OUT/ for a folder, or table:NAME for a table where the data lies."""
+        if isinstance(words, Path):
+            return cls(words)
+        scheme, _, name = words.partition(":")
+        if scheme == "table":
+            return cls(_table_named(name))
+        if name.startswith("//"):
+            raise OutputError(
+                "output_unreachable",
+                f"Cannot write '{words}': what tells of a release lies in its folder, and this "
+                "machine writes to its own alone. Name one of them, such as OUT/, or a table where "
+                "the data lies, table:NAME.",
+            )
+        if words.endswith("/") and words.strip("/"):
+            return cls(FolderTarget(words.rstrip("/")))
+        return cls(Path(words))
+
+    @property
+    def path(self) -> Path:
+        """What lies beside a release is named after it: a table's is its name, here."""
+        if isinstance(self.target, TableTarget):
+            return Path(quote(str(self.target), safe=" ,"))
+        return Path(self.target.path) if isinstance(self.target, FolderTarget) else self.target
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a table where the data lies."""
+        return isinstance(self.target, TableTarget)
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder that an engine fills."""
+        return isinstance(self.target, FolderTarget)
+
+    @property
+    def by_engine(self) -> bool:
+        """Whether an engine writes it, and rows do not pass through here one by one."""
+        return not isinstance(self.target, Path)
+
+    def words(self, *, tables: int = 1) -> str:
+        """It for people."""
+        if self.is_table:
+            return f"the table {self.target}, and {self.path.name}.json, which tells of it"
+        if self.is_folder:
+            return f"the folder {self.path} of Parquet files"
+        return f"the folder {self.path} with two tables" if tables > 1 else str(self.path)
+
+
+def _table_named(name: str) -> TableTarget:
+    found = re.findall(_PART, name)
+    if found and len(found) <= _DEEPEST and ".".join(found) == name:
+        parts = (one[1:-1].replace('""', '"') if one[0] == '"' else one for one in found)
+        return TableTarget(*reversed([*parts]))
+    raise OutputError(
+        "output_table_malformed",
+        f"Cannot read {name!r} as the name of a table. Write table:NAME or table:SCHEMA.NAME.",
+    )
 
 
 def places(path: Path, names: Sequence[str]) -> Places:

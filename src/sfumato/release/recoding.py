@@ -23,6 +23,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.counting.hashing import sealed
+from sfumato.engines.kinds import STORED
+from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -320,3 +322,15 @@ def _code(place: int) -> str:
 
 def _label(place: int) -> str:
     return f"sf_label_{place}"
+
+
+def blank_rows(columns: Mapping[str, Kind], size: int, star: str | None) -> pa.Table:
+    """Rows that say nothing: text as the star or missing, everything else missing."""
+    return pa.table(
+        {
+            name: pa.repeat(star, size)
+            if kind is Kind.TEXT and star is not None
+            else pa.nulls(size, STORED[kind])
+            for name, kind in columns.items()
+        }
+    )

@@ -15,13 +15,13 @@ from sfumato.cards import Card, CardTable, Pictures, Shown
 from sfumato.engines.files.spelled import marked, spelling_in, write_spelled
 from sfumato.engines.kinds import kinds_of, stored_schema
 from sfumato.engines.sources import open_file
-from sfumato.errors import SchemaError
+from sfumato.errors import OutputError, SchemaError
 from sfumato.files import check_target, whole
 from sfumato.release.bars import with_bars
 from sfumato.release.ondemand import on_demand
-from sfumato.release.places import check_places
+from sfumato.release.places import Output, check_places
 from sfumato.release.sidecar import holder_file, layout_of, read_sidecar, unreadable
-from sfumato.release.writer import writing
+from sfumato.release.writer import check_outputs, writing
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.layout import USUAL, FileLayout
 from sfumato.schema.names import count
@@ -29,11 +29,13 @@ from sfumato.schema.spelling import spelling_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import AbstractContextManager
 
     import pandas as pd
     import polars as pl
     import pyarrow as pa
 
+    from sfumato.release.by_engine import EngineRows
     from sfumato.release.sidecar import Json
     from sfumato.release.writer import ReleaseWriter
 
@@ -205,8 +207,16 @@ class Release(Shown):
         where the path has no ending, a Parquet file each. The side-car is the last of the paths;
         what stays with the holder is beside, in a file for its owner alone. A `report` appears
         together with them.
+
+        Where an engine has the rows, it writes `OUT/`, a folder of Parquet files, and `table:NAME`,
+        a table where the data lies, by itself.
         """
         target = given.path(path, "path")
+        output = Output.said(path)
+        if output.by_engine and len(self.tables) == 1:
+            held = on_demand(self.tables).by_engine(next(iter(self.tables)))
+            if held is not None or output.is_table:
+                return self._save_by_engine(output, held, overwrite=overwrite, report=report)
         found = check_places(target, list(self.tables), overwrite=overwrite, kept=self.kept)
         if self.holder is not None:
             check_target(holder_file(found.path), overwrite=overwrite, kept=self.kept)
@@ -214,6 +224,31 @@ class Release(Shown):
             for name, file in found.files.items():
                 with on_demand(self.tables).streamed(name) as rows:
                     writer.table(name, file, rows, kinds_of(rows.schema), self.layout)
+            self._write_report(writer, report, overwrite=overwrite)
+            writer.tell(self)
+        return writer.written
+
+    def _save_by_engine(
+        self,
+        output: Output,
+        rows: AbstractContextManager[EngineRows] | None,
+        *,
+        overwrite: bool,
+        report: str | Path | None,
+    ) -> list[Path]:
+        """Have the engine that has the rows write them; what tells of them appears with them."""
+        if rows is None:
+            raise OutputError(
+                "engine_cannot_create_tables",
+                f"Cannot create the table {str(output.target)!r}: the rows of this release are in "
+                "memory, and no engine has them. Write to a file or a folder, such as OUT/.",
+            )
+        page = None if report is None else Path(report)
+        check_outputs(output, page, several=False, overwrite=overwrite, kept=self.kept)
+        with writing(output, replace=True, overwrite=overwrite) as writer:
+            with rows as made:
+                made.engine.check(output.target, overwrite=overwrite)
+                writer.rows(next(iter(self.tables)), made)
             self._write_report(writer, report, overwrite=overwrite)
             writer.tell(self)
         return writer.written
@@ -258,7 +293,7 @@ class Release(Shown):
         try:
             guarantee = Guarantee(**told["guarantee"])
             provenance = Provenance(**told["provenance"])
-            tables = {one["name"]: _read(folder / Path(one["file"]).name, one) for one in recorded}
+            tables = {one["name"]: _read(folder, one) for one in recorded}
             layout = layout_of(recorded[0]) if recorded else USUAL
         except (ValueError, TypeError, KeyError, RuntimeError, AttributeError, SchemaError):
             raise unreadable(target) from None
@@ -291,18 +326,23 @@ def _with_kept(release: Release, path: Path, checksums: set[str]) -> Release:
     return replace(release, provenance=provenance, error=error, holder=holder)
 
 
-def _read(path: Path, told: Mapping[str, Json]) -> pa.Table:
+def _read(folder: Path, told: Mapping[str, Json]) -> pa.Table:
     import pyarrow as pa
     from pyarrow import parquet
 
-    if path.name.lower().endswith(".parquet"):
-        return parquet.read_table(path)
+    path = folder / Path(told["file"]).name
     kinds = {name: Kind(kind) for name, kind in told["columns"].items()}
     spelled = {
         name: Column(name, kinds[name], spelling=spelling_of(kinds[name], keys))
         for name, keys in told.get("written", {}).items()
     }
     spellings = {name: one.spelling for name, one in spelled.items() if one.spelling is not None}
+    if told.get("parts"):  # an engine wrote them, which knows no spellings
+        parts = [parquet.read_table(folder / Path(name).name) for name in told["parts"]]
+        rows = pa.concat_tables(parts)
+        return rows.cast(marked(rows.schema, spellings))
+    if path.name.lower().endswith(".parquet"):
+        return parquet.read_table(path)
     with closing(open_file(path, layout_of(told), declared=kinds, ours=True)) as file:
         rows = pa.Table.from_batches(file.read({**kinds, **spelled}), stored_schema(kinds))
     return rows.cast(marked(rows.schema, spellings))

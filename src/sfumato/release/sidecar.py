@@ -18,9 +18,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sfumato.engines.files.parts import IN_FOLDER
 from sfumato.errors import SchemaError, SourceError
 from sfumato.files import unfinished
-from sfumato.schema.layout import FileLayout, separator_of
+from sfumato.schema.layout import USUAL, FileLayout, separator_of
 from sfumato.texts import dumps
 
 if TYPE_CHECKING:
@@ -32,14 +33,19 @@ if TYPE_CHECKING:
 Json = Any
 """Whatever JSON can hold."""
 
-IN_FOLDER = "release.json"
-"""The side-car of a release in a folder."""
+PARTS = "*.parquet"
+"""What stands for the files of a table that has several."""
 _FORMAT = 2
+_UNUSUAL = ("layout", "parts", "table")
 _HELD = ("tables", "guarantee", "provenance", "error", "receipt")
 
 
 class Saved(NamedTuple):
-    """A table of a release as it lies in a file."""
+    """A table of a release as it lies in a file, in several, or where the data lies.
+
+    Of several files `file` is the pattern, and the checksum that of all; see `parts_checksum`. Of
+    a table in an engine there is no file, and the checksum is that of its rows in any order.
+    """
 
     name: str
     file: str
@@ -47,12 +53,15 @@ class Saved(NamedTuple):
     columns: Mapping[str, Kind]
     written: Mapping[str, Mapping[str, Json]]
     """How columns are spelled in a file of text: the keys of a schema."""
-    layout: FileLayout
+    layout: FileLayout = USUAL
+    parts: Sequence[str] = ()
+    table: Mapping[str, Json] | None = None
+    """The engine, the table's name there, and its rows."""
 
     def told(self) -> dict[str, Json]:
-        """It in a side-car, which tells the layout only where that is not as usual."""
-        told = self._asdict() | {"layout": self.layout.facts()}
-        return {key: one for key, one in told.items() if key != "layout" or one}
+        """It in a side-car, which tells only where it lies otherwise than as usual."""
+        told = self._asdict() | {"layout": self.layout.facts(), "parts": list(self.parts)}
+        return {key: one for key, one in told.items() if one or key not in _UNUSUAL}
 
 
 def sidecar_file(path: Path) -> Path:
@@ -79,7 +88,13 @@ def checksum(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def describe(release: Release, saved: Sequence[Saved], files: Sequence[Path]) -> str:
+def parts_checksum(checksums: Mapping[str, str]) -> str:
+    """One checksum for all files of a table, from the checksum of each, by its name."""
+    lines = (f"{one}  {name}\n" for name, one in sorted(checksums.items()))
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def describe(release: Release, saved: Sequence[Saved], files: Mapping[Path, str]) -> str:
     """The side-car of a saved release, which lets it be loaded again and tells what it is."""
     travels = release.public
     return _json(
@@ -91,8 +106,8 @@ def describe(release: Release, saved: Sequence[Saved], files: Sequence[Path]) ->
             "error": travels.error,
             "receipt": travels.receipt,
             "files": {
-                file.name: {"sha256": checksum(file), "bytes": file.stat().st_size}
-                for file in files
+                file.name: {"sha256": mark, "bytes": file.stat().st_size}
+                for file, mark in files.items()
             },
         }
     )
@@ -123,7 +138,7 @@ def read_sidecar(path: Path) -> dict[str, Json] | None:
     the file of somebody else is a table like any other. A release of one file may have been renamed
     or copied with its side-car; what the side-car tells of is then the file that was asked for.
     """
-    if unfinished(path):
+    if unfinished(path) or unfinished(sidecar_file(path)):  # a table has nothing else here
         raise SourceError(
             "release_incomplete",
             f"'{path}' is not all there: whoever writes it has not ended, or was ended. Wait for "
@@ -134,6 +149,8 @@ def read_sidecar(path: Path) -> dict[str, Json] | None:
         return None
     try:
         marks = _marks(told)
+        if any(one.get("table") for one in told["tables"]):
+            raise _elsewhere(path, told)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise unreadable(path) from None
     if path.is_dir() or path.name in marks:
@@ -212,9 +229,15 @@ def _marks(told: Mapping[str, Json]) -> dict[str, str]:
     maps += [] if told["error"] is None else [told["error"]]
     files = dict((told.get("files") or {}).items())
     for one in told["tables"]:
-        texts += [one["name"], *one["columns"].values()]
-        files.setdefault(one["file"], one)
-        if files[one["file"]]["sha256"] != one["sha256"]:
+        texts += [one["name"], one["sha256"], *one["columns"].values()]
+        if one.get("table"):
+            texts += [one["table"]["engine"], one["table"]["name"]]
+        elif one.get("parts"):
+            if one["sha256"] != parts_checksum(
+                {name: files[name]["sha256"] for name in one["parts"]}
+            ):
+                raise ValueError
+        elif files.setdefault(one["file"], one)["sha256"] != one["sha256"]:
             raise ValueError
     marks = {Path(name).name: one["sha256"] for name, one in files.items()}
     if not all(isinstance(one, str) for one in (*texts, *marks.values())) or "" in marks:
@@ -230,6 +253,15 @@ def unreadable(path: Path) -> SourceError:
         "release_unreadable",
         f"'{path}' has no readable side-car '{sidecar_file(path).name}' beside it, so it is no "
         "release of Sfumato. Name the file or directory that save() was given.",
+    )
+
+
+def _elsewhere(path: Path, told: Mapping[str, Json]) -> SourceError:
+    lies = next(one["table"] for one in told["tables"] if one.get("table"))
+    return SourceError(
+        "release_unreadable",
+        f"The release '{path}' is the table {lies['name']!r} of {lies['engine']}, and no file. "
+        f"Read it there, by an address that ends in #{lies['name']}.",
     )
 
 

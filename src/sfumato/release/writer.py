@@ -15,8 +15,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from sfumato.engines.base import TableTarget
 from sfumato.engines.files.endings import EXCEL, ends_in
 from sfumato.engines.files.output import format_of
+from sfumato.engines.files.parts import IN_FOLDER
 from sfumato.engines.files.spelled import keys_in
 from sfumato.engines.files.typed import typed
 from sfumato.engines.kinds import kinds_of
@@ -43,15 +45,18 @@ from sfumato.journal import (
     undo,
     write_journal,
 )
+from sfumato.release.by_engine import Draft, write_parts
 from sfumato.release.in_use import vault_files_around
+from sfumato.release.places import Output
 from sfumato.release.sidecar import (
-    IN_FOLDER,
+    PARTS,
     Saved,
     checksum,
     describe,
     describe_to_holder,
     holder_file,
     is_folder,
+    parts_checksum,
     read_sidecar,
     release_files,
     sidecar_file,
@@ -63,6 +68,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from sfumato.engines.files.output import Batches
+    from sfumato.release.by_engine import EngineRows
     from sfumato.release.release import Release
     from sfumato.schema.column import Kind
 
@@ -70,16 +76,18 @@ if TYPE_CHECKING:
 class ReleaseWriter:
     """The files of one release on their way: tables, what tells of them, pages for people."""
 
-    def __init__(self, path: Path, *, several: bool, overwrite: bool) -> None:
+    def __init__(self, output: Output, *, several: bool, overwrite: bool) -> None:
         self.written: list[Path] = []
         """The paths of what travels."""
-        self._path, self._several, self._overwrite = path, several, overwrite
+        self._path, self._overwrite = output.path, overwrite
+        self._several = several or output.is_folder
         self._scratches: dict[Path, Scratch] = {}
         self._staged: list[_Staged] = []
         self._folder: Path | None = None
         self._saved: list[Saved] = []
-        self._files: list[Path] = []
-        self._last = path
+        self._files: dict[Path, str] = {}
+        self._draft = Draft(output.target) if isinstance(output.target, TableTarget) else None
+        self._last = output.path
 
     def begin(self, *, replace: bool) -> None:
         """Make the folder that several tables go into: a new one, or one to `replace` an old."""
@@ -102,15 +110,27 @@ class ReleaseWriter:
         place, write = self._stage_file(file), format_of(Path(file))
         with place.open("wb") as stream:
             kept = write(rows, stream, layout)
-        self._files.append(place)
-        spelled = keys_in(rows.schema)
-        self._saved.append(Saved(name, file, checksum(place), columns, spelled, kept))
+        mark = self._files[place] = checksum(place)
+        self._saved.append(Saved(name, file, mark, columns, keys_in(rows.schema), kept))
+
+    def rows(self, name: str, rows: EngineRows) -> None:
+        """Have an engine write a table where it belongs, into the folder or beside its source."""
+        if self._draft is not None:
+            self._saved.append(self._draft.write(name, rows, overwrite=self._overwrite))
+            return
+        assert self._folder is not None
+        marks = write_parts(rows, self._folder)
+        self.written += [self._path / name for name in marks]
+        self._files |= {self._folder / name: mark for name, mark in marks.items()}
+        whole = parts_checksum(marks)
+        saved = Saved(name, PARTS, whole, rows.columns, rows.spelled, parts=[*marks])
+        self._saved.append(saved)
 
     def text(self, file: str, text: str) -> None:
         """Write a file that is no table, such as a map."""
         place = self._stage_file(file)
         place.write_text(text, encoding="utf-8")
-        self._files.append(place)
+        self._files[place] = checksum(place)
 
     def page(self, path: Path, text: str, *, private: bool) -> None:
         """Write a page about the release, which is no part of it."""
@@ -159,6 +179,8 @@ class ReleaseWriter:
                 for one in self._staged:
                     self._last = one.final
                     one.appear(overwrite=self._overwrite)
+                if self._draft is not None:
+                    self._draft.settle()
                 for folder in self._scratches:
                     sync(folder)
             except BaseException:
@@ -175,10 +197,12 @@ class ReleaseWriter:
             return {}
         last = self._staged[-1]
         folders = sorted(self._scratches, key=lambda folder: folder == last.final.parent)
+        end = LastFile(str(last.final), str(last.path.parent), last.entry().mark)
+        if self._draft is not None:
+            end = self._draft.waiting(self._scratches[Path(os.path.realpath(self._path)).parent])
         return {
             self._scratches[folder].path: Journal(
-                tuple(one.entry() for one in self._staged if one.final.parent == folder),
-                LastFile(str(last.final), str(last.path.parent), last.entry().mark),
+                tuple(one.entry() for one in self._staged if one.final.parent == folder), end
             )
             for folder in folders
         }
@@ -192,6 +216,8 @@ class ReleaseWriter:
         with ExitStack() as stack:
             for scratch in self._scratches.values():
                 stack.callback(scratch.close)
+            if self._draft is not None:
+                self._draft.abandon()
 
 
 class _Staged(NamedTuple):
@@ -250,13 +276,14 @@ def _undo_all(journals: dict[Path, Journal]) -> None:
 
 @contextmanager
 def writing(
-    path: Path, *, several: bool = False, replace: bool = False, overwrite: bool = False
+    out: Output | Path, *, several: bool = False, replace: bool = False, overwrite: bool = False
 ) -> Iterator[ReleaseWriter]:
     """Write a release; at the end all of it appears, and after a failure nothing is left."""
     needs_locks("Writing a release")
     with ExitStack() as stack:
         try:
-            writer = ReleaseWriter(path, several=several, overwrite=overwrite)
+            output = out if isinstance(out, Output) else Output(out)
+            writer = ReleaseWriter(output, several=several, overwrite=overwrite)
             stack.callback(writer.close)
             writer.begin(replace=replace)
             yield writer
@@ -284,19 +311,26 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def check_outputs(
-    path: Path,
+    out: Output | Path,
     *pages: Path | None,
     several: bool,
     overwrite: bool,
     kept: Sequence[Path] = (),
 ) -> None:
-    """Refuse what cannot be written, before any work is done for it; `kept` is what is in use."""
+    """Refuse what cannot be written, before any work is done for it; `kept` is what is in use.
+
+    A table is asked for in its engine; here it is looked for what lies beside: what tells of it.
+    """
+    output = out if isinstance(out, Output) else Output(out)
+    path, several = output.path, several or output.is_folder
     places = [holder_file(path), *(page for page in pages if page is not None)]
     if several:
         if overwrite:
             check_apart(path, (*kept, *vault_files_around(path)), with_all_in_it=True)
         _check_folder(path, overwrite=overwrite)
         _check_outside(path, places)
+    elif output.is_table:
+        places = [path.with_name(f"{path.name}.json"), *places]
     else:
         format_of(path)
         places = [path, sidecar_file(path), *places]

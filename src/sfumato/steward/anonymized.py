@@ -10,18 +10,19 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.anonymize.spelled import spelled_label
 from sfumato.anonymize.words import REMOVED, in_words, kept
 from sfumato.engines.files.endings import PARQUET, ends_in
-from sfumato.engines.files.spelled import Marked, marked
+from sfumato.engines.files.spelled import Marked, keys_in, marked
 from sfumato.engines.files.typed import labelled
-from sfumato.engines.kinds import STORED, kinds_of
+from sfumato.engines.kinds import kinds_of, stored_schema
 from sfumato.errors import SourceError
+from sfumato.release.by_engine import EngineRows
 from sfumato.release.fingerprint import fingerprint
-from sfumato.release.recoding import relabelled
+from sfumato.release.places import Output
+from sfumato.release.recoding import blank_rows, relabelled
 from sfumato.release.release import (
     SAMPLE,
     Guarantee,
@@ -43,6 +44,8 @@ from sfumato.steward.secret import holder_secret
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    import pyarrow as pa
 
     from sfumato.engines.files.output import Batches
     from sfumato.release.recoding import Recoding
@@ -158,9 +161,17 @@ class Anonymized:
         tables = DecidedTables(self)
         return replace(described, tables=tables, kept=table.files, layout=table.layout)
 
+    @contextmanager
+    def by_engine(self) -> Iterator[EngineRows]:
+        """The released rows, for their engine to write; one that changed meanwhile is refused."""
+        spelled = keys_in(self._marked(stored_schema(self.columns)))
+        with self._query(star=None) as query:
+            yield EngineRows(self.table.engine, query, self.columns, spelled)
+        self._check_source()
+
     def write(
         self,
-        path: Path,
+        path: Output | Path,
         *,
         report: Path | None = None,
         public_report: Path | None = None,
@@ -171,11 +182,13 @@ class Anonymized:
         What is told of it is returned, without its tables, which may not fit in memory.
         """
         several, kept = self.values is not None, self.table.files
-        check_outputs(path, report, public_report, several=several, overwrite=overwrite, kept=kept)
-        with writing(path, several=several, replace=True, overwrite=overwrite) as writer:
+        output = path if isinstance(path, Output) else Output(path)
+        pages = (report, public_report)
+        check_outputs(output, *pages, several=several, overwrite=overwrite, kept=kept)
+        with writing(output, several=several, replace=True, overwrite=overwrite) as writer:
             release = self._described()
-            self._write_tables(path, writer)
-            sample = None if report is public_report is None else self._sample(path)
+            self._write_tables(output, writer)
+            sample = None if report is public_report is None else self._sample(output)
             if report is not None:
                 writer.page(report, page(release, sample), private=True)
             if public_report is not None:
@@ -183,21 +196,26 @@ class Anonymized:
             writer.tell(release)
         return release
 
-    def _sample(self, path: Path) -> dict[str, pa.Table]:
+    def _sample(self, output: Output) -> dict[str, pa.Table]:
         """The first rows of each table, as they are written."""
-        rows = self.made(limit=SAMPLE, star=self._star(path))
+        rows = self.made(limit=SAMPLE, star=self._star(output))
         tables = {self.table_names[0]: rows, **self.further}
         return {name: first_rows(table) for name, table in tables.items()}
 
-    def _star(self, path: Path) -> str | None:
+    def _star(self, output: Output) -> str | None:
         """What text is written as in a suppressed row; in Parquet it is missing like all else."""
-        return ROOT if self.values is not None or not ends_in(path.name, PARQUET) else None
+        typed = output.by_engine or ends_in(output.path.name, PARQUET)
+        return ROOT if self.values is not None or not typed else None
 
-    def _write_tables(self, path: Path, writer: ReleaseWriter) -> None:
-        """Write the tables; what is in the engine goes through it row by row."""
+    def _write_tables(self, output: Output, writer: ReleaseWriter) -> None:
+        """Write the tables; into a file what is in the engine comes through here, row by row."""
         layout, main = self.table.layout, self.table_names[0]
-        file = path.name if self.values is None else f"{main}.csv"
-        with self.streamed(star=self._star(path)) as rows:
+        if output.by_engine and self.values is None:
+            with self.by_engine() as made:
+                writer.rows(main, made)
+            return
+        file = output.path.name if self.values is None else f"{main}.csv"
+        with self.streamed(star=self._star(output)) as rows:
             writer.table(main, file, rows, self.columns, layout)
         for name, table in self.further.items():
             writer.table(name, f"{name}.csv", table.to_reader(), kinds_of(table.schema), layout)
@@ -334,7 +352,8 @@ class Anonymized:
             rows.set("order", None)
             rows = exp.select(*names).from_(rows.subquery("sf_recoded"))
             if starred and self.figures["suppressed"]:
-                blank = lent.enter_context(engine.lend(self._blank_rows(star)))
+                starring = blank_rows(self.columns, self.figures["suppressed"], star)
+                blank = lent.enter_context(engine.lend(starring))
                 blanks = exp.select(*(name.copy() for name in names)).from_(blank)
                 rows = exp.union(rows, blanks, distinct=False)
             order = [exp.Ordered(this=name.copy(), nulls_first=False) for name in names]
@@ -364,18 +383,6 @@ class Anonymized:
                 for name in labelled
                 if name in self._spellings
             },
-        )
-
-    def _blank_rows(self, star: str | None) -> pa.Table:
-        """Rows that say nothing: text as the star or missing, everything else missing."""
-        size = self.figures["suppressed"]
-        return pa.table(
-            {
-                name: pa.repeat(star, size)
-                if kind is Kind.TEXT and star is not None
-                else pa.nulls(size, STORED[kind])
-                for name, kind in self.columns.items()
-            }
         )
 
 

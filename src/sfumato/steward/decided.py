@@ -17,11 +17,13 @@ from sfumato.release.ondemand import TablesOnDemand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     import pyarrow as pa
 
     from sfumato.engines.base import Engine
     from sfumato.engines.files.output import Batches
+    from sfumato.release.by_engine import EngineRows
     from sfumato.steward.anonymized import Anonymized
 
 LARGE = 1_000_000
@@ -98,6 +100,10 @@ class DecidedTables(TablesOnDemand):
             return
         with self._decided.streamed() as rows:
             yield rows
+
+    def by_engine(self, name: str) -> AbstractContextManager[EngineRows] | None:
+        """The rows of a table for their engine to write; None for one that is held here."""
+        return self._decided.by_engine() if name == self._decided.table_names[0] else None
 
 
 @dataclass

@@ -54,11 +54,11 @@ def described(source: Source) -> Described | None:
         asked = told["provenance"]["parameters"]
         starred = asked.get("suppressed") == "star"
         moved = frozenset(asked.get("shuffled", ())), frozenset(asked.get("stddev", ()))
-        first = Path(told["tables"][0]["file"]).name
-        tables = len(told["tables"])
+        first, tables = told["tables"][0], len(told["tables"])
+        file = "" if first.get("parts") else Path(first["file"]).name
     except (KeyError, IndexError, TypeError, AttributeError):
         return None
-    place = (path if path.is_dir() else path.parent) / first
+    place = (path if path.is_dir() else path.parent) / file
     return Described(place, starred, *moved, tables)
 
 

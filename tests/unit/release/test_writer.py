@@ -12,20 +12,27 @@ import threading
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pytest
+from sqlglot import exp
 
+from sfumato.engines.base import FolderTarget
+from sfumato.engines.files.parts import write_folder
 from sfumato.engines.kinds import kinds_of
 from sfumato.errors import OutputError, SfumatoError, SourceError
 from sfumato.files import MARK, sweep
+from sfumato.release.by_engine import EngineRows
+from sfumato.release.places import Output
 from sfumato.release.release import Guarantee, Provenance, Release
 from sfumato.release.sidecar import holder_file, sidecar_file
 from sfumato.release.writer import writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from sfumato.engines.base import Engine
 
 OLD = pa.table({"n": ["old"]})
 NEW = pa.table({"n": ["new", "newer"]})
@@ -63,6 +70,26 @@ def into_folder(folder: Path, table: pa.Table, *, overwrite: bool) -> None:
         writer.tell(release(table))
 
 
+class PartsEngine:
+    """An engine that has one table, and writes nothing but folders."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def write(self, _query: exp.Query, target: FolderTarget) -> None:
+        write_folder("Test", self._table.to_reader, target, overwrite=False)
+
+
+def folder_of_parts(folder: Path, table: pa.Table, *, overwrite: bool) -> None:
+    """As an engine writes a release: a folder of Parquet files, replaced whole."""
+    output = Output(FolderTarget(str(folder / "out")))
+    engine = cast("Engine", PartsEngine(table))
+    with writing(output, replace=True, overwrite=overwrite) as writer:
+        writer.rows("n", EngineRows(engine, exp.select("n"), kinds_of(table.schema), {}))
+        writer.page(folder / "pages" / "page.html", "a page", private=True)
+        writer.tell(release(table))
+
+
 def a_map(folder: Path, table: pa.Table, *, overwrite: bool) -> None:
     """As boxes are drawn: a file that is no table."""
     with writing(folder / "out.geojson", overwrite=overwrite) as writer:
@@ -70,7 +97,7 @@ def a_map(folder: Path, table: pa.Table, *, overwrite: bool) -> None:
         writer.tell(replace(release(table), tables={}, holder=None))
 
 
-KINDS = {one.__name__: one for one in (one_file, new_folder, into_folder, a_map)}
+KINDS = {one.__name__: one for one in (one_file, new_folder, into_folder, folder_of_parts, a_map)}
 
 
 def path_of(folder: Path) -> Path:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 PART_BYTES = 128 << 20
 """A part that has grown to so many bytes is closed, and the next one begun."""
 
+IN_FOLDER = "release.json"
+"""The side-car of a release in a folder, which is no part of it."""
+
 
 def part_name(place: int) -> str:
     """The name of a part, by its place among all."""
@@ -125,7 +128,7 @@ def _check_place(path: Path, final: Path, *, overwrite: bool) -> None:
     if not os.path.lexists(final):
         return
     inside = [one.name for one in final.iterdir()] if final.is_dir() else None
-    if inside is None or not all(ends_in(name, PARQUET) for name in inside):
+    if inside is None or not all(ends_in(name, PARQUET) or name == IN_FOLDER for name in inside):
         raise OutputError(
             "output_not_a_release",
             f"Cannot replace '{path}': it is something else than a folder of Parquet files. Choose "

@@ -17,7 +17,7 @@ from sfumato.engines.spark.session import translate
 from sfumato.errors import OutputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import SparkSession
     from sqlglot import exp
@@ -37,9 +37,9 @@ def drafted(
     try:
         _make(session, query, draft)
         yield draft.copy()
-        _shielded(lambda: _settle(session, draft, target, overwrite=overwrite))
+        _finish(lambda: _settle(session, draft, target, overwrite=overwrite))
     except BaseException:
-        _shielded(lambda: _discard(session, draft, target))
+        _finish(lambda: _discard(session, draft, target))
         raise
 
 
@@ -48,8 +48,20 @@ def _make(session: SparkSession, query: str, draft: exp.Table) -> None:
     Jobs(session).run(lambda: session.sql(query).write.saveAsTable(_words(draft)))
 
 
-_shielded = translating_errors(translate)(apart)
-"""Does what Ctrl-C must not break off."""
+@translating_errors(translate)
+def _finish(work: Callable[[], None]) -> None:
+    """Do all of what is done by names alone; Ctrl-C that comes meanwhile comes too late for it."""
+    done: list[bool] = []
+
+    def all_of_it() -> None:
+        work()
+        done.append(True)
+
+    try:
+        apart(all_of_it, lambda: None)
+    except KeyboardInterrupt:
+        if not done:
+            raise
 
 
 def _settle(

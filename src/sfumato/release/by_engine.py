@@ -1,0 +1,94 @@
+"""Tables of a release that an engine writes by itself: into the release's folder, or as a table.
+
+A table gets its name the last of all, when what tells of it is in its place; until the engine has
+said that it has, the journal counts the writing as not ended, and all of it is taken back.
+
+Decision 0244.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, NamedTuple
+
+from sqlglot import exp
+
+from sfumato.engines.base import FolderTarget
+from sfumato.engines.files.parts import parts_in
+from sfumato.journal import LastFile, mark_of
+from sfumato.release.fingerprint import contents
+from sfumato.release.sidecar import Saved, checksum
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from sfumato.engines.base import Engine, TableTarget
+    from sfumato.files import Scratch
+    from sfumato.release.sidecar import Json
+    from sfumato.schema.column import Kind
+
+_WAITS, _STANDS = "table", "stands"
+"""What lies in the scratch folder as long as a table has not got its name, and what it becomes."""
+
+
+class EngineRows(NamedTuple):
+    """A table of a release that an engine is to write by itself."""
+
+    engine: Engine
+    query: exp.Query
+    columns: Mapping[str, Kind]
+    spelled: Mapping[str, Mapping[str, Json]]
+    """How columns are spelled in text, as a side-car tells it."""
+
+
+def write_parts(rows: EngineRows, folder: Path) -> dict[str, str]:
+    """Have an engine write into a new folder; the checksum of each file by its name."""
+    written = folder.with_name("parts")
+    rows.engine.write(rows.query, FolderTarget(str(written)))
+    return {part.name: checksum(part.rename(folder / part.name)) for part in parts_in(written)}
+
+
+class Draft:
+    """A table on its way, in an engine."""
+
+    def __init__(self, target: TableTarget) -> None:
+        self._target = target
+        self._held = ExitStack()
+        self._scratch: Path | None = None
+
+    def write(self, name: str, rows: EngineRows, *, overwrite: bool) -> Saved:
+        """Have the engine write it, under another name; what a side-car tells of it."""
+        engine = rows.engine
+        drafting = engine.draft(rows.query, self._target, overwrite=overwrite)
+        draft = self._held.enter_context(drafting)
+        counted = exp.cast(exp.Count(this=exp.Star()), "BIGINT").as_("sf_rows")
+        released = engine.run(exp.select(counted).from_(draft.copy()))["sf_rows"][0].as_py()
+        # Whoever has the release may compute it too, so no secret is needed.
+        mark = contents(engine, draft, rows.columns, secret=b"") or ""
+        lies = {"engine": engine.dialect, "name": str(self._target), "rows": released}
+        return Saved(name, "", mark, rows.columns, rows.spelled, table=lies)
+
+    def waiting(self, scratch: Scratch) -> LastFile:
+        """What stands for it in a journal: a file that moves once the table has its name."""
+        self._scratch = scratch.path
+        waiting = self._scratch / _WAITS / _WAITS
+        waiting.parent.mkdir()
+        waiting.touch(mode=0o600)
+        mark = mark_of(waiting)
+        assert mark is not None
+        return LastFile(str(self._scratch / _STANDS), str(waiting.parent), mark)
+
+    def settle(self) -> None:
+        """Give it its name, which the engine may still refuse."""
+        self._held.close()
+        assert self._scratch is not None
+        (self._scratch / _WAITS / _WAITS).rename(self._scratch / _STANDS)
+
+    def abandon(self) -> None:
+        """Leave nothing of it, unless it has its name."""
+        self._held.__exit__(_AbandonedError, _AbandonedError(), None)
+
+
+class _AbandonedError(Exception):
+    """Tells an engine that a table is not to stand."""

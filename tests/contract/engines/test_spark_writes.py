@@ -1,0 +1,85 @@
+"""Where Spark's executors write: by address, out of sight, and when somebody stops them."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyarrow import parquet
+
+from sfumato.engines.base import FolderTarget, TableTarget, named
+from sfumato.engines.spark import folders
+from sfumato.engines.spark.engine import Spark
+from sfumato.errors import OutputError
+from sfumato.testing.engines import query
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(one.name for one in folder.iterdir() if not one.name.endswith(".crc"))
+
+
+def test_an_address_is_written_whole(spark_session: Any, tmp_path: Path) -> None:
+    """By Hadoop's own file system, which here leads to a folder of this machine."""
+    address = f"file://{tmp_path}/out/"
+    folders.write_remote(spark_session, "SELECT 1 AS a", address, overwrite=False)
+    with pytest.raises(OutputError) as refusal:
+        folders.write_remote(spark_session, "SELECT 2 AS a", address, overwrite=False)
+    assert refusal.value.code == "output_exists"
+    # One that was killed between two renamings left the old one in its scratch.
+    left = tmp_path / ".out.0123.sfumato-scratch"
+    left.mkdir()
+    (tmp_path / "out").rename(left / "old")
+    folders.write_remote(spark_session, "SELECT 2 AS a", address, overwrite=True)
+    assert names(tmp_path) == ["out"]
+    [part] = names(tmp_path / "out")
+    assert parquet.read_table(tmp_path / "out" / part).to_pylist() == [{"a": 2}]
+
+
+def test_rows_that_are_not_seen_from_here_are_refused(
+    spark_session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a cluster whose machines have folders of their own."""
+    monkeypatch.setattr(folders, "_rows_in", lambda _folder: 0)
+    engine = Spark(spark_session, named("none"))
+    with pytest.raises(OutputError, match="hdfs://") as refusal:
+        engine.write(query("SELECT 1 AS a"), FolderTarget(str(tmp_path / "out")))
+    assert refusal.value.code == "output_unreachable"
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", ["folder", "table"])
+def test_ctrl_c_leaves_nothing(spark_session: Any, tmp_path: Path, kind: str) -> None:
+    home = tmp_path / "home"
+    spark_session.sql(f"CREATE DATABASE interrupted LOCATION '{home}'")
+    target = {
+        "folder": FolderTarget(str(home / "out")),
+        "table": TableTarget("long_one", "interrupted"),
+    }[kind]
+    slow = "SELECT SUM(a.id * b.id) AS n FROM RANGE(3000000) AS a CROSS JOIN RANGE(3000000) AS b"
+    engine = Spark(spark_session, named("none"))
+    spark_session.sql(slow).createOrReplaceTempView("slow")
+
+    def interrupt() -> None:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if spark_session.sparkContext.statusTracker().getActiveStageIds():
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+                return
+            time.sleep(0.05)
+
+    waiting = threading.Thread(target=interrupt)
+    waiting.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            engine.write(query("SELECT n FROM slow"), target)
+        assert names(home) == []
+    finally:
+        waiting.join()
+        spark_session.catalog.dropTempView("slow")
+        spark_session.sql("DROP DATABASE interrupted CASCADE")

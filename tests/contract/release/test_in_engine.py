@@ -1,0 +1,258 @@
+"""A release that lies where its data lies: the table and what tells of it, all or nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from sqlglot import exp
+
+from sfumato.cli.main import run
+from sfumato.engines.base import TableTarget, everything, named
+from sfumato.engines.postgres import Postgres
+from sfumato.errors import OutputError, SourceError
+from sfumato.files import MARK
+from sfumato.release.by_engine import EngineRows
+from sfumato.release.places import Output
+from sfumato.release.release import Guarantee, Provenance, Release
+from sfumato.release.writer import writing
+from sfumato.schema.column import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sfumato.engines.base import Engine
+
+SCHEMA = """
+table = "people"
+unit = "row"
+[columns.age]
+role = "quasi"
+kind = "integer"
+bounds = [0, 110]
+hierarchy = { widths = [5, 10, 20] }
+[columns.disease]
+role = "sensitive"
+kind = "text"
+"""
+PEOPLE = pa.table(
+    {
+        "age": pa.array([31, 32, 33, 34, 51, 52, 53, 54], pa.int64()),
+        "disease": ["flu", "gout", "flu", "cold", "flu", "gout", "flu", "cold"],
+    }
+)
+TOLD = Release({}, Guarantee("syntactic", "So.", {}), Provenance("optimal", {}, ""), holder={})
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.toml").write_text(SCHEMA)
+    return tmp_path
+
+
+@pytest.fixture
+def database(postgres_url: str, home: Path) -> Iterator[str]:
+    """The address of a database with a table of people, and a schema of its own."""
+    assert home.is_dir()
+    engine = Postgres(postgres_url, named("none"))
+    engine._execute("CREATE SCHEMA clinic")
+    with engine._turn(), engine._connection.cursor() as cursor:
+        cursor.adbc_ingest("people", PEOPLE, mode="create", db_schema_name="clinic")
+    engine._execute("CREATE VIEW clinic.seen AS SELECT * FROM clinic.people")
+    yield postgres_url
+    engine._execute("DROP SCHEMA clinic CASCADE")
+    engine.close()
+
+
+@pytest.fixture
+def postgres(database: str) -> Iterator[Engine]:
+    engine = Postgres.open(f"{database}#clinic.people")
+    yield engine
+    engine.close()
+
+
+def listed(folder: Path) -> list[str]:
+    return sorted(one.name for one in folder.iterdir())
+
+
+def tables(engine: Engine) -> set[str]:
+    found = engine.run(exp.select("*").from_("information_schema.tables"))
+    return {one["table_name"] for one in found.to_pylist() if one["table_schema"] == "clinic"} - {
+        "people",
+        "seen",
+    }
+
+
+def write(engine: Engine, *, overwrite: bool = False) -> None:
+    """Release the table as it is, as `anonymize` does."""
+    with writing(Output(TableTarget("safe", "clinic")), overwrite=overwrite) as writer:
+        kinds = {"age": Kind.INTEGER, "disease": Kind.TEXT}
+        rows = EngineRows(engine, everything(engine.table), kinds, {})
+        writer.rows("people", rows)
+        writer.tell(TOLD)
+
+
+def anonymize(source: str, *more: str) -> int:
+    words = ("anonymize", source, "--schema", "people.toml", "--k", "2", *more)
+    return run(list(words))
+
+
+def test_a_table_beside_its_source(
+    database: str, postgres: Engine, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = f"{database}#clinic.people"
+    to = ("-o", "table:clinic.safe", "--report", "page.html")
+    assert anonymize(source, *to) == 0
+    assert "Wrote the table clinic.safe, and clinic.safe.json" in capsys.readouterr().out
+    made = postgres.run(everything(TableTarget("safe", "clinic").table))
+    assert made["age"].to_pylist() == ["30-34"] * 4 + ["50-54"] * 4
+    told = json.loads((home / "clinic.safe.json").read_text())
+    [lies] = told["tables"]
+    assert lies["table"] == {"engine": "postgres", "name": "clinic.safe", "rows": 8}
+    assert (lies["file"], len(lies["sha256"])) == ("", 64)
+    assert stat.S_IMODE((home / "clinic.safe.holder.json").stat().st_mode) == 0o600
+    with pytest.raises(SourceError, match=r"is the table 'clinic\.safe' of postgres") as refusal:
+        Release.load("clinic.safe")
+    assert refusal.value.code == "release_unreadable"
+    # A second one refuses before any work, and replaces all of it on demand.
+    assert anonymize(source, "-o", "table:clinic.safe") == 2
+    for one in ("clinic.safe.json", "clinic.safe.holder.json", "page.html"):
+        (home / one).unlink()
+    assert anonymize(source, *to) == 2
+    assert "The table 'clinic.safe' exists" in capsys.readouterr().err
+    assert listed(home) == ["people.toml"]
+    assert anonymize(source, *to, "--k", "4", "--overwrite") == 0
+    assert tables(postgres) == {"safe"}
+
+
+@pytest.mark.parametrize("source", ["people", "seen"])
+def test_never_over_the_source(database: str, home: Path, source: str) -> None:
+    for name in ("people", "seen"):
+        to = ("-o", f"table:clinic.{name}", "--overwrite")
+        if (source, name) != ("people", "seen"):
+            assert anonymize(f"{database}#clinic.{source}", *to) == 2
+    assert listed(home) == ["people.toml"]
+
+
+def test_a_view_is_not_replaced(postgres: Engine) -> None:
+    with pytest.raises(OutputError) as refusal:
+        postgres.write(everything(postgres.table), TableTarget("seen", "clinic"), overwrite=True)
+    assert refusal.value.code == "output_in_use"
+    with pytest.raises(OutputError) as refusal:
+        postgres.write(everything(postgres.table), TableTarget("t", "nowhere"))
+    assert refusal.value.code == "output_unwritable"
+    assert tables(postgres) == set()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "sfumato.release.by_engine.contents",
+        "sfumato.release.writer.describe",
+        "sfumato.release.writer.write_journal",
+        "sfumato.release.writer._Staged.appear",
+        "sfumato.release.by_engine.Draft.settle",
+    ],
+)
+@pytest.mark.parametrize("old", [False, True], ids=["new", "overwritten"])
+def test_an_interruption_leaves_nothing(
+    postgres: Engine, home: Path, monkeypatch: pytest.MonkeyPatch, broken: str, old: bool
+) -> None:
+    if old:
+        write(postgres)
+    before = {one: (home / one).read_bytes() for one in listed(home)}
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(broken, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            write(postgres, overwrite=old)
+    assert {one: (home / one).read_bytes() for one in listed(home)} == before
+    assert tables(postgres) == ({"safe"} if old else set())
+    write(postgres, overwrite=old)
+    assert tables(postgres) == {"safe"}
+
+
+KILLED = """
+import os, signal, sys
+import pytest
+from sfumato.engines.postgres import Postgres
+from tests.contract.release import test_in_engine as its
+
+def kill(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+pytest.MonkeyPatch().setattr(sys.argv[2], kill)
+its.write(Postgres.open(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize(
+    "at", ["sfumato.release.writer.describe", "sfumato.release.by_engine.Draft.settle"]
+)
+def test_of_a_killed_writing_nothing_stays(
+    database: str, postgres: Engine, home: Path, at: str
+) -> None:
+    words = [sys.executable, "-c", KILLED, f"{database}#clinic.people", at]
+    root = str(Path(__file__).parents[3])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([root, *sys.path])}
+    killed = subprocess.run(words, check=False, env=environment, cwd=home)
+    assert killed.returncode == -signal.SIGKILL
+    assert any(one.endswith(MARK) for one in listed(home))
+    assert tables(postgres) == set()
+    if (home / "clinic.safe.json").exists():
+        with pytest.raises(SourceError) as refusal:
+            Release.load("clinic.safe")
+        assert refusal.value.code == "release_incomplete"
+    write(postgres)  # sweeps first
+    assert tables(postgres) == {"safe"}
+    names = {"people.toml", "clinic.safe.json", "clinic.safe.holder.json"}
+    assert set(listed(home)) == names
+
+
+def test_a_folder_out_of_postgres(database: str, home: Path) -> None:
+    assert anonymize(f"{database}#clinic.people", "-o", "out/") == 0
+    loaded = Release.load("out")
+    assert loaded.table["age"].to_pylist() == ["30-34"] * 4 + ["50-54"] * 4
+    assert listed(home / "out") == ["part-00000.parquet", "release.json"]
+
+
+def test_spark_writes_a_folder_and_a_table(
+    spark_session: Any, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_sql = spark_session.sql
+    run_sql(f"CREATE DATABASE releasing LOCATION '{home / 'tables'}'")
+    try:
+        spark_session.createDataFrame(PEOPLE).write.saveAsTable("releasing.people")
+        source = "spark://local#releasing.people"
+        assert anonymize(source, "-o", "out/") == 0
+        names = listed(home / "out")
+        assert names == [*(f"part-{n:05}.parquet" for n in range(len(names) - 1)), "release.json"]
+        assert Release.load("out").table["age"].to_pylist() == ["30-34"] * 4 + ["50-54"] * 4
+        assert anonymize(source, "-o", "table:releasing.safe") == 0
+        assert spark_session.table("releasing.safe").count() == 8
+        assert (home / "releasing.safe.json").is_file()
+        capsys.readouterr()
+        for place in ("tables/people/", "table:releasing.people"):
+            assert anonymize(source, "-o", place, "--overwrite") == 2
+            assert "Cannot replace" in capsys.readouterr().err
+        assert spark_session.table("releasing.people").count() == 8
+        # A writing that was killed in the middle leaves what the next one sweeps.
+        left = f"safe_{'0' * 16}_sfumato_draft"
+        run_sql(f"CREATE TABLE releasing.{left} AS SELECT 1 AS a")
+        (home / "tables" / f"safe_{'1' * 16}_sfumato_draft" / "_temporary").mkdir(parents=True)
+        assert anonymize(source, "-o", "table:releasing.safe", "--overwrite") == 0
+        assert listed(home / "tables") == ["people", "safe"]
+    finally:
+        run_sql("DROP DATABASE releasing CASCADE")
