@@ -217,7 +217,7 @@ class _Released:
     def _quasi(self, column: Column, taxonomy: Taxonomy) -> Quasi:
         """The column in the original; without one its rows are not known."""
         if self.original is not None:
-            return Quasi.build(column.name, taxonomy, [self.original])
+            return Quasi.build(column.name, taxonomy, self.original)
         nothing = np.zeros(0, dtype=np.int64)
         axis = self.table.axis(column.name)
         unknown = np.zeros(len(taxonomy.leaves), dtype=np.int64)

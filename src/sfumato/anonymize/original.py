@@ -5,7 +5,7 @@ Decision 0186.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,9 +20,10 @@ from sfumato.schema.domain import Values
 from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
+    from sqlglot import exp
 
     from sfumato.anonymize.classes import Counts
     from sfumato.counting.axes import Axis
@@ -45,10 +46,25 @@ class Labels:
 
 
 @dataclass(frozen=True, eq=False)
+class United:
+    """Values of a column that the engine unites by `key` from a `level` of its hierarchy on.
+
+    `values` says how many there are behind each key, in the order of the axis, and `bits` has the
+    sum of n log2 n over all of them, n their rows: what cannot be known from the keys.
+    """
+
+    level: int
+    key: Callable[[exp.Expr], exp.Expr]
+    values: NDArray[np.int64]
+    bits: float
+
+
+@dataclass(frozen=True, eq=False)
 class Quasi:
     """A quasi-identifier of the original table.
 
-    `present` are the codes of its axis that occur and `rows` counts the rows of each leaf.
+    `present` are the codes of its axis that occur and `rows` counts the rows of each leaf. Where
+    its values are too many to be held, `united` says how values that lie together stand as one.
     """
 
     axis: Axis
@@ -56,15 +72,18 @@ class Quasi:
     present: NDArray[np.int64]
     leaves: NDArray[np.int32]
     rows: NDArray[np.int64]
+    united: United | None = None
 
     @classmethod
-    def build(cls, name: str, taxonomy: Taxonomy, tables: Sequence[Frequencies]) -> Quasi:
-        """Find the leaf of every value; the first table is the one to anonymize."""
-        marginal = tables[0].marginal([name])
+    def build(
+        cls, name: str, taxonomy: Taxonomy, table: Frequencies, united: United | None = None
+    ) -> Quasi:
+        """Find the leaf of every value of the table to anonymize."""
+        marginal = table.marginal([name])
         present = marginal.codes[0].astype(np.int64)
         leaves = taxonomy.locate(marginal.axes[0].decode(present).to_pylist())
         rows = np.bincount(leaves, marginal.counts, len(taxonomy.leaves)).astype(np.int64)
-        return cls(marginal.axes[0], taxonomy, present, leaves, rows)
+        return cls(marginal.axes[0], taxonomy, present, leaves, rows, united)
 
     @property
     def name(self) -> str:
@@ -76,9 +95,26 @@ class Quasi:
         """What the labels of each level cover."""
         found = []
         for level, sizes in enumerate(self.taxonomy.sizes):
-            rows = np.bincount(self.taxonomy.codes[:, level], self.rows, len(sizes))
-            found.append(Labels(sizes, rows.astype(np.int64), np.full(len(sizes), level)))
+            codes, count = self.taxonomy.codes[:, level], len(sizes)
+            rows = np.bincount(codes, self.rows, count).astype(np.int64)
+            leaves = sizes
+            if self.united is not None:
+                leaves = np.bincount(codes, self._widths, count).astype(np.int64)
+            found.append(Labels(leaves, rows, np.full(count, level)))
         return tuple(found)
+
+    @cached_property
+    def _widths(self) -> NDArray[np.int64]:
+        """How many values each leaf stands for."""
+        widths = np.zeros(len(self.taxonomy.leaves), dtype=np.int64)
+        assert self.united is not None
+        widths[self.leaves] = self.united.values
+        return widths
+
+    @property
+    def breadth(self) -> int:
+        """How many leaves the hierarchy has, those that stand as one counted each."""
+        return len(self.taxonomy.leaves) if self.united is None else int(self.united.values.sum())
 
     def locate(self, table: Frequencies) -> NDArray[np.int32]:
         """The leaf of each combination of a table."""
@@ -96,7 +132,17 @@ class Quasi:
         codes = self.taxonomy.codes[self.leaves, level]
         labels = pa.array(self.taxonomy.labels[level], type=pa.string())
         values = self.axis.decode(self.present)
-        return ColumnMap(self.name, values, labels.take(pa.array(codes)), pa.array(codes))
+        united = None if self.united is None else self.united.key
+        return ColumnMap(self.name, values, labels.take(pa.array(codes)), pa.array(codes), united)
+
+    def held(self, level: int) -> ColumnMap:
+        """The map of values to the leaf that stands for all with their label of a level."""
+        import pyarrow as pa
+
+        labels = self.taxonomy.codes[self.leaves, level]
+        first = np.full(len(self.taxonomy.labels[level]), len(self.taxonomy.leaves), dtype=np.int32)
+        np.minimum.at(first, labels, self.leaves)
+        return replace(self.released(level), codes=pa.array(first[labels]))
 
 
 _NATURAL = {

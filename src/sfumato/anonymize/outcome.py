@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from sfumato.anonymize.lattice.nodes import Node
     from sfumato.anonymize.lattice.views import Levels
-    from sfumato.anonymize.partition.groups import GroupedRelease
+    from sfumato.anonymize.partition.groups import LabelledGroups
     from sfumato.release.recoding import Recoding
 
 
@@ -87,7 +87,7 @@ class Outcome(ABC):
 
 
 def outcome_facts(
-    algorithm: str, release: Node | GroupedRelease, weights: Mapping[str, float] | None = None
+    algorithm: str, release: Node | LabelledGroups, weights: Mapping[str, float] | None = None
 ) -> dict[str, Any]:
     """Count and price a release, as any outcome has it."""
     problem = release.problem

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sfumato.anonymize.criteria.base import Criterion
+    from sfumato.anonymize.lattice.floor import Floor
     from sfumato.counting.frequencies import Frequencies
     from sfumato.privacy.numbers import Number
     from sfumato.schema.hierarchy.base import Taxonomy
@@ -33,7 +34,8 @@ class Problem:
 
     `views` group the same rows for each use: the first gives the sizes of classes, and each
     sensitive column that a criterion looks at has one of its own. `allowed` says how many rows, or
-    people where `people` are counted, may be suppressed.
+    people where `people` are counted, may be suppressed. Where the combinations of the table do not
+    fit in memory, it was counted at the levels of its `floor`, which nodes are not below.
     """
 
     quasi: tuple[Quasi, ...]
@@ -42,6 +44,7 @@ class Problem:
     rows: int
     allowed: int
     people: RowOwners | None = None
+    floor: Floor | None = None
 
     @classmethod
     def build(
@@ -55,6 +58,7 @@ class Problem:
         population: Frequencies | None = None,
         orders: Mapping[str, Order] | None = None,
         person: str | None = None,
+        floor: Floor | None = None,
     ) -> Problem:
         """Set the problem up from counts over quasi-identifiers and sensitive columns.
 
@@ -62,11 +66,17 @@ class Problem:
         and population, and of sensitive columns that are compared along one; `orders` the order of
         sensitive columns. The limit is the share of rows that may be suppressed, an exact decimal.
         Where a column names the `person` of each row, it was counted too, and people are counted.
+        Where there is a `floor`, a value stands for all that have its label there.
         """
         _check(frequencies, taxonomies, quasi, criteria, population)
         limit = probability(suppression_limit, "suppress")
-        tables = [frequencies] if population is None else [frequencies, population]
-        columns = tuple(Quasi.build(name, taxonomies[name], tables) for name in quasi)
+        if floor is None:
+            columns = tuple(Quasi.build(name, taxonomies[name], frequencies) for name in quasi)
+        else:
+            columns = tuple(
+                Quasi.build(name, taxonomies[name], floor.columns[name], floor.united.get(name))
+                for name in quasi
+            )
         needed = dict.fromkeys(c.column for c in criteria if c.column is not None)
         views = []
         for name in needed:
@@ -80,7 +90,7 @@ class Problem:
         people = None if person is None else RowOwners.of(frequencies, person)
         rows = frequencies.total
         allowed = int(limit * (rows if people is None else people.count))
-        return cls(columns, tuple(views), tuple(criteria), rows, allowed, people)
+        return cls(columns, tuple(views), tuple(criteria), rows, allowed, people, floor)
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -91,6 +101,11 @@ class Problem:
     def top(self) -> tuple[int, ...]:
         """The levels of the root of the lattice."""
         return tuple(column.taxonomy.height for column in self.quasi)
+
+    @cached_property
+    def bottom(self) -> tuple[int, ...]:
+        """The levels of the finest node that can be examined."""
+        return (0,) * len(self.quasi) if self.floor is None else self.floor.levels
 
     @cached_property
     def k(self) -> int:

@@ -21,6 +21,7 @@ from sqlglot import exp
 from sfumato.counting.contribution import COUNT, PERSON, bound
 from sfumato.counting.encoding import encode
 from sfumato.counting.grouping import merge
+from sfumato.counting.room import bounded
 from sfumato.errors import ParameterError, SourceError
 from sfumato.privacy.units import Rows
 
@@ -110,7 +111,7 @@ class Frequencies:
 
 def count(
     engine: Engine,
-    table: exp.Table,
+    table: exp.Table | exp.Subquery,
     columns: Sequence[str | Axis],
     *,
     where: exp.Expr | None = None,
@@ -118,13 +119,15 @@ def count(
     unit: Unit = Rows(),  # noqa: B008  # frozen
     salt: str | None = None,
     outside: Literal["refuse", "drop"] = "refuse",
+    most: int | None = None,
 ) -> Frequencies:
     """Count combinations of values in the engine.
 
     A column given by name is observed; given as a declared axis it has exactly that axis's codes,
     and rows with a value outside it are refused, or dropped where no one may learn of them. With
     `weight`, an integer column is added up instead of rows. With an `Entity` as unit, each person's
-    contribution is bounded under the secret `salt`.
+    contribution is bounded under the secret `salt`. More combinations than `most` are refused as
+    soon as they are met.
     """
     keys = _keys(columns)
     rows: exp.Query = _rows(table, columns, keys, where)
@@ -139,7 +142,11 @@ def count(
     elif weight is not None:
         rows = rows.select(exp.alias_(exp.column(weight, quoted=True), COUNT))
     counted = _counted(rows, keys, has_counts=unit.by_person or weight is not None)
-    axes, codes, counts = encode(engine.stream(counted), columns)
+    reader = engine.stream(counted)
+    if most is not None:
+        names = [column if isinstance(column, str) else column.column for column in columns]
+        reader = bounded(reader, names, most)
+    axes, codes, counts = encode(reader, columns)
     return _keep_inside(axes, codes, counts, outside)
 
 
@@ -211,7 +218,7 @@ def _bounded(rows: exp.Query, unit: Unit, keys: Sequence[str], salt: str) -> exp
 
 
 def _rows(
-    table: exp.Table,
+    table: exp.Table | exp.Subquery,
     columns: Sequence[str | Axis],
     keys: Sequence[str],
     where: exp.Expr | None,

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from sfumato.cards import Card, CardTable, Shown
 from sfumato.counting.frequencies import count
+from sfumato.counting.room import TooManyCombinationsError, most_combinations
 from sfumato.inspection.reidentification import Reidentification, reidentification
+from sfumato.inspection.unheld import UnheldTable
 from sfumato.inspection.uniqueness import LARGEST, SetRisk, uniqueness
 from sfumato.schema.column import Role
 from sfumato.schema.names import count as plural
@@ -101,17 +103,27 @@ def inspect(
     quasi = [guess.column.name for guess in guesses if guess.column.role is Role.QUASI]
     if person in quasi or not quasi:
         person = None  # whoever knows a person's name looks for rows
-    frequencies = count(engine, table, quasi if person is None else [*quasi, person])
+    names = quasi if person is None else [*quasi, person]
     largest = largest_within(len(quasi))
-    sets = (
-        uniqueness(frequencies, largest=largest, progress=progress, person=person) if quasi else []
-    )
+    try:
+        frequencies = count(engine, table, names, most=most_combinations(len(names)))
+    except TooManyCombinationsError:
+        if population is not None:
+            raise
+        unheld = UnheldTable(engine, table, quasi, person)
+        rows, risk = unheld.rows(), unheld.reidentification()
+        sets = unheld.uniqueness(largest, progress)
+    else:
+        rows, risk = frequencies.total, reidentification(frequencies, population, person=person)
+        sets = []
+        if quasi:
+            sets = uniqueness(frequencies, largest=largest, progress=progress, person=person)
     return Inspection(
-        rows=frequencies.total,
+        rows=rows,
         guesses=tuple(guesses),
         largest=largest,
         sets=tuple(sets),
-        reidentification=reidentification(frequencies, population, person=person),
+        reidentification=risk,
         person=person,
     )
 

@@ -18,7 +18,7 @@ from sfumato.counting.frequencies import Frequencies
 from sfumato.counting.grouping import keys, runs, sums
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -120,7 +120,12 @@ def uniqueness(
         found[risk.columns] = risk
         if progress is not None:
             progress(done, expected)
-    return sorted(found.values(), key=lambda r: (-r.unique_rows, -r.small_rows, len(r.columns)))
+    return most_telling_first(found.values())
+
+
+def most_telling_first(found: Iterable[SetRisk]) -> list[SetRisk]:
+    """Sets of columns, those that tell most people apart first."""
+    return sorted(found, key=lambda r: (-r.unique_rows, -r.small_rows, len(r.columns)))
 
 
 def _risk(columns: tuple[str, ...], table: Frequencies, person: str | None) -> SetRisk:

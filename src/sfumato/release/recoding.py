@@ -1,14 +1,15 @@
 """What an anonymizer decides, applied where the data lives.
 
-A recoding has one of two forms. *ByColumn*: a map of values to labels for each column and the list
-of label combinations that are suppressed. *ByRow*: an assignment of shares of each raw combination
-to released combinations, dealt out inside the combination in an order that a secret key makes
-random, and that is the same each time. Either becomes one query that joins the table with small
+A recoding has one of three forms. *ByColumn*: a map of values to labels for each column and the
+list of label combinations that are suppressed. *ByRow*: an assignment of shares of each raw
+combination to released combinations, dealt out inside the combination in an order that a secret
+key makes random, and that is the same each time. *ByCuts*: a tree of cuts whose ends have labels,
+where combinations are too many to be named. Each becomes one query that joins the table with small
 tables of ours and orders the result by every released column, so that the order of rows tells
 nothing and engines agree. Inside it every column has a name of ours; those of the table are put
 back outermost, so that none can collide.
 
-Decision 0245.
+Decisions 0245, 0249.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 _ROW, _SEAL, _TWIN, _PLACE = "sf_row", "sf_seal", "sf_twin", "sf_place"
 _VALUE, _CODE, _LABEL = "sf_value", "sf_code", "sf_label"
-_FIRST, _LAST = "sf_first", "sf_last"
+_FIRST, _LAST, _NODE = "sf_first", "sf_last", "sf_node"
 _SIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
 """Signed types for the codes that we lend: Spark has no others."""
 _KEY_BYTES = 32
@@ -43,13 +44,15 @@ _KEY_BYTES = 32
 class ColumnMap:
     """A label for every value of one column; `None` among the values stands for NULL.
 
-    `codes` number the labels, so that combinations can be compared whatever the labels are.
+    `codes` number the labels, so that combinations can be compared whatever the labels are. Where
+    the values of the column are too many to be named, `values` are what its `key` makes of them.
     """
 
     column: str
     values: pa.Array
     labels: pa.Array
     codes: pa.Array
+    key: Callable[[exp.Expr], exp.Expr] | None = None
 
     @property
     def missing(self) -> tuple[int, str | None]:
@@ -190,7 +193,59 @@ class ByRow:
         return _signed(placed.append_column(_LAST, [ends - base]))
 
 
-Recoding = ByColumn | ByRow
+@dataclass(frozen=True)
+class ByCuts:
+    """Rows go down a tree of cuts, each to the end of its way, whose labels it is released under.
+
+    `maps` number the values of each column in their order. `depths` has the cuts, those of a depth
+    in one table: of a `node` the `column` by its place, the last code that goes to `lower`, `cut`,
+    and where the others go, `upper`. `ends` has the node at each end, and its labels by column.
+    """
+
+    maps: tuple[ColumnMap, ...]
+    depths: tuple[pa.Table, ...]
+    ends: pa.Table
+    unchanged: tuple[str, ...] = ()
+
+    @contextmanager
+    def released(self, engine: Engine, table: exp.Table) -> Iterator[exp.Query]:
+        """The query whose result is released, valid inside the context."""
+        names = [one.column for one in self.maps]
+        kept = [*map(_code, range(len(names))), *map(_kept, range(len(self.unchanged)))]
+        with ExitStack() as lent:
+            rows = _coded(engine, table, self.maps, self.unchanged, lent)
+            rows = rows.select(exp.alias_(exp.cast(exp.convert(0), "BIGINT"), _NODE))
+            for cuts in self.depths:
+                joined = exp.alias_(lent.enter_context(engine.lend(cuts)), "sf_cut", table=True)
+                node = exp.column(_NODE, table=_ROW)
+                code = exp.case()
+                for place in range(len(names)):
+                    mine = exp.column("column", table="sf_cut", quoted=True).eq(place)
+                    code = code.when(mine, exp.column(_code(place), table=_ROW))
+                low, high, cut, at = (
+                    exp.column(name, table="sf_cut", quoted=True)
+                    for name in ("lower", "upper", "cut", "node")
+                )
+                way = exp.case().when(at.is_(exp.Null()), node.copy())
+                way = way.when(exp.GT(this=code, expression=cut), high).else_(low)
+                rows = (
+                    exp.select(
+                        *(exp.column(name, table=_ROW) for name in kept), exp.alias_(way, _NODE)
+                    )
+                    .from_(rows.subquery(_ROW))
+                    .join(joined, on=node.eq(at.copy()), join_type="left")
+                )
+            labelled = self.ends.rename_columns([_NODE, *map(_label, range(len(names)))])
+            ends = exp.alias_(lent.enter_context(engine.lend(labelled)), "sf_end", table=True)
+            same = exp.column(_NODE, table=_ROW).eq(exp.column(_NODE, table="sf_end"))
+            labels = (_renamed("sf_end", _label(i), name) for i, name in enumerate(names))
+            query = exp.select(*labels, *_unchanged(self.unchanged))
+            yield _ordered(
+                query.from_(rows.subquery(_ROW)).join(ends, on=same), [*names, *self.unchanged]
+            )
+
+
+Recoding = ByColumn | ByRow | ByCuts
 
 
 def relabelled(recoding: Recoding, labels: Mapping[str, Callable[[str], str]]) -> Recoding:
@@ -203,13 +258,21 @@ def relabelled(recoding: Recoding, labels: Mapping[str, Callable[[str], str]]) -
             for one in recoding.maps
         )
         return replace(recoding, maps=tuple(maps))
-    shares = recoding.shares
-    for place in range(len(recoding.maps) + 1, shares.num_columns):
-        name = shares.column_names[place]
+    if isinstance(recoding, ByCuts):
+        return replace(recoding, ends=_relabelled(recoding.ends, 1, labels))
+    return replace(recoding, shares=_relabelled(recoding.shares, len(recoding.maps) + 1, labels))
+
+
+def _relabelled(
+    table: pa.Table, first: int, labels: Mapping[str, Callable[[str], str]]
+) -> pa.Table:
+    """A table of labels, from one of its columns on, in other words."""
+    for place in range(first, table.num_columns):
+        name = table.column_names[place]
         if name in labels:
-            column = shares.column(place).combine_chunks()
-            shares = shares.set_column(place, name, _changed(column, labels[name]))
-    return replace(recoding, shares=shares)
+            column = table.column(place).combine_chunks()
+            table = table.set_column(place, name, _changed(column, labels[name]))
+    return table
 
 
 def _changed(labels: pa.Array, change: Callable[[str], str]) -> pa.Array:
@@ -234,7 +297,9 @@ def _coded(
     conditions: list[exp.Expr] = []
     for place, column_map in enumerate(maps):
         name = f"sf_map_{place}"
-        value = exp.column(column_map.column, table="sf_source", quoted=True)
+        value: exp.Expr = exp.column(column_map.column, table="sf_source", quoted=True)
+        if column_map.key is not None:
+            value = column_map.key(value)
         joined = lent.enter_context(engine.lend(column_map.table()))
         query.join(
             exp.alias_(joined, name, table=True),

@@ -5,7 +5,8 @@ Decisions 0187, 0189.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, replace
 from datetime import date
 from fractions import Fraction
 from sys import float_info
@@ -13,9 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.anonymize.criteria import BetaLikeness, DeltaDisclosure, KAnonymity, KMap, TCloseness
 from sfumato.anonymize.outcome import Generalization
-from sfumato.anonymize.search import SEARCHES, SearchProgress, people_unknown, run
+from sfumato.anonymize.search import SEARCHES, SearchProgress, all_needed, people_unknown, run
+from sfumato.anonymize.search.mondrian import NAME as MONDRIAN
 from sfumato.anonymize.search.refine import refine as refine_suppressed
+from sfumato.counting.room import SizeCounts, TooManyCombinationsError, smallest_crowds
 from sfumato.errors import ParameterError
+from sfumato.inspection.reidentification import attacker
 from sfumato.privacy.numbers import decimal_of, not_negative, probability
 from sfumato.schema.column import Kind, Role
 from sfumato.steward.advice import TOO_LARGE, advise, too_large
@@ -26,11 +30,12 @@ from sfumato.steward.findings import (
     in_plain_words,
     risk_before,
 )
+from sfumato.steward.parted import CutTree, cut_in_engine
 from sfumato.steward.perturbative import PERTURBATIVE, PerturbativeOptions
 from sfumato.steward.problem import person_of, pose
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from sfumato.anonymize.criteria import Criterion
     from sfumato.anonymize.outcome import Outcome
@@ -122,13 +127,11 @@ def anonymize(
     told: dict[str, Any] = {"by": by, "mark": mark_before(table)}
     if algorithm in PERTURBATIVE:
         wishes = PerturbativeOptions(tuple(sensitive), limit, progress)
-        return replace(PERTURBATIVE[algorithm].make(table, criteria, wishes), **told)
-    problem, counted = pose(table, criteria, suppress=suppress, population=population)
+        return replace(_perturbed(algorithm, table, criteria, wishes), **told)
     member = SEARCHES[algorithm]
-    watch = SearchProgress(limit_seconds=limit)
-    outcome = run(
-        problem, algorithm, cost=cost, weights=weights, limit_seconds=limit, progress=progress
-    )
+    problem, counted = _posed(table, criteria, algorithm, suppress, population)
+    watch = SearchProgress(progress, limit)
+    outcome = _found(table, problem, counted, algorithm, cost, weights, watch)
     if refine:
         outcome = _refined(outcome, cost or member.cost, weights, watch)
     used = {
@@ -144,6 +147,61 @@ def anonymize(
     return _advised(decided, problem, outcome, weights, watch, given) if advice else decided
 
 
+def _posed(
+    table: Table,
+    criteria: Sequence[Criterion],
+    algorithm: str,
+    suppress: Number,
+    population: Table | None,
+) -> tuple[Problem, Frequencies]:
+    """The problem as an algorithm needs it, where not all combinations fit in memory."""
+    cuts = algorithm == MONDRIAN
+    able = SEARCHES[algorithm].rolls_up or cuts
+    with nullcontext() if able else _naming_others(algorithm):
+        return pose(
+            table,
+            criteria,
+            suppress=suppress,
+            population=population,
+            rolls_up=able,
+            to_roots=cuts,
+        )
+
+
+def _found(
+    table: Table,
+    problem: Problem,
+    counted: Frequencies,
+    algorithm: str,
+    cost: str | None,
+    weights: Mapping[str, float] | None,
+    watch: SearchProgress,
+) -> Outcome:
+    """What an algorithm decides; cutting a table that does not fit happens where it lies."""
+    if algorithm == MONDRIAN and problem.floor is not None:
+        return cut_in_engine(table, problem, counted, watch, weights)
+    limit, progress = watch.limit_seconds, watch.progress
+    return run(
+        problem, algorithm, cost=cost, weights=weights, limit_seconds=limit, progress=progress
+    )
+
+
+def _perturbed(
+    algorithm: str, table: Table, criteria: Sequence[Criterion], wishes: PerturbativeOptions
+) -> Anonymized:
+    with _naming_others(algorithm):
+        return PERTURBATIVE[algorithm].make(table, criteria, wishes)
+
+
+@contextmanager
+def _naming_others(algorithm: str) -> Iterator[None]:
+    """Name the algorithms that can do with less where combinations do not fit in memory."""
+    try:
+        yield
+    except TooManyCombinationsError:
+        raise all_needed(algorithm) from None
+
+
 def _advised(
     decided: Anonymized,
     problem: Problem,
@@ -155,7 +213,7 @@ def _advised(
     """The same with what else would have cost less, where there is time to look for it."""
     if outcome.ended is not None:
         return decided
-    if too_large(problem):
+    if too_large(problem) or isinstance(outcome, CutTree):
         return replace(decided, remarks=(*decided.remarks, TOO_LARGE))
     said = [name for name, value in given.items() if value is not None]
     tried = advise(problem, outcome, weights, watch, said)
@@ -209,7 +267,9 @@ def _generalized(
     quasi = [column.name for column in problem.quasi]
     kept = (Role.SENSITIVE, Role.OTHER)
     unchanged = tuple(column.name for column in table.schema.columns if column.role in kept)
-    sizes = counted.marginal(quasi).counts
+    person = person_of(table.schema)
+    floor = problem.floor
+    sizes = SizeCounts.of(counted.marginal(quasi).counts) if floor is None else floor.sizes
     looked_at = dict.fromkeys(one.column for one in problem.criteria if one.column is not None)
     return Anonymized(
         table=table,
@@ -222,7 +282,7 @@ def _generalized(
         before={"classes": len(sizes), **costs_of_untouched(sizes, k=problem.k)},
         lost=outcome.ncp,
         reference={
-            one.column: _distribution(counted, one.column, person_of(table.schema))
+            one.column: _distribution(counted, one.column, person)
             for one in problem.criteria
             if isinstance(one, _COMPARE_ORIGINAL)
         },
@@ -230,9 +290,22 @@ def _generalized(
         remarks=(*outcome.notes, *([outcome.verdict] if outcome.verdict else [])),
         watched=tuple(column.name for column in table.schema.by_role(Role.SENSITIVE)),
         suppressed=parameters.get("suppressed", "drop"),
-        risk=risk_before(counted, quasi, person_of(table.schema)),
-        **in_plain_words(problem.criteria, person_of(table.schema)),
+        risk=_risk(table, counted, quasi, sizes, rolled_up=floor is not None),
+        **in_plain_words(problem.criteria, person),
     )
+
+
+def _risk(
+    table: Table, counted: Frequencies, quasi: Sequence[str], sizes: SizeCounts, *, rolled_up: bool
+) -> dict[str, float]:
+    """How likely a right guess is in the table as it was."""
+    person = person_of(table.schema)
+    if not rolled_up:
+        return risk_before(counted, quasi, person)
+    if person is not None and person not in quasi:
+        crowds = smallest_crowds(table.engine, table.engine.table, quasi, person)
+        return asdict(attacker(crowds.classes, crowds.sizes))
+    return asdict(attacker(sizes.rows, sizes.sizes))
 
 
 def _k(criteria: Sequence[Criterion]) -> int:

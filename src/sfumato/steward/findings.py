@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from sfumato.anonymize.cost import COSTS
+from sfumato.counting.room import SizeCounts
 from sfumato.inspection.reidentification import attacker, reidentification
 
 if TYPE_CHECKING:
@@ -64,17 +65,17 @@ def figures_of_classes(algorithm: str, criteria: list[str], sizes: Counts) -> Re
         "released": rows,
         "suppressed": 0,
         "classes": len(sizes),
-        "cost": costs_of_untouched(sizes),
+        "cost": costs_of_untouched(SizeCounts.of(sizes)),
         "optimal": False,
     }
     return cast("ReleaseFigures", found)
 
 
-def costs_of_untouched(sizes: Counts, *, k: int = 1) -> dict[str, Any]:
+def costs_of_untouched(sizes: SizeCounts, *, k: int = 1) -> dict[str, Any]:
     """The costs of a table of which no cell was changed, with classes of these sizes."""
-    average = int(sizes.sum()) / len(sizes) / k
+    average = int(sizes.rows.sum()) / len(sizes) / k
     of_sizes = {
-        "discernability": int(sizes @ sizes),
+        "discernability": sizes.squares,
         "average_class_size": average,
         "c_avg": average,
         "suppressed": 0,

@@ -15,7 +15,7 @@ from sfumato.anonymize.criteria import DistinctDiversity, EntropyDiversity, Folk
 from sfumato.anonymize.perturb import moments, perturb, strays
 from sfumato.anonymize.search import people_unknown, run
 from sfumato.anonymize.words import kept
-from sfumato.counting.frequencies import count
+from sfumato.counting.room import SizeCounts
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.domain import Bounds
@@ -30,7 +30,7 @@ from sfumato.steward.findings import (
     in_plain_words,
     risk_before,
 )
-from sfumato.steward.problem import person_of, pose
+from sfumato.steward.problem import counted_whole, person_of, pose
 from sfumato.steward.remeasured import shared_by_all
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _anatomy(
     hidden = table.schema.column(asked.of)
     left_out = [c.name for c in table.schema.by_role(Role.SENSITIVE) if c is not hidden]
     others = tuple(name for name in others if name != asked.of)
-    counted = count(table.engine, table.engine.table, [*quasi, asked.of])
+    counted = counted_whole(table, [*quasi, asked.of])
     made = anatomize(counted, asked.of, l=asked.l, unchanged=others)
     sizes = counted.marginal(quasi).counts
     members = np.bincount(made.sensitive[GROUP].to_numpy(), made.sensitive["count"].to_numpy())[1:]
@@ -89,7 +89,7 @@ def _anatomy(
         recoded={**kinds, GROUP: Kind.INTEGER},
         unchanged=others,
         parameters={"l": asked.l, "of": asked.of},
-        before={"classes": len(sizes), **costs_of_untouched(sizes)},
+        before={"classes": len(sizes), **costs_of_untouched(SizeCounts.of(sizes))},
         protected=(asked.of,),
         **in_plain_words([asked], None),
         risk=risk_before(counted, quasi, None),
@@ -137,7 +137,7 @@ def _permute(
     """Quasi-identifiers as they are, sensitive values shuffled inside groups."""
     _require_rows_as_units(table, "permute", *criteria)
     sensitive = [column.name for column in _sensitive(table, criteria, wanted.sensitive)]
-    problem, counted = pose(table, criteria, suppress=0, further=sensitive)
+    problem, counted = pose(table, criteria, suppress=0, further=sensitive, rolls_up=False)
     outcome = run(problem, _GROUPS, limit_seconds=wanted.limit_seconds, progress=wanted.progress)
     others = tuple(c.name for c in table.schema.by_role(Role.OTHER) if c.name not in sensitive)
     left_out = [c.name for c in table.schema.by_role(Role.SENSITIVE) if c.name not in sensitive]
@@ -156,7 +156,7 @@ def _permute(
         recoded=kinds,
         unchanged=others,
         parameters={"groups": _GROUPS, "shuffled": sensitive},
-        before={"classes": len(sizes), **costs_of_untouched(sizes, k=problem.k)},
+        before={"classes": len(sizes), **costs_of_untouched(SizeCounts.of(sizes), k=problem.k)},
         protected=tuple(sensitive),
         remarks=(*outcome.notes, *([outcome.verdict] if outcome.verdict else [])),
         findings=tuple(
@@ -194,11 +194,11 @@ def _perturb(
             "of one in the schema: bounds = [0, 100000]",
         )
     stddev = {column.name: _spread(column) for column in columns}
-    counted = count(table.engine, table.engine.table, [column.name for column in columns])
+    counted = counted_whole(table, [column.name for column in columns])
     roles = (Role.QUASI, Role.SENSITIVE, Role.OTHER)
     unchanged = [c.name for c in table.schema.columns if c.role in roles and c not in columns]
     quasi = [column.name for column in table.schema.by_role(Role.QUASI)]
-    known = count(table.engine, table.engine.table, quasi)
+    known = counted_whole(table, quasi)
     _refuse_labels(table, known, quasi)
     sizes = known.counts
     return Anonymized(
@@ -209,7 +209,7 @@ def _perturb(
         recoded={column.name: column.kind for column in columns},
         unchanged=tuple(unchanged),
         parameters={"stddev": stddev},
-        before={"classes": len(sizes), **costs_of_untouched(sizes)},
+        before={"classes": len(sizes), **costs_of_untouched(SizeCounts.of(sizes))},
         protected=tuple(stddev),
         watched=tuple(c.name for c in table.schema.by_role(Role.SENSITIVE) if c.name in unchanged),
         findings=tuple(told for column in columns if (told := _strayed(counted, column))),

@@ -28,10 +28,12 @@ from sfumato.anonymize.original import order_of
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.taxonomy import grow
 from sfumato.counting.frequencies import count
+from sfumato.counting.room import TooManyCombinationsError, most_combinations
 from sfumato.errors import CriterionError, ParameterError, SchemaError
 from sfumato.schema.advice import add_line
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.names import quoted
+from sfumato.steward.rolled import roll_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -160,11 +162,14 @@ def pose(
     suppress: Number,
     population: Table | None = None,
     further: Sequence[str] = (),
+    rolls_up: bool = True,
+    to_roots: bool = False,
 ) -> tuple[Problem, Frequencies]:
     """Set the problem up, and give the counts of quasi-identifiers, sensitive and further columns.
 
     Where the unit is a person, their column is counted too: how many people a class has is known
-    only from who they are. The population is counted by the quasi-identifiers alone.
+    only from who they are. The population is counted by the quasi-identifiers alone. Where all that
+    is too much for memory, it is counted at the finest levels that fit, or `to_roots`, or refused.
     """
     quasi = [column.name for column in table.schema.by_role(Role.QUASI)]
     sensitive = list(dict.fromkeys(c.column for c in criteria if c.column is not None))
@@ -173,22 +178,39 @@ def pose(
         _require_hierarchy(table.schema.column(name), released=table.released)
     person = person_of(table.schema)
     counted = list(dict.fromkeys([*columns, *([] if person is None else [person])]))
-    tables = [count(table.engine, table.engine.table, counted)]
+    sources = [table] if population is None else [table, population]
+    names = [counted, quasi][: len(sources)]
+    rolled = None
+    try:
+        tables = [counted_whole(*one) for one in zip(sources, names, strict=True)]
+    except TooManyCombinationsError:
+        if not rolls_up or not quasi:
+            raise
+        rolled = roll_up(sources, quasi, names, _grown, to_roots=to_roots)
+        tables = rolled.tables
     _require_rows(tables[0], person, criteria)
-    if population is not None:
-        tables.append(count(population.engine, population.engine.table, quasi))
-    grown = {name: _grown(table.schema.column(name), tables) for name in columns}
+    grown = {} if rolled is None else dict(rolled.taxonomies)
+    for name in columns:
+        column = table.schema.column(name)
+        if name not in grown and column.hierarchy is not None:
+            grown[name] = _grown(column, tables)
     problem = Problem.build(
         tables[0],
-        {name: taxonomy for name, taxonomy in grown.items() if taxonomy is not None},
+        grown,
         quasi,
         criteria,
         suppression_limit=suppress,
         population=None if population is None else tables[1],
         orders={name: order_of(table.schema.column(name)) for name in sensitive},
         person=person,
+        floor=None if rolled is None else rolled.floor,
     )
     return problem, tables[0]
+
+
+def counted_whole(table: Table, names: Sequence[str]) -> Frequencies:
+    """All combinations of some columns, or a refusal where they do not fit in memory."""
+    return count(table.engine, table.engine.table, names, most=most_combinations(len(names)))
 
 
 def person_of(schema: Schema) -> str | None:
@@ -227,10 +249,8 @@ def _require_rows(table: Frequencies, person: str | None, criteria: Sequence[Cri
         )
 
 
-def _grown(column: Column, tables: Sequence[Frequencies]) -> Taxonomy | None:
+def _grown(column: Column, tables: Sequence[Frequencies]) -> Taxonomy:
     """The hierarchy of a column over all values declared or met; its errors name the column."""
-    if column.hierarchy is None:
-        return None
     axes = [one.axis(column.name) for one in tables if column.name in one.columns]
     values = [value for axis in axes for value in axis.decode(np.arange(axis.size)).to_pylist()]
     try:

@@ -14,6 +14,7 @@ import numpy as np
 
 from sfumato import given
 from sfumato.counting.frequencies import count
+from sfumato.counting.room import most_combinations
 from sfumato.engines.base import everything
 from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.files.endings import separator_hint
@@ -106,7 +107,8 @@ class Table(TableActions):
             )
         with closing(read_population(source, self.schema)) as people:
             names = [column.name for column in people.schema.columns]
-            return count(people.engine, people.engine.table, names)
+            most = most_combinations(len(names))
+            return count(people.engine, people.engine.table, names, most=most)
 
 
 def read(

@@ -58,6 +58,23 @@ def test_engines_agree(
     assert rows(sf.Release.load(tmp_path / "out.csv").table) == rows(there.table)
 
 
+@pytest.mark.parametrize("algorithm", ["optimal", "mondrian"])
+def test_engines_agree_on_what_does_not_fit_in_memory(
+    open_engine: Open, duckdb_engine: Open, algorithm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SFUMATO_MOST_CELLS", "2500")  # one cut makes parts that fit
+
+    def decide(engine: Engine) -> sf.Release:
+        asked = (sf.KAnonymity(100), sf.DistinctDiversity(2, "disease"))
+        return opened(engine).anonymize(*asked, algorithm=algorithm)
+
+    here, there = decide(open_engine(PEOPLE)), decide(duckdb_engine(PEOPLE))
+    assert here.holder is not None
+    assert "more than memory is kept for" in str(here.holder["remarks"])
+    assert rows(here.table) == rows(there.table)
+    assert here.guarantee == there.guarantee
+
+
 VISITS = Schema(
     "visits",
     (

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sfumato.anonymize.lattice.nodes import Node
     from sfumato.anonymize.original import Labels, Quasi
     from sfumato.anonymize.problem import Problem
+    from sfumato.counting.room import SizeCounts
 
     Bounds = NDArray[np.float64]
     Numbers = NDArray[np.float64] | NDArray[np.int64]
@@ -69,6 +70,11 @@ class Cost(ABC):
         del problem, box, failing
         return upward
 
+    def from_sizes(self, problem: Problem, original: SizeCounts) -> float:
+        """A lower bound for every node, from the sizes of the classes of the original alone."""
+        del problem, original
+        return 0.0
+
     def upward(self, node: Node) -> float:
         """A lower bound for a node and all coarser ones."""
         del node
@@ -86,13 +92,15 @@ class PriceProfile:
 
     `prices` has a single number for a level whose labels all cost the same.
     `sums` has the total of each level without suppression, `rises` by how much a suppressed row
-    lifts it at least.
+    lifts it at least; both are too low for levels below those at which values can be held.
+    `untouched` is the total of the original.
     """
 
     prices: tuple[Numbers, ...]
     full: float
     sums: Numbers
     rises: Numbers
+    untouched: float
 
 
 class Separable(Cost):
@@ -135,13 +143,26 @@ class Separable(Cost):
             prices = [self.price(column, labels) for labels in column.levels]
             pairs = list(zip(prices, column.levels, strict=True))
             full = self.full(column)
+            sums = np.array([(price * labels.rows).sum() for price, labels in pairs])
+            rises = np.array([full - price[labels.rows > 0].max() for price, labels in pairs])
+            untouched = self.untouched(column, sums[0].item())
+            if column.united is not None:
+                # Prices grow with levels: nothing there costs less than the original.
+                sums[: column.united.level] = untouched
+                rises[: column.united.level] = rises[column.united.level]
             self._profiles[column] = PriceProfile(
                 tuple(price[:1] if price.min() == price.max() else price for price in prices),
                 full,
-                np.array([(price * labels.rows).sum() for price, labels in pairs]),
-                np.array([full - price[labels.rows > 0].max() for price, labels in pairs]),
+                sums,
+                rises,
+                untouched,
             )
         return self._profiles[column]
+
+    def untouched(self, column: Quasi, finest: float) -> float:
+        """The total of a column as it was; `finest` is that of level 0 where values are held."""
+        del column
+        return finest
 
     def floor(
         self,

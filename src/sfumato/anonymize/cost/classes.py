@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sfumato.anonymize.cost.base import Bounds, PricedRelease
     from sfumato.anonymize.lattice.nodes import Node
     from sfumato.anonymize.problem import Problem
+    from sfumato.counting.room import SizeCounts
 
 
 class AverageClassSize(Cost):
@@ -33,6 +34,10 @@ class AverageClassSize(Cost):
         """The cost of a release."""
         classes = len(release.sizes) + (release.suppressed > 0)
         return release.problem.rows / classes / release.problem.k
+
+    def from_sizes(self, problem: Problem, original: SizeCounts) -> float:
+        """Coarser nodes have no more classes."""
+        return problem.rows / _most_of(problem, original) / problem.k
 
     def upward(self, node: Node) -> float:
         """Coarser nodes have no more classes."""
@@ -59,6 +64,11 @@ class CAvg(Cost):
         released = release.problem.rows - release.suppressed
         return released / len(release.sizes) / release.problem.k
 
+    def from_sizes(self, problem: Problem, original: SizeCounts) -> float:
+        """Coarser nodes have no more classes, and no more rows are suppressed than allowed."""
+        rows = problem.rows - problem.allowed_rows
+        return rows / _most_of(problem, original) / problem.k
+
     def upward(self, node: Node) -> float:
         """Coarser nodes have no more classes, and no more rows are suppressed than allowed."""
         problem = node.problem
@@ -77,6 +87,14 @@ def _most_above(node: Node) -> int:
     """
     passing = len(node.classes) - int(np.count_nonzero(node.lacking))
     return min(len(node.classes), passing + node.failing // node.problem.smallest + 1)
+
+
+def _most_of(problem: Problem, original: SizeCounts) -> int:
+    """The same for all nodes, from the sizes of the classes of the original."""
+    passing = original.sizes >= problem.smallest
+    failing = int(original.rows[~passing].sum())
+    most = int(original.classes[passing].sum()) + failing // problem.smallest + 1
+    return min(len(original), most)
 
 
 def _most_below(node: Node) -> int:
@@ -117,6 +135,10 @@ class Discernability(Cost):
             floor = upward + failing * float(problem.rows - problem.k + 1)
         # Above 2^53 a float may lie above the integer it stands for.
         return floor if problem.rows**2 < 1 << 53 else floor * (1 - 1e-15)
+
+    def from_sizes(self, problem: Problem, original: SizeCounts) -> float:  # noqa: ARG002
+        """Uniting classes never lowers the sum of squares."""
+        return float(original.squares)
 
     def upward(self, node: Node) -> float:
         """Uniting classes never lowers the sum of squares, and suppressing a class never does."""

@@ -37,13 +37,17 @@ class Loss(Separable):
         """The number of leaves a label covers."""
         return labels.leaves
 
+    def untouched(self, column: Quasi, finest: float) -> float:  # noqa: ARG002
+        """A value covers one leaf."""
+        return int(column.rows.sum())
+
     def full(self, column: Quasi) -> int:
         """A suppressed row covers every leaf."""
-        return len(column.taxonomy.leaves)
+        return column.breadth
 
     def column(self, problem: Problem, column: Quasi, total: Total) -> Total:
         """The loss of one column."""
-        rows, leaves = problem.rows, len(column.taxonomy.leaves)
+        rows, leaves = problem.rows, column.breadth
         return (total - rows) / (rows * leaves - rows) if leaves > 1 else 0.0
 
     def score(self, problem: Problem, totals: Sequence[Total]) -> Total:
@@ -129,6 +133,10 @@ class EntropyLoss(Separable):
         """The logarithm of the rows under a label."""
         return np.log2(np.maximum(labels.rows, 1))
 
+    def untouched(self, column: Quasi, finest: float) -> float:
+        """The bits that values have by themselves, which keys of them do not tell."""
+        return finest if column.united is None else column.united.bits
+
     def full(self, column: Quasi) -> float:
         """A suppressed row could be any row."""
         return log2(column.rows.sum())
@@ -136,7 +144,7 @@ class EntropyLoss(Separable):
     def score(self, problem: Problem, totals: Sequence[Total]) -> Total:
         """The weighted sum of bits lost, never below 0."""
         bits = [
-            self.weight(column) * (total - self.profile(column).sums[0].item())
+            self.weight(column) * (total - self.profile(column).untouched)
             for column, total in zip(problem.quasi, totals, strict=True)
         ]
         lost: Total = np.maximum(sum(bits), 0.0)

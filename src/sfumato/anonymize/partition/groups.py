@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -72,28 +73,41 @@ class Shares:
         """The labels of the groups, column by column."""
         order = np.argsort(self.group, kind="stable")
         group = self.group[order].astype(np.int64)
-        starts = np.searchsorted(group, np.arange(self.count))
-        written, found = [], []
-        for column, leaves in zip(problem.quasi, self.points.leaves, strict=True):
-            mine = leaves[self.point[order]].astype(np.int64)
-            low, high = np.minimum.reduceat(mine, starts), np.maximum.reduceat(mine, starts)
-            found.append(mine)
-            if style == "stars":
-                written.append(stars(column, low, high))
-            elif style == "ancestors":
-                written.append(ancestors(column, low, high))
-            else:
-                written.append(natural(column, group, mine, low, high))
-        if style == "natural":
-            return _told_apart(problem, group, found, written)
-        return tuple(written)
+        members = [
+            Members(group, leaves[self.point[order]].astype(np.int64))
+            for leaves in self.points.leaves
+        ]
+        return write_members(problem, members, self.count, style)
+
+
+class Members(NamedTuple):
+    """Which leaves of a column which group has, group after group; a pair may be there twice."""
+
+    group: NDArray[np.int64]
+    leaves: NDArray[np.int64]
+
+
+def write_members(
+    problem: Problem, members: Sequence[Members], count: int, style: Style
+) -> tuple[Written, ...]:
+    """The labels of groups, column by column, from the leaves that they have."""
+    written = []
+    for column, (group, mine) in zip(problem.quasi, members, strict=True):
+        starts = np.searchsorted(group, np.arange(count))
+        low, high = np.minimum.reduceat(mine, starts), np.maximum.reduceat(mine, starts)
+        if style == "stars":
+            written.append(stars(column, low, high))
+        elif style == "ancestors":
+            written.append(ancestors(column, low, high))
+        else:
+            written.append(natural(column, group, mine, low, high))
+    if style == "natural":
+        return _told_apart(problem, members, written)
+    return tuple(written)
 
 
 def _told_apart(
-    problem: Problem,
-    group: NDArray[np.int64],
-    leaves: Sequence[NDArray[np.int64]],
-    written: list[Written],
+    problem: Problem, members: Sequence[Members], written: list[Written]
 ) -> tuple[Written, ...]:
     """Write sets of values where groups would else read the same.
 
@@ -106,12 +120,11 @@ def _told_apart(
         return tuple(written)
     places = np.flatnonzero(alike)
     number = np.cumsum(alike) - 1
-    inside = alike[group]
-    for place, column in enumerate(problem.quasi):
+    for place, (column, (group, leaves)) in enumerate(zip(problem.quasi, members, strict=True)):
         if column.taxonomy.height == 1 or (written[place].covers.level[places] == 0).all():
             continue
-        mine, owners = leaves[place][inside], number[group[inside]]
-        own = sets(column, owners, mine, len(places))
+        inside = alike[group]
+        own = sets(column, number[group[inside]], leaves[inside], len(places))
         written[place] = written[place].replaced(places, own)
     return tuple(written)
 
@@ -123,26 +136,56 @@ def _combinations(written: Sequence[Written]) -> tuple[NDArray[np.int64], int]:
     return combination, len(present)
 
 
-@dataclass(frozen=True, eq=False)
-class GroupedRelease:
+class LabelledGroups(ABC):
     """Groups with their labels, as costs see them; groups that read the same are one class."""
 
     problem: Problem
-    shares: Shares
     labels: tuple[Written, ...]
+
+    @property
+    @abstractmethod
+    def group_sizes(self) -> Counts:
+        """How many rows each group has."""
 
     @cached_property
     def sizes(self) -> Counts:
         """The sizes of the released classes."""
         combination, count = _combinations(self.labels)
-        return np.bincount(combination, self.shares.sizes, count).astype(np.int64)
+        return np.bincount(combination, self.group_sizes, count).astype(np.int64)
 
     @cached_property
     def suppressed(self) -> int:
         """How many rows are suppressed."""
-        return self.problem.rows - int(self.shares.rows.sum())
+        return self.problem.rows - int(self.group_sizes.sum())
 
-    @cached_property
+    @property
+    @abstractmethod
+    def suppressed_people(self) -> int | None:
+        """How many people lose a row; None where people are not counted."""
+
+    def totals(self, cost: Separable) -> list[float]:
+        """What the cells of each column cost."""
+        return [
+            (cost.price(column, one.covers) * self.group_sizes).sum()
+            + self.suppressed * cost.full(column)
+            for column, one in zip(self.problem.quasi, self.labels, strict=True)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedRelease(LabelledGroups):
+    """Groups with their labels, and which rows of which point are in each."""
+
+    problem: Problem
+    shares: Shares
+    labels: tuple[Written, ...]
+
+    @property
+    def group_sizes(self) -> Counts:
+        """How many rows each group has."""
+        return self.shares.sizes
+
+    @property
     def suppressed_people(self) -> int | None:
         """How many people lose a row; None where people are not counted."""
         if self.problem.people is None:
@@ -150,14 +193,6 @@ class GroupedRelease:
         gone = np.ones(len(self.shares.points), dtype=bool)
         gone[self.shares.point] = False  # people are counted where all rows of a point go together
         return self.shares.points.lost(gone)
-
-    def totals(self, cost: Separable) -> list[float]:
-        """What the cells of each column cost."""
-        return [
-            (cost.price(column, one.covers) * self.shares.sizes).sum()
-            + self.suppressed * cost.full(column)
-            for column, one in zip(self.problem.quasi, self.labels, strict=True)
-        ]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -204,7 +239,8 @@ class Partition(Outcome):
             texts = pa.array(one.texts, type=pa.string())
             columns.append(texts.take(pa.array(one.codes[shares.group])))
         names = [*names, "rows", *(column.name for column in quasi)]
-        maps = tuple(column.released(0) for column in quasi)
+        bottom = self.release.problem.bottom
+        maps = tuple(column.held(level) for column, level in zip(quasi, bottom, strict=True))
         table = pa.Table.from_arrays(columns, names=names)
         return ByRow(maps, table, tuple(unchanged), whole=shares.whole)
 

@@ -16,6 +16,7 @@ from sfumato.anonymize.search import (
     optimal,
 )
 from sfumato.anonymize.search.base import Search, SearchProgress
+from sfumato.counting.room import SETTING, most_cells
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -33,13 +34,15 @@ class Member(NamedTuple):
 
     `cost` is what it minimises or chooses by when none is named. `people` says of which criteria it
     can count people: of all, of absorbing ones alone, or of none, because it deals the rows of one
-    combination, which may be one person's, to several classes.
+    combination, which may be one person's, to several classes. One that `rolls_up` needs no finer
+    combinations than those of the levels from which a table fits in memory.
     """
 
     search: Search
     takes: frozenset[str]
     cost: str = "loss"
     people: Counting = "all"
+    rolls_up: bool = False
 
 
 _ANY = frozenset({"weights", "limit_seconds"})
@@ -47,14 +50,18 @@ _SUPPRESSES = _ANY | {"suppress", "suppressed"}
 _LEVELS = _SUPPRESSES | {"population", "refine"}
 
 SEARCHES: dict[str, Member] = {
-    optimal.NAME: Member(optimal.search, _LEVELS | {"cost"}),
-    incognito.NAME: Member(incognito.search, _LEVELS | {"cost"}),
-    full_domain.SAMARATI: Member(full_domain.samarati, _LEVELS | {"cost"}),
-    full_domain.SWEENEY: Member(full_domain.sweeney, _LEVELS | {"cost"}, cost="precision"),
-    full_domain.DATAFLY: Member(full_domain.datafly, _LEVELS),
+    optimal.NAME: Member(optimal.search, _LEVELS | {"cost"}, rolls_up=True),
+    incognito.NAME: Member(incognito.search, _LEVELS | {"cost"}, rolls_up=True),
+    full_domain.SAMARATI: Member(full_domain.samarati, _LEVELS | {"cost"}, rolls_up=True),
+    full_domain.SWEENEY: Member(
+        full_domain.sweeney, _LEVELS | {"cost"}, cost="precision", rolls_up=True
+    ),
+    full_domain.DATAFLY: Member(full_domain.datafly, _LEVELS, rolls_up=True),
     mondrian.NAME: Member(mondrian.search, _ANY),
     mondrian.RELAXED: Member(mondrian.search_relaxed, _ANY, people="absorbing"),
-    k_optimize.NAME: Member(k_optimize.search, _SUPPRESSES | {"cost"}, cost="discernability"),
+    k_optimize.NAME: Member(
+        k_optimize.search, _SUPPRESSES | {"cost"}, cost="discernability", rolls_up=True
+    ),
     meyerson_williams.NAME: Member(meyerson_williams.search, _ANY, people="none"),
     aggarwal.SUPPRESS: Member(aggarwal.suppress_cells, _ANY, people="none"),
     aggarwal.GENERALIZE: Member(aggarwal.generalize, _ANY, people="none"),
@@ -76,6 +83,26 @@ def run(
             "algorithm_unknown",
             f"Algorithm {algorithm!r} is not known; take one of {', '.join(SEARCHES)}.",
         )
+    require_weighted(problem, weights)
+    member = SEARCHES[algorithm]
+    chosen = named(cost or member.cost, weights)
+    _require_people(problem, algorithm, member)
+    if problem.floor is not None and not member.rolls_up:
+        raise all_needed(algorithm)
+    watch = SearchProgress(progress, limit_seconds)
+    with watch.listening():
+        found = member.search(problem, chosen, watch)
+    # Where the root is all that is left to look at, a search out of time has still proved it.
+    ended = None if found.optimal else watch.ended
+    notes = found.notes
+    if problem.floor is not None:
+        names = [column.name for column in problem.quasi]
+        notes = (*notes, problem.floor.words(names, proven=found.optimal))
+    return replace(found, ended=ended, minimised=chosen.name, notes=notes)
+
+
+def require_weighted(problem: Problem, weights: Mapping[str, float] | None) -> None:
+    """Refuse a weight of what is no quasi-identifier."""
     unknown = set(weights or ()) - {column.name for column in problem.quasi}
     if unknown:
         raise ParameterError(
@@ -83,15 +110,6 @@ def run(
             f"Column {min(unknown)!r} has a weight but is no quasi-identifier; those are "
             f"{', '.join(repr(column.name) for column in problem.quasi)}.",
         )
-    member = SEARCHES[algorithm]
-    chosen = named(cost or member.cost, weights)
-    _require_people(problem, algorithm, member)
-    watch = SearchProgress(progress, limit_seconds)
-    with watch.listening():
-        found = member.search(problem, chosen, watch)
-    # Where the root is all that is left to look at, a search out of time has still proved it.
-    ended = None if found.optimal else watch.ended
-    return replace(found, ended=ended, minimised=chosen.name)
 
 
 def _require_people(problem: Problem, algorithm: str, member: Member) -> None:
@@ -113,4 +131,24 @@ def people_unknown(what: str, asked: str, person: str) -> ParameterError:
     )
 
 
-__all__ = ["SEARCHES", "Member", "Search", "SearchProgress", "people_unknown", "run"]
+def all_needed(algorithm: str) -> ParameterError:
+    """The error of an algorithm that looks at combinations which do not fit in memory."""
+    able = [name for name, member in SEARCHES.items() if member.rolls_up]
+    return ParameterError(
+        "combinations_not_held",
+        f"Algorithm {algorithm!r} looks at every combination of values, and there are more than "
+        f"memory is kept for. Take {', '.join(able[:-1])} or {able[-1]}, which begin at coarser "
+        f"levels that fit; or set {SETTING}={2 * most_cells()} or more in the environment.",
+    )
+
+
+__all__ = [
+    "SEARCHES",
+    "Member",
+    "Search",
+    "SearchProgress",
+    "all_needed",
+    "people_unknown",
+    "require_weighted",
+    "run",
+]

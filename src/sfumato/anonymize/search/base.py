@@ -148,9 +148,10 @@ def unreachable(problem: Problem, *, suppresses: bool = True) -> CriterionError:
             f"No part of the table reaches {problem.asked()}: the whole table does not, and this "
             "algorithm suppresses no rows. Ask for less, or take 'optimal' with --suppress.",
         )
+    where = "" if problem.floor is None or problem.monotone else " of those that fit in memory"
     return CriterionError(
         "criterion_not_reachable",
-        f"No generalization reaches {problem.asked()} with at most "
+        f"No generalization{where} reaches {problem.asked()} with at most "
         f"{problem.counted(problem.allowed)} suppressed. Ask for less, or allow more suppression.",
     )
 

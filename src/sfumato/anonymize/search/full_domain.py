@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.anonymize.lattice.nodes import Node, below, check_size, heights, nodes_where
+from sfumato.anonymize.lattice.floor import UnseenNodes
+from sfumato.anonymize.lattice.nodes import Node, above, below, check_size, heights, nodes_where
 from sfumato.anonymize.lattice.projections import failing_rows
 from sfumato.anonymize.outcome import Generalization
 from sfumato.anonymize.search.base import Examiner, Incumbent, require_cost, unreachable
@@ -26,7 +27,7 @@ DATAFLY = "datafly"
 def datafly(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalization:
     """Raise the quasi-identifier with most released values until few enough rows fail."""
     examiner = Examiner(problem)
-    levels = [0] * len(problem.shape)
+    levels = list(problem.bottom)
     values = [[np.count_nonzero(label.rows) for label in c.levels] for c in problem.quasi]
     node = examiner.examine(tuple(levels))
     while not node.admissible:
@@ -60,7 +61,7 @@ def samarati(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalizat
     """
     lattice = check_size(problem.shape, SAMARATI)
     ladder = _Heights(problem, cost, watch)
-    low, high = 0, sum(problem.top)
+    low, high = sum(problem.bottom), sum(problem.top)
     if problem.monotone:
         while low < high:
             middle = (low + high) // 2
@@ -95,7 +96,9 @@ class _Heights:
         self.found = Incumbent(lambda n: (sum(n.levels), n.suppressed, cost.value(n), n.levels))
         self.examiner = Examiner(problem)
         self.heights = heights(problem.shape)
-        self.open = failing_rows(problem) <= problem.allowed_rows
+        self.open = np.zeros(problem.shape, dtype=bool)
+        examined = above(problem.bottom)
+        self.open[examined] = failing_rows(problem)[examined] <= problem.allowed_rows
 
     def reaches(self, height: int) -> bool:
         """Whether any node of a height is admissible."""
@@ -131,11 +134,13 @@ def sweeney(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalizati
             "returns the same node.",
         )
     found = Incumbent(lambda n: (cost.value(n), n.suppressed, sum(n.levels), n.levels))
+    unseen = UnseenNodes(problem, cost)
     checked = 0
     for node in walk(problem):
         if watch.expired:
             break
         found.offer(node)
+        unseen.learn(node)
         checked += 1
         watch.tell(checked, lattice)
     best = found.or_root(Examiner(problem)) if watch.ended else found.best
@@ -147,14 +152,14 @@ def sweeney(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalizati
         checked=checked,
         lattice=lattice,
         weights=cost.weights,
-        optimal=watch.ended is None,
-        bound=None if watch.ended else cost.value(best),
+        optimal=watch.ended is None and unseen.least >= cost.value(best),
+        bound=None if watch.ended else min(cost.value(best), unseen.least),
     )
 
 
 def walk(problem: Problem) -> Iterator[Node]:
-    """Every node once, each grouped from a neighbour one step finer."""
-    base = (0,) * len(problem.shape)
+    """Every node that can be examined once, each grouped from a neighbour one step finer."""
+    base = problem.bottom
     tables = tuple(view.base for view in problem.views)
     first = tuple(
         view.group(table, base) for view, table in zip(problem.views, tables, strict=True)

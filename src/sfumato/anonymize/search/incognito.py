@@ -84,12 +84,13 @@ def _grow(
     examiner: Examiner, passes: Callable[[Node], bool], watch: SearchProgress
 ) -> dict[Places, NDArray[np.bool_]]:
     """For the set of all columns, which nodes pass; from the sets with one column less."""
-    shape = examiner.problem.shape
+    shape, bottom = examiner.problem.shape, examiner.problem.bottom
     smaller: dict[Places, NDArray[np.bool_]] = {(): np.ones((), dtype=bool)}
     for width in range(1, len(shape) + 1):
         grown: dict[Places, NDArray[np.bool_]] = {}
         for places in combinations(range(len(shape)), width):
-            candidates = np.ones([shape[place] for place in places], dtype=bool)
+            candidates = np.zeros([shape[place] for place in places], dtype=bool)
+            candidates[above(tuple(bottom[place] for place in places))] = True
             for gone in range(width):
                 part = smaller[places[:gone] + places[gone + 1 :]]
                 candidates &= np.expand_dims(part, gone)

@@ -11,6 +11,7 @@ from sfumato.anonymize.partition.groups import Intervals
 from sfumato.anonymize.partition.points import Points, failing, refuse_population
 from sfumato.anonymize.search.base import require_cost, unreachable
 from sfumato.counting.grouping import keys
+from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from sfumato.anonymize.cost import Cost
     from sfumato.anonymize.problem import Problem
     from sfumato.anonymize.search.base import SearchProgress
+    from sfumato.counting.room import SizeCounts
 
     Ints = NDArray[np.int64]
     Splits = frozenset[int]
@@ -38,12 +40,22 @@ def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Intervals:
     """
     require_cost(NAME, cost, "discernability")
     refuse_population(problem, NAME)
+    for column in problem.quasi:
+        if column.united is not None:
+            raise ParameterError(
+                "values_not_held",
+                f"Algorithm {NAME!r} looks at every value of column {column.name!r}, and there are "
+                f"{column.breadth:,}, more than memory is kept for. Take algorithm 'optimal', "
+                "which looks at labels.",
+            )
     table = _Table(problem, Points.of(problem))
     best, least, bound = _enumerate(table, watch)
     if best is None:
         if bound < float("inf"):
             raise watch.nothing(NAME)
         raise unreachable(problem)
+    if problem.floor is not None:
+        bound = min(bound, table.least(problem.floor.sizes))
     owners, classes = table.group(best)
     return Intervals.cut(
         NAME,
@@ -116,8 +128,8 @@ class _Table:
         self.problem, self.points, self.groupings = problem, points, 0
         self.splits = [
             (place, leaf)
-            for place, column in enumerate(problem.quasi)
-            for leaf in np.flatnonzero(column.rows)[1:].tolist()
+            for place, leaves in enumerate(points.leaves)
+            for leaf in np.unique(leaves)[1:].tolist()
         ]
 
     def intervals(self, chosen: Iterable[int]) -> list[Ints]:
@@ -154,6 +166,10 @@ class _Table:
         owners, classes = self.group(finest)
         paid: Ints = self.points.counts * np.maximum(classes.sizes, self.problem.smallest)[owners]
         return paid
+
+    def least(self, original: SizeCounts) -> float:
+        """What any set of splits costs at least, those between held values included."""
+        return int((original.rows * np.maximum(original.sizes, self.problem.smallest)).sum())
 
     def bound(self, owners: Ints, split: int, price: Ints) -> float:
         """The least cost with a further split; infinite where it suppresses too many rows.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,8 @@ from sfumato.anonymize.partition.points import Points, failing, refuse_populatio
 from sfumato.anonymize.search.base import unreachable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from sfumato.anonymize.cost import Cost
@@ -43,7 +46,7 @@ def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Partition:
 def partition(problem: Problem, points: Points, watch: SearchProgress) -> NDArray[np.int32]:
     """The group of each point."""
     require_root(problem, points)
-    state = _Parts(problem, points)
+    state = Parts(problem, points)
     while state.parts:
         watch.tell(problem.rows - int(state.counts.sum()), problem.rows)
         if watch.expired:
@@ -53,6 +56,17 @@ def partition(problem: Problem, points: Points, watch: SearchProgress) -> NDArra
     return state.final
 
 
+@dataclass(frozen=True, eq=False)
+class TreeCuts:
+    """Cuts of one depth: of a node the column, the last leaf that goes to the lower child."""
+
+    node: Ints
+    column: NDArray[np.int16]
+    cut: Ints
+    lower: Ints
+    upper: Ints
+
+
 def require_root(problem: Problem, points: Points) -> None:
     """Refuse a table that fails as a whole: no part of it can be made to pass by cutting."""
     whole = points.classes(np.zeros(len(points), dtype=np.int64), 1)
@@ -60,8 +74,12 @@ def require_root(problem: Problem, points: Points) -> None:
         raise unreachable(problem, suppresses=False)
 
 
-class _Parts:
-    """The parts that may still be cut; `final` has the group of each point that is done."""
+class Parts:
+    """The parts that may still be cut; `final` has the group of each point that is done.
+
+    `tree` has the cuts of each depth, nodes numbered from 0 at the root, and `ends` the nodes of
+    the groups that are done, in their order.
+    """
 
     def __init__(self, problem: Problem, points: Points) -> None:
         self.problem, self.points = problem, points
@@ -71,35 +89,33 @@ class _Parts:
         self.counts = points.counts
         self.part = np.zeros(len(points), dtype=np.int32)
         self.parts, self._groups = 1, 0
+        self.tree: list[TreeCuts] = []
+        self.ends: list[Ints] = []
+        self.nodes, self.made = np.zeros(1, dtype=np.int64), 1
         self._lines = [positions(column.taxonomy) for column in problem.quasi]
         self._plain = problem.people is None and all(
             isinstance(one, KAnonymity) for one in problem.criteria
         )
         self._spans = [
-            float(np.ptp(line[np.asarray([leaves.min(), leaves.max()])])) or 1.0
-            for line, leaves in zip(self._lines, points.leaves, strict=True)
+            float(np.ptp(line[np.asarray([column.leaves.min(), column.leaves.max()])])) or 1.0
+            for line, column in zip(self._lines, problem.quasi, strict=True)
         ]
 
     def cut(self) -> None:
         """Cut every part once, or make it final."""
-        widths = np.full((len(self.leaves), self.parts), -1.0)
-        balances = np.zeros((len(self.leaves), self.parts), dtype=np.int64)
-        cuts = np.zeros((len(self.leaves), self.parts), dtype=np.int64)
-        for place, values in enumerate(self.leaves):
-            found = self._allowable(values)
-            line = self._lines[place]
-            allowed = found.balance >= self.problem.smallest
-            width = (line[found.high] - line[found.low]) / self._spans[place]
-            widths[place] = np.where(allowed, width, -1.0)
-            balances[place], cuts[place] = found.balance, found.cut
-        widest = widths.max(axis=0)
-        chosen = np.where(widths == widest, balances, -1).argmax(axis=0)
-        self._divide(widest >= 0, chosen.astype(np.int16), cuts[chosen, np.arange(self.parts)])
+        found = [self.allowable(place) for place in range(len(self.leaves))]
+        self._divide(*chosen_cuts([cuts for cuts, _ in found], [width for _, width in found]))
 
     def stop(self) -> None:
         """Make every part final as it is: it passes."""
         nothing = np.zeros(self.parts, dtype=np.int64)
         self._divide(nothing.astype(bool), nothing.astype(np.int16), nothing)
+
+    def allowable(self, place: int) -> tuple[Cuts, NDArray[np.float64]]:
+        """The best cut of each part along a column, and how wide it is there; -1 without a cut."""
+        found, line = self._allowable(self.leaves[place]), self._lines[place]
+        width = (line[found.high] - line[found.low]) / self._spans[place]
+        return found, np.where(found.balance >= self.problem.smallest, width, -1.0)
 
     def _allowable(self, values: NDArray[np.integer]) -> Cuts:
         """The most balanced cut along a column whose sides pass; balance 0 where none does."""
@@ -136,6 +152,7 @@ class _Parts:
 
     def _divide(self, divided: NDArray[np.bool_], chosen: NDArray[np.int16], cuts: Ints) -> None:
         """Give the points of final parts their groups, and those of divided parts their sides."""
+        self._branch(divided, chosen, cuts)
         if not divided.all():
             stays = divided[self.part]
             done = np.flatnonzero(~stays)
@@ -153,6 +170,30 @@ class _Parts:
             mine = np.flatnonzero(column == place)
             side[mine] = values[mine] > cuts[self.part[mine]]
         self.part = self.part * 2 + side
+
+    def _branch(self, divided: NDArray[np.bool_], chosen: NDArray[np.int16], cuts: Ints) -> None:
+        """Note the cuts in the tree."""
+        self.ends.append(self.nodes[~divided])
+        parents = self.nodes[divided]
+        self.nodes = self.made + np.arange(2 * len(parents))
+        self.made += len(self.nodes)
+        lower, upper = self.nodes[0::2], self.nodes[1::2]
+        self.tree.append(TreeCuts(parents, chosen[divided], cuts[divided], lower, upper))
+
+
+def chosen_cuts(
+    found: Sequence[Cuts], widths: Sequence[NDArray[np.float64]]
+) -> tuple[NDArray[np.bool_], NDArray[np.int16], Ints]:
+    """Whether each part is cut, along which column and behind which leaf.
+
+    The widest column wins, then the most balanced cut, then the first.
+    """
+    width = np.stack(widths)
+    widest = width.max(axis=0)
+    balances = np.stack([one.balance for one in found])
+    chosen = np.where(width == widest, balances, -1).argmax(axis=0)
+    cuts = np.stack([one.cut for one in found])[chosen, np.arange(len(widest))]
+    return widest >= 0, chosen.astype(np.int16), cuts
 
 
 RELAXED = "mondrian-relaxed"

@@ -20,6 +20,8 @@ from sfumato.anonymize.outcome import Generalization
 from sfumato.anonymize.search.base import Examiner, unreachable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from sfumato.anonymize.cost import Cost
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 NAME = "optimal"
 _FEW = 40
+_MOST_DOUBTS = 200
+"""So many nodes are checked for nothing but what they tell of nodes that cannot be."""
 _LEAST, _SHARE = 8, 64  # candidates are ranked anew after 8 checks, or a 64th of them if more
 
 
@@ -43,6 +47,10 @@ def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalizatio
     while hunt.remaining and not watch.expired:
         hunt.check(hunt.choose())
         watch.tell(lattice - hunt.remaining, lattice)
+    for levels in hunt.doubts():
+        if watch.expired:
+            break
+        hunt.check(levels)
     if hunt.best is None and hunt.remaining:
         hunt.check(problem.top)  # better a coarse release than none when time is up
     if hunt.best is None:
@@ -53,7 +61,7 @@ def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalizatio
         checked=hunt.examiner.checked,
         lattice=lattice,
         weights=cost.weights,
-        optimal=not hunt.remaining,
+        optimal=not hunt.remaining and hunt.proven,
         bound=hunt.bound,
     )
 
@@ -61,7 +69,8 @@ def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalizatio
 class _Hunt:
     """The state of a search: what every node must cost and suppress at least, and the best so far.
 
-    A node is open while it might be admissible and might beat the best one.
+    A node is open while it might be admissible and might beat the best one. Those below the floor
+    of the problem are `unseen`: they cannot be examined, but what they cost at least is known.
     """
 
     def __init__(self, problem: Problem, cost: Cost) -> None:
@@ -71,19 +80,47 @@ class _Hunt:
         self.key: tuple[float, int, int, int] | None = None
         self.heights = heights(problem.shape)
         self.failing = failing_rows(problem)
-        self.upward = np.zeros(problem.shape)
+        floor = problem.floor
+        least = 0.0 if floor is None else cost.from_sizes(problem, floor.sizes)
+        self.upward = np.full(problem.shape, least)
         self.lower = cost.floor(problem, below(problem.top), self.failing, self.upward.copy())
-        self.open: NDArray[np.bool_] = self.failing <= problem.allowed_rows
+        self.unseen: NDArray[np.bool_] = self.failing <= problem.allowed_rows
+        self.open = np.zeros_like(self.unseen)
+        examined = above(problem.bottom)
+        self.open[examined] = self.unseen[examined]
+        self.unseen[examined] = False
         self.remaining = int(np.count_nonzero(self.open))
         self._ranking: list[Levels] = []
 
     @property
-    def bound(self) -> float | None:
+    def bound(self) -> float:
         """What the cheapest admissible node costs at least."""
         found = [] if self.key is None else [self.key[0]]
         if self.remaining:
             found.append(float(self.lower[self.open].min()))
-        return min(found, default=None)
+        found.append(float(self.lower[self.unseen].min(initial=np.inf)))
+        return min(found)
+
+    @property
+    def proven(self) -> bool:
+        """Whether no node that cannot be examined may cost less than the best one."""
+        return self.key is not None and not (self.lower[self.unseen] < self.key[0]).any()
+
+    def doubts(self) -> Iterator[Levels]:
+        """Nodes that may rule out others below the floor: whoever is coarser fails no more rows.
+
+        Of those below the floor that may cost less than the best, the nearest above them on it.
+        """
+        bottom, shape = np.array(self.problem.bottom), self.problem.shape
+        tried: list[int] = []
+        while self.key is not None and len(tried) < _MOST_DOUBTS:
+            waiting = np.argwhere(self.unseen & (self.lower < self.key[0]))
+            nearest = np.ravel_multi_index(tuple(np.maximum(waiting, bottom).T), shape)
+            places, many = np.unique(nearest[~np.isin(nearest, tried)], return_counts=True)
+            if not len(places):
+                return
+            tried.append(int(places[many.argmax()]))
+            yield tuple(int(level) for level in np.unravel_index(tried[-1], shape))
 
     def choose(self) -> Levels:
         """The open node whose check promises to close most others."""
@@ -118,7 +155,7 @@ class _Hunt:
         if upward:
             self._lift(above(levels), upward)
         if node.hopeless:
-            self.open[below(levels)] = False
+            self.open[below(levels)] = self.unseen[below(levels)] = False
         else:
             self._tighten(node)
             if node.admissible:
