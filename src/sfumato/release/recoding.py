@@ -207,6 +207,11 @@ class ByCuts:
     ends: pa.Table
     unchanged: tuple[str, ...] = ()
 
+    @property
+    def by_value(self) -> bool:
+        """Whether rows alike in the mapped columns are released alike."""
+        return True
+
     @contextmanager
     def released(self, engine: Engine, table: exp.Table) -> Iterator[exp.Query]:
         """The query whose result is released, valid inside the context."""

@@ -155,7 +155,9 @@ class _Facts:
         size = _whole(exp.Sum(this=rows))
         blank = exp.and_(*(_empty(name, self.kinds[name]) for name in quasi))
         blanks = _whole(exp.Sum(this=exp.case().when(blank, bare).else_(exp.convert(0))))
-        told = {_label(place): column(name) for place, name in enumerate(labelled)}
+        told: dict[str, exp.Expr] = {
+            _label(place): column(name) for place, name in enumerate(labelled)
+        }
         told |= {_ROWS: size, _BLANK: blanks}
         for place in self._places:
             low, high, known = values[3 * place : 3 * place + 3]
