@@ -11,7 +11,7 @@ import pytest
 
 from sfumato.counting.encoding import encode
 
-COLUMNS = {
+COLUMNS: dict[str, list[Any]] = {
     "short range": [-3, 5, None, 0, 5],
     "at the ends of 32 bits": [-(2**31), 2**31, None, 2**31 - 1, 0],
     "at the ends of 64 bits": [-(2**63), 2**63 - 1, None, 1, 1],
@@ -26,7 +26,7 @@ COLUMNS = {
 @pytest.mark.parametrize("name", COLUMNS)
 @pytest.mark.parametrize("batch_rows", [1, 2, 5])
 def test_codes_decode_to_the_values(name: str, batch_rows: int) -> None:
-    values: list[Any] = COLUMNS[name]
+    values = COLUMNS[name]
     kind = pa.int64() if name == "none at all" else None
     table = pa.table({name: pa.array(values, kind), "count": [1, 2, None, 4, 5]})
     reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(batch_rows))
