@@ -49,7 +49,7 @@ def write_parts(rows: EngineRows, folder: Path) -> dict[str, str]:
     return {part.name: checksum(part.rename(folder / part.name)) for part in parts_in(written)}
 
 
-class Draft:
+class DraftedTable:
     """A table on its way, in an engine."""
 
     def __init__(self, target: TableTarget) -> None:

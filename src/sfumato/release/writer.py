@@ -45,7 +45,7 @@ from sfumato.journal import (
     undo,
     write_journal,
 )
-from sfumato.release.by_engine import Draft, write_parts
+from sfumato.release.by_engine import DraftedTable, write_parts
 from sfumato.release.in_use import vault_files_around
 from sfumato.release.places import Output
 from sfumato.release.sidecar import (
@@ -86,7 +86,9 @@ class ReleaseWriter:
         self._folder: Path | None = None
         self._saved: list[Saved] = []
         self._files: dict[Path, str] = {}
-        self._draft = Draft(output.target) if isinstance(output.target, TableTarget) else None
+        self._draft = (
+            DraftedTable(output.target) if isinstance(output.target, TableTarget) else None
+        )
         self._last = output.path
 
     def begin(self, *, replace: bool) -> None:

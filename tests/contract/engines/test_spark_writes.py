@@ -19,6 +19,8 @@ from sfumato.testing.engines import query
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sfumato.engines.base import Target
+
 
 def names(folder: Path) -> list[str]:
     return sorted(one.name for one in folder.iterdir() if not one.name.endswith(".crc"))
@@ -57,10 +59,9 @@ def test_rows_that_are_not_seen_from_here_are_refused(
 def test_ctrl_c_leaves_nothing(spark_session: Any, tmp_path: Path, kind: str) -> None:
     home = tmp_path / "home"
     spark_session.sql(f"CREATE DATABASE interrupted LOCATION '{home}'")
-    target = {
-        "folder": FolderTarget(str(home / "out")),
-        "table": TableTarget("long_one", "interrupted"),
-    }[kind]
+    target: Target = TableTarget("long_one", "interrupted")
+    if kind == "folder":
+        target = FolderTarget(str(home / "out"))
     slow = "SELECT SUM(a.id * b.id) AS n FROM RANGE(3000000) AS a CROSS JOIN RANGE(3000000) AS b"
     engine = Spark(spark_session, named("none"))
     spark_session.sql(slow).createOrReplaceTempView("slow")

@@ -160,7 +160,7 @@ def test_a_view_is_not_replaced(postgres: Engine) -> None:
         "sfumato.release.writer.describe",
         "sfumato.release.writer.write_journal",
         "sfumato.release.writer._Staged.appear",
-        "sfumato.release.by_engine.Draft.settle",
+        "sfumato.release.by_engine.DraftedTable.settle",
     ],
 )
 @pytest.mark.parametrize("old", [False, True], ids=["new", "overwritten"])
@@ -199,7 +199,7 @@ its.write(Postgres.open(sys.argv[1]))
 
 
 @pytest.mark.parametrize(
-    "at", ["sfumato.release.writer.describe", "sfumato.release.by_engine.Draft.settle"]
+    "at", ["sfumato.release.writer.describe", "sfumato.release.by_engine.DraftedTable.settle"]
 )
 def test_of_a_killed_writing_nothing_stays(
     database: str, postgres: Engine, home: Path, at: str
