@@ -21,7 +21,7 @@ from pyarrow import parquet
 import sfumato as sf
 from sfumato.engines.base import named
 from sfumato.engines.spark.engine import Spark
-from sfumato.engines.spark.session import start_session
+from sfumato.engines.spark.session import leave_session, start_session
 from sfumato.ledger.receipt import Receipt, Stage
 from sfumato.testing.engines import EngineContract
 from sfumato.testing.entropy import SeededEntropy
@@ -86,6 +86,7 @@ def session(folder: Path) -> Iterator[Any]:
     held = sf.read(f"{CLUSTER['master']}#people", folder / "people.toml")
     yield session
     held.close()
+    leave_session(CLUSTER["master"])
 
 
 @pytest.fixture

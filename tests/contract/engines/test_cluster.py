@@ -87,6 +87,9 @@ class Cluster:
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
+        until = time.monotonic() + 60
+        while list(scratch.iterdir()) and time.monotonic() < until:
+            time.sleep(0.1)  # Java clears up when Python has ended
         assert list(scratch.iterdir()) == []
 
 
