@@ -28,6 +28,7 @@ RUN = "from sfumato.cli import main; main()"
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_columns_that_are_nearly_unique_are_anonymized_end_to_end(tmp_path: Path) -> None:
     source, out, schema = (tmp_path / name for name in ("in.parquet", "out.parquet", "in.toml"))
     drawn = (
