@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from sfumato.engines.base import Engine
 
+    _Words = Callable[[str], str]
+
 _ROW, _SEAL, _TWIN, _PLACE = "sf_row", "sf_seal", "sf_twin", "sf_place"
 _VALUE, _CODE, _LABEL = "sf_value", "sf_code", "sf_label"
 _FIRST, _LAST, _NODE = "sf_first", "sf_last", "sf_node"
@@ -206,11 +208,7 @@ class ByCuts:
     depths: tuple[pa.Table, ...]
     ends: pa.Table
     unchanged: tuple[str, ...] = ()
-
-    @property
-    def by_value(self) -> bool:
-        """Whether rows alike in the mapped columns are released alike."""
-        return True
+    by_value = True  # rows alike in the mapped columns go the same way
 
     @contextmanager
     def released(self, engine: Engine, table: exp.Table) -> Iterator[exp.Query]:
@@ -244,10 +242,8 @@ class ByCuts:
             ends = exp.alias_(lent.enter_context(engine.lend(labelled)), "sf_end", table=True)
             same = exp.column(_NODE, table=_ROW).eq(exp.column(_NODE, table="sf_end"))
             labels = (_renamed("sf_end", _label(i), name) for i, name in enumerate(names))
-            query = exp.select(*labels, *_unchanged(self.unchanged))
-            yield _ordered(
-                query.from_(rows.subquery(_ROW)).join(ends, on=same), [*names, *self.unchanged]
-            )
+            query = exp.select(*labels, *_unchanged(self.unchanged)).from_(rows.subquery(_ROW))
+            yield _ordered(query.join(ends, on=same), [*names, *self.unchanged])
 
 
 Recoding = ByColumn | ByRow | ByCuts
@@ -268,9 +264,7 @@ def relabelled(recoding: Recoding, labels: Mapping[str, Callable[[str], str]]) -
     return replace(recoding, shares=_relabelled(recoding.shares, len(recoding.maps) + 1, labels))
 
 
-def _relabelled(
-    table: pa.Table, first: int, labels: Mapping[str, Callable[[str], str]]
-) -> pa.Table:
+def _relabelled(table: pa.Table, first: int, labels: Mapping[str, _Words]) -> pa.Table:
     """A table of labels, from one of its columns on, in other words."""
     for place in range(first, table.num_columns):
         name = table.column_names[place]
