@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from sfumato.engines.base import Engine
 
     _Words = Callable[[str], str]
-
 _ROW, _SEAL, _TWIN, _PLACE = "sf_row", "sf_seal", "sf_twin", "sf_place"
 _VALUE, _CODE, _LABEL = "sf_value", "sf_code", "sf_label"
 _FIRST, _LAST, _NODE = "sf_first", "sf_last", "sf_node"
@@ -249,7 +248,7 @@ class ByCuts:
 Recoding = ByColumn | ByRow | ByCuts
 
 
-def relabelled(recoding: Recoding, labels: Mapping[str, Callable[[str], str]]) -> Recoding:
+def relabelled(recoding: Recoding, labels: Mapping[str, _Words]) -> Recoding:
     """The same recoding with the labels of some columns in other words, each changed once."""
     if isinstance(recoding, ByColumn):
         maps = (
