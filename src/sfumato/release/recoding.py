@@ -17,7 +17,7 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from secrets import token_hex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +38,6 @@ _VALUE, _CODE, _LABEL = "sf_value", "sf_code", "sf_label"
 _FIRST, _LAST, _NODE = "sf_first", "sf_last", "sf_node"
 _SIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
 """Signed types for the codes that we lend: Spark has no others."""
-_KEY_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -80,11 +79,7 @@ class ByColumn:
     maps: tuple[ColumnMap, ...]
     suppressed: pa.Table
     unchanged: tuple[str, ...] = ()
-
-    @property
-    def by_value(self) -> bool:
-        """Whether rows alike in the mapped columns are released alike."""
-        return True
+    by_value: ClassVar[bool] = True
 
     @contextmanager
     def released(self, engine: Engine, table: exp.Table) -> Iterator[exp.Query]:
@@ -116,7 +111,7 @@ class ByRow:
     shares: pa.Table
     unchanged: tuple[str, ...] = ()
     whole: bool = False
-    key: str = field(default_factory=lambda: token_hex(_KEY_BYTES), repr=False, compare=False)
+    key: str = field(default_factory=lambda: token_hex(32), repr=False, compare=False)
 
     @property
     def by_value(self) -> bool:
@@ -346,8 +341,7 @@ def _without(query: exp.Select, suppressed: exp.Table, width: int) -> exp.Select
 
 
 def _numbered(suppressed: pa.Table) -> pa.Table:
-    names = [_code(place) for place in range(suppressed.num_columns)]
-    return _signed(suppressed.rename_columns(names))
+    return _signed(suppressed.rename_columns([*map(_code, range(suppressed.num_columns))]))
 
 
 def _signed(table: pa.Table) -> pa.Table:
