@@ -73,12 +73,10 @@ def parquet_paths(path: Path) -> list[Path]:
     """
     if is_pattern(path):
         matching = glob(str(path), recursive=True)  # noqa: PTH207  as a shell: nothing hidden
-        listed = (one for one in map(Path, matching) if not _apart(one, path.parts))
-        return sorted(listed) or [path]
+        return _once(map(Path, matching), path) or [path]
     if not _is(path, Path.is_dir):
         return [path]
-    found = (one for one in path.rglob("*.parquet") if one.is_file())
-    return sorted(one for one in found if not _apart(one, path.parts)) or [path]
+    return _once((one for one in path.rglob("*.parquet") if one.is_file()), path) or [path]
 
 
 def partition_columns(paths: Iterable[Path]) -> list[str]:
@@ -86,6 +84,12 @@ def partition_columns(paths: Iterable[Path]) -> list[str]:
     told = {frozenset(part for part in path.parent.parts if "=" in part) for path in paths}
     differing = frozenset.union(*told) - frozenset.intersection(*told)
     return sorted({part.partition("=")[0] for part in differing})
+
+
+def _once(found: Iterable[Path], path: Path) -> list[Path]:
+    """The files found that are part of the table; one that a link leads to again counts once."""
+    listed = sorted((one for one in found if not _apart(one, path.parts)), reverse=True)
+    return sorted({one.resolve(): one for one in listed}.values())
 
 
 def _apart(path: Path, named: Sequence[str]) -> bool:

@@ -54,6 +54,11 @@ def test_files_of_folders_and_patterns() -> None:
     assert rows_in(["visits/old", "visits/a.parquet"]) == 4
 
 
+def test_a_link_adds_no_rows() -> None:
+    Path("visits/again.parquet").symlink_to(Path("visits/old/c.parquet").resolve())
+    assert rows_in("visits") == rows_in("visits/**/*.parquet") == 6
+
+
 def test_what_there_is_stands_for_itself() -> None:
     write("visits/[ab].parquet", ROWS.slice(1))
     assert rows_in("visits/[ab].parquet") == 1
