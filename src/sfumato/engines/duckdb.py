@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from threading import get_ident
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 from sqlglot import exp
 
 from sfumato.engines.base import (
@@ -18,7 +18,6 @@ from sfumato.engines.base import (
     TableTarget,
     Traits,
     casting,
-    column,
     created,
     dropped,
     engine_failed,
@@ -29,10 +28,9 @@ from sfumato.engines.base import (
     table_missing,
     translating_errors,
 )
-from sfumato.engines.files.cells import check_names, conform, fitting, lenient
+from sfumato.engines.files.cells import check_names, conform
 from sfumato.engines.files.output import write_file
 from sfumato.engines.files.parts import check_local, write_folder
-from sfumato.engines.interruption import Ahead, interruptible
 from sfumato.engines.kinds import STORED, chosen_kinds, fits, kind_asked, kinds_of, stored_schema
 from sfumato.errors import EngineError, OutputError
 from sfumato.files import Scratch, temporary_folder
@@ -40,13 +38,14 @@ from sfumato.schema.column import Kind
 from sfumato.schema.layout import USUAL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from sfumato.engines.base import Target
     from sfumato.engines.files.regular import RegularFile
     from sfumato.engines.kinds import Asked
-    from sfumato.schema.column import Column
+
+R = TypeVar("R")
 
 MEMORY_LIMIT = "2GB"
 """What DuckDB may hold in memory before it spills to its private directory."""
@@ -178,29 +177,6 @@ class DuckDB:
         self._source_kind = "TABLE"
 
     @translating_errors(translate)
-    def fitting_kinds(self) -> dict[str, set[Kind]]:
-        """Say, for each text column of the source, which kinds all its cells fit."""
-        names = [name for name, kind in self.columns(self.table).items() if kind is Kind.TEXT]
-        if not names:
-            return {}
-        return fitting(self.stream(exp.select(*map(column, names)).from_(self.table)), names)
-
-    @translating_errors(translate)
-    def fitting_cells(self, asked: Column) -> int:
-        """How many cells of a text column of the source can be read as a column that is asked."""
-        cell, rows = column(asked.name), exp.Count(this=exp.Star())
-        counted = (
-            exp.select(exp.alias_(cell, "sf_value"), exp.alias_(rows, "sf_count"))
-            .from_(self.table)
-            .group_by(cell.copy())
-        )
-        return sum(
-            pc.sum(pc.if_else(cells.is_valid(), batch.column(1), 0)).as_py() or 0
-            for batch in self.stream(counted)
-            for cells in [lenient(batch.column(0), asked)]
-        )
-
-    @translating_errors(translate)
     def columns(self, table: exp.Table) -> dict[str, Kind]:
         """Name the columns of a table, in order, and what they hold."""
         return kinds_of(self.run(everything(table).limit(0)).schema)
@@ -210,7 +186,7 @@ class DuckDB:
         """Run a query and bring its whole result here."""
         words = render(query, self.dialect)
         with self._cursor() as cursor:
-            result = interruptible(cursor, lambda: cursor.sql(words).to_arrow_table())
+            result = _interruptible(cursor, lambda: cursor.sql(words).to_arrow_table())
         self._check_files()
         return result
 
@@ -220,9 +196,9 @@ class DuckDB:
         with ExitStack() as stack:
             cursor = stack.enter_context(self._cursor())
             words = render(query, self.dialect)
-            reader = interruptible(cursor, lambda: cursor.sql(words).to_arrow_reader(batch_rows))
+            reader = _interruptible(cursor, lambda: cursor.sql(words).to_arrow_reader(batch_rows))
             stack.callback(reader.close)
-            ahead = stack.enter_context(Ahead(cursor, lambda: next(reader, None)))
+            ahead = stack.enter_context(_Ahead(cursor, lambda: next(reader, None)))
             opened = stack.pop_all()
 
         def advance() -> pa.RecordBatch | None:
@@ -330,7 +306,7 @@ class DuckDB:
                 finally:
                     cursor.unregister(arrow)
 
-            interruptible(cursor, copy)
+            _interruptible(cursor, copy)
 
     def _load(
         self, name: str, batches: Iterable[pa.RecordBatch], kinds: Mapping[str, Asked]
@@ -356,7 +332,7 @@ class DuckDB:
     def _execute(self, statement: exp.Expr) -> None:
         words = render(statement, self.dialect)
         with self._cursor() as cursor:
-            interruptible(cursor, lambda: cursor.execute(words))
+            _interruptible(cursor, lambda: cursor.execute(words))
 
     def _check_files(self) -> None:
         for file in self._files:
@@ -374,3 +350,45 @@ def _no_tables(target: TableTarget) -> OutputError:
         f"Cannot create the table {str(target)!r}: DuckDB only reads its file here. Write to a "
         "folder, such as OUT/, and load that: CREATE TABLE name AS FROM 'OUT/*.parquet'.",
     )
+
+
+class _Ahead:
+    """Makes the next batch while the last one is being used."""
+
+    def __init__(
+        self, cursor: duckdb.DuckDBPyConnection, make: Callable[[], pa.RecordBatch | None]
+    ) -> None:
+        self._cursor, self._make = cursor, make
+        self._worker = ThreadPoolExecutor(1)
+        self._next = self._worker.submit(make)
+
+    def take(self) -> pa.RecordBatch | None:
+        """The next batch, or None after the last one."""
+        try:
+            batch = self._next.result()
+        except KeyboardInterrupt:
+            self._cursor.interrupt()
+            raise
+        if batch is not None:
+            self._next = self._worker.submit(self._make)
+        return batch
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nobody wants what is being made any more; the cursor is closed only after it."""
+        if not self._next.done():
+            self._cursor.interrupt()
+        self._worker.shutdown()
+
+
+def _interruptible(cursor: duckdb.DuckDBPyConnection, work: Callable[[], R]) -> R:
+    """Work in another thread, so that this one hears Ctrl-C; DuckDB itself often misses it."""
+    with ThreadPoolExecutor(1) as worker:
+        future = worker.submit(work)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            cursor.interrupt()
+            raise

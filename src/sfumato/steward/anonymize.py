@@ -50,7 +50,6 @@ def check_options(
     algorithm: str, given: Mapping[str, object], criteria: Sequence[Criterion]
 ) -> None:
     """Refuse an unknown algorithm, and options that it would ignore; None was not given."""
-    _require_known(given.get("suppressed"))
     takes = {name: one.takes for name, one in SEARCHES.items()}
     takes |= {name: one.takes for name, one in PERTURBATIVE.items()}
     if algorithm not in takes:
@@ -69,6 +68,7 @@ def check_options(
             f"takes {', '.join(map(_spelled, sorted(takes[algorithm]))) or 'none'}. Drop it, or "
             f"take {', '.join(others) or 'another algorithm'}.",
         )
+    _require_known(given.get("suppressed"))
     compares = any(criterion.compares_population for criterion in criteria)
     if given.get("population") is not None and not compares:
         raise ParameterError(

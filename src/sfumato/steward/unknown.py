@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.files.endings import TEXT, ends_in
+from sfumato.engines.fitting import fitting_cells, fitting_kinds
 from sfumato.engines.kinds import check_dates
 from sfumato.engines.sources import open_source
 from sfumato.inspection.declarations import seen_schema
@@ -60,7 +62,7 @@ def open_unknown(source: Source, progress: Progress | None, *, ours: bool) -> Un
         kinds, found = held, dict[str, Recognised]()
         if isinstance(engine, DuckDB):
             csv = _is_csv(source)
-            fits = engine.fitting_kinds() if csv else {}
+            fits = fitting_kinds(engine) if csv else {}
             kinds = {name: _kind(name, held[name], fits, facts) for name in held} if csv else held
             found = {
                 name: _recognised(engine, name, kinds[name], fits.get(name), facts[name])
@@ -107,7 +109,7 @@ def _recognised(
     if kind is Kind.REAL:
         found = recognise_reals(name, shapes, present)
     else:
-        found = recognise(name, shapes, present, engine.fitting_cells, numbers=numbers)
+        found = recognise(name, shapes, present, partial(fitting_cells, engine), numbers=numbers)
     real = found.column or Column(name, kind)
     if real.kind is Kind.REAL:
         lost = text_instead(engine, engine.table, real)

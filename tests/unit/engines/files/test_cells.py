@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.engines.files.cells import conform, fitting
+from sfumato.engines.fitting import fitting_kinds
 from sfumato.errors import SourceError
 from sfumato.schema.column import Kind
 
@@ -181,7 +182,7 @@ def test_csv_with_kinds(read_csv: Callable[..., list[dict[str, Any]]]) -> None:
 
 def test_text_first_kinds_later(opened: Callable[..., DuckDB]) -> None:
     engine = opened(pa.table({"n": ["1", "2"], "t": ["1", "x"]}))
-    assert engine.fitting_kinds()["n"] == {Kind.INTEGER, Kind.REAL, Kind.TEXT}
+    assert fitting_kinds(engine)["n"] == {Kind.INTEGER, Kind.REAL, Kind.TEXT}
     engine.retype({"n": Kind.INTEGER})
     assert engine.columns(engine.table) == {"n": Kind.INTEGER, "t": Kind.TEXT}
     with pytest.raises(SourceError, match=r"^Column 't', data row 2,"):
