@@ -322,7 +322,7 @@ def files_of(source: str) -> tuple[RegularFile, ...]:
     """The files that a source is made of, as they are now."""
     if source.startswith("duckdb://"):
         return (duckdb_file(source)[0],)
-    if isfile(source):
+    if isfile(source):  # noqa: PTH113  a name that no file can have is none
         return (regular_file(source),)
     return tuple(map(regular_file, parquet_paths(Path(source))))
 
