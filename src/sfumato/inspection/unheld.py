@@ -105,21 +105,23 @@ class UnheldTable:
         widest = max(sample.axes, key=lambda axis: axis.size)
         return max(1, parts), widest.column if parts > 1 else None
 
-    def _part(self, columns: Columns, by: Columns, parts: int, place: int) -> Frequencies:
+    def _part(
+        self, columns: Columns, by: Columns, parts: int, place: int, most: int | None = None
+    ) -> Frequencies:
         """Combinations of the rows that a hash of some columns puts into one of some parts."""
         cells = [exp.column(name, quoted=True) for name in by]
         hashed = self.engine.traits.hashed("sf_part", cells)
         mine = exp.Mod(this=hashed, expression=exp.convert(parts)).eq(place)
-        most = most_combinations(len(columns))
         return count(self.engine, self.table, columns, where=mine if parts > 1 else None, most=most)
 
     def _parts(self, columns: Columns, key: str | None, parts: int) -> Iterator[Frequencies]:
         """Combinations of some columns part by part, those that do not fit halved."""
+        most, by = most_combinations(len(columns)), columns if key is None else (key,)
         waiting = [(parts, place) for place in reversed(range(parts))]
         while waiting:
             of, place = waiting.pop()
             try:
-                yield self._part(columns, columns if key is None else (key,), of, place)
+                yield self._part(columns, by, of, place, most)
             except TooManyCombinationsError:
                 if key is None or of >= parts << _MOST_HALVINGS:
                     raise
