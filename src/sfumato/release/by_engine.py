@@ -9,7 +9,7 @@ Decision 0244.
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from sqlglot import exp
 
@@ -20,7 +20,7 @@ from sfumato.release.fingerprint import contents
 from sfumato.release.sidecar import Saved, checksum
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from sfumato.engines.base import Engine, TableTarget
@@ -32,6 +32,18 @@ _WAITS, _STANDS = "table", "stands"
 """What lies in the scratch folder as long as a table has not got its name, and what it becomes."""
 
 
+class Checking(Protocol):
+    """Refuses rows that were written but are not those that were decided on."""
+
+    def check_parts(self, paths: Iterable[Path]) -> None:
+        """Look at files."""
+        ...
+
+    def check_table(self, engine: Engine, table: exp.Table) -> None:
+        """Look at a table of an engine."""
+        ...
+
+
 class EngineRows(NamedTuple):
     """A table of a release that an engine is to write by itself."""
 
@@ -40,12 +52,16 @@ class EngineRows(NamedTuple):
     columns: Mapping[str, Kind]
     spelled: Mapping[str, Mapping[str, Json]]
     """How columns are spelled in text, as a side-car tells it."""
+    promised: Checking | None = None
+    """Who looks at what was written; None where the engine itself notices a changed source."""
 
 
 def write_parts(rows: EngineRows, folder: Path) -> dict[str, str]:
     """Have an engine write into a new folder; the checksum of each file by its name."""
     written = folder.with_name("parts")
     rows.engine.write(rows.query, FolderTarget(str(written)))
+    if rows.promised is not None:
+        rows.promised.check_parts(parts_in(written))
     return {part.name: checksum(part.rename(folder / part.name)) for part in parts_in(written)}
 
 
@@ -62,6 +78,8 @@ class DraftedTable:
         engine = rows.engine
         drafting = engine.draft(rows.query, self._target, overwrite=overwrite)
         draft = self._held.enter_context(drafting)
+        if rows.promised is not None:
+            rows.promised.check_table(engine, draft)
         counted = exp.cast(exp.Count(this=exp.Star()), "BIGINT").as_("sf_rows")
         released = engine.run(exp.select(counted).from_(draft.copy()))["sf_rows"][0].as_py()
         # Whoever has the release may compute it too, so no secret is needed.

@@ -23,13 +23,14 @@ from sfumato.inspection.reidentification import attacker
 from sfumato.privacy.numbers import decimal_of, not_negative, probability
 from sfumato.schema.column import Kind, Role
 from sfumato.steward.advice import TOO_LARGE, advise, too_large
-from sfumato.steward.anonymized import Anonymized, mark_before
+from sfumato.steward.anonymized import Anonymized
 from sfumato.steward.findings import (
     costs_of_untouched,
     figures_of_outcome,
     in_plain_words,
     risk_before,
 )
+from sfumato.steward.handed import mark_before
 from sfumato.steward.parted import CutTree, cut_in_engine
 from sfumato.steward.perturbative import PERTURBATIVE, PerturbativeOptions
 from sfumato.steward.problem import person_of, pose

@@ -152,7 +152,9 @@ def test_a_changed_table_is_refused_where_the_engine_does_not_notice(
         lambda: release.save(tmp_path / "a.csv"),
         lambda: decided.write(tmp_path / "b.csv"),
     ):
-        with pytest.raises(SourceError, match="was changed after") as refused:
+        with pytest.raises(
+            SourceError, match="not those that this release was decided on"
+        ) as refused:
             use()
         assert refused.value.code == "source_changed"
     assert list(tmp_path.iterdir()) == []
