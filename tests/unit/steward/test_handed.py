@@ -13,6 +13,10 @@ import sfumato as sf
 from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.sources import open_source
 from sfumato.errors import SourceError
+from sfumato.schema.column import Column, Kind, Role
+from sfumato.schema.domain import Bounds
+from sfumato.schema.hierarchy.rules import Widths
+from sfumato.schema.schema import Schema
 from sfumato.steward import anonymized, handed
 from sfumato.steward.handed import Promised
 
@@ -21,12 +25,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PEOPLE = pa.table({"age": [20, 21, 30, 31] * 6, "illness": ["a", "b", "c"] * 8})
-SCHEMA = sf.Schema(
+SCHEMA = Schema(
     "t",
-    [
-        sf.Column("age", "integer", "quasi", sf.Bounds(0, 99), sf.Widths([10, 50])),
-        sf.Column("illness", "text", "sensitive"),
-    ],
+    (
+        Column("age", Kind.INTEGER, Role.QUASI, Bounds(0, 99), Widths((10, 50))),
+        Column("illness", Kind.TEXT, Role.SENSITIVE),
+    ),
 )
 
 CHANGES = {
@@ -84,6 +88,10 @@ def test_a_table_that_was_written() -> None:
     promised = Promised("t", 24, 0, ("age",), 4, 6)
     with closing(open_source(PEOPLE)) as engine:
         promised.check_table(engine, engine.table)
-        for wrong in ({"rows": 23}, {"classes": 3}, {"k": 7}):
+        for wrong in (
+            replace(promised, rows=23),
+            replace(promised, classes=3),
+            replace(promised, k=7),
+        ):
             with pytest.raises(SourceError):
-                replace(promised, **wrong).check_table(engine, engine.table)
+                wrong.check_table(engine, engine.table)

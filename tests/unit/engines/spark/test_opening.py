@@ -158,7 +158,9 @@ def test_a_folder_on_spark_is_seen_as_it_is_at_each_question(
         parquet.write_table(pa.concat_tables([ROWS] * 100), data / "a.parquet")
         assert abs(ask(vault, "SELECT COUNT(*) AS n, COUNT(*) AS a FROM t") - 300) < 40
         parquet.write_table(ROWS, data / "b.parquet")
-        assert abs(ask(vault, "SELECT COUNT(*) AS n, COUNT(*) AS a, COUNT(*) AS b FROM t") - 303) < 40
+        assert (
+            abs(ask(vault, "SELECT COUNT(*) AS n, COUNT(*) AS a, COUNT(*) AS b FROM t") - 303) < 40
+        )
         before = vault.accounts()
         parquet.write_table(pa.table({"z": [1]}), data / "c.parquet")
         assert (
