@@ -191,6 +191,56 @@ def test_what_cannot_be_seen_through_is_refused(server: str, way: str) -> None:
         assert refusal(add, "visits", f"{server}#{table}") == "source_unresolved"
 
 
+QUERY = "'SELECT name FROM visits'"
+READERS = {
+    "query_to_xml": f"query_to_xml({QUERY}, true, false, '')::text",
+    "table_to_xml": "table_to_xml('visits', true, false, '')::text",
+    "schema_to_xml": "schema_to_xml('public', true, false, '')::text",
+    "database_to_xml": "database_to_xml(true, false, '')::text",
+    "cursor_to_xml": "cursor_to_xml('c', 1, true, false, '')::text",
+    "ts_stat": "(SELECT MIN(word) FROM ts_stat('SELECT to_tsvector(name) FROM visits'))",
+    "ts_rewrite": "ts_rewrite('a', 'SELECT ''a''::tsquery, name::tsquery FROM visits')::text",
+    "pg_read_file": "pg_read_file('/etc/hostname')",
+    "lo_get": "encode(lo_get(1), 'escape')",
+    "pg_statistic": "(SELECT MIN(stavalues1::text) FROM pg_statistic)",
+    "pg_largeobject": "(SELECT encode(MIN(data), 'escape') FROM pg_largeobject)",
+    "pg_stats": "(SELECT MIN(histogram_bounds::text) FROM pg_stats)",
+    "information_schema": "(SELECT MIN(table_name) FROM information_schema.tables)",
+    "currval": "currval('numbers')::text",
+    "a sequence": "(SELECT last_value FROM numbers)::text",
+}
+
+
+def test_what_the_server_itself_reads_by_is_refused(server: str) -> None:
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("CREATE SEQUENCE numbers")
+        for number, words in enumerate(READERS.values()):
+            connection.execute(f"""
+                CREATE VIEW opaque{number} AS SELECT who, {words} AS name, cost, born, agreed
+                FROM others;
+                CREATE VIEW around{number} AS SELECT * FROM opaque{number};
+                CREATE TABLE guarded{number} AS SELECT * FROM others;
+                ALTER TABLE guarded{number} ENABLE ROW LEVEL SECURITY;
+                CREATE POLICY guard ON guarded{number} USING (name <> {words});
+            """)
+    found = {
+        (way, table): code_of(action, "others", f"{server}#{table}{number}")
+        for number, way in enumerate(READERS)
+        for table, action in (("around", add), ("guarded", add_publicly))
+    }
+    assert set(found.values()) == {"source_unresolved"}, found
+
+
+def test_what_a_policy_reads_belongs_to_its_table(server: str) -> None:
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("""
+            ALTER TABLE others ENABLE ROW LEVEL SECURITY;
+            CREATE POLICY guard ON others USING (EXISTS (SELECT 1 FROM visits));
+        """)
+    add("visits", f"{server}#visits")
+    check_alias(f"{server}#others")
+
+
 def test_a_view_of_rows_from_a_function_is_refused(server: str) -> None:
     assert refusal(add, "visits", f"{server}#called") == "source_unresolved"
 
@@ -202,7 +252,10 @@ def test_a_view_over_the_servers_own_means_is_seen_through(server: str) -> None:
             CREATE COLLATION plain (LOCALE = 'C');
             ALTER TABLE others ADD PRIMARY KEY (who);
             CREATE VIEW harmless AS SELECT who, name COLLATE plain AS name, SUM(cost) AS cost,
-              born, agreed AND CAST('n1' AS mood) <> ALL (CAST('{n2}' AS mood[])) AS agreed
+              born, agreed AND CAST('n1' AS mood) <> ALL (CAST('{n2}' AS mood[]))
+                AND now() > CAST(born AS TIMESTAMPTZ) AND concat(to_char(now(), 'YYYY'), name) <> ''
+                AND ROW_NUMBER() OVER (ORDER BY who) > 0
+                AND (SELECT json_agg(i) FROM unnest(ARRAY[1, 2]) AS i) IS NOT NULL AS agreed
             FROM others GROUP BY who;
         """)
     add("visits", f"{server}#others")
