@@ -13,7 +13,22 @@ from sfumato.engines.identity import Identity, unresolved
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_OF_VALUES = ["age", "array_to_json", "array_to_string", "concat", "concat_ws", "convert", "convert_from", "convert_to", "current_database", "current_schema", "current_schemas", "current_setting", "current_user", "date_add", "date_part", "date_subtract", "date_trunc", "enum_first", "enum_last", "enum_range", "extract", "format", "generate_series", "json_agg", "json_agg_strict", "json_build_array", "json_build_object", "json_object_agg", "json_object_agg_strict", "json_object_agg_unique", "json_object_agg_unique_strict", "json_populate_record", "json_populate_recordset", "json_to_record", "json_to_recordset", "json_to_tsvector", "jsonb_agg", "jsonb_agg_strict", "jsonb_build_array", "jsonb_build_object", "jsonb_object_agg", "jsonb_object_agg_strict", "jsonb_object_agg_unique", "jsonb_object_agg_unique_strict", "jsonb_path_exists_tz", "jsonb_path_match_tz", "jsonb_path_query_array_tz", "jsonb_path_query_first_tz", "jsonb_path_query_tz", "jsonb_populate_record", "jsonb_populate_recordset", "jsonb_to_record", "jsonb_to_recordset", "jsonb_to_tsvector", "length", "make_timestamptz", "now", "overlaps", "pg_column_size", "pg_typeof", "phraseto_tsquery", "plainto_tsquery", "quote_literal", "quote_nullable", "row_to_json", "session_user", "statement_timestamp", "timezone", "to_char", "to_date", "to_json", "to_jsonb", "to_number", "to_timestamp", "to_tsquery", "to_tsvector", "transaction_timestamp", "ts_headline", "websearch_to_tsquery", "xml_is_well_formed"]
+_OF_VALUES = """
+age array_to_json array_to_string concat concat_ws convert convert_from convert_to
+current_database current_schema current_schemas current_setting current_user date_add date_part
+date_subtract date_trunc enum_first enum_last enum_range extract format generate_series
+json_agg json_agg_strict json_build_array json_build_object json_object_agg
+json_object_agg_strict json_object_agg_unique json_object_agg_unique_strict json_populate_record
+json_populate_recordset json_to_record json_to_recordset json_to_tsvector jsonb_agg
+jsonb_agg_strict jsonb_build_array jsonb_build_object jsonb_object_agg jsonb_object_agg_strict
+jsonb_object_agg_unique jsonb_object_agg_unique_strict jsonb_path_exists_tz jsonb_path_match_tz
+jsonb_path_query_array_tz jsonb_path_query_first_tz jsonb_path_query_tz jsonb_populate_record
+jsonb_populate_recordset jsonb_to_record jsonb_to_recordset jsonb_to_tsvector length
+make_timestamptz now overlaps pg_column_size pg_typeof phraseto_tsquery plainto_tsquery
+quote_literal quote_nullable row_to_json session_user statement_timestamp timezone to_char to_date
+to_json to_jsonb to_number to_timestamp to_tsquery to_tsvector transaction_timestamp ts_headline
+websearch_to_tsquery xml_is_well_formed
+"""
 """Functions of the server's own that are not the same at all times, but work on what they are given
 and on the session's settings alone. Immutable ones do, and those behind operators and casts."""
 
@@ -88,7 +103,7 @@ others read files, large objects or the catalogue."""
 
 def reads(name: str) -> str:
     """The query that tells of a relation, named as a literal, which relations it stands for."""
-    return _READS.format(name=name, of_values=",".join(_OF_VALUES))
+    return _READS.format(name=name, of_values=",".join(_OF_VALUES.split()))
 
 
 def identity_of(rows: Sequence[dict[str, Any]]) -> Identity:

@@ -32,7 +32,7 @@ from sfumato.engines.files.endings import (
     parquet_paths,
     partition_columns,
 )
-from sfumato.engines.files.parquet import parquet_files, rows_of, schema_told
+from sfumato.engines.files.parquet import check_alike, parquet_files, rows_of, schema_told
 from sfumato.engines.files.regular import RegularFile, regular_file
 from sfumato.engines.frames import Frame, arrow_table, is_spark
 from sfumato.engines.identity import Identity, Resolving, of_path, of_tables, tables_read
@@ -259,6 +259,18 @@ def _view_parquet(
             "source_missing", "The list of Parquet files is empty. Name at least one."
         )
     files = parquet_files([one for path in paths for one in parquet_paths(Path(path))])
+    _check_partitions(files)
+    engine.watch(files)
+    literals = [exp.Literal.string(file.pattern) for file in files]
+    # Otherwise a directory named like 'year=2024' would add or replace a column.
+    plain = exp.Kwarg(this=exp.Var(this="hive_partitioning"), expression=exp.false())
+    reading = [exp.Array(expressions=literals), plain]
+    relation = exp.Table(this=exp.Anonymous(this="read_parquet", expressions=reading))
+    engine.adopt(relation, kinds, rows=rows_of(files), strict=strict)
+
+
+def _check_partitions(files: Sequence[RegularFile]) -> None:
+    """Refuse files of which the names of their folders tell a column that they lack."""
     apart = partition_columns(file.path for file in files)
     if apart and apart[0] not in schema_told(files[0]).names:
         raise SourceError(
@@ -267,13 +279,6 @@ def _view_parquet(
             "of their folders and not in the files. Read the folder through Spark, as "
             "spark+parquet:///folder/, or write the column into the files.",
         )
-    engine.watch(files)
-    literals = [exp.Literal.string(file.pattern) for file in files]
-    # Otherwise a directory named like 'year=2024' would add or replace a column.
-    plain = exp.Kwarg(this=exp.Var(this="hive_partitioning"), expression=exp.false())
-    reading = [exp.Array(expressions=literals), plain]
-    relation = exp.Table(this=exp.Anonymous(this="read_parquet", expressions=reading))
-    engine.adopt(relation, kinds, rows=rows_of(files), strict=strict)
 
 
 def duckdb_file(url: str) -> tuple[RegularFile, exp.Table]:
@@ -328,14 +333,25 @@ def files_of(source: str) -> tuple[RegularFile, ...]:
 
 
 def missing_columns(
-    source: str, declared: Collection[str], layout: FileLayout = USUAL
+    source: str,
+    declared: Collection[str],
+    layout: FileLayout = USUAL,
+    known: Collection[RegularFile] = (),
 ) -> list[str]:
-    """Declared columns that the files of a source do not have."""
+    """Declared columns that the files of a source do not have.
+
+    Of several files all must agree; those `known` as they are did so the last time.
+    """
     path = Path(source)
     if source.startswith("duckdb://"):
         names = _columns_of_table(source)
     elif is_parquet(path):
-        names = schema_told(files_of(source)[0]).names
+        files = files_of(source)
+        _check_partitions(files)
+        # One that is known stands for all of them.
+        looked_at = [*[one for one in files if one in known][:1], *set(files).difference(known)]
+        check_alike(looked_at)
+        names = schema_told(looked_at[0]).names
     else:
         with closing(_Reading(path, layout, declared, strict=False).opened()) as file:
             names = file.names

@@ -14,6 +14,7 @@ from adbc_driver_postgresql import dbapi
 from pyarrow import csv as arrow_csv
 
 from sfumato.testing.ledgers import (
+    VAULT,
     add,
     add_publicly,
     check_alias,
@@ -24,6 +25,7 @@ from sfumato.testing.ledgers import (
     state,
 )
 from sfumato.vault import accounts
+from sfumato.vault.vault import Vault, open_vault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -281,3 +283,61 @@ def test_another_table_has_its_own_people(server: str) -> None:
     add("visits", f"{server}#visits")
     add("others", f"{server}#others")
     assert len(accounts.balances(Path("clinic"))) == 2
+
+
+TURNS = {
+    "a view replaced": "CREATE OR REPLACE VIEW mine AS SELECT * FROM visits",
+    "a view through another": "CREATE OR REPLACE VIEW mine AS SELECT * FROM twice",
+    "a table swapped by a view": (
+        "DROP VIEW mine; ALTER TABLE visits RENAME TO old; CREATE VIEW mine AS SELECT * FROM old"
+    ),
+    "rows that others' decide on": """
+        ALTER TABLE apart.own ENABLE ROW LEVEL SECURITY;
+        CREATE POLICY guard ON apart.own USING (EXISTS (SELECT 1 FROM visits))
+    """,
+    "a function that reads": """
+        CREATE OR REPLACE VIEW mine AS SELECT who, name || pg_read_file('x') AS name, cost, born,
+        agreed FROM apart.own
+    """,
+}
+
+
+BACK = (
+    "DROP VIEW mine",
+    "ALTER TABLE IF EXISTS old RENAME TO visits",
+    "ALTER TABLE apart.own DISABLE ROW LEVEL SECURITY",
+    "DROP POLICY IF EXISTS guard ON apart.own",
+    "CREATE VIEW mine AS SELECT * FROM apart.own",
+)
+
+
+def test_a_source_that_became_anothers_is_refused_for_nothing(server: str) -> None:
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("CREATE TABLE apart.own AS SELECT * FROM others")
+        connection.execute("CREATE VIEW mine AS SELECT * FROM apart.own")
+    add("visits", f"{server}#visits")
+    add("mine", f"{server}#mine", epsilon="9")
+    number = 0
+
+    def ask(vault: Vault, name: str = "mine") -> None:
+        nonlocal number
+        number += 1
+        words = f"SELECT COUNT(*) AS n FROM {name} WHERE {name}.cost < {number}"
+        vault.query(words, epsilon="0.01")
+
+    with open_vault(VAULT) as vault:
+        ask(vault)
+        for turn in TURNS.values():
+            with psycopg.connect(server) as connection:
+                connection.execute(turn)
+                connection.commit()
+                before = vault.accounts()
+                assert code_of(ask, vault) == "source_unready", turn
+                with open_vault(VAULT) as again:
+                    assert code_of(ask, again) == "source_unready", turn
+                assert vault.accounts() == before
+                for statement in BACK:
+                    connection.execute(statement)
+                connection.commit()
+            ask(vault)
+            ask(vault, "visits")
