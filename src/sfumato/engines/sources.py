@@ -8,10 +8,11 @@ Decision 0178.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from os.path import isfile
+from os.path import isfile, lexists
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
@@ -29,6 +30,7 @@ from sfumato.engines.files.endings import (
     TEXT,
     ends_in,
     is_parquet,
+    is_pattern,
     parquet_paths,
     partition_columns,
 )
@@ -108,6 +110,7 @@ def open_source(
             from sfumato.engines.spark.opening import open_spark
 
             return open_spark(source)
+        _check_scheme(source)
     if is_spark(source):
         from sfumato.engines.spark.opening import open_frame
 
@@ -121,6 +124,22 @@ def open_source(
         ours=ours,
         strict=strict,
     )
+
+
+def _check_scheme(source: str) -> None:
+    """Say what an address needs that is none; it may hold a password, so it is not shown."""
+    found = re.match(r"\s*([a-z][a-z0-9+.-]+):/", source, re.IGNORECASE)  # C:/ is a disk
+    if found is None or source.startswith("duckdb://") or lexists(source):
+        return
+    scheme = found[1].lower()
+    if scheme in {*POSTGRES, *SPARK, "duckdb"}:
+        needed = f"Write {scheme}:// at its very beginning, in small letters and with two slashes"
+    else:
+        needed = (
+            f"Files of another machine are not read, and {scheme}:// is no database known here. "
+            "Fetch the file and name its path, or let Spark read it as spark+parquet://host/folder/"
+        )
+    raise SourceError("source_url_malformed", f"Cannot read this address. {needed}.")
 
 
 def identify(source: str, engine: Engine | None = None) -> Identity:
@@ -258,6 +277,12 @@ def _view_parquet(
         raise SourceError(
             "source_missing", "The list of Parquet files is empty. Name at least one."
         )
+    for path in map(Path, paths):
+        if parquet_paths(path) == [path] and is_pattern(path):
+            raise SourceError(
+                "source_missing",
+                f"No file matches the pattern {str(path)!r}. Name one that Parquet files match.",
+            )
     files = parquet_files([one for path in paths for one in parquet_paths(Path(path))])
     _check_partitions(files)
     engine.watch(files)
@@ -281,9 +306,15 @@ def _check_partitions(files: Sequence[RegularFile]) -> None:
         )
 
 
+def duckdb_parts(url: str) -> tuple[str, str]:
+    """The path and the table's name of a duckdb:// URL; a name has a '#' in quotes alone."""
+    found = re.fullmatch(r'duckdb://(.*)#((?:[^#"]|"[^"]*")*)', url, re.DOTALL)
+    return ("", "") if found is None else (found[1], found[2])
+
+
 def duckdb_file(url: str) -> tuple[RegularFile, exp.Table]:
     """The file and the table that a URL names; duckdb:///a/b is /a/b or, failing that, a/b."""
-    location, _, name = url.removeprefix("duckdb://").rpartition("#")
+    location, name = duckdb_parts(url)
     try:
         table = exp.to_table(name, dialect="duckdb")
     except ParseError:
