@@ -247,7 +247,7 @@ def spark_address(url: str) -> SparkAddress:
             "spark+parquet:///data/visits/ for Spark on this machine, and "
             "?master=spark://host:7077 or ?master=sc://host:15002 after it for another.",
         )
-    path = found["path"]
+    path = re.sub(r"(/\.)+(?=/|$)", "", found["path"])  # Spark takes a last '.' for hidden
     at = f"file://{path}" if path.startswith("/") else path
     return SparkAddress(found["master"] or LOCAL, form=found["form"], path=at)
 

@@ -28,14 +28,15 @@ from sfumato.engines.base import (
 )
 from sfumato.engines.files.output import table_exists, table_in_use, write_file
 from sfumato.engines.files.parts import check_local, write_folder
-from sfumato.engines.identity import Identity, unresolved
 from sfumato.engines.kinds import kinds_of
+from sfumato.engines.postgres_catalogue import identity_of, reads
 from sfumato.errors import EngineError, OutputError, SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sfumato.engines.base import Target
+    from sfumato.engines.identity import Identity
     from sfumato.schema.column import Kind
 
 _UNDEFINED_TABLE = "42P01"
@@ -44,52 +45,6 @@ _NEEDED = {"42809", "2BP01"}
 """What is to be replaced is no table, or others are made from it."""
 _FORBIDDEN = {"42501", "3F000"}
 """No right, no schema."""
-
-_READS = """
-WITH RECURSIVE reads (oid, below) AS (
-  SELECT CAST(TO_REGCLASS({name}) AS OID), FALSE
-  UNION
-  SELECT found.oid, found.below FROM reads CROSS JOIN LATERAL (
-    SELECT d.refobjid AS oid, reads.below FROM pg_rewrite AS w
-    JOIN pg_depend AS d ON d.classid = CAST('pg_rewrite' AS REGCLASS) AND d.objid = w.oid
-      AND d.refclassid = CAST('pg_class' AS REGCLASS)
-    WHERE w.ev_class = reads.oid
-    UNION ALL
-    SELECT i.inhrelid, TRUE FROM pg_inherits AS i WHERE i.inhparent = reads.oid
-  ) AS found
-), above (oid) AS (
-  SELECT i.inhparent FROM pg_inherits AS i JOIN reads ON reads.oid = i.inhrelid
-  UNION
-  SELECT i.inhparent FROM pg_inherits AS i JOIN above ON above.oid = i.inhrelid
-), met AS (
-  SELECT oid, below AS also, TRUE AS read FROM reads
-  UNION ALL
-  SELECT oid, TRUE, FALSE FROM above
-)
-SELECT CAST(c.oid AS TEXT) AS oid, FORMAT('%I.%I', n.nspname, c.relname) AS name,
-  BOOL_AND(met.also) AS also,
-  BOOL_OR(met.read AND (c.relkind = 'f' OR c.oid < 16384)) AS elsewhere,
-  BOOL_OR(met.read AND EXISTS (
-    SELECT 1 FROM pg_rewrite AS w
-    JOIN pg_depend AS d ON d.classid = CAST('pg_rewrite' AS REGCLASS) AND d.objid = w.oid
-    LEFT JOIN pg_type AS t ON d.refclassid = CAST('pg_type' AS REGCLASS) AND t.oid = d.refobjid
-    LEFT JOIN pg_type AS one ON one.oid = t.typelem
-    WHERE w.ev_class = c.oid AND d.refobjid >= 16384
-      AND d.refclassid NOT IN (CAST('pg_class' AS REGCLASS), CAST('pg_constraint' AS REGCLASS),
-        CAST('pg_collation' AS REGCLASS))
-      AND COALESCE('e' NOT IN (t.typtype, COALESCE(one.typtype, t.typtype)), TRUE)
-  )) AS opaque,
-  (SELECT CAST(system_identifier AS TEXT) FROM pg_control_system()) || '/'
-    || (SELECT CAST(oid AS TEXT) FROM pg_database WHERE datname = CURRENT_DATABASE()) AS home
-FROM met JOIN pg_class AS c ON c.oid = met.oid JOIN pg_namespace AS n ON n.oid = c.relnamespace
-GROUP BY c.oid, n.nspname, c.relname
-"""
-"""What a name stands for: itself, what its views read, the children read with any of these
-(`also`), and the parents through which any is read. Objects below 16384 are the server's own.
-
-A view is opaque if it uses anything else that somebody made, an extension too: functions read what
-they like, whatever they are declared as, and operators, aggregates, casts and domains call them.
-Relations are followed; keys, collations and lists of values (enum) run nothing."""
 
 
 def _translate(error: Exception) -> BaseException:
@@ -175,22 +130,10 @@ class Postgres:
         names and numbers of all relations it reads, whatever address, search path or view led here.
         """
         name = render(exp.Literal.string(_rendered(self._table)), self.dialect)
-        rows = self._fetch(_READS.format(name=name)).to_pylist()
+        rows = self._fetch(reads(name)).to_pylist()
         if not rows:
             raise table_missing("PostgreSQL", f"{name} is not in the catalogue")
-        if any(row["elsewhere"] for row in rows):
-            raise unresolved("it reads a foreign table, or the server's own catalogue")
-        if any(row["opaque"] for row in rows):
-            raise unresolved(
-                "it is a view with a function, an operator, an aggregate or a type that is not the "
-                "server's own, which may read any table"
-            )
-        home = f"postgresql {rows[0]['home']}"
-        called = [(f"{home}#{row[key]}", row["also"]) for row in rows for key in ("name", "oid")]
-        return Identity(
-            frozenset(one for one, also in called if not also),
-            frozenset(one for one, also in called if also),
-        )
+        return identity_of(rows)
 
     @translating_errors(_translate)
     def columns(self, table: exp.Table) -> dict[str, Kind]:
@@ -286,8 +229,8 @@ class Postgres:
         if not overwrite:
             raise table_exists(target)
         source = render(exp.Literal.string(_rendered(self._table)), self.dialect)
-        reads = self._fetch(_READS.format(name=source)).to_pylist()
-        if str(found["oid"]) in {row["oid"] for row in reads}:
+        listed = self._fetch(reads(source)).to_pylist()
+        if str(found["oid"]) in {row["oid"] for row in listed}:
             raise table_in_use(target)
 
     @translating_errors(_translate)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.base import SPARK, spark_address
 from sfumato.engines.files.endings import parquet_paths
+from sfumato.engines.sources import duckdb_parts
 from sfumato.errors import SfumatoError
 from sfumato.schema.file import load
 from sfumato.schema.hierarchy.tree import Tree
@@ -36,8 +37,8 @@ def source_files(source: Source) -> tuple[Path, ...]:
         if scheme in SPARK and "+" in scheme:
             with suppress(SfumatoError):
                 return source_files(spark_address(str(source)).path.removeprefix("file://"))
-        location = rest.rpartition("#")[0]
-        return (Path(location), Path(location.lstrip("/"))) if scheme == "duckdb" else ()
+        location, _ = duckdb_parts(str(source))
+        return (Path(location), Path(location.lstrip("/"))) if location else ()
     path = Path(source)
     with suppress(OSError, ValueError):
         return tuple(dict.fromkeys((path, *parquet_paths(path))))

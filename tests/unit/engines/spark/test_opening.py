@@ -274,6 +274,7 @@ def test_folders_that_spark_cannot_read(folder: Callable[[Path], str], tmp_path:
 
 
 def test_addresses_of_spark() -> None:
+    assert spark_address("spark+parquet:///a/./b/./") == spark_address("spark+parquet:///a/b/")
     assert spark_address("spark+parquet:///a/b/") == SparkAddress(
         LOCAL, form="parquet", path="file:///a/b"
     )
