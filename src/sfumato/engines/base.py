@@ -333,6 +333,6 @@ def stream_translating_errors(
             with suppress(Exception):  # what cannot be closed now must not hide why
                 done()
             raise
-        done()
+        translating_errors(translate)(done)()
 
     return pa.RecordBatchReader.from_batches(schema, batches())
