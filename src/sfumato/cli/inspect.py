@@ -54,6 +54,12 @@ def inspect(
         check_target(write, overwrite=overwrite, kept=used)
     with progress("Reading and measuring the columns") as report:
         people = read(table, schema, progress=report)
+    if people.released:
+        typer.echo(
+            "sfumato: This is a release of Sfumato: what is seen here is its labels, not the "
+            "people. Use measure for what it reaches.",
+            err=True,
+        )
     if schema is None:
         for words in file_words(people, table):
             typer.echo(f"sfumato: {words}", err=True)

@@ -191,6 +191,23 @@ def test_an_interruption_leaves_nothing(
     assert tables(postgres) == {"safe"}
 
 
+def test_a_released_table_is_known_by_what_lies_here(
+    database: str, postgres: Engine, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert anonymize(f"{database}#clinic.people", "-o", "table:clinic.safe") == 0
+    source = f"{database}#clinic.safe"
+    inspect = ["inspect", source, "--json"]
+    measure = ["measure", source, "--schema", "people.toml"]
+    assert run(inspect) == run(measure) == 0
+    assert "This is a release" in capsys.readouterr().err
+    execute(postgres, "UPDATE clinic.safe SET disease = 'none' WHERE disease = 'cold'")
+    for words in (inspect, measure):
+        assert run(words) == 2
+        assert "is not the one that was released" in capsys.readouterr().err
+    (home / "clinic.safe.json").unlink()
+    assert run(inspect) == 0
+
+
 def test_only_a_release_is_replaced(database: str, postgres: Engine, home: Path) -> None:
     source = f"{database}#clinic.people"
     execute(postgres, "CREATE TABLE clinic.wages AS SELECT 1 AS pay")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import warnings
@@ -173,3 +174,18 @@ def test_a_change_that_keeps_size_and_time_is_noticed(tmp_path: Path) -> None:
         with pytest.raises(SourceError) as refused:
             release.save(tmp_path / "out.csv")
         assert refused.value.code == "source_changed"
+
+
+def test_a_full_disk_is_told_by_the_name_that_was_given(
+    people: sf.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    release = people.anonymize(k=5)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sfumato.engines.files.parts._write_parts", full)
+    with pytest.raises(sf.SfumatoError, match=r"^Cannot write 'f': the disk is full") as told:
+        release.save("f/")
+    assert told.value.code == "disk_full"
+    assert list(tmp_path.iterdir()) == []
