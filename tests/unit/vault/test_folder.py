@@ -139,9 +139,9 @@ READ_TWICE = {
 @pytest.mark.usefixtures("parts")
 @pytest.mark.parametrize(("source", "target"), [(a, b) for a in READ_TWICE for b in READ_TWICE[a]])
 def test_nothing_is_added_to_what_is_read(source: str, target: str) -> None:
-    words = ("anonymize", source, "--schema", "people.toml", "--k", "2", "--overwrite")
-    if target in ("out", "2025"):  # of two tables
-        words = (*words[:-3], "--l", "2", "--algorithm", "anatomy")
+    several = target in ("out", "2025")  # of two tables
+    asked = ("--l", "2", "--algorithm", "anatomy") if several else ("--k", "2", "--overwrite")
+    words = ("anonymize", source, "--schema", "people.toml", *asked)
     assert run(*words, "-o", f"parts/{target}") == "output_in_use"
 
 
