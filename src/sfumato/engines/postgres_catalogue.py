@@ -106,6 +106,19 @@ def reads(name: str) -> str:
     return _READS.format(name=name, of_values=",".join(_OF_VALUES.split()))
 
 
+_THERE = """
+SELECT CAST(oid AS TEXT) AS oid, CAST(relkind AS TEXT) AS kind,
+  OBJ_DESCRIPTION(oid, 'pg_class') AS mark
+FROM pg_class WHERE oid = CAST(TO_REGCLASS({name}) AS OID)
+"""
+"""A relation of a name, if there is one: what it is, and its comment, by which we know ours."""
+
+
+def there(name: str) -> str:
+    """The query that tells of the relation that lies under a name, if one does."""
+    return _THERE.format(name=name)
+
+
 def identity_of(rows: Sequence[dict[str, Any]]) -> Identity:
     """What these relations are: the server's and the database's own numbers, names and numbers."""
     if any(row["elsewhere"] for row in rows):
@@ -127,3 +140,8 @@ def identity_of(rows: Sequence[dict[str, Any]]) -> Identity:
         frozenset(one for one, also in called if not also),
         frozenset(one for one, also in called if also),
     )
+
+
+def resolved(rows: Sequence[dict[str, Any]]) -> bool:
+    """Whether all that these relations read is known."""
+    return not any(row["elsewhere"] or row["opaque"] or row["reader"] for row in rows)

@@ -27,9 +27,11 @@ _BESIDE = ("", "-wal", "-shm", "-journal")
 
 
 def source_files(source: Source) -> tuple[Path, ...]:
-    """The files that a source reads; a folder is meant with the Parquet files in it."""
+    """The files that a source reads; a folder, or a pattern, is meant with what it reads now."""
     if isinstance(source, list | tuple):
-        return tuple(Path(one) for one in source if isinstance(one, str | Path))
+        return tuple(
+            file for one in source if isinstance(one, str | Path) for file in source_files(one)
+        )
     if not isinstance(source, str | Path):
         return ()
     scheme, _, rest = str(source).partition("://")
@@ -82,11 +84,15 @@ def _words(table: object, *keys: str) -> list[list[str]]:
 
 
 def vault_files_around(target: Path) -> tuple[Path, ...]:
-    """What the vaults use that lie around a target: above it, or beside it with their heads."""
+    """What the vaults use that lie around a target: above it, or beside it with their heads.
+
+    Or beside its folder, which may be the source of one.
+    """
     found: list[Path] = []
     with suppress(OSError):
         parent = target.resolve().parent
-        folders = [parent, *parent.parents, *(one for one in parent.iterdir() if one.is_dir())]
+        beside = (one for near in (parent, parent.parent) for one in near.iterdir())
+        folders = dict.fromkeys([parent, *parent.parents, *(one for one in beside if one.is_dir())])
         for folder in folders:
             if (folder / VAULT).is_file():
                 found += vault_files(folder)

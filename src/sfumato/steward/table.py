@@ -139,7 +139,7 @@ def read(
     starred = release is not None and release.starred
     if schema is None:
         table = _read_unknown(place, progress, ours=release is not None)
-        return replace(table, starred=starred, source=source)
+        return replace(table, starred=starred, source=source, released=release is not None)
     known = declared = schema if isinstance(schema, Schema) else load(Path(schema))
     if release is None:
         asked = {column.name: column for column in known.columns}
