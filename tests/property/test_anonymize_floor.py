@@ -59,7 +59,7 @@ def posed(
     """The problem where memory is for so many cells, a value taking that of so many."""
     with (
         patch.dict(os.environ, {SETTING: str(cells)}),
-        patch("sfumato.counting.room._CELLS_PER_VALUE", per_value),
+        patch("sfumato.counting.room.CELLS_PER_VALUE", per_value),
     ):
         return pose(table, criteria, suppress=suppress)[0]
 
