@@ -26,7 +26,7 @@ from sfumato.anonymize.partition.groups import (
     Members,
     write_members,
 )
-from sfumato.anonymize.partition.points import Points, refuse_population
+from sfumato.anonymize.partition.points import Points
 from sfumato.anonymize.search import all_needed, require_weighted
 from sfumato.anonymize.search.mondrian import NAME, Parts, chosen_cuts, require_root
 from sfumato.anonymize.taxonomy import declared
@@ -119,7 +119,6 @@ def cut_in_engine(
 ) -> CutTree:
     """Cut a table; its problem is posed at the roots, with columns by themselves alone."""
     require_weighted(problem, weights)
-    refuse_population(problem, NAME)
     if problem.people is not None:
         raise all_needed(NAME, cells_to_cut(table, problem.criteria))
     require_root(problem, Points.of(problem))

@@ -197,3 +197,17 @@ def test_criteria_of_sensitive_values_hold_of_the_file(
     again = measure(tmp_path / "released.csv", people.schema, original=PEOPLE)
     assert again.k >= 4
     assert held(again, asked)
+
+
+def test_mondrian_names_the_number_by_which_people_can_be_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    who = Column("who", Kind.INTEGER, Role.IDENTIFIER, nullable=False)
+    schema = Schema("people", (*COLUMNS, who), sf.Entity("who", max_rows=9))
+    visits = PEOPLE.append_column("who", pa.array([place % 300 for place in range(ROWS)]))
+    monkeypatch.setenv(SETTING, "1000")
+    with closing(read(visits, schema)) as table:
+        with pytest.raises(ParameterError) as refusal:
+            anonymize(table, [sf.KAnonymity(3)], algorithm="mondrian")
+        monkeypatch.setenv(SETTING, str(number_to_set(refusal.value)))
+        assert anonymize(table, [sf.KAnonymity(3)], algorithm="mondrian").figures["classes"] > 1
