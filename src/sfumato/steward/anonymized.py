@@ -19,6 +19,7 @@ from sfumato.engines.files.spelled import Marked, keys_in, marked
 from sfumato.engines.files.typed import labelled
 from sfumato.engines.kinds import kinds_of, stored_schema
 from sfumato.release.by_engine import EngineRows
+from sfumato.release.order import total_order
 from sfumato.release.places import Output
 from sfumato.release.recoding import blank_rows, relabelled
 from sfumato.release.release import (
@@ -365,12 +366,9 @@ class Anonymized:
                 blank = lent.enter_context(engine.lend(starring))
                 blanks = exp.select(*(name.copy() for name in names)).from_(blank)
                 rows = exp.union(rows, blanks, distinct=False)
-            order = [exp.Ordered(this=name.copy(), nulls_first=False) for name in names]
-            yield (
-                exp.select(*(name.copy() for name in names))
-                .from_(rows.subquery("sf_all"))
-                .order_by(*order)
-            )
+            reals = [name for name, kind in self.columns.items() if kind is Kind.REAL]
+            ordered = exp.select(*(name.copy() for name in names)).from_(rows.subquery("sf_all"))
+            yield ordered.order_by(*total_order([*self.columns], reals))
 
     @property
     def _spellings(self) -> dict[str, Spelling]:

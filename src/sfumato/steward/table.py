@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato import given
-from sfumato.counting.frequencies import count
-from sfumato.counting.room import most_combinations
+from sfumato.counting.frequencies import count_held
 from sfumato.engines.base import everything
 from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.files.endings import separator_hint
@@ -107,8 +106,7 @@ class Table(TableActions):
             )
         with closing(read_population(source, self.schema)) as people:
             names = [column.name for column in people.schema.columns]
-            most = most_combinations(len(names))
-            return count(people.engine, people.engine.table, names, most=most)
+            return count_held(people.engine, people.engine.table, names)
 
 
 def read(
