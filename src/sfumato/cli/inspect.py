@@ -59,7 +59,7 @@ def inspect(
         check_target(write, overwrite=overwrite, kept=used)
     with progress("Reading and measuring the columns") as report:
         people = read(table, schema, progress=report)
-    if people.released:
+    if people.released and "://" in table:  # a file lies beside what tells of it
         typer.echo(_RELEASED, err=True)
     if schema is None:
         for words in file_words(people, table):
