@@ -86,7 +86,7 @@ class Spark:
         if self._done is not None:
             self._done.atexit = False  # the end of the process ends it all
         self._identity = identity or partial(identity_of, session, table)
-        self._ready = ready or partial(session.catalog.refreshTable, render(table, self.dialect))
+        self._ready = ready
 
     @property
     def table(self) -> exp.Table:
@@ -109,7 +109,7 @@ class Spark:
         def look() -> pa.Schema:
             check_running(self._session)
             if table == self._table:
-                self._ready()
+                (self._ready or self._refresh)()
             return arrow_schema(self._frame(everything(table)))
 
         return kinds_of(apart(look))
@@ -193,6 +193,10 @@ class Spark:
         """Let go of the session, and of what was opened with it."""
         if self._done is not None:
             apart(self._done)
+
+    def _refresh(self) -> None:
+        """Have Spark look for the files of its table again."""
+        self._session.catalog.refreshTable(render(self._table, self.dialect))
 
     def _frame(self, query: exp.Query) -> DataFrame:
         """A query as Spark has read it; nothing is run."""
