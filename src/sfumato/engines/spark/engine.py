@@ -195,8 +195,12 @@ class Spark:
             apart(self._done)
 
     def _refresh(self) -> None:
-        """Have Spark look for the files of its table again."""
-        self._session.catalog.refreshTable(render(self._table, self.dialect))
+        """Have Spark look for the files of its table again; what is no table may be a path."""
+        catalogue = self._session.catalog
+        try:
+            catalogue.refreshTable(render(self._table, self.dialect))
+        except Exception:  # noqa: BLE001  it fails in many ways; reading the table tells which
+            catalogue.refreshByPath(self._table.name)
 
     def _frame(self, query: exp.Query) -> DataFrame:
         """A query as Spark has read it; nothing is run."""
