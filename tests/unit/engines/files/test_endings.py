@@ -68,7 +68,7 @@ def test_patterns_without_files_and_files_that_differ() -> None:
     write("visits/turned.parquet", ROWS.select(["age", "who"]))
     write("visits/lacking.parquet", ROWS.select(["age"]))
     for source, code, word in (
-        ("visits/x*.parquet", "source_missing", "does not exist"),
+        ("visits/x*.parquet", "source_missing", "No file matches"),
         ("visits/[at]*.parquet", "schemas_differ", "another order"),
         ("visits/[al]*.parquet", "schemas_differ", "'who' is missing"),
     ):
