@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from playwright.sync_api import Browser
     from tests.end.anonymize.conftest import Shell
 
@@ -20,16 +18,6 @@ PAPER = 794 - 2 * 60
 pytestmark = pytest.mark.skipif(
     not CHROMIUM.exists(), reason="needs Chromium (apt-get install chromium)"
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM))
-        yield browser
-        browser.close()
 
 
 def test_nothing_is_cut_and_words_of_the_field_open_without_a_script(
