@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -67,8 +68,11 @@ class Cluster:
         self._stack.callback(_end, process)
         return process.pid
 
-    def run(self, selection: str) -> None:
-        """Run what is asked of the cluster; nothing of it is left in the driver's scratch."""
+    def run(self, selection: str) -> int:
+        """Run what is asked of the cluster; nothing of it is left in the driver's scratch.
+
+        Returns how many tests passed: one that skips would else look like one that holds.
+        """
         scratch = self.home / "scratch"
         cluster = {"master": self.master, "workers": self.workers}
         tests, keep = str(HERE / "on_cluster.py"), str(self.home / "tests")
@@ -91,6 +95,9 @@ class Cluster:
         while list(scratch.iterdir()) and time.monotonic() < until:
             time.sleep(0.1)  # Java clears up when Python has ended
         assert list(scratch.iterdir()) == []
+        assert "skipped" not in done.stdout, done.stdout
+        passed = re.search(r"(\d+) passed", done.stdout)
+        return int(passed[1]) if passed else 0
 
 
 def _free_port() -> int:
@@ -124,9 +131,9 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def test_spark_cluster_answers_as_duckdb_and_loses_a_worker(cluster: Cluster) -> None:
-    cluster.run("not TestCluster and not no_worker_is_left")
+    assert cluster.run("not TestCluster and not no_worker_is_left") == 3
 
 
 @pytest.mark.slow
 def test_spark_cluster_keeps_the_contract_and_loses_all_workers(cluster: Cluster) -> None:
-    cluster.run("TestCluster or worker")
+    assert cluster.run("TestCluster or worker") >= 20

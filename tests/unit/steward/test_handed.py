@@ -71,7 +71,10 @@ def test_rows_that_were_not_decided_on(
 
 @pytest.mark.parametrize("way", WAYS)
 def test_rows_that_were_decided_on(unwatched: sf.Table, way: str, tmp_path: Path) -> None:
-    WAYS[way](unwatched.anonymize(k=10), tmp_path)
+    release = unwatched.anonymize(k=10)
+    WAYS[way](release, tmp_path)
+    assert release.table.num_rows == PEOPLE.num_rows
+    assert bool(list(tmp_path.iterdir())) == (way != "table")
 
 
 @pytest.mark.parametrize("way", WAYS)

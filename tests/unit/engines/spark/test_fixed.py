@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.engines.base import everything
 from sfumato.errors import SourceError
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.schema import Schema
@@ -53,4 +54,6 @@ def test_a_frame_on_spark_whose_rows_differ_at_each_look(name: str, spark_sessio
 
 @pytest.mark.parametrize("name", FIXED)
 def test_a_frame_on_spark_whose_rows_stay(name: str, spark_session: Any) -> None:
-    sf.read(FIXED[name](spark_session.createDataFrame(ROWS)), SCHEMA).close()
+    frame = FIXED[name](spark_session.createDataFrame(ROWS))
+    with sf.read(frame, SCHEMA) as table:
+        assert table.engine.run(everything(table.engine.table)).num_rows == frame.count()
