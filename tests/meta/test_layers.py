@@ -49,6 +49,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cards", "errors", "given", "schema", "release", "noise", "privacy", "mechanisms", "method",
         "counting", "estimation",
     },
+    "synth": {
+        "errors", "given", "noise", "privacy", "mechanisms", "counting", "estimation", "texts",
+    },
     "report": {"cards", "errors", "given", "schema", "files", "privacy", "release", "inspection"},
     "steward": {
         "cards", "errors", "given", "schema", "privacy", "engines", "files", "counting",
