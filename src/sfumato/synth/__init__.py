@@ -1,0 +1,1 @@
+"""Synthetic tables of the same shape, under differential privacy."""
