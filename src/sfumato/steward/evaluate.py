@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sfumato import given
@@ -20,6 +19,7 @@ from sfumato.synth.evaluate.learning import require_installed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from sfumato.engines.sources import Source
     from sfumato.schema.column import Column
@@ -63,7 +63,9 @@ def compare_tables(
             "schema_twice",
             "An open table has its schema; a second one is not taken. Leave --schema out.",
         )
-    opened = nullcontext(original) if isinstance(original, Table) else closing(read(original, schema))
+    opened = (
+        nullcontext(original) if isinstance(original, Table) else closing(read(original, schema))
+    )
     with opened as people:
         wanted = _wanted(people.schema, target)
         made = synthetic.table if isinstance(synthetic, Release) else source_of(synthetic)

@@ -132,9 +132,7 @@ def _retyped(engine: Engine, columns: Sequence[Column]) -> tuple[list[Column], l
     kept = [column for column in columns if column not in strange]
     if isinstance(engine, DuckDB):
         readings = {
-            column.name: _reading(engine, column)
-            if held[column.name] is Kind.TEXT
-            else column
+            column.name: _reading(engine, column) if held[column.name] is Kind.TEXT else column
             for column in kept
         }
         engine.retype(readings, strict=False)
@@ -146,9 +144,7 @@ def _retyped(engine: Engine, columns: Sequence[Column]) -> tuple[list[Column], l
 def _readable(held: Kind, column: Column, engine: Engine) -> bool:
     if held is column.kind:
         return True
-    return isinstance(engine, DuckDB) and (
-        held is Kind.TEXT or (held, column.kind) in _READABLE
-    )
+    return isinstance(engine, DuckDB) and (held is Kind.TEXT or (held, column.kind) in _READABLE)
 
 
 def _reading(engine: DuckDB, column: Column) -> Column:

@@ -7,7 +7,7 @@ the declared domain or, where none is declared, was not among what the original 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from decimal import Decimal
 from itertools import pairwise
@@ -55,6 +55,10 @@ class Coding:
     """The code of each key where keys are texts; else a key is the code."""
     told: str = ""
     """What a reader must know of it, such as that numbers were put into bins."""
+    starts: tuple[float, ...] = ()
+    """Where the stretch of each code begins, and where the last ends, on a scale of numbers."""
+    dates: bool = False
+    """Whether that scale is one of days since the beginning of 1970."""
 
     @property
     def missing(self) -> int:
@@ -125,9 +129,7 @@ def _coding(
     )
 
 
-def _listed(
-    column: Column, values: Sequence[Scalar], *, declared: bool, told: str = ""
-) -> Coding:
+def _listed(column: Column, values: Sequence[Scalar], *, declared: bool, told: str = "") -> Coding:
     """Each value has a code of its own."""
     value, labels = cell_of(column.name), [str(one) for one in values]
     if column.kind is Kind.TEXT:
@@ -179,7 +181,10 @@ def _bounded(column: Column, given: _Stretch, *, declared: bool) -> Coding:
     place = exp.Floor(this=exp.Paren(this=distance.copy() - _real(start)) / _real(width))
     last = exp.Least(this=place, expressions=[_real(float(count - 1))], ignore_nulls=True)
     key = key.when(beyond, _whole(_OUTSIDE)).else_(exp.cast(last, "BIGINT"))
-    return _coding(column, key, labels, declared=declared, ordered=True, told=told)
+    made = _coding(column, key, labels, declared=declared, ordered=True, told=told)
+    zero = float((low - date(1970, 1, 1)).days if isinstance(low, date) else low)
+    starts = tuple(zero + start + width * place for place in range(count + 1))
+    return replace(made, starts=starts, dates=isinstance(low, date))
 
 
 def _seen(column: Column, engine: Engine) -> Coding:

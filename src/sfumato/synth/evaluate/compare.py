@@ -107,9 +107,7 @@ class _Comparison:
         }
         names = [one.name for one in columns]
         real, made = self._real, self._made
-        same = copies(
-            (real.engine, real.engine.table), (made.engine, made.engine.table), names
-        )
+        same = copies((real.engine, real.engine.table), (made.engine, made.engine.table), names)
         return Evaluation(
             (real.rows, made.rows),
             tuple(singles),
@@ -132,12 +130,13 @@ class _Comparison:
 
     def _column(self, place: int, malformed: int) -> ComparedColumn:
         coding, found = self._codings[place], self._cells([place])
-        sides = []
-        for counts in (found.original, found.synthetic):
-            dense = np.zeros(coding.size, dtype=np.int64)
-            dense[found.codes[0]] = counts
-            sides.append(tuple(dense.tolist()))
-        return ComparedColumn(coding, *sides, distance(found, self._floor), malformed)
+        sides = [
+            np.bincount(found.codes[0], weights=counts, minlength=coding.size).astype(int)
+            for counts in (found.original, found.synthetic)
+        ]
+        original, synthetic = (tuple(one.tolist()) for one in sides)
+        apart = distance(found, self._floor)
+        return ComparedColumn(coding, original, synthetic, apart, malformed)
 
     def _pair(self, places: tuple[int, ...]) -> ComparedPair:
         found = self._cells(places)

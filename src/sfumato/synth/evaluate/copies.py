@@ -77,12 +77,8 @@ def copies(
             exp.select(*map(column, names), column(here), none.copy().as_(there)).from_(ours),
             distinct=False,
         )
-        sums = [
-            exp.cast(exp.Sum(this=column(name)), "BIGINT").as_(name) for name in (here, there)
-        ]
-        combined = (
-            exp.select(*sums).from_(both.subquery("sf_both")).group_by(*map(column, names))
-        )
+        sums = [exp.cast(exp.Sum(this=column(name)), "BIGINT").as_(name) for name in (here, there)]
+        combined = exp.select(*sums).from_(both.subquery("sf_both")).group_by(*map(column, names))
         total = exp.cast(exp.Sum(this=column(here)), "BIGINT").as_(here)
         query = (
             exp.select(column(there), total, many.copy().as_(rows))

@@ -7,6 +7,7 @@ order of a multiplicative permutation, and both models are fitted without any. D
 from __future__ import annotations
 
 import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from math import gcd
@@ -18,7 +19,7 @@ from sfumato.errors import ParameterError
 from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -31,6 +32,7 @@ _MOST_TRAINED = 40_000
 _MOST_TESTED = 20_000
 _TESTED_SHARE = 0.3
 _MOST_TOLD = 20_000
+_ROUNDS = 60
 _MOST_CLASSES = 10
 _MOST_CATEGORIES = 255
 _GOLDEN = 0.6180339887498949
@@ -120,13 +122,14 @@ def learn(original: CodedTable, synthetic: CodedTable, target: int) -> Learned:
         )
     codings = [original.codings[place] for place in features]
     test, train = real[:tested], real[tested:]
+    asked, right = test[:, features], answers[:tested]
     scores = {}
     for name, model in _models(codings).items():
-        scores[name] = tuple(
-            _right(model, rows[:, features], classes[rows[:, target]], test[:, features])
+        shares = [
+            _right(model, (rows[:, features], classes[rows[:, target]]), (asked, right))
             for rows in (train, made[: len(train)])
-        )
-        scores[name] = tuple(float((one == answers[:tested]).mean()) for one in scores[name])
+        ]
+        scores[name] = (shares[0], shares[1])
     commonest = np.bincount(answers[tested:]).argmax()
     baseline = float((answers[:tested] == commonest).mean())
     return Learned(coding.name, question, tested, baseline, scores)
@@ -147,8 +150,7 @@ def told_apart(original: CodedTable, synthetic: CodedTable) -> float:
     labels = np.tile([0, 1], each)
     half = each // 2 * 2
     model = _boosting(original.codings)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with _quietly():
         model.fit(rows[:half], labels[:half])
         guessed = model.predict_proba(rows[half:])[:, 1]
     return float(roc_auc_score(labels[half:], guessed))
@@ -192,14 +194,26 @@ def _boosting(codings: Sequence[Coding]) -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     categories = [not one.ordered and one.size <= _MOST_CATEGORIES for one in codings]
-    return HistGradientBoostingClassifier(early_stopping=False, categorical_features=categories)
+    return HistGradientBoostingClassifier(
+        max_iter=_ROUNDS, early_stopping=False, categorical_features=categories
+    )
 
 
-def _right(model: Any, rows: Codes, answers: Codes, asked: Codes) -> Codes:
-    """What a model says of rows after it was trained on others."""
-    if len(np.unique(answers)) == 1:
-        return np.full(len(asked), answers[0])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # one that has not come to rest is a model still
-        guessed: Codes = model.fit(rows, answers).predict(asked)
-    return guessed
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Train on one core: threads that wait for each other take a hundred times as long on a busy
+    machine. A model that has not come to rest is a model still, and says nothing.
+    """
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _right(model: Any, train: tuple[Codes, Codes], test: tuple[Codes, Codes]) -> float:
+    """How often a model that was trained on some rows is right on others."""
+    if len(np.unique(train[1])) == 1:
+        return float((test[1] == train[1][0]).mean())
+    with _quietly():
+        return float((model.fit(*train).predict(test[0]) == test[1]).mean())
