@@ -42,6 +42,8 @@ _OWNER = (
 _ORIGINAL, _SYNTHETIC = "Original", "Synthetic"
 _OPEN = 6
 _VALUES = 8
+_BARS = 12
+"""Of more places than that a scale of numbers is drawn as lines, of fewer as bars."""
 _WORST = 5
 _FEWEST_DRAWN = 3
 _KEPT = 2.0
@@ -168,7 +170,8 @@ def _columns(found: Evaluation) -> list[Block]:
     ordered = sorted(found.columns, key=lambda one: one.distance.floor - one.distance.tvd)
     blocks: list[Block] = [Heading("Each column, original beside synthetic")]
     for place, one in enumerate(ordered):
-        picture = _stretched(one) if one.coding.starts else _listed(one)
+        wide = len(one.coding.starts) > _BARS
+        picture = _stretched(one) if wide else _listed(one)
         if place < _OPEN:
             blocks.append(picture)
         else:

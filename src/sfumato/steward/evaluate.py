@@ -18,7 +18,7 @@ from sfumato.synth.evaluate.compare import Form, compare
 from sfumato.synth.evaluate.learning import require_installed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from sfumato.engines.sources import Source
@@ -79,7 +79,8 @@ def compare_tables(
                     "nothing can be learned about it. Name another --target.",
                 )
             files = (*people.files, *source_files(made))
-            form = Form(stranger.remarks, stranger.malformed, files)
+            remarks = (*_left_out(people.schema, wanted), *stranger.remarks)
+            form = Form(remarks, stranger.malformed, files)
             return compare(
                 people.engine,
                 stranger.engine,
@@ -110,3 +111,8 @@ def _wanted(schema: Schema, target: str | None) -> list[Column]:
             + suggestion(target, names),
         )
     return wanted
+
+
+def _left_out(schema: Schema, wanted: Sequence[Column]) -> list[str]:
+    names = [one.name for one in schema.columns if one not in wanted]
+    return [f"Not compared, because they only tell people apart: {', '.join(names)}."] * bool(names)

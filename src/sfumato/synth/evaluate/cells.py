@@ -8,7 +8,7 @@ engine counts, and no row comes here by itself.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
@@ -17,7 +17,6 @@ import numpy as np
 from sqlglot import exp
 
 from sfumato.counting.frequencies import count
-from sfumato.counting.grouping import keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from sfumato.synth.evaluate.coding import Coding
 
     Counts = NDArray[np.int64]
-    Codes = NDArray[np.int64]
+    Codes = NDArray[np.integer]
 
 MOST_HELD = 2_000_000
 """Tables of no more rows, or of no more combinations, are held as counts of all columns."""
@@ -52,10 +51,17 @@ class Counted:
 
     codes: tuple[Codes, ...]
     counts: Counts
+    single: bool
+    """Whether every combination is one row."""
 
     def of(self, places: Sequence[int]) -> Counted:
         """Some of the columns; combinations may come more than once."""
-        return Counted(tuple(self.codes[place] for place in places), self.counts)
+        return replace(self, codes=tuple(self.codes[place] for place in places))
+
+    def added(self, keys: Codes, size: int) -> Counts:
+        """The rows of each key; sums of floats are exact below 2^53 of them."""
+        weights = None if self.single else self.counts
+        return np.bincount(keys, weights=weights, minlength=size).astype(np.int64, copy=False)
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,8 @@ class CodedTable:
             )
             where = hashed.eq(0)
         found = count(self.engine, self.view, [one.name for one in chosen], where=where)
-        return Counted(_coded(found, chosen), found.counts)
+        single = bool(found.counts.max(initial=1) == 1)
+        return Counted(_coded(found, chosen), found.counts, single)
 
     def sample(self, most: int) -> Counted:
         """Combinations of all columns, of as many rows or somewhat more than asked for."""
@@ -121,19 +128,23 @@ def cells(original: CodedTable, synthetic: CodedTable, places: Sequence[int]) ->
     """The cells of up to three columns, each with the rows that both tables have there."""
     sizes = [original.codings[place].size for place in places]
     sides = [one.of(places) for one in (original, synthetic)]
-    joined = tuple(np.concatenate(both) for both in zip(*(one.codes for one in sides), strict=True))
-    key, radix = keys(joined, sizes)
-    if radix > _DENSE * len(key):
-        present, key = np.unique(key, return_inverse=True)
+    keyed = [_keys(one.codes, sizes) for one in sides]
+    radix, rows = prod(sizes), sum(map(len, keyed))
+    present = None
+    if radix > _DENSE * rows:
+        present, places_of = np.unique(np.concatenate(keyed), return_inverse=True)
+        keyed = np.split(places_of, [len(keyed[0])])
         radix = len(present)
-    else:
-        present = None
-    first = len(sides[0].counts)
-    counts = [
-        np.bincount(part, weights=side.counts, minlength=radix).astype(np.int64)
-        for part, side in zip((key[:first], key[first:]), sides, strict=True)
-    ]
-    occupied = np.flatnonzero(counts[0] + counts[1])
+    real, made = (one.added(key, radix) for one, key in zip(sides, keyed, strict=True))
+    occupied = np.flatnonzero(real + made)
     flat = occupied if present is None else present[occupied]
-    codes = tuple(np.unravel_index(flat, sizes))
-    return Cells(codes, counts[0][occupied], counts[1][occupied])
+    return Cells(tuple(np.unravel_index(flat, sizes)), real[occupied], made[occupied])
+
+
+def _keys(codes: Sequence[Codes], sizes: Sequence[int]) -> Codes:
+    """One number for each combination; of three columns it is far from 64 bits."""
+    key = codes[0].astype(np.int64)
+    for column, size in zip(codes[1:], sizes[1:], strict=True):
+        key *= size
+        key += column
+    return key

@@ -83,7 +83,7 @@ class Coding:
             return "missing"
         return "a value that is not declared" if self.declared else "any other value"
 
-    def codes(self, keys: Sequence[object]) -> NDArray[np.int64]:
+    def codes(self, keys: Sequence[object]) -> NDArray[np.int16]:
         """The codes of keys as an engine has returned them."""
         places, outside = self.places, self.outside
         found = (
@@ -94,7 +94,7 @@ class Coding:
             else (int(key) if key != _OUTSIDE else outside)  # type: ignore[call-overload]
             for key in keys
         )
-        return np.fromiter(found, dtype=np.int64, count=len(keys))
+        return np.fromiter(found, dtype=np.int16, count=len(keys))
 
 
 def coding_of(column: Column, engine: Engine) -> Coding:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sfumato.synth.evaluate.cells import CodedTable, Counted
     from sfumato.synth.evaluate.coding import Coding
 
-    Codes = NDArray[np.int64]
+    Codes = NDArray[np.integer]
 
 _MOST_TRAINED = 40_000
 _MOST_TESTED = 20_000
@@ -164,7 +164,7 @@ def _rows(counted: Counted, most: int) -> Codes:
         step += 1
     places = np.arange(min(total, most), dtype=np.int64) * step % max(total, 1)
     which = np.searchsorted(np.cumsum(counted.counts), places, side="right")
-    return np.column_stack([codes[which] for codes in counted.codes])
+    return np.column_stack([codes[which] for codes in counted.codes]).astype(np.int64)
 
 
 def _classes(codes: Codes, coding: Coding) -> tuple[Codes, str]:
