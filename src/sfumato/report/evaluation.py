@@ -60,8 +60,8 @@ _TERMS = (
     (
         "A fresh sample",
         (
-            "As many rows drawn by chance from the original itself. It differs from the original only "
-            "by chance, so nothing that does not copy can be expected to be nearer."
+            "As many rows drawn by chance from the original itself. It differs from the original "
+            "only by chance, so nothing that does not copy can be expected to be nearer."
         ),
     ),
     (

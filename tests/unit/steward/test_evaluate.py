@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ SCHEMA = sf.Schema(
         sf.Column("id", sf.Kind.INTEGER, sf.Role.IDENTIFIER),
         sf.Column("age", sf.Kind.INTEGER, domain=sf.Bounds(0, 99), nullable=False),
         sf.Column("sex", sf.Kind.TEXT, domain=sf.Values(("F", "M"))),
-        sf.Column("weight", sf.Kind.REAL, domain=sf.Bounds(0.0, 200.0)),
+        sf.Column("weight", sf.Kind.REAL, domain=sf.Bounds(Decimal(0), Decimal(200))),
         sf.Column("born", sf.Kind.DATE, domain=sf.Bounds(date(1900, 1, 1), date(2026, 1, 1))),
         sf.Column("smoker", sf.Kind.BOOLEAN),
     ),

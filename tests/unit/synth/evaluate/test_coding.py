@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -34,8 +35,8 @@ OUTSIDE = "a value that is not declared"
 CASES = [
     (Column("x", Kind.INTEGER, domain=Bounds(0, 3)), [0, 3, 3, 4, -1, None], pa.int64(),
      {"0": 1, "3": 2, OUTSIDE: 2, "missing": 1}),
-    (Column("x", Kind.REAL, domain=Bounds(0.0, 1.0, 0.1)), [0.1 * 3, 0.7, 1.0, float("nan")],
-     pa.float64(), {"0.3": 1, "0.7": 1, "1.0": 1, OUTSIDE: 1}),
+    (Column("x", Kind.REAL, domain=Bounds(Decimal(0), Decimal(1), Decimal("0.1"))),
+     [0.1 * 3, 0.7, 1.0, float("nan")], pa.float64(), {"0.3": 1, "0.7": 1, "1.0": 1, OUTSIDE: 1}),
     (Column("x", Kind.TEXT, domain=Values(("b", "a"))), ["a", "b", "b", "c", None], pa.string(),
      {"a": 1, "b": 2, OUTSIDE: 1, "missing": 1}),
     (Column("x", Kind.INTEGER, domain=Values((5, 1))), [5, 1, 2, None], pa.int64(),
@@ -65,7 +66,7 @@ def test_many_points_are_put_into_equal_bins_and_that_is_said() -> None:
 
 
 def test_a_continuum_is_put_into_equal_bins_that_hold_both_ends() -> None:
-    column = Column("x", Kind.REAL, domain=Bounds(0.0, 1.0))
+    column = Column("x", Kind.REAL, domain=Bounds(Decimal(0), Decimal(1)))
     _, counts = counted(column, [0.0, 1.0, 1.1], pa.float64())
     assert counts == {"0 to 0.02": 1, "0.98 to 1": 1, OUTSIDE: 1}
 

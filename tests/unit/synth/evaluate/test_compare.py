@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,7 +18,7 @@ SCHEMA = sf.Schema(
         sf.Column("a", sf.Kind.INTEGER, domain=sf.Bounds(0, 9)),
         sf.Column("b", sf.Kind.TEXT, domain=sf.Values(("x", "y", "z"))),
         sf.Column("c", sf.Kind.BOOLEAN),
-        sf.Column("d", sf.Kind.REAL, domain=sf.Bounds(0.0, 1.0)),
+        sf.Column("d", sf.Kind.REAL, domain=sf.Bounds(Decimal(0), Decimal(1))),
     ),
 )
 
@@ -98,7 +100,7 @@ def test_one_column_is_enough() -> None:
 
 @pytest.mark.parametrize("rows", [(0, 5), (5, 0)])
 def test_a_table_without_rows_is_refused(rows: tuple[int, int]) -> None:
-    with sf.read(people(1, 5)[: rows[0]], SCHEMA) as original:
-        with pytest.raises(ParameterError) as refused:
-            sf.evaluate(people(2, 5)[: rows[1]], original)
+    real, made = people(1, 5)[: rows[0]], people(2, 5)[: rows[1]]
+    with sf.read(real, SCHEMA) as original, pytest.raises(ParameterError) as refused:
+        sf.evaluate(made, original)
     assert refused.value.code == "nothing_to_evaluate"

@@ -76,9 +76,10 @@ def test_a_synthetic_table_of_one_answer_teaches_to_give_it() -> None:
 )
 def test_what_cannot_be_learned_is_refused(target: str, code: str) -> None:
     columns = (*SCHEMA.columns, sf.Column("none", sf.Kind.BOOLEAN))
-    with sf.read(people(1).assign(none=True), sf.Schema("people", columns)) as original:
-        with pytest.raises(ParameterError) as refused:
-            sf.evaluate(people(2).assign(none=True), original, target=target)
+    real, made = (people(seed).assign(none=True) for seed in (1, 2))
+    schema = sf.Schema("people", columns)
+    with sf.read(real, schema) as original, pytest.raises(ParameterError) as refused:
+        sf.evaluate(made, original, target=target)
     assert refused.value.code == code
     assert "--" not in refused.value.message
 
