@@ -46,7 +46,7 @@ class Cells:
 
 
 @dataclass(frozen=True)
-class Counted:
+class CodedCounts:
     """Combinations of codes of all columns, and how often each occurs."""
 
     codes: tuple[Codes, ...]
@@ -54,7 +54,7 @@ class Counted:
     single: bool
     """Whether every combination is one row."""
 
-    def of(self, places: Sequence[int]) -> Counted:
+    def of(self, places: Sequence[int]) -> CodedCounts:
         """Some of the columns; combinations may come more than once."""
         return replace(self, codes=tuple(self.codes[place] for place in places))
 
@@ -74,18 +74,18 @@ class CodedTable:
     rows: int
 
     @cached_property
-    def held(self) -> Counted | None:
+    def held(self) -> CodedCounts | None:
         """All columns counted at once; None where that would be too much to hold."""
         cells = prod(one.size for one in self.codings)
         if min(self.rows, cells) > MOST_HELD:
             return None
         return self.counted(range(len(self.codings)))
 
-    def of(self, places: Sequence[int]) -> Counted:
+    def of(self, places: Sequence[int]) -> CodedCounts:
         """Combinations of some columns."""
         return self.held.of(places) if self.held is not None else self.counted(places)
 
-    def counted(self, places: Sequence[int], *, one_in: int = 1) -> Counted:
+    def counted(self, places: Sequence[int], *, one_in: int = 1) -> CodedCounts:
         """Combinations of some columns, counted in the engine; of one in so many of them."""
         chosen = [self.codings[place] for place in places]
         where = None
@@ -98,9 +98,9 @@ class CodedTable:
             where = hashed.eq(0)
         found = count(self.engine, self.view, [one.name for one in chosen], where=where)
         single = bool(found.counts.max(initial=1) == 1)
-        return Counted(_coded(found, chosen), found.counts, single)
+        return CodedCounts(_coded(found, chosen), found.counts, single)
 
-    def sample(self, most: int) -> Counted:
+    def sample(self, most: int) -> CodedCounts:
         """Combinations of all columns, of as many rows or somewhat more than asked for."""
         if self.held is not None:
             return self.held

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.synth.evaluate.cells import CodedTable, Counted
+    from sfumato.synth.evaluate.cells import CodedTable, CodedCounts
     from sfumato.synth.evaluate.coding import Coding
 
     Codes = NDArray[np.integer]
@@ -156,7 +156,7 @@ def told_apart(original: CodedTable, synthetic: CodedTable) -> float:
     return float(roc_auc_score(labels[half:], guessed))
 
 
-def _rows(counted: Counted, most: int) -> Codes:
+def _rows(counted: CodedCounts, most: int) -> Codes:
     """Rows of a table of counts, mixed, at most so many: one for each place of a permutation."""
     total = int(counted.counts.sum())
     step = max(1, int(total * _GOLDEN))
