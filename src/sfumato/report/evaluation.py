@@ -48,6 +48,9 @@ _WORST = 5
 _FEWEST_DRAWN = 3
 _KEPT = 2.0
 """So many times the copies that are expected are a sign that rows were kept."""
+_STRENGTHS = (0.05, 0.1, 0.2, 0.4, 0.7)
+_DIFFERENCES = (0.02, 0.05, 0.1, 0.2, 0.4)
+"""Where the shades of associations and of their differences change."""
 _WAYS = {1: "a column", 2: "two columns together", 3: "three columns together"}
 _TERMS = (
     (
@@ -268,6 +271,7 @@ def _together(found: Evaluation) -> list[Block]:
             label="How strongly columns hang together in either table",
             table=table,
             value=value,
+            steps=_STRENGTHS,
         ),
         heat(
             np.abs(original - synthetic),
@@ -275,6 +279,7 @@ def _together(found: Evaluation) -> list[Block]:
             label="Where they differ: by how much Cramér's V is off",
             table=table,
             value=f"Difference in {value}",
+            steps=_DIFFERENCES,
         ),
     ]
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.synth.evaluate.cells import CodedTable, CodedCounts
+    from sfumato.synth.evaluate.cells import CodedCounts, CodedTable
     from sfumato.synth.evaluate.coding import Coding
 
     Codes = NDArray[np.integer]
