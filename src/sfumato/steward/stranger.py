@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from sqlglot import exp
 
 from sfumato.engines.base import column as cell_of
 from sfumato.engines.duckdb import DuckDB
+from sfumato.engines.fitting import fitting_cells
 from sfumato.engines.sources import open_source
 from sfumato.errors import SchemaError, SourceError
 from sfumato.release.sidecar import told_layout
@@ -153,4 +155,4 @@ def _reading(engine: DuckDB, column: Column) -> Column:
     readings = [column, plain]
     if column.kind is Kind.INTEGER:
         readings.append(Column(column.name, Kind.REAL))
-    return max(readings, key=engine.fitting_cells)  # the first of equals
+    return max(readings, key=partial(fitting_cells, engine))  # the first of equals
