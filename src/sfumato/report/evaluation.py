@@ -258,6 +258,8 @@ def _together(found: Evaluation) -> list[Block]:
     ]
     headers = ("Columns", _ORIGINAL, _SYNTHETIC, "Correlation")
     table = PageTable("How strongly columns hang together", headers, rows, folded=True)
+    looked_at, total = found.sets[2].looked_at, found.sets[2].of
+    sampled = "" if looked_at == total else f" Of {total:,} pairs {looked_at:,} were looked at."
     side = MapSide("", names)
     value = "Cramér's V"
     return [
@@ -265,6 +267,7 @@ def _together(found: Evaluation) -> list[Block]:
         Paragraph(
             "Each square stands for two columns, in the order of the list below; the fuller its "
             "tone, the more one of them tells about the other. The two maps should look alike."
+            + sampled
         ),
         mosaic(
             [(_ORIGINAL, original[::-1]), (_SYNTHETIC, synthetic[::-1])],

@@ -7,9 +7,12 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pytest
 
 import sfumato as sf
 from sfumato.engines.sources import open_duckdb
+from sfumato.synth.evaluate import cells
+from sfumato.synth.evaluate.coding import coding_of
 from sfumato.synth.evaluate.compare import Form, compare
 
 if TYPE_CHECKING:
@@ -44,10 +47,32 @@ def people(shift: int) -> pa.Table:
     )
 
 
-def test_every_engine_compares_alike(open_engine: Callable[[pa.Table], Engine]) -> None:
+def test_every_engine_compares_alike(
+    open_engine: Callable[[pa.Table], Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
     form = Form((), {})
     expected = compare(open_duckdb(people(0)), open_duckdb(people(45)), COLUMNS, form)
     found = compare(open_engine(people(0)), open_duckdb(people(45)), COLUMNS, form)
     assert found.json() == expected.json()
     assert found.copies.exact == 45
     assert any(one.outside for one in found.columns)
+    monkeypatch.setattr(cells, "MOST_HELD", 10)
+    asked = compare(open_engine(people(0)), open_duckdb(people(45)), COLUMNS[:4], form)
+    assert asked.sets[3].mean.tvd == pytest.approx(expected_of(4))
+
+
+def expected_of(columns: int) -> float:
+    found = compare(
+        open_duckdb(people(0)), open_duckdb(people(45)), COLUMNS[:columns], Form((), {})
+    )
+    return found.sets[3].mean.tvd
+
+
+def test_a_sample_is_a_share_of_the_rows_on_every_engine(
+    open_engine: Callable[[pa.Table], Engine],
+) -> None:
+    engine = open_engine(people(0))
+    codings = [coding_of(one, engine) for one in COLUMNS]
+    with cells.coded(engine, engine.table, codings) as table:
+        some = table.counted(range(len(codings)), one_in=3)
+    assert 10 <= some.counts.sum() <= 55  # a third of 90; three standard deviations are 13
