@@ -75,7 +75,7 @@ def test_odd_cells_are_counted_and_stop_nothing(people: sf.Table, tmp_path: Path
     assert (by_name["age"].malformed, by_name["age"].gaps, by_name["age"].outside) == (1, 1, 1)
     assert by_name["born"].malformed == 1
     assert by_name["sex"].outside == 1
-    assert any(one.startswith("age: 1 cells are not of its kind") for one in found.remarks)
+    assert any(one.startswith("age: 1 cell not of its kind") for one in found.remarks)
 
 
 def test_whole_numbers_written_with_a_fraction_are_whole(people: sf.Table, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.errors import ParameterError
+from sfumato.schema.names import count as many
 from sfumato.synth.evaluate import learning
 from sfumato.synth.evaluate.cells import cells, coded
 from sfumato.synth.evaluate.coding import coding_of
@@ -195,9 +196,11 @@ def _told(columns: Sequence[ComparedColumn]) -> list[str]:
     told = []
     for one in columns:
         if one.malformed:
-            told.append(f"{one.name}: {one.malformed:,} cells are not of its kind.")
+            told.append(f"{one.name}: {many(one.malformed, 'cell')} not of its kind.")
         if one.outside:
-            told.append(f"{one.name}: {one.outside:,} rows have a value that is not declared.")
+            told.append(f"{one.name}: {many(one.outside, 'row')} with a value not declared.")
         if one.gaps > 0:
-            told.append(f"{one.name}: {one.gaps:,} rows have no value, which must not be missing.")
+            told.append(
+                f"{one.name}: {many(one.gaps, 'row')} without a value, which may not be missing."
+            )
     return told

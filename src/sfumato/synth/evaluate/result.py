@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato import given
 from sfumato.cards import Card, CardTable, Shown
 from sfumato.files import check_target, whole
+from sfumato.schema.names import count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -197,8 +198,8 @@ class Evaluation(Shown):
         ]
         titles = ("Column", "Total variation", "Of a fresh sample", "Not declared")
         line = (
-            f"{self.rows[1]:,} synthetic rows against {self.rows[0]:,} of the original, "
-            f"{len(self.columns)} columns"
+            f"{count(self.rows[1], 'synthetic row')} against {self.rows[0]:,} of the original, "
+            f"{count(len(self.columns), 'column')}"
         )
         return Card(line, facts, CardTable(titles, rows), [f"{FOR_THE_OWNER}.", *self.remarks])
 
