@@ -16,8 +16,8 @@ from sfumato.synth.evaluate.cells import cells, coded
 from sfumato.synth.evaluate.coding import coding_of
 from sfumato.synth.evaluate.copies import copies
 from sfumato.synth.evaluate.distances import (
+    ChanceFloor,
     Distance,
-    Floor,
     correlation,
     cramers_v,
     distance,
@@ -85,7 +85,7 @@ class _Comparison:
     def __init__(self, real: CodedTable, made: CodedTable, progress: Progress | None) -> None:
         self._real, self._made, self._progress = real, made, progress
         self._codings = real.codings
-        self._floor = Floor(real.rows, made.rows)
+        self._floor = ChanceFloor(real.rows, made.rows)
         held = real.held is not None and made.held is not None
         self._chosen = {
             size: subsets(len(self._codings), size, most)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Floor:
+class ChanceFloor:
     """The total variation expected of `drawn` rows drawn from a table of `rows`."""
 
     rows: int
@@ -69,7 +69,7 @@ class Distance(NamedTuple):
     unseen: float
 
 
-def distance(found: Cells, floor: Floor) -> Distance:
+def distance(found: Cells, floor: ChanceFloor) -> Distance:
     """Compare the cells of some columns."""
     real, synthetic = found.original, found.synthetic
     shares, others = real / floor.rows, synthetic / floor.drawn

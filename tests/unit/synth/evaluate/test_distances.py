@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.synth.evaluate.cells import Cells
 from sfumato.synth.evaluate.distances import (
-    Floor,
+    ChanceFloor,
     correlation,
     cramers_v,
     distance,
@@ -22,7 +22,7 @@ def cells(original: list[int], synthetic: list[int]) -> Cells:
 
 
 def test_total_variation_and_what_was_fabricated_and_lost() -> None:
-    found = distance(cells([6, 3, 1, 0], [2, 2, 0, 1]), Floor(10, 5))
+    found = distance(cells([6, 3, 1, 0], [2, 2, 0, 1]), ChanceFloor(10, 5))
     assert found.tvd == pytest.approx((abs(0.6 - 0.4) + abs(0.3 - 0.4) + 0.1 + 0.2) / 2)
     assert found.fabricated == pytest.approx(0.2)
     assert found.lost == pytest.approx(0.1)
@@ -36,11 +36,11 @@ def test_the_floor_is_the_mean_deviation_of_a_binomial(rows: int, drawn: int, co
         comb(drawn, x) * share**x * (1 - share) ** (drawn - x) * abs(x - drawn * share)
         for x in range(drawn + 1)
     )
-    assert Floor(rows, drawn).of(np.array([count])) == pytest.approx(mean / (2 * drawn))
+    assert ChanceFloor(rows, drawn).of(np.array([count])) == pytest.approx(mean / (2 * drawn))
 
 
 def test_nothing_varies_in_a_cell_that_is_empty_or_holds_all() -> None:
-    assert Floor(10, 10).of(np.array([0, 10])) == 0
+    assert ChanceFloor(10, 10).of(np.array([0, 10])) == 0
 
 
 def test_rows_drawn_from_the_original_have_propensity_one() -> None:
