@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sfumato.schema.hierarchy.rules import Calendar, Mask, Removal, Widths
     from sfumato.schema.hierarchy.tree import Tree
     from sfumato.schema.schema import Schema
+    from sfumato.steward.evaluate import evaluate
     from sfumato.steward.table import Table, read
     from sfumato.vault.answer import Answer
     from sfumato.vault.private import Private, protect
@@ -74,6 +75,7 @@ __all__ = [
     "Vault",
     "Widths",
     "__version__",
+    "evaluate",
     "init",
     "noise",
     "open",
@@ -114,6 +116,7 @@ _HOMES = {
     "Values": "schema.domain",
     "Vault": "vault.vault",
     "Widths": "schema.hierarchy.rules",
+    "evaluate": "steward.evaluate",
     "init": "vault.vault",
     "open": "vault.vault",
     "protect": "vault.private",

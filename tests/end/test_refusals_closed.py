@@ -17,6 +17,7 @@ ELSEWHERE = {
     "cli/anonymize.py": "anonymize touches no vault",
     "demo/": "the demo makes a town of its own",
     "inspection/": "inspect touches no vault",
+    "synth/evaluate/": "evaluate touches no vault",
     "steward/": "what an owner does with a table without a budget touches no vault",
     "release/recoding.py": "anonymize touches no vault",
     "cli/process.py": "arguments and streams are looked at before anything is opened",

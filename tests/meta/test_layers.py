@@ -49,13 +49,18 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cards", "errors", "given", "schema", "release", "noise", "privacy", "mechanisms", "method",
         "counting", "estimation",
     },
+    # An evaluation can be told to people as a page; the page is loaded only when asked for.
     "synth": {
-        "errors", "given", "noise", "privacy", "mechanisms", "counting", "estimation", "texts",
+        "cards", "errors", "given", "schema", "files", "engines.base", "noise", "privacy",
+        "mechanisms", "counting", "estimation", "texts", "report.evaluation",
     },
-    "report": {"cards", "errors", "given", "schema", "files", "privacy", "release", "inspection"},
+    "report": {
+        "cards", "errors", "given", "schema", "files", "privacy", "release", "inspection",
+        "synth.evaluate",
+    },
     "steward": {
         "cards", "errors", "given", "schema", "privacy", "engines", "files", "counting",
-        "inspection", "release", "report", "anonymize", "texts",
+        "inspection", "release", "report", "anonymize", "synth", "texts",
     },
     "vault": {
         "cards", "errors", "given", "schema", "privacy", "engines", "files", "system", "texts",
@@ -68,7 +73,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "cli": {
         "errors", "schema.names", "files", "texts", "inspection", "report", "release", "steward",
-        "vault", "demo",
+        "synth.evaluate", "vault", "demo",
     },
 }  # fmt: skip
 ANYTHING = {"testing", "__init__", "__main__"}
@@ -159,6 +164,8 @@ HOMES: dict[str, set[str]] = {
     "pandas": {"release/release.py"},
     "polars": {"release/release.py"},
     "scipy": set(),
+    "sklearn": {"synth/evaluate/learning.py"},
+    "threadpoolctl": {"synth/evaluate/learning.py"},
 }
 
 
