@@ -1,7 +1,9 @@
 """How time and memory grow with rows: every door, on DuckDB and on Spark, by the command itself.
 
-The rows are the demo's county. By default a tenth of a million and a million of them;
-`SFUMATO_BENCH_ROWS=100000000 make bench` goes as far as that, on Spark to ten million.
+The rows are the demo's county. By default a tenth of a million and a million of them. The
+environment says otherwise: `SFUMATO_BENCH_ROWS=100000000` goes as far as that, on Spark to ten
+million; `SFUMATO_BENCH_LEAST_ROWS` says where to begin, `SFUMATO_BENCH_ENGINES=DuckDB` with what.
+Each figure is told as soon as it is there.
 """
 
 from __future__ import annotations
@@ -13,17 +15,19 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from bench._county import county, schema_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-SMALLEST, MOST_ON_SPARK = 10**5, 10**7
+MOST_ON_SPARK = 10**7
+LEAST = int(os.environ.get("SFUMATO_BENCH_LEAST_ROWS", 10**5))
 MOST = int(os.environ.get("SFUMATO_BENCH_ROWS", 10**6))
 
 SOURCES = {"DuckDB": "{}", "Spark": "spark+parquet://{}"}
+ENGINES = os.environ.get("SFUMATO_BENCH_ENGINES", ",".join(SOURCES)).split(",")
 _MEANS = "SELECT education, COUNT(*), AVG(salary) FROM {} GROUP BY education"
 DOORS = {
     "question": ["query", _MEANS.format("people"), "--epsilon", "1"],
@@ -42,82 +46,103 @@ UNITS = {"people": [], "households": ["--unit", "household", "--max-rows", "2"]}
 _IN_A_VAULT = ("query", "publish")
 
 
+class Cell(NamedTuple):
+    """What one command took: seconds by the clock and of processors, and bytes."""
+
+    seconds: float
+    processor: float
+    peak: int
+
+
 def rows() -> list[dict[str, object]]:
     """Seconds and peak memory of each door, size by size, and the slope of the last tenfold."""
     found: list[dict[str, object]] = []
-    for engine, pattern in SOURCES.items():
-        most = MOST if engine == "DuckDB" else min(MOST, MOST_ON_SPARK)
-        sizes = [SMALLEST * 10**power for power in range(round(math.log10(most / SMALLEST)) + 1)]
-        for door in DOORS:
-            found += _grown(f"{door}, {engine}", door, pattern, sizes)
+    with tempfile.TemporaryDirectory() as place:
+        for engine in ENGINES:
+            most = MOST if engine == "DuckDB" else min(MOST, MOST_ON_SPARK)
+            sizes = [size for power in range(12) if LEAST <= (size := 10**power) <= most]
+            for door in DOORS:
+                for row in _grown(f"{door}, {engine}", door, engine, sizes, Path(place)):
+                    told = (row["name"], f"{row['value']:.4g}", row["unit"], row["peer_value"])
+                    print(*told, file=sys.stderr, flush=True)
+                    found.append(row)
     return found
 
 
-def _grown(name: str, door: str, pattern: str, sizes: Sequence[int]) -> Iterator[dict[str, object]]:
-    taken: list[float] = []
+def _grown(
+    name: str, door: str, engine: str, sizes: Sequence[int], place: Path
+) -> Iterator[dict[str, object]]:
+    taken: list[Cell] = []
     for size in sizes:
-        seconds, peak = _cell(door, pattern.format(county(size)))
-        taken.append(seconds)
+        cell = _cell(door, engine, size, place)
+        taken.append(cell)
         yield {
             "name": f"{name}, {size:,} rows",
             "unit": "s",
-            "value": seconds,
-            "peer": "peak memory of our process",
-            "peer_value": f"{peak / 1e6:,.0f} MB",
+            "value": cell.seconds,
+            "peer": "of processors, peak of our process",
+            "peer_value": f"{cell.processor:,.1f} s, {cell.peak / 1e6:,.0f} MB",
         }
     if len(taken) > 1:
         yield {
             "name": f"{name}, slope of the last tenfold",
             "unit": "",
-            "value": math.log10(taken[-1] / taken[-2]),
+            "value": math.log10(taken[-1].seconds / taken[-2].seconds),
+            "peer": "of processor seconds",
+            "peer_value": f"{math.log10(taken[-1].processor / taken[-2].processor):.2f}",
             "wanted": "at most 1.1",
         }
 
 
-def _cell(door: str, source: str) -> tuple[float, int]:
-    """Seconds and bytes of one command, started for it alone."""
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        schema = schema_file(folder)
+def _cell(door: str, engine: str, size: int, place: Path) -> Cell:
+    """What one command takes that was started for it alone."""
+    source = SOURCES[engine].format(county(size))
+    schema = schema_file(place)
+    with tempfile.TemporaryDirectory(dir=place) as folder:
         command = [part.format(folder=folder, source=source, schema=schema) for part in DOORS[door]]
         if command[0] in _IN_A_VAULT:
-            _vault(folder, source, schema, "households" if "household" in door else "people")
-            command += ["--vault", str(folder / "vault")]
-        started = time.perf_counter()
-        peak = _run(command)
-        return time.perf_counter() - started, peak
+            dataset = "households" if "household" in door else "people"
+            vault = place / f"{engine}-{size}-{dataset}"
+            if not vault.exists():
+                _fill(vault, source, schema, dataset)
+            command += ["--vault", str(vault)]
+        return _run(command)
 
 
-def _vault(folder: Path, source: str, schema: Path, dataset: str) -> None:
-    vault = str(folder / "vault")
-    _run(["init", vault])
-    by = ["--schema", str(schema), "--epsilon", "3", "--vault", vault]
+def _fill(vault: Path, source: str, schema: Path, dataset: str) -> None:
+    _run(["init", str(vault)])
+    by = ["--schema", str(schema), "--epsilon", "3", "--vault", str(vault)]
     _run(["add", dataset, source, *UNITS[dataset], *by])
 
 
-def _run(words: Sequence[str]) -> int:
-    """Run the command and tell the most memory that its process held, a JVM beside it left out.
+def _run(words: Sequence[str]) -> Cell:
+    """Run the command and tell what it took, a JVM beside its process left out.
 
-    What the system tells of an ended process counts the memory of whoever started it.
+    Memory is looked up while it runs: what the system tells of an ended process counts the memory
+    of whoever started it.
     """
     command = [sys.executable, "-c", "from sfumato.cli import main; main()", *words]
     with tempfile.TemporaryFile() as said:
+        started = time.perf_counter()
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said)
-        peak = 0
-        while child.poll() is None:
+        peak, ended = 0, 0
+        while not ended:
             peak = max(peak, _peak(child.pid))
             time.sleep(0.02)
+            ended, status, used = os.wait4(child.pid, os.WNOHANG)
+        seconds = time.perf_counter() - started
+        child.returncode = os.waitstatus_to_exitcode(status)
         if child.returncode:
             said.seek(0)
             raise RuntimeError(f"{words}: {said.read().decode()}")
-    return peak
+    return Cell(seconds, used.ru_utime + used.ru_stime, peak)
 
 
 def _peak(process: int) -> int:
     """The most bytes that a process has held so far; 0 where it has just ended."""
     try:
         status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
-    except ProcessLookupError:
+    except (ProcessLookupError, FileNotFoundError):
         return 0
     lines = [line for line in status.splitlines() if line.startswith("VmHWM")]
     return int(lines[0].split()[1]) * 1024 if lines else 0

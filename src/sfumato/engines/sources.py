@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from os.path import isfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
@@ -321,6 +322,8 @@ def files_of(source: str) -> tuple[RegularFile, ...]:
     """The files that a source is made of, as they are now."""
     if source.startswith("duckdb://"):
         return (duckdb_file(source)[0],)
+    if isfile(source):  # noqa: PTH113  a name that no file can have is none
+        return (regular_file(source),)
     return tuple(map(regular_file, parquet_paths(Path(source))))
 
 

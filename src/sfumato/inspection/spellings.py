@@ -61,8 +61,11 @@ def shapes_of(engine: Engine, table: exp.Table, name: str) -> tuple[list[tuple[s
         .where(cell.copy().is_(exp.Null()).not_())
         .group_by(cell.copy())
     )
-    zero = _replaced(exp.column("sf_value"), "^([^0-9]*)0([.,])", "\\1Z\\2")
-    shape = _replaced(zero, "[0-9]", "9")
+    words = map(exp.Literal.string, ("^([^0-9]*)0([.,])", "\\1Z\\2", "g"))
+    zero = exp.Anonymous(this="REGEXP_REPLACE", expressions=[exp.column("sf_value"), *words])
+    # Letter by letter: a second pattern would be the whole cost where all cells differ.
+    digits = map(exp.Literal.string, ("012345678", "999999999"))
+    shape = exp.Anonymous(this="TRANSLATE", expressions=[zero, *digits])
     summed = exp.cast(exp.Sum(this=exp.column("sf_count")), "BIGINT")
     query = (
         exp.select(
@@ -78,11 +81,6 @@ def shapes_of(engine: Engine, table: exp.Table, name: str) -> tuple[list[tuple[s
     found = engine.run(query)
     pairs = zip(found["sf_shape"].to_pylist(), found["sf_rows"].to_pylist(), strict=True)
     return list(pairs), found["sf_all"][0].as_py() if found.num_rows else 0
-
-
-def _replaced(this: exp.Expr, pattern: str, by: str) -> exp.Expr:
-    literals = map(exp.Literal.string, (pattern, by, "g"))
-    return exp.Anonymous(this="REGEXP_REPLACE", expressions=[this, *literals])
 
 
 def recognise(

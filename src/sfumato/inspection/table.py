@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.cards import Card, CardTable, Shown
 from sfumato.counting.frequencies import count
-from sfumato.counting.room import TooManyCombinationsError, most_combinations
+from sfumato.counting.room import TooManyCombinationsError, class_sizes, most_combinations
 from sfumato.inspection.reidentification import Reidentification, reidentification
 from sfumato.inspection.unheld import UnheldTable
 from sfumato.inspection.uniqueness import LARGEST, SetRisk, uniqueness
@@ -105,17 +105,17 @@ def inspect(
         person = None  # whoever knows a person's name looks for rows
     names = quasi if person is None else [*quasi, person]
     largest = largest_within(len(quasi))
-    try:
-        frequencies = count(engine, table, names, most=most_combinations(len(names)))
-    except TooManyCombinationsError:
-        if population is not None:
-            raise
-        unheld = UnheldTable(engine, table, quasi, person)
-        rows, risk = unheld.rows(), unheld.reidentification()
-        sets = unheld.uniqueness(largest, progress)
+    rows = int(class_sizes(engine, table, ()).rows.sum())
+    # Rows of nobody are measured part by part where they are many; all else is held, if it fits.
+    by_parts = person is None and population is None and bool(quasi)
+    frequencies = _held(engine, table, names, rows if by_parts else 0)
+    if frequencies is None and population is not None:
+        raise TooManyCombinationsError(names, most_combinations(len(names)))
+    if frequencies is None:
+        unheld = UnheldTable(engine, table, tuple(quasi), person, rows, largest)
+        sets, risk = unheld.uniqueness(progress), unheld.reidentification()
     else:
-        rows, risk = frequencies.total, reidentification(frequencies, population, person=person)
-        sets = []
+        risk, sets = reidentification(frequencies, population, person=person), []
         if quasi:
             sets = uniqueness(frequencies, largest=largest, progress=progress, person=person)
     return Inspection(
@@ -126,6 +126,17 @@ def inspect(
         reidentification=risk,
         person=person,
     )
+
+
+def _held(engine: Engine, table: exp.Table, names: Sequence[str], rows: int) -> Frequencies | None:
+    """The combinations of some columns if they fit; not even tried where as many as rows do not."""
+    most = most_combinations(len(names))
+    if rows > most:
+        return None
+    try:
+        return count(engine, table, names, most=most)
+    except TooManyCombinationsError:
+        return None
 
 
 def largest_within(width: int) -> int:

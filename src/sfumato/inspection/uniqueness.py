@@ -45,6 +45,16 @@ class SetRisk:
     unique_rows: int
     small_rows: int
 
+    def __add__(self, other: SetRisk) -> SetRisk:
+        """The risk of the same columns over rows that share no group with these."""
+        return SetRisk(
+            self.columns,
+            self.rows + other.rows,
+            self.groups + other.groups,
+            self.unique_rows + other.unique_rows,
+            self.small_rows + other.small_rows,
+        )
+
     @property
     def unique_share(self) -> float:
         """The share of rows that no other row equals."""
@@ -107,16 +117,19 @@ def uniqueness(
     largest: int = LARGEST,
     progress: Callable[[int, int], None] | None = None,
     person: str | None = None,
+    within: str | None = None,
 ) -> list[SetRisk]:
     """Measure every set of up to `largest` columns and the full set, most telling first.
 
-    Where the last column names a `person`, people are counted by the others.
+    Where the last column names a `person`, people are counted by the others. Of sets `within` a
+    column's values, only those that have the column are measured.
     """
     names = tuple(name for name in frequencies.columns if name != person)
     width = len(names)
     expected = sum(comb(width, size) for size in range(1, min(largest, width) + 1))
     found = {names: _risk(names, frequencies, person)}
-    for done, risk in enumerate(_roll_up(frequencies, min(largest, width), person), start=1):
+    rolled = _roll_up(frequencies, min(largest, width), person, within)
+    for done, risk in enumerate(rolled, start=1):
         found[risk.columns] = risk
         if progress is not None:
             progress(done, expected)
@@ -135,7 +148,9 @@ def _risk(columns: tuple[str, ...], table: Frequencies, person: str | None) -> S
     return people_risk(columns, *smallest_groups(table, columns, person))
 
 
-def _roll_up(frequencies: Frequencies, largest: int, person: str | None) -> Iterator[SetRisk]:
+def _roll_up(
+    frequencies: Frequencies, largest: int, person: str | None, within: str | None
+) -> Iterator[SetRisk]:
     """From larger sets to smaller ones, each from the smallest kept table that contains it."""
     above: dict[frozenset[str], Frequencies] = {}
     names = [name for name in frequencies.columns if name != person]
@@ -143,6 +158,8 @@ def _roll_up(frequencies: Frequencies, largest: int, person: str | None) -> Iter
     for size in range(largest, 0, -1):
         kept: dict[frozenset[str], Frequencies] = {}
         for columns in combinations(names, size):
+            if within is not None and within not in columns:
+                continue
             parents = [table for names, table in above.items() if names.issuperset(columns)]
             parent = min(parents, key=len, default=frequencies)
             if person is not None:  # who they are is needed in every table, so none gets small
