@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sfumato import given
-from sfumato.counting.axes import Grid, Listed, declared
+from sfumato.counting.axes import Grid, declared
 from sfumato.engines.kinds import STORED
 from sfumato.errors import ParameterError, SourceError
 from sfumato.mechanisms.spending import spendings
@@ -160,14 +160,15 @@ class Encoding:
         self, codes: Sequence[NDArray[np.integer]], entropy: Entropy
     ) -> dict[str, pa.Array]:
         """The values of the measured columns, drawn evenly within each bin."""
-        return {
-            axis.column: axis.spread(column, entropy)
-            if isinstance(axis, Bins)
-            else axis.decode(column)
-            for axis, column in zip(self.axes, codes, strict=True)
-        }
+        drawn = zip(self.axes, codes, strict=True)
+        return {axis.column: self.values(axis, column, entropy) for axis, column in drawn}
 
-    def table(self, measured: Mapping[str, pa.Array], first: int, rows: int) -> pa.Table:
+    @staticmethod
+    def values(axis: Axis, codes: NDArray[np.integer], entropy: Entropy) -> pa.Array:
+        """The values of one axis's codes, drawn evenly within each bin."""
+        return axis.spread(codes, entropy) if isinstance(axis, Bins) else axis.decode(codes)
+
+    def table(self, measured: Mapping[str, pa.ChunkedArray], first: int, rows: int) -> pa.Table:
         """All columns in the input's order and types; identifiers begin with number `first`."""
         made_up = {one.name: fakes(one, first, rows) for one in self.invented}
         arrays = {**measured, **made_up}
@@ -181,13 +182,10 @@ class Encoding:
         return self._binned(axis, column) if isinstance(axis, Grid) else axis
 
     def _unstepped(self, column: Column, domain: Bounds) -> Axis:
-        """Reals that no round step divides: one value, or a grid of their last digit."""
-        low, high = Decimal(domain.low), Decimal(domain.high)  # type: ignore[arg-type]
-        if low == high:
-            values = pa.array([float(low), *([None] if column.nullable else [])], pa.float64())
-            return Listed(column.name, values, declared=True)
-        digits = min(int(one.normalize().as_tuple().exponent) for one in (low, high))
-        stepped = Bounds(low, high, Decimal(1).scaleb(min(digits, 0)))
+        """Reals that no round step divides, and a single one: a grid of their last digit."""
+        ends = [Decimal(end) for end in (domain.low, domain.high)]  # type: ignore[arg-type]
+        digits = min(int(one.normalize().as_tuple().exponent) for one in ends)
+        stepped = Bounds(*ends, Decimal(1).scaleb(min(digits, 0)))
         axis = declared(replace(column, domain=stepped, spelling=None))
         assert isinstance(axis, Grid)
         return self._binned(axis, column)
