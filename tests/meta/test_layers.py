@@ -51,7 +51,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "synth": {
         "errors", "given", "noise", "privacy", "mechanisms", "counting", "estimation", "texts",
-        "schema", "engines.base", "engines.kinds",
+        "schema", "engines.base", "engines.kinds", "engines.files.spelled",
     },
     "report": {"cards", "errors", "given", "schema", "files", "privacy", "release", "inspection"},
     "steward": {

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from sfumato import given
 from sfumato.counting.axes import Grid, declared
+from sfumato.engines.files.spelled import marked
 from sfumato.engines.kinds import STORED
 from sfumato.errors import ParameterError, SourceError
 from sfumato.mechanisms.spending import spendings
@@ -113,7 +114,7 @@ class Encoding:
     @cached_property
     def axes(self) -> tuple[Axis, ...]:
         """The axes to be measured, in the table's order; open columns need `discovered` before."""
-        axes = []
+        axes: list[Axis] = []
         for column in self.kept:
             if column in self.open:
                 axes.append(Discovered.of(column, self.found[column.name]))
@@ -169,10 +170,13 @@ class Encoding:
         return axis.spread(codes, entropy) if isinstance(axis, Bins) else axis.decode(codes)
 
     def table(self, measured: Mapping[str, pa.ChunkedArray], first: int, rows: int) -> pa.Table:
-        """All columns in the input's order and types; identifiers begin with number `first`."""
+        """All columns in the input's order, types and spelling; identifiers from number `first`."""
         made_up = {one.name: fakes(one, first, rows) for one in self.invented}
         arrays = {**measured, **made_up}
-        return pa.table({one.name: arrays[one.name].cast(STORED[one.kind]) for one in self.kept})
+        types = pa.schema([(one.name, STORED[one.kind]) for one in self.kept])
+        spelled = {one.name: one.spelling for one in self.kept if one.spelling is not None}
+        table = pa.Table.from_arrays([arrays[one.name] for one in self.kept], schema=types)
+        return table.cast(marked(types, spelled))
 
     def _axis(self, column: Column) -> Axis:
         domain = column.public_domain
@@ -183,9 +187,9 @@ class Encoding:
 
     def _unstepped(self, column: Column, domain: Bounds) -> Axis:
         """Reals that no round step divides, and a single one: a grid of their last digit."""
-        ends = [Decimal(end) for end in (domain.low, domain.high)]  # type: ignore[arg-type]
-        digits = min(int(one.normalize().as_tuple().exponent) for one in ends)
-        stepped = Bounds(*ends, Decimal(1).scaleb(min(digits, 0)))
+        low, high = Decimal(domain.low), Decimal(domain.high)  # type: ignore[arg-type]
+        digits = min(int(end.normalize().as_tuple().exponent) for end in (low, high))
+        stepped = Bounds(low, high, Decimal(1).scaleb(min(digits, 0)))
         axis = declared(replace(column, domain=stepped, spelling=None))
         assert isinstance(axis, Grid)
         return self._binned(axis, column)

@@ -44,5 +44,5 @@ def room(column: Column) -> int | None:
     if column.public_domain is not None:
         return column.public_domain.size
     if column.kind is Kind.TEXT and column.length is not None:
-        return 10**column.length - 1
+        return int(10**column.length) - 1
     return None

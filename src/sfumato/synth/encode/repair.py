@@ -9,6 +9,7 @@ Decision 0269.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -70,8 +71,7 @@ class InOrder:
     """Where a value is above the next column's, that one is taken from rows where it is not."""
 
     def __init__(self, constraint: OrderedColumns) -> None:
-        names = constraint.columns
-        self._pairs = tuple(zip(names[:-1], names[1:], strict=True))
+        self._pairs = tuple(pairwise(constraint.columns))
 
     def broken(self, table: pa.Table) -> Broken:
         """Which rows are out of order."""
@@ -83,13 +83,10 @@ class InOrder:
 
     def repaired(self, table: pa.Table, codes: Codes, entropy: Entropy) -> pa.Table:
         """The table with upper values taken from the same bin if possible, else from any."""
+        anywhere = np.zeros(table.num_rows, dtype=np.int64)
         for lower, upper in self._pairs:
-            for bins in (codes.get(upper), None):
-                if bins is not None:
-                    table = self._drawn_anew(table, lower, upper, bins.astype(np.int64), entropy)
-                else:
-                    nothing = np.zeros(table.num_rows, dtype=np.int64)
-                    table = self._drawn_anew(table, lower, upper, nothing, entropy)
+            for bins in (codes.get(upper, anywhere), anywhere):
+                table = self._drawn_anew(table, lower, upper, bins.astype(np.int64), entropy)
         return table
 
     def _drawn_anew(
