@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,9 @@ from sfumato.synth.encode.encoding import Encoding
 from sfumato.synth.encode.opened import Discovered
 from sfumato.synth.synthesis import Synthesis
 from sfumato.testing.entropy import SeededEntropy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 WORDS = st.text("abcXYZ ,;\"'é0", min_size=1, max_size=6).filter(lambda text: text == text.strip())
 
@@ -69,7 +72,7 @@ def columns(draw: st.DrawFn, name: str) -> Column:
             | st.just([f"c{number}" for number in range(1000)])
             | st.none()
         )
-        return Column(name, kind, domain=listed and Values(tuple(listed)), **facts)
+        return Column(name, kind, domain=Values(tuple(listed)) if listed else None, **facts)
     if kind is Kind.BOOLEAN:
         return Column(name, kind, **facts)
     if kind is Kind.DATE:
@@ -103,7 +106,7 @@ def test_synthetic_rows_are_read_back_by_the_schema(schema: Schema, rows: int, s
     plan = Encoding(schema)
     discovery, rest = plan.paid(price(epsilon=4, delta="1e-3"))
     with closing(open_duckdb(original)) as engine:
-        found = {}
+        found: Mapping[str, tuple[str, ...]] = {}
         if discovery is not None:
             found = discovery.run(engine, engine.table, "salt", SeededEntropy(seed))
         encoding = plan.discovered(found)

@@ -63,7 +63,7 @@ def test_read_and_written(tmp_path: Path) -> None:
         UniqueKey(("zip",)),
         DeclaredRows(1000),
     )
-    assert list(map(words, schema.constraints)) == [
+    assert [words(one) for one in schema.constraints] == [
         "never sex = M with beds = 1 or 2",
         "zip determines city and sex",
         "admitted <= discharged",

@@ -67,7 +67,7 @@ def test_discovery_is_paid_out_of_the_price() -> None:
     assert discovery is not None
     assert discovery.spending.rho == Fraction(1, 20)
     assert discovery.delta == Fraction(1, 10**6)
-    assert (rest.rho, rest.delta) == (Fraction(19, 20), 0)
+    assert rest == price(rho=Fraction(19, 20))
     discovery, rest = PLAN.paid(price(epsilon=1, delta="1e-6"))
     assert discovery is not None
     assert discovery.delta == Fraction(1, 2 * 10**6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -24,7 +24,7 @@ LOUD = Spending(epsilon=Fraction(5))
 DELTA = Fraction(1, 10**6)
 
 
-def found(rows: dict[str, list[object]], unit: Unit) -> tuple[str, ...]:
+def found(rows: dict[str, Any], unit: Unit) -> tuple[str, ...]:
     discovery = KeyDiscovery((TOWN,), unit, LOUD, DELTA)
     with closing(open_duckdb(pa.table(rows))) as engine:
         return discovery.run(engine, engine.table, "salt", SeededEntropy(1))["town"]
