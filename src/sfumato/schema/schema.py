@@ -45,6 +45,8 @@ class Schema(Shown):
         check_names([column.name for column in self.columns])
         if self.unit.column is not None:
             self._check_unit(self.unit.column)
+        listed = given.require(self.constraints, "constraints", (tuple, list), "a tuple of them")
+        object.__setattr__(self, "constraints", tuple(listed))
         for constraint in self.constraints:
             check_constraint(constraint, self._by_name)
 
