@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import date
+from contextlib import closing
+from datetime import date, timedelta
 from decimal import Decimal
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from sfumato.counting.frequencies import count
+from sfumato.engines.sources import open_duckdb
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
 from sfumato.synth.encode.bins import Bins
@@ -42,6 +46,34 @@ def test_nan_and_dates() -> None:
     assert days.decode(np.arange(3)).to_pylist() == [
         date(2020, 1, 31), date(2020, 2, 1), date(2020, 3, 1),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("starts", [(0, 4, 8), (0, 1, 5, 9), (0, 2, 3, 9), (0, 5)])
+@pytest.mark.parametrize("step", [1, 2, 5])
+def test_every_value_is_counted_in_the_bin_of_its_nearest_point(
+    starts: tuple[int, ...], step: int
+) -> None:
+    values = np.arange(-3, 10 * step + 4)
+    nearest = np.clip((2 * values + step) // (2 * step), 0, 10)
+    wanted = np.bincount(np.searchsorted(starts, nearest, side="right") - 1)
+    first, tenth = date(2020, 1, 31), Decimal("0.1")
+    columns = {
+        "whole": pa.array(values - 7),
+        "real": pa.array([float(one * tenth) for one in map(int, values)]),
+        "day": pa.array([first + timedelta(days=one) for one in map(int, values)]),
+    }
+    bounds = {
+        "whole": Bounds(-7, 10 * step - 7, step),
+        "real": Bounds(Decimal(0), step * Decimal(1), step * tenth),
+        "day": Bounds(first, first + timedelta(days=10 * step), step),
+    }
+    kinds = {"whole": Kind.INTEGER, "real": Kind.REAL, "day": Kind.DATE}
+    with closing(open_duckdb(pa.table(columns))) as engine:
+        for name, kind in kinds.items():
+            if kind is Kind.REAL and step % 2 == 0:
+                continue  # which of two points is nearer to a tenth between them, doubles decide
+            bins = Bins(name, kind, bounds[name], False, starts)
+            assert count(engine, engine.table, [bins]).dense().tolist() == wanted.tolist()
 
 
 @pytest.mark.parametrize("step", [1, 2, 5])
