@@ -1,8 +1,8 @@
 """A declared axis of bins: neighbouring points of a grid that are counted as one.
 
-A value goes to the nearest point of the grid and with it into a bin. Where bins are equally wide the
-engine divides, which is fastest; else it compares the value with the bins' lower ends, a few times
-for each row.
+A value goes to the nearest point of the grid and with it into a bin. Where bins are equally wide
+the engine divides, which is fastest; else it compares the value with the bins' lower ends, a few
+times for each row.
 """
 
 from __future__ import annotations
