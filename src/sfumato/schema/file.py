@@ -170,6 +170,7 @@ def dump(
         _section(column, folder, (notes or {}).get(column.name), known.column(column.name))
         for column in schema.columns
     ]
+    parts += [f"[[constraints]]\n{one.key} = {_value(one.fact)}\n" for one in schema.constraints]
     return "\n".join([head, *parts])
 
 
