@@ -1,4 +1,8 @@
-"""Models and logs as files: Arrow, with a header in JSON. Nothing of the data is in them."""
+"""A fitted model and the log behind it as one Arrow table, with a header in JSON.
+
+Rows are the conditionals in the order of drawing, then the noisy tables in the order of measuring.
+Nothing of the data is in it.
+"""
 
 from __future__ import annotations
 
@@ -16,95 +20,84 @@ from sfumato.synth.shape import TableShape
 from sfumato.texts import dumps
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 _KEY = b"sfumato"
 _VERSION = 1
+_CONDITIONAL, _MEASURED = "conditional", "measured"
 
 
-def save_model(model: FittedModel, path: Path) -> None:
-    """Write a model: one row for every column, in the order in which they are drawn."""
-    _write(
-        path,
-        {**_header("model", model.shape), "total": model.total},
+def packed(model: FittedModel, log: MeasurementLog, told: Mapping[str, Any]) -> pa.Table:
+    """A model and its log as a table; `told` is whatever else is needed to draw from it."""
+    shape, drawn, measured = model.shape, model.conditionals, log.tables
+    header = {
+        "version": _VERSION,
+        "columns": shape.names,
+        "sizes": shape.sizes,
+        "total": model.total,
+        "told": told,
+    }
+    places = [*((*one.parents, one.column) for one in drawn), *(one.places for one in measured)]
+    cells = [*(one.table for one in drawn), *(one.counts for one in measured)]
+    no_noise: list[None] = [None] * len(drawn)
+    return pa.table(
         {
-            "column": pa.array([one.column for one in model.conditionals], pa.int32()),
-            "parents": pa.array([one.parents for one in model.conditionals], pa.list_(pa.int32())),
-            "table": _flat([one.table for one in model.conditionals]),
-        },
-    )
+            "part": [_CONDITIONAL] * len(drawn) + [_MEASURED] * len(measured),
+            "places": pa.array(places, pa.list_(pa.int32())),
+            "cells": pa.array([one.ravel() for one in cells], pa.large_list(pa.float64())),
+            "variance": pa.array([*no_noise, *(one.variance for one in measured)], pa.float64()),
+            "event": pa.array(
+                [*no_noise, *(dumps(events.to_record(one.event)) for one in measured)], pa.string()
+            ),
+        }
+    ).replace_schema_metadata({_KEY: dumps(header).encode()})
 
 
-def load_model(path: Path) -> FittedModel:
-    """Read what `save_model` wrote."""
-    header, shape, table = _read(path, "model")
-    conditionals = []
+def unpacked(table: pa.Table) -> tuple[FittedModel, MeasurementLog, dict[str, Any]]:
+    """The model, the log and what else was told, as `packed` has them."""
+    header = json.loads((table.schema.metadata or {})[_KEY])
+    if header["version"] != _VERSION:
+        raise ValueError("another version")
+    shape = TableShape(tuple(header["columns"]), tuple(header["sizes"]))
+    log, conditionals = MeasurementLog(shape), list[Conditional]()
     known: set[int] = set()
     for row in table.to_pylist():
-        column, parents = row["column"], tuple(row["parents"])
-        if not known.issuperset(parents) or column in known:
-            raise _damaged(path)
-        known.add(column)
-        cells = np.array(row["table"]).reshape(shape.of_set((*parents, column)))
-        conditionals.append(Conditional(column, parents, cells))
-    return FittedModel(shape, tuple(conditionals), float(header["total"]))
-
-
-def save_log(log: MeasurementLog, path: Path) -> None:
-    """Write a log: one row for every noisy table, in the order of measuring."""
-    _write(
-        path,
-        _header("log", log.shape),
-        {
-            "places": pa.array([one.places for one in log.tables], pa.list_(pa.int32())),
-            "counts": _flat([one.counts for one in log.tables]),
-            "variance": pa.array([one.variance for one in log.tables], pa.float64()),
-            "event": pa.array([dumps(events.to_record(one.event)) for one in log.tables]),
-        },
-    )
-
-
-def load_log(path: Path) -> MeasurementLog:
-    """Read what `save_log` wrote."""
-    _, shape, table = _read(path, "log")
-    log = MeasurementLog(shape)
-    for row in table.to_pylist():
         places = tuple(row["places"])
-        counts = np.array(row["counts"]).reshape(shape.of_set(places))
-        event = events.from_record(json.loads(row["event"]))
-        log.add(MeasuredTable(places, counts, row["variance"], event))
-    return log
+        cells = np.array(row["cells"], dtype=float).reshape(shape.of_set(places))
+        if row["part"] == _MEASURED:
+            event = events.from_record(json.loads(row["event"]))
+            log.add(MeasuredTable(places, cells, row["variance"], event))
+            continue
+        *parents, column = places
+        if not known.issuperset(parents) or column in known:
+            raise ValueError("a column before its parents")
+        known.add(column)
+        conditionals.append(Conditional(column, tuple(parents), cells))
+    if known != set(shape.columns):
+        raise ValueError("a column is missing")
+    return FittedModel(shape, tuple(conditionals), float(header["total"])), log, header["told"]
 
 
-def _header(kind: str, shape: TableShape) -> dict[str, Any]:
-    return {"version": _VERSION, "kind": kind, "columns": shape.names, "sizes": shape.sizes}
-
-
-def _flat(tables: list[np.ndarray[Any, Any]]) -> pa.Array:
-    return pa.array([table.ravel() for table in tables], pa.large_list(pa.float64()))
-
-
-def _write(path: Path, header: dict[str, Any], columns: dict[str, pa.Array]) -> None:
-    table = pa.table(columns).replace_schema_metadata({_KEY: dumps(header).encode()})
+def write_packed(table: pa.Table, path: Path) -> None:
+    """Write what `packed` made as an Arrow file."""
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
 
 
-def _read(path: Path, kind: str) -> tuple[dict[str, Any], TableShape, pa.Table]:
+def read_packed(path: Path) -> tuple[FittedModel, MeasurementLog, dict[str, Any]]:
+    """Read what `write_packed` wrote."""
     try:
         with pa.OSFile(str(path), "rb") as source:
-            table = pa.ipc.open_file(source).read_all()
-        header = json.loads((table.schema.metadata or {})[_KEY])
-    except (OSError, KeyError, ValueError):
-        raise _damaged(path) from None
-    if header.get("version") != _VERSION or header.get("kind") != kind:
-        raise _damaged(path)
-    return header, TableShape(tuple(header["columns"]), tuple(header["sizes"])), table
+            return unpacked(pa.ipc.open_file(source).read_all())
+    except (OSError, KeyError, ValueError, TypeError, IndexError):  # Arrow's are among these
+        raise unreadable(path) from None
 
 
-def _damaged(path: Path) -> SourceError:
+def unreadable(path: Path) -> SourceError:
+    """Say that a file is no model."""
     return SourceError(
         "synthesis_unreadable",
-        f"{path.name} is no model or log of a synthesis that this version can read. "
+        f"{path.name} is no model of a synthesis that this version can read. "
         "Give a file that it saved.",
     )

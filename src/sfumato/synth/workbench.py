@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from sfumato.synth.shape import Set, TableShape
 
 
+def mean_noise(noise: Noise) -> float:
+    """The mean size of a noise."""
+    return noise.stddev * (math.sqrt(2 / math.pi) if isinstance(noise, Gaussian) else 0.5**0.5)
+
+
 class Purse:
     """What was charged, and how much of it is left, as a share from 1 down to 0."""
 
@@ -93,8 +98,7 @@ class Workbench:
 
     def magnitude(self, share: Fraction) -> float:
         """The mean size of that noise in a cell."""
-        noise = self.noise(share)
-        return noise.stddev * (math.sqrt(2 / math.pi) if isinstance(noise, Gaussian) else 0.5**0.5)
+        return mean_noise(self.noise(share))
 
     def measure(self, places: Set, share: Fraction) -> MeasuredTable:
         """Count a set of columns with the noise that a share pays for, into the log."""

@@ -111,6 +111,11 @@ class Encoding:
     def _fixed(self) -> dict[str, Axis]:
         return {one.name: self._axis(one) for one in self.measured}
 
+    @property
+    def declared_axes(self) -> tuple[Axis, ...]:
+        """The axes of the columns whose values are declared."""
+        return tuple(self._fixed.values())
+
     @cached_property
     def axes(self) -> tuple[Axis, ...]:
         """The axes to be measured, in the table's order; open columns need `discovered` before."""

@@ -19,6 +19,7 @@ from sfumato.synth.select.independent import measure_columns
 from sfumato.synth.select.mst import measure_tree
 
 if TYPE_CHECKING:
+    from sfumato.synth.shape import Set, TableShape
     from sfumato.synth.workbench import Workbench
 
 COLUMNS_SHARE = Fraction(2, 5)
@@ -33,22 +34,34 @@ HOPELESS = 0.2
 
 def select_automatically(bench: Workbench) -> None:
     """Measure columns, then a tree of pairs or what adaptive rounds choose."""
-    pairs = bench.shape.pairs()
-    if not pairs:
+    if len(bench.shape.columns) < 2:
         measure_columns(bench, bench.purse.left)
         return
     measure_columns(bench, COLUMNS_SHARE)
     each = bench.purse.left / len(bench.shape.columns)
-    # The cheapest pair of a column is enough to join it to the others.
-    cheapest = [
-        min(bench.shape.cells(pair) for pair in pairs if column in pair)
-        for column in bench.shape.columns
-    ]
-    noise = bench.magnitude(each) * median(cheapest) / bench.log.total()
-    if noise < NOISY:
+    method = suited(pair_noise(bench.shape, bench.magnitude(each), bench.log.total()))
+    if method == "aim":
         measure_adaptively(bench)
-    elif noise > HOPELESS:
+    elif method == "independent":
         measure_columns(bench, bench.purse.left)
     else:
         measure_columns(bench, MORE_COLUMNS_SHARE)
         measure_tree(bench)
+
+
+def cheapest_pairs(shape: TableShape) -> list[Set]:
+    """The pair of fewest cells of each column: it is enough to join it to the others."""
+    pairs = shape.pairs()
+    return [min((one for one in pairs if column in one), key=shape.cells) for column in shape.columns]
+
+
+def pair_noise(shape: TableShape, magnitude: float, rows: float) -> float:
+    """The noise of a typical column's cheapest pair, as a share of all rows."""
+    return magnitude * median(map(shape.cells, cheapest_pairs(shape))) / rows
+
+
+def suited(noise: float) -> str:
+    """The method for a noise of pairs."""
+    if noise < NOISY:
+        return "aim"
+    return "independent" if noise > HOPELESS else "mst"
