@@ -179,9 +179,7 @@ class SynthesisForecast(Shown):
             for place in self._shape.columns
         ]
         several = [error for one, error in off.items() if len(one) > 1]
-        return MethodForecast(
-            "workload", rows, _mean(one_way), _mean(several) if several else None
-        )
+        return MethodForecast("workload", rows, _mean(one_way), _mean(several) if several else None)
 
 
 _VERDICTS = {

@@ -85,9 +85,7 @@ class SynthesisRequest(Shown):
         """The synthesis of the columns that are declared, by what discovery leaves of the price."""
         _, left = self.encoding.paid(self.price)
         axes = tuple(self.encoding.declared_axes)
-        return Synthesis(
-            axes=axes, unit=self.unit, price=left, method=self.method, rows=self.rows
-        )
+        return Synthesis(axes=axes, unit=self.unit, price=left, method=self.method, rows=self.rows)
 
     @property
     def event(self) -> Event:
@@ -170,9 +168,7 @@ def noise_error(log: MeasurementLog) -> dict[str, float | None]:
     were not measured together are off by what the model does not know besides.
     """
     columns = log.shape.columns
-    pairs = [
-        one for one in log.shape.pairs() if any(set(one) <= set(two) for two in log.measured)
-    ]
+    pairs = [one for one in log.shape.pairs() if any(set(one) <= set(two) for two in log.measured)]
     estimate = log.estimate([*((column,) for column in columns), *pairs])
     total = log.total()
 

@@ -52,7 +52,9 @@ def select_automatically(bench: Workbench) -> None:
 def cheapest_pairs(shape: TableShape) -> list[Set]:
     """The pair of fewest cells of each column: it is enough to join it to the others."""
     pairs = shape.pairs()
-    return [min((one for one in pairs if column in one), key=shape.cells) for column in shape.columns]
+    return [
+        min((one for one in pairs if column in one), key=shape.cells) for column in shape.columns
+    ]
 
 
 def pair_noise(shape: TableShape, magnitude: float, rows: float) -> float:
