@@ -35,7 +35,7 @@ ELSEWHERE = {
     # Planned from declarations alone, before the ledger is asked; some of each are above.
     "query/": "all refused questions of the front's list are asked above",
     "publish/": "plans see neither data nor ledger",
-    "synth/": "its plans see no data, and no command has them yet",
+    "synth/": "plans see neither data nor ledger, models are drawn from outside of commands",
     "counting/": "axes are planned like these; counts are made after the charge",
     "mechanisms/": "their parameters come from plans",
     "noise/": "its parameters come from mechanisms",

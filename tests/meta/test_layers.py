@@ -66,7 +66,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "vault": {
         "cards", "errors", "given", "schema", "privacy", "engines", "files", "system", "texts",
         "counting",
-        "release", "report", "ledger", "method", "anonymize", "query", "publish", "steward",
+        "release", "report", "ledger", "method", "anonymize", "query", "publish", "synth",
+        "steward",
     },
     "demo": {
         "errors", "schema", "files", "inspection", "report", "release.in_use", "steward",

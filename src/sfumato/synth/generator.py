@@ -18,7 +18,7 @@ from pyarrow import parquet
 from sfumato import given as read
 from sfumato.cards import Card, Shown
 from sfumato.counting.axes import Grid
-from sfumato.errors import ParameterError, SchemaError, SfumatoError
+from sfumato.errors import ParameterError, SchemaError
 from sfumato.files import whole
 from sfumato.noise.entropy import SystemEntropy
 from sfumato.schema.file import dump, parse
@@ -243,13 +243,13 @@ def _scalar(value: object, column: pa.ChunkedArray) -> pa.Scalar:
 
 def _code(axis: Axis, value: object) -> int:
     """The code that a value has."""
-    fine = axis.fine if isinstance(axis, Bins) else axis
+    grid = axis.fine if isinstance(axis, Bins) else axis
     try:
-        if isinstance(fine, Grid):
-            place = _point(fine, value)
+        if isinstance(grid, Grid):
+            place = _point(grid, value)
         else:
-            place = fine.values.to_pylist().index(value)
-    except (ValueError, TypeError, ArithmeticError, SfumatoError):
+            place = grid.values.to_pylist().index(value)
+    except (ValueError, TypeError, ArithmeticError):
         place = -1
     if place < 0:
         raise ParameterError(
@@ -257,17 +257,18 @@ def _code(axis: Axis, value: object) -> int:
             f"{read.shown(value)} is no declared value of column {quoted(axis.column)}. "
             "Give one that its schema allows.",
         )
-    if isinstance(axis, Bins) and place < fine.points:
-        return int(np.searchsorted(axis.starts, place, side="right")) - 1
-    return place - fine.points + axis.points if isinstance(axis, Bins) else place
+    if isinstance(axis, Bins):
+        missing = place >= axis.fine.points
+        return axis.points if missing else int(np.searchsorted(axis.starts, place, "right")) - 1
+    return place
 
 
 def _point(grid: Grid, value: Any) -> int:
     """The number of a point of a grid; -1 if it is none."""
     if value is None:
         return grid.points if grid.nullable else -1
-    low, step = grid.bounds.low, grid.bounds.grid_step
+    low: Any = grid.bounds.low
     distance = value - (float(low) if isinstance(value, float) else low)
-    steps = getattr(distance, "days", distance) / float(step or 1)
+    steps = getattr(distance, "days", distance) / float(grid.bounds.grid_step or 1)
     place = round(steps)
     return place if abs(steps - place) < 1e-6 and 0 <= place < grid.points else -1
