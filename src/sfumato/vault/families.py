@@ -267,8 +267,8 @@ FAMILIES = _listed(
         ),
         explain=("--plan", "--explain"),
         examples=(
-            "sfumato synthesize people --epsilon 1 --vault clinic -o synthetic.csv",
-            "sfumato synthesize people --epsilon 1 --vault clinic -o synthetic.csv --plan",
+            "sfumato synthesize people --epsilon 1 --vault clinic -o twin.csv",
+            "sfumato synthesize people --epsilon 1 --vault clinic -o twin.csv --plan",
         ),
     ),
 )
