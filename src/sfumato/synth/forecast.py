@@ -155,12 +155,12 @@ class SynthesisForecast(Shown):
         return [min(one, 1.0) for one in cells * noise / (2 * rows)]
 
     def _selecting(self, name: str, rows: int) -> MethodForecast:
-        """A method that chooses pairs: of each column the cheapest is supposed, but of one."""
+        """A method that chooses pairs: of each column the cheapest is supposed."""
         columns, pairs = SHARES[name]
         alone = [(place,) for place in self._shape.columns]
         if len(alone) < 2 or not pairs:
             return MethodForecast(name, rows, _mean(self._off(alone, _ONE, rows)), None)
-        cheapest = auto.cheapest_pairs(self._shape)[1:]
+        cheapest = list(dict.fromkeys(auto.cheapest_pairs(self._shape)))
         one_way = _mean(self._off(alone, columns, rows))
         return MethodForecast(name, rows, one_way, _mean(self._off(cheapest, pairs, rows)))
 

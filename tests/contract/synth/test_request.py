@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pytest
 
 from sfumato.engines.sources import open_duckdb
 from sfumato.method import Dataset
@@ -56,7 +57,7 @@ def released(engine: Engine) -> Mapping[str, pa.Table]:
     return request.run({"visits": data}, SeededEntropy(3)).tables
 
 
-def test_all_engines_agree(open_engine: Callable[[pa.Table], Engine]) -> None:
+def check_same(open_engine: Callable[[pa.Table], Engine]) -> None:
     usual = open_duckdb(VISITS)
     try:
         expected = released(usual)
@@ -66,3 +67,12 @@ def test_all_engines_agree(open_engine: Callable[[pa.Table], Engine]) -> None:
     found = released(open_engine(VISITS))
     assert found["model"].equals(expected["model"], check_metadata=True)
     assert found["rows"].equals(expected["rows"])
+
+
+def test_quick_engines_agree(open_quick_engine: Callable[[pa.Table], Engine]) -> None:
+    check_same(open_quick_engine)
+
+
+@pytest.mark.slow
+def test_spark_agrees(spark_engine: Callable[[pa.Table], Engine]) -> None:
+    check_same(spark_engine)
