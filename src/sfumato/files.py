@@ -19,6 +19,8 @@ import tempfile
 import time
 import weakref
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
+from glob import glob
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
@@ -235,23 +237,50 @@ def check_room(path: Path, folder: Path) -> None:
         raise _full(path)
 
 
-def check_apart(path: Path, kept: Iterable[Path], *, with_all_in_it: bool = False) -> None:
+def check_apart(
+    path: Path, kept: Iterable[Path], *, with_all_in_it: bool = False, folder: bool = False
+) -> None:
     """Refuse a target that is a file in use, by whatever name, asked to overwrite or not.
 
-    In a folder that is in use nothing is replaced, and no Parquet file added, which would be read
-    with it. A target that is replaced with all in it may hold no file in use either.
+    In a folder that is in use nothing is replaced. Nothing is added that it or a pattern in use
+    would read too: a Parquet file, or a `folder` of them. A folder that is replaced
+    `with_all_in_it` may hold no file in use either.
     """
     final = Path(os.path.realpath(path))
+    folder = folder or with_all_in_it
+    table = folder or final.exists() or final.suffix.lower() == ".parquet"
     for one in kept:
         real = Path(os.path.realpath(one))
-        inside = real in final.parents and (final.exists() or final.suffix.lower() == ".parquet")
+        inside = table and real in final.parents and real.is_dir()
         around = with_all_in_it and final in real.parents
-        if final == real or _same(final, real) or (inside and real.is_dir()) or around:
+        matching = _would_read(one, final, folder=folder)
+        if final == real or _same(final, real) or inside or around or matching:
             raise OutputError(
                 "output_in_use",
                 f"Cannot write '{path}': '{one}' is in use and would be lost or changed, which "
                 "--overwrite does not allow. Choose another name.",
             )
+
+
+def _would_read(pattern: Path, final: Path, *, folder: bool) -> bool:
+    """Whether a pattern stands for a file, or for one that a folder may come to hold."""
+    if os.path.lexists(pattern):  # what there is stands for itself
+        return False
+    if _matches(pattern, final):
+        return True
+    above = pattern.parent
+    deeper = above.name == "**" and final.parent in _folders(above)
+    return folder and (deeper or _matches(above, final))
+
+
+def _matches(pattern: Path, final: Path) -> bool:
+    return fnmatchcase(final.name, pattern.name) and final.parent in _folders(pattern.parent)
+
+
+def _folders(pattern: Path) -> set[Path]:
+    """The folders that a pattern stands for, behind any links."""
+    found = glob(str(pattern), recursive=True)  # noqa: PTH207  as it is read
+    return {Path(os.path.realpath(one)) for one in found}
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -38,7 +38,8 @@ def _finite(value: object) -> object:
 HIDDEN = "***"
 """What stands for a password in words that somebody may see."""
 
-_BEFORE_HOST = r"://[^\s/@:?#\"']*:(?P<first>[^\s?#\"']+)@"
+# A path that was tidied up, or a slip, leaves one slash of two.
+_BEFORE_HOST = r":/+[^\s/@:?#\"']*:(?P<first>[^\s?#\"']+)@"
 # A key of an address (?password=, &sslpassword=), of PostgreSQL's plain form (host=h password=p),
 # and one that servers take as a header (;token=, ;x-api-key=).
 _BY_KEY = (

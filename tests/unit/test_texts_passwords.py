@@ -9,6 +9,8 @@ from sfumato.texts import holds_password, without_passwords
 HIDING = [
     "postgresql://me:canary@host:5432/db",
     "postgresql://me:can/ary@host/db",
+    "postgresql:/me:canary@host/db",
+    "s3:/key:canary@bucket/t.parquet",
     "postgresql://host/db?password=canary",
     "postgresql://host/db?user=me&password=canary#visits",
     "postgresql://host/db?sslpassword=canary&sslkey=k",

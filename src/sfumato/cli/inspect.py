@@ -15,6 +15,11 @@ from sfumato.texts import dumps
 if TYPE_CHECKING:
     from sfumato.inspection import Inspection
 
+_RELEASED = (
+    "sfumato: This is a release of Sfumato: what is seen here is its labels, not the people. Use "
+    "measure for what it reaches."
+)
+
 
 def inspect(
     table: TableFile,
@@ -54,6 +59,8 @@ def inspect(
         check_target(write, overwrite=overwrite, kept=used)
     with progress("Reading and measuring the columns") as report:
         people = read(table, schema, progress=report)
+    if people.released and "://" in table:  # a file lies beside what tells of it
+        typer.echo(_RELEASED, err=True)
     if schema is None:
         for words in file_words(people, table):
             typer.echo(f"sfumato: {words}", err=True)

@@ -21,7 +21,12 @@ from sqlglot import exp
 from sfumato.counting.contribution import COUNT, PERSON, bound
 from sfumato.counting.encoding import encode
 from sfumato.counting.grouping import merge
-from sfumato.counting.room import bounded
+from sfumato.counting.room import (
+    TooManyCombinationsError,
+    bounded,
+    cells_of,
+    most_combinations,
+)
 from sfumato.errors import ParameterError, SourceError
 from sfumato.privacy.units import Rows
 
@@ -148,6 +153,18 @@ def count(
         reader = bounded(reader, names, most)
     axes, codes, counts = encode(reader, columns)
     return _keep_inside(axes, codes, counts, outside)
+
+
+def count_held(
+    engine: Engine, table: exp.Table, columns: Sequence[str], *, weight: str | None = None
+) -> Frequencies:
+    """Count combinations in the engine, or refuse with what it takes to hold them."""
+    most = most_combinations(len(columns))
+    try:
+        return count(engine, table, columns, weight=weight, most=most)
+    except TooManyCombinationsError:
+        cells = cells_of(engine, table, columns)
+        raise TooManyCombinationsError.of(columns, cells) from None
 
 
 class Counter(Protocol):

@@ -29,7 +29,7 @@ SETTING = "SFUMATO_MOST_CELLS"
 _MOST_CELLS = 50_000_000
 """About 2 GiB: a search keeps some forty bytes of each cell."""
 
-_CELLS_PER_VALUE = 25
+CELLS_PER_VALUE = 25
 """A value of a hierarchy is held with its labels, which is so much more than a code."""
 
 _CLASS, _SIZE, _CROWD, _PERSON, _MANY = "sf_class", "sf_size", "sf_crowd", "sf_person", "sf_many"
@@ -54,19 +54,26 @@ def most_combinations(columns: int) -> int:
 
 def most_values() -> int:
     """How many values of one hierarchy our process may hold."""
-    return most_cells() // _CELLS_PER_VALUE
+    return most_cells() // CELLS_PER_VALUE
 
 
 class TooManyCombinationsError(SourceError):
     """More combinations than our process may hold."""
 
-    def __init__(self, columns: Sequence[str], most: int) -> None:
-        super().__init__(
+    columns: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, columns: Sequence[str], cells: int | None = None) -> TooManyCombinationsError:
+        """The error of these columns; `cells` is what it takes to hold them, where it is known."""
+        higher = "a higher number" if cells is None else f"{cells} or more"
+        error = cls(
             "too_many_combinations",
-            f"The columns {', '.join(columns)} have more than {most:,} combinations of values, "
-            "which is what memory is kept for. Take fewer or coarser columns, or set "
-            f"{SETTING}={2 * most_cells()} or more in the environment if there is memory for it.",
+            f"The columns {', '.join(columns)} have more than {most_combinations(len(columns)):,} "
+            "combinations of values, which is what memory is kept for. Take fewer or coarser "
+            f"columns, or set {SETTING} to {higher} in the environment if there is memory for it.",
         )
+        error.columns = tuple(columns)
+        return error
 
 
 def bounded(
@@ -79,7 +86,7 @@ def bounded(
         for batch in reader:
             read += batch.num_rows
             if read > most:
-                raise TooManyCombinationsError(columns, most)
+                raise TooManyCombinationsError.of(columns)
             yield batch
 
     return pa.RecordBatchReader.from_batches(reader.schema, batches())
@@ -116,6 +123,11 @@ def combinations(engine: Engine, table: exp.Table | exp.Subquery, columns: Seque
     grouped = _grouped(table, columns).select(exp.alias_(exp.convert(1), _CLASS))
     counted = exp.select(exp.alias_(exp.cast(exp.Count(this=exp.Star()), "BIGINT"), _MANY))
     return int(engine.run(counted.from_(grouped.subquery("sf_classes")))[_MANY][0].as_py())
+
+
+def cells_of(engine: Engine, table: exp.Table | exp.Subquery, columns: Sequence[str]) -> int:
+    """How many cells it takes to hold the combinations of some columns."""
+    return combinations(engine, table, columns) * len(columns)
 
 
 def class_sizes(engine: Engine, table: exp.Table, columns: Sequence[str]) -> SizeCounts:

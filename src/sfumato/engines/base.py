@@ -63,7 +63,8 @@ class TableTarget:
         )
 
     def __str__(self) -> str:
-        return ".".join(part for part in (self.catalog, self.schema, self.name) if part)
+        parts = (part for part in (self.catalog, self.schema, self.name) if part)
+        return ".".join(f'"{part}"' if "." in part else part for part in parts)
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,14 @@ class FolderTarget:
     """A folder of Parquet files, whose names have the order of the rows.
 
     The path is one of this machine, or an address (`hdfs://host/folder`) that the engine reaches.
+    It may be on its way to another place, by which people know it.
     """
 
     path: str
+    known_as: str = ""
+
+    def __str__(self) -> str:
+        return self.known_as or self.path
 
     @property
     def local(self) -> Path | None:
@@ -247,7 +253,7 @@ def spark_address(url: str) -> SparkAddress:
             "spark+parquet:///data/visits/ for Spark on this machine, and "
             "?master=spark://host:7077 or ?master=sc://host:15002 after it for another.",
         )
-    path = found["path"]
+    path = re.sub(r"(/\.)+(?=/|$)", "", found["path"])  # Spark takes a last '.' for hidden
     at = f"file://{path}" if path.startswith("/") else path
     return SparkAddress(found["master"] or LOCAL, form=found["form"], path=at)
 
@@ -333,6 +339,6 @@ def stream_translating_errors(
             with suppress(Exception):  # what cannot be closed now must not hide why
                 done()
             raise
-        done()
+        translating_errors(translate)(done)()
 
     return pa.RecordBatchReader.from_batches(schema, batches())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
-from threading import RLock, get_ident
+from threading import RLock, current_thread, get_ident, main_thread
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
@@ -26,18 +26,27 @@ from sfumato.engines.base import (
     table_missing,
     translating_errors,
 )
-from sfumato.engines.files.output import table_exists, table_in_use, write_file
+from sfumato.engines.files.output import (
+    RELEASE,
+    table_exists,
+    table_in_use,
+    table_not_a_release,
+    table_unresolved,
+    write_file,
+)
 from sfumato.engines.files.parts import check_local, write_folder
-from sfumato.engines.identity import Identity, unresolved
 from sfumato.engines.kinds import kinds_of
+from sfumato.engines.postgres_catalogue import identity_of, reads, resolved, there
 from sfumato.errors import EngineError, OutputError, SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sfumato.engines.base import Target
+    from sfumato.engines.identity import Identity
     from sfumato.schema.column import Kind
 
+_CANCELLED = "57014"
 _UNDEFINED_TABLE = "42P01"
 _DUPLICATE_TABLE = "42P07"
 _NEEDED = {"42809", "2BP01"}
@@ -45,56 +54,29 @@ _NEEDED = {"42809", "2BP01"}
 _FORBIDDEN = {"42501", "3F000"}
 """No right, no schema."""
 
-_READS = """
-WITH RECURSIVE reads (oid, below) AS (
-  SELECT CAST(TO_REGCLASS({name}) AS OID), FALSE
-  UNION
-  SELECT found.oid, found.below FROM reads CROSS JOIN LATERAL (
-    SELECT d.refobjid AS oid, reads.below FROM pg_rewrite AS w
-    JOIN pg_depend AS d ON d.classid = CAST('pg_rewrite' AS REGCLASS) AND d.objid = w.oid
-      AND d.refclassid = CAST('pg_class' AS REGCLASS)
-    WHERE w.ev_class = reads.oid
-    UNION ALL
-    SELECT i.inhrelid, TRUE FROM pg_inherits AS i WHERE i.inhparent = reads.oid
-  ) AS found
-), above (oid) AS (
-  SELECT i.inhparent FROM pg_inherits AS i JOIN reads ON reads.oid = i.inhrelid
-  UNION
-  SELECT i.inhparent FROM pg_inherits AS i JOIN above ON above.oid = i.inhrelid
-), met AS (
-  SELECT oid, below AS also, TRUE AS read FROM reads
-  UNION ALL
-  SELECT oid, TRUE, FALSE FROM above
-)
-SELECT CAST(c.oid AS TEXT) AS oid, FORMAT('%I.%I', n.nspname, c.relname) AS name,
-  BOOL_AND(met.also) AS also,
-  BOOL_OR(met.read AND (c.relkind = 'f' OR c.oid < 16384)) AS elsewhere,
-  BOOL_OR(met.read AND EXISTS (
-    SELECT 1 FROM pg_rewrite AS w
-    JOIN pg_depend AS d ON d.classid = CAST('pg_rewrite' AS REGCLASS) AND d.objid = w.oid
-    LEFT JOIN pg_type AS t ON d.refclassid = CAST('pg_type' AS REGCLASS) AND t.oid = d.refobjid
-    LEFT JOIN pg_type AS one ON one.oid = t.typelem
-    WHERE w.ev_class = c.oid AND d.refobjid >= 16384
-      AND d.refclassid NOT IN (CAST('pg_class' AS REGCLASS), CAST('pg_constraint' AS REGCLASS),
-        CAST('pg_collation' AS REGCLASS))
-      AND COALESCE('e' NOT IN (t.typtype, COALESCE(one.typtype, t.typtype)), TRUE)
-  )) AS opaque,
-  (SELECT CAST(system_identifier AS TEXT) FROM pg_control_system()) || '/'
-    || (SELECT CAST(oid AS TEXT) FROM pg_database WHERE datname = CURRENT_DATABASE()) AS home
-FROM met JOIN pg_class AS c ON c.oid = met.oid JOIN pg_namespace AS n ON n.oid = c.relnamespace
-GROUP BY c.oid, n.nspname, c.relname
-"""
-"""What a name stands for: itself, what its views read, the children read with any of these
-(`also`), and the parents through which any is read. Objects below 16384 are the server's own.
+_LONGEST_BYTES = 63
 
-A view is opaque if it uses anything else that somebody made, an extension too: functions read what
-they like, whatever they are declared as, and operators, aggregates, casts and domains call them.
-Relations are followed; keys, collations and lists of values (enum) run nothing."""
+
+def _check_name(target: TableTarget) -> None:
+    """Refuse what the server would cut, lose with the session, or keep for itself."""
+    schema = target.schema or ""
+    if len(target.name.encode()) > _LONGEST_BYTES:
+        reason = f"PostgreSQL takes names of at most {_LONGEST_BYTES} bytes"
+    elif schema.startswith("pg_") or schema == "information_schema":
+        reason = f"the schema {schema!r} is the server's own"
+    else:
+        return
+    raise OutputError(
+        "output_unwritable",
+        f"Cannot create the table {str(target)!r}: {reason}. Choose another name.",
+    )
 
 
 def _translate(error: Exception) -> BaseException:
     """Turn what the driver raises into what we raise."""
     detail = f"{type(error).__name__}: {error}"
+    if getattr(error, "sqlstate", None) == _CANCELLED and _is_asked_for(error):
+        return KeyboardInterrupt()
     if getattr(error, "sqlstate", None) == _UNDEFINED_TABLE:
         return table_missing("PostgreSQL", detail)
     if getattr(getattr(error, "status_code", None), "name", None) == "UNAUTHORIZED":
@@ -106,6 +88,15 @@ def _translate(error: Exception) -> BaseException:
             detail=detail,
         )
     return engine_failed("PostgreSQL", detail)
+
+
+def _is_asked_for(error: Exception) -> bool:
+    """Whether a statement was stopped by Ctrl-C: the driver takes it, and then tells no more.
+
+    A time-out of the server has the same number, and is a failure; so is what a vault stops, which
+    runs in a thread of its own.
+    """
+    return "user request" in str(error) and current_thread() is main_thread()
 
 
 def _rendered(tree: exp.Expr) -> str:
@@ -175,22 +166,10 @@ class Postgres:
         names and numbers of all relations it reads, whatever address, search path or view led here.
         """
         name = render(exp.Literal.string(_rendered(self._table)), self.dialect)
-        rows = self._fetch(_READS.format(name=name)).to_pylist()
+        rows = self._fetch(reads(name)).to_pylist()
         if not rows:
             raise table_missing("PostgreSQL", f"{name} is not in the catalogue")
-        if any(row["elsewhere"] for row in rows):
-            raise unresolved("it reads a foreign table, or the server's own catalogue")
-        if any(row["opaque"] for row in rows):
-            raise unresolved(
-                "it is a view with a function, an operator, an aggregate or a type that is not the "
-                "server's own, which may read any table"
-            )
-        home = f"postgresql {rows[0]['home']}"
-        called = [(f"{home}#{row[key]}", row["also"]) for row in rows for key in ("name", "oid")]
-        return Identity(
-            frozenset(one for one, also in called if not also),
-            frozenset(one for one, also in called if also),
-        )
+        return identity_of(rows)
 
     @translating_errors(_translate)
     def columns(self, table: exp.Table) -> dict[str, Kind]:
@@ -226,10 +205,8 @@ class Postgres:
         """Let queries see a small table of ours, under a name of its own, for a while."""
         name = f"lent_{token_hex(8)}"
         self._ingest(name, table)
-        try:
-            yield named(name)
-        finally:
-            self._execute(render(dropped("TABLE", named(name)), self.dialect))
+        with self._until_dropped("TABLE", name) as lent:
+            yield lent
 
     @contextmanager
     def view(self, query: exp.Query) -> Iterator[exp.Table]:
@@ -238,11 +215,20 @@ class Postgres:
         temporary = exp.Properties(expressions=[exp.TemporaryProperty()])
         statement = created("VIEW", name, query)
         statement.set("properties", temporary)
-        translating_errors(_translate)(self._execute)(_rendered(statement))
+        self._statement(_rendered(statement))
+        with self._until_dropped("VIEW", name) as view:
+            yield view
+
+    @contextmanager
+    def _until_dropped(self, kind: str, name: str) -> Iterator[exp.Table]:
+        statement = render(dropped(kind, named(name)), self.dialect)
         try:
             yield named(name)
-        finally:
-            self._execute(render(dropped("VIEW", named(name)), self.dialect))
+        except BaseException:
+            with suppress(Exception):  # it ends with the session, and must not hide why
+                self._execute(statement)
+            raise
+        self._statement(statement)
 
     @translating_errors(_translate)
     def write(self, query: exp.Query, target: Target, *, overwrite: bool = False) -> None:
@@ -267,8 +253,10 @@ class Postgres:
         drafted = target.beside(f"draft_{token_hex(8)}")
         with self._transaction():
             self._make(target, f"{_rendered(created('TABLE', drafted, query))}")
+            self._make(target, f"COMMENT ON TABLE {_rendered(drafted)} IS '{RELEASE}'")
             yield drafted.copy()
             if overwrite:
+                self.check(target, overwrite=True)  # what has come since would be lost
                 self._make(target, f"DROP TABLE IF EXISTS {_rendered(target.table)}")
             name = _rendered(exp.to_identifier(target.name, quoted=True))
             self._make(target, f"ALTER TABLE {_rendered(drafted)} RENAME TO {name}")
@@ -279,16 +267,22 @@ class Postgres:
         if not isinstance(target, TableTarget):
             check_local("PostgreSQL", target, overwrite=overwrite)
             return
-        name = render(exp.Literal.string(_rendered(target.table)), self.dialect)
-        [found] = self._fetch(f"SELECT CAST(TO_REGCLASS({name}) AS OID) AS oid").to_pylist()
-        if found["oid"] is None:
-            return
-        if not overwrite:
+        _check_name(target)
+        source, name = (
+            render(exp.Literal.string(_rendered(one)), self.dialect)
+            for one in (self._table, target.table)
+        )
+        listed = self._fetch(reads(source)).to_pylist() if overwrite else []
+        if not resolved(listed):
+            raise table_unresolved(target)
+        found = self._fetch(there(name)).to_pylist()
+        if found and not overwrite:
             raise table_exists(target)
-        source = render(exp.Literal.string(_rendered(self._table)), self.dialect)
-        reads = self._fetch(_READS.format(name=source)).to_pylist()
-        if str(found["oid"]) in {row["oid"] for row in reads}:
-            raise table_in_use(target)
+        for one in found:
+            if one["kind"] != "r" or one["oid"] in {row["oid"] for row in listed}:
+                raise table_in_use(target)
+            if one["mark"] != RELEASE:
+                raise table_not_a_release(target)
 
     @translating_errors(_translate)
     def _make(self, target: TableTarget, statement: str) -> None:
@@ -318,10 +312,12 @@ class Postgres:
             yield
             translating_errors(_translate)(session.commit)()
         except BaseException:
-            session.rollback()
+            with suppress(Exception):  # of a lost session nothing stands, and it must not hide why
+                session.rollback()
             raise
         finally:
-            session.set_autocommit(True)
+            with suppress(Exception):  # whoever comes next is told that the session is lost
+                session.set_autocommit(True)
 
     @translating_errors(_translate)
     def cancel(self, thread: int) -> None:
@@ -352,6 +348,8 @@ class Postgres:
     def _execute(self, statement: str) -> None:
         with self._turn(), self._connection.cursor() as cursor:
             cursor.execute(statement)
+
+    _statement = translating_errors(_translate)(_execute)
 
     def _fetch(self, statement: str, *, whole: bool = True) -> pa.Table:
         """Fetch a result; parts of a held cursor cannot come by COPY, whole results can."""

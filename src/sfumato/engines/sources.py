@@ -8,10 +8,11 @@ Decision 0178.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from os.path import isfile
+from os.path import isfile, lexists
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
@@ -29,10 +30,11 @@ from sfumato.engines.files.endings import (
     TEXT,
     ends_in,
     is_parquet,
+    is_pattern,
     parquet_paths,
     partition_columns,
 )
-from sfumato.engines.files.parquet import parquet_files, rows_of, schema_told
+from sfumato.engines.files.parquet import check_alike, parquet_files, rows_of, schema_told
 from sfumato.engines.files.regular import RegularFile, regular_file
 from sfumato.engines.frames import Frame, arrow_table, is_spark
 from sfumato.engines.identity import Identity, Resolving, of_path, of_tables, tables_read
@@ -108,6 +110,7 @@ def open_source(
             from sfumato.engines.spark.opening import open_spark
 
             return open_spark(source)
+        _check_scheme(source)
     if is_spark(source):
         from sfumato.engines.spark.opening import open_frame
 
@@ -121,6 +124,22 @@ def open_source(
         ours=ours,
         strict=strict,
     )
+
+
+def _check_scheme(source: str) -> None:
+    """Say what an address needs that is none; it may hold a password, so it is not shown."""
+    found = re.match(r"\s*([a-z][a-z0-9+.-]+):/", source, re.IGNORECASE)  # C:/ is a disk
+    if found is None or source.startswith("duckdb://") or lexists(source):
+        return
+    scheme = found[1].lower()
+    if scheme in {*POSTGRES, *SPARK, "duckdb"}:
+        needed = f"Write {scheme}:// at its very beginning, in small letters and with two slashes"
+    else:
+        needed = (
+            f"Files of another machine are not read, and {scheme}:// is no database known here. "
+            "Fetch the file and name its path, or let Spark read it as spark+parquet://host/folder/"
+        )
+    raise SourceError("source_url_malformed", f"Cannot read this address. {needed}.")
 
 
 def identify(source: str, engine: Engine | None = None) -> Identity:
@@ -258,15 +277,14 @@ def _view_parquet(
         raise SourceError(
             "source_missing", "The list of Parquet files is empty. Name at least one."
         )
+    for path in map(Path, paths):
+        if parquet_paths(path) == [path] and is_pattern(path):
+            raise SourceError(
+                "source_missing",
+                f"No file matches the pattern {str(path)!r}. Name one that Parquet files match.",
+            )
     files = parquet_files([one for path in paths for one in parquet_paths(Path(path))])
-    apart = partition_columns(file.path for file in files)
-    if apart and apart[0] not in schema_told(files[0]).names:
-        raise SourceError(
-            "source_partitioned",
-            f"Cannot read these Parquet files as one table: {quoted(apart[0])} stands in the names "
-            "of their folders and not in the files. Read the folder through Spark, as "
-            "spark+parquet:///folder/, or write the column into the files.",
-        )
+    _check_partitions(files)
     engine.watch(files)
     literals = [exp.Literal.string(file.pattern) for file in files]
     # Otherwise a directory named like 'year=2024' would add or replace a column.
@@ -276,9 +294,27 @@ def _view_parquet(
     engine.adopt(relation, kinds, rows=rows_of(files), strict=strict)
 
 
+def _check_partitions(files: Sequence[RegularFile]) -> None:
+    """Refuse files of which the names of their folders tell a column that they lack."""
+    apart = partition_columns(file.path for file in files)
+    if apart and apart[0] not in schema_told(files[0]).names:
+        raise SourceError(
+            "source_partitioned",
+            f"Cannot read these Parquet files as one table: {quoted(apart[0])} stands in the names "
+            "of their folders and not in the files. Read the folder through Spark, as "
+            "spark+parquet:///folder/, or write the column into the files.",
+        )
+
+
+def duckdb_parts(url: str) -> tuple[str, str]:
+    """The path and the table's name of a duckdb:// URL; a name has a '#' in quotes alone."""
+    found = re.fullmatch(r'duckdb://(.*)#((?:[^#"]|"[^"]*")*)', url, re.DOTALL)
+    return ("", "") if found is None else (found[1], found[2])
+
+
 def duckdb_file(url: str) -> tuple[RegularFile, exp.Table]:
     """The file and the table that a URL names; duckdb:///a/b is /a/b or, failing that, a/b."""
-    location, _, name = url.removeprefix("duckdb://").rpartition("#")
+    location, name = duckdb_parts(url)
     try:
         table = exp.to_table(name, dialect="duckdb")
     except ParseError:
@@ -328,14 +364,25 @@ def files_of(source: str) -> tuple[RegularFile, ...]:
 
 
 def missing_columns(
-    source: str, declared: Collection[str], layout: FileLayout = USUAL
+    source: str,
+    declared: Collection[str],
+    layout: FileLayout = USUAL,
+    known: Collection[RegularFile] = (),
 ) -> list[str]:
-    """Declared columns that the files of a source do not have."""
+    """Declared columns that the files of a source do not have.
+
+    Of several files all must agree; those `known` as they are did so the last time.
+    """
     path = Path(source)
     if source.startswith("duckdb://"):
         names = _columns_of_table(source)
     elif is_parquet(path):
-        names = schema_told(files_of(source)[0]).names
+        files = files_of(source)
+        _check_partitions(files)
+        # One that is known stands for all of them.
+        looked_at = [*[one for one in files if one in known][:1], *set(files).difference(known)]
+        check_alike(looked_at)
+        names = schema_told(looked_at[0]).names
     else:
         with closing(_Reading(path, layout, declared, strict=False).opened()) as file:
             names = file.names

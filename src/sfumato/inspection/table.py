@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 
 from sfumato.cards import Card, CardTable, Shown
 from sfumato.counting.frequencies import count
-from sfumato.counting.room import TooManyCombinationsError, class_sizes, most_combinations
+from sfumato.counting.room import (
+    TooManyCombinationsError,
+    cells_of,
+    class_sizes,
+    most_combinations,
+)
 from sfumato.inspection.reidentification import Reidentification, reidentification
 from sfumato.inspection.unheld import UnheldTable
 from sfumato.inspection.uniqueness import LARGEST, SetRisk, uniqueness
@@ -110,7 +115,7 @@ def inspect(
     by_parts = person is None and population is None and bool(quasi)
     frequencies = _held(engine, table, names, rows if by_parts else 0)
     if frequencies is None and population is not None:
-        raise TooManyCombinationsError(names, most_combinations(len(names)))
+        raise TooManyCombinationsError.of(names, cells_of(engine, table, names))
     if frequencies is None:
         unheld = UnheldTable(engine, table, tuple(quasi), person, rows, largest)
         sets, risk = unheld.uniqueness(progress), unheld.reidentification()

@@ -9,27 +9,40 @@ Decision 0244.
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from sqlglot import exp
 
 from sfumato.engines.base import FolderTarget
 from sfumato.engines.files.parts import parts_in
+from sfumato.errors import SourceError
 from sfumato.journal import LastFile, mark_of
 from sfumato.release.fingerprint import contents
 from sfumato.release.sidecar import Saved, checksum
+from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from sfumato.engines.base import Engine, TableTarget
     from sfumato.files import Scratch
     from sfumato.release.sidecar import Json
-    from sfumato.schema.column import Kind
 
 _WAITS, _STANDS = "table", "stands"
 """What lies in the scratch folder as long as a table has not got its name, and what it becomes."""
+
+
+class Checking(Protocol):
+    """Refuses rows that were written but are not those that were decided on."""
+
+    def check_parts(self, paths: Iterable[Path]) -> None:
+        """Look at files."""
+        ...
+
+    def check_table(self, engine: Engine, table: exp.Table) -> None:
+        """Look at a table of an engine."""
+        ...
 
 
 class EngineRows(NamedTuple):
@@ -40,13 +53,47 @@ class EngineRows(NamedTuple):
     columns: Mapping[str, Kind]
     spelled: Mapping[str, Mapping[str, Json]]
     """How columns are spelled in text, as a side-car tells it."""
+    promised: Checking | None = None
+    """Who looks at what was written; None where the engine itself notices a changed source."""
 
 
-def write_parts(rows: EngineRows, folder: Path) -> dict[str, str]:
+def write_parts(rows: EngineRows, folder: Path, known_as: Path) -> dict[str, str]:
     """Have an engine write into a new folder; the checksum of each file by its name."""
     written = folder.with_name("parts")
-    rows.engine.write(rows.query, FolderTarget(str(written)))
+    rows.engine.write(rows.query, FolderTarget(str(written), str(known_as)))
+    if rows.promised is not None:
+        rows.promised.check_parts(parts_in(written))
     return {part.name: checksum(part.rename(folder / part.name)) for part in parts_in(written)}
+
+
+def _rows_and_mark(
+    engine: Engine, table: exp.Table, columns: Mapping[str, Kind]
+) -> tuple[int, str]:
+    """How many rows a table has, and a fingerprint of them.
+
+    Whoever has the release may compute it too, so no secret is needed.
+    """
+    counted = exp.cast(exp.Count(this=exp.Star()), "BIGINT").as_("sf_rows")
+    rows = engine.run(exp.select(counted).from_(table.copy()))["sf_rows"][0].as_py()
+    return rows, contents(engine, table, columns, secret=b"") or ""
+
+
+def check_unchanged(engine: Engine, told: Mapping[str, Json]) -> None:
+    """Refuse a table that is another than the one that its side-car tells of."""
+    [one] = told["tables"]
+    columns = {name: Kind(kind) for name, kind in one["columns"].items()}
+    held = engine.columns(engine.table)
+    same = {*held} == {*columns} and _rows_and_mark(engine, engine.table, columns) == (
+        one["table"]["rows"],
+        one["sha256"],
+    )
+    if not same:
+        raise SourceError(
+            "release_changed",
+            f"The table {one['table']['name']!r} is not the one that was released: it is another "
+            "than its side-car in the current directory tells of. Make the release again; or, to "
+            "read it as a table like any other, move the side-car away.",
+        )
 
 
 class DraftedTable:
@@ -62,10 +109,9 @@ class DraftedTable:
         engine = rows.engine
         drafting = engine.draft(rows.query, self._target, overwrite=overwrite)
         draft = self._held.enter_context(drafting)
-        counted = exp.cast(exp.Count(this=exp.Star()), "BIGINT").as_("sf_rows")
-        released = engine.run(exp.select(counted).from_(draft.copy()))["sf_rows"][0].as_py()
-        # Whoever has the release may compute it too, so no secret is needed.
-        mark = contents(engine, draft, rows.columns, secret=b"") or ""
+        if rows.promised is not None:
+            rows.promised.check_table(engine, draft)
+        released, mark = _rows_and_mark(engine, draft, rows.columns)
         lies = {"engine": engine.dialect, "name": str(self._target), "rows": released}
         return Saved(name, "", mark, rows.columns, rows.spelled, table=lies)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.base import SPARK, spark_address
 from sfumato.engines.files.endings import parquet_paths
+from sfumato.engines.sources import duckdb_parts
 from sfumato.errors import SfumatoError
 from sfumato.schema.file import load
 from sfumato.schema.hierarchy.tree import Tree
@@ -26,9 +27,11 @@ _BESIDE = ("", "-wal", "-shm", "-journal")
 
 
 def source_files(source: Source) -> tuple[Path, ...]:
-    """The files that a source reads; a folder is meant with the Parquet files in it."""
+    """The files that a source reads; a folder, or a pattern, is meant with what it reads now."""
     if isinstance(source, list | tuple):
-        return tuple(Path(one) for one in source if isinstance(one, str | Path))
+        return tuple(
+            file for one in source if isinstance(one, str | Path) for file in source_files(one)
+        )
     if not isinstance(source, str | Path):
         return ()
     scheme, _, rest = str(source).partition("://")
@@ -36,8 +39,8 @@ def source_files(source: Source) -> tuple[Path, ...]:
         if scheme in SPARK and "+" in scheme:
             with suppress(SfumatoError):
                 return source_files(spark_address(str(source)).path.removeprefix("file://"))
-        location = rest.rpartition("#")[0]
-        return (Path(location), Path(location.lstrip("/"))) if scheme == "duckdb" else ()
+        location, _ = duckdb_parts(str(source))
+        return (Path(location), Path(location.lstrip("/"))) if location else ()
     path = Path(source)
     with suppress(OSError, ValueError):
         return tuple(dict.fromkeys((path, *parquet_paths(path))))
@@ -81,11 +84,15 @@ def _words(table: object, *keys: str) -> list[list[str]]:
 
 
 def vault_files_around(target: Path) -> tuple[Path, ...]:
-    """What the vaults use that lie around a target: above it, or beside it with their heads."""
+    """What the vaults use that lie around a target: above it, or beside it with their heads.
+
+    Or beside its folder, which may be the source of one.
+    """
     found: list[Path] = []
     with suppress(OSError):
         parent = target.resolve().parent
-        folders = [parent, *parent.parents, *(one for one in parent.iterdir() if one.is_dir())]
+        beside = (one for near in (parent, parent.parent) for one in near.iterdir())
+        folders = dict.fromkeys([parent, *parent.parents, *(one for one in beside if one.is_dir())])
         for folder in folders:
             if (folder / VAULT).is_file():
                 found += vault_files(folder)

@@ -150,6 +150,7 @@ def check_places(
     else:
         for place in found.written:
             check_target(place, overwrite=overwrite)
+    new_folder = found.several and not is_folder(found.path)
     for place in (found.path, *found.written):
-        check_apart(place, kept)
+        check_apart(place, kept, folder=new_folder and place == found.path)
     return found

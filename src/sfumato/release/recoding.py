@@ -25,6 +25,7 @@ from sqlglot import exp
 
 from sfumato.counting.hashing import sealed
 from sfumato.engines.kinds import STORED
+from sfumato.release.order import total_order
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
@@ -350,10 +351,9 @@ def _signed(table: pa.Table) -> pa.Table:
 
 
 def _ordered(query: exp.Select, names: Sequence[str]) -> exp.Select:
-    """Order by every released column, NULL last on every engine."""
+    """Order by every released column."""
     outer = exp.select(*(exp.column(name, quoted=True) for name in names))
-    order = [exp.Ordered(this=exp.column(name, quoted=True), nulls_first=False) for name in names]
-    return outer.from_(query.subquery("sf_released")).order_by(*order)
+    return outer.from_(query.subquery("sf_released")).order_by(*total_order(names))
 
 
 def _unchanged(names: Sequence[str]) -> list[exp.Expr]:

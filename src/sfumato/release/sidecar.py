@@ -138,13 +138,7 @@ def read_sidecar(path: Path) -> dict[str, Json] | None:
     the file of somebody else is a table like any other. A release of one file may have been renamed
     or copied with its side-car; what the side-car tells of is then the file that was asked for.
     """
-    if unfinished(path) or unfinished(sidecar_file(path)):  # a table has nothing else here
-        raise SourceError(
-            "release_incomplete",
-            f"'{path}' is not all there: whoever writes it has not ended, or was ended. Wait for "
-            "it, or make the release again, which clears what is left.",
-        )
-    told = _told(path)
+    told = _finished(path)
     if told is None:
         return None
     try:
@@ -164,6 +158,28 @@ def read_sidecar(path: Path) -> dict[str, Json] | None:
     if not path.is_dir() and not tables <= {path.name}:  # what is read is the file asked for
         raise unreadable(path)
     return told
+
+
+def read_table_sidecar(path: Path, engine: str) -> dict[str, Json] | None:
+    """What lies here of a release that is a table of an engine, by the path that it would have."""
+    told = _finished(path)
+    try:
+        if told is None or _marks(told):
+            return None
+        [one] = told["tables"]
+        return told if one["table"]["engine"] == engine else None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _finished(path: Path) -> dict[str, Json] | None:
+    if unfinished(path) or unfinished(sidecar_file(path)):  # a table has nothing else here
+        raise SourceError(
+            "release_incomplete",
+            f"'{path}' is not all there: whoever writes it has not ended, or was ended. Wait for "
+            "it, or make the release again, which clears what is left.",
+        )
+    return _told(path)
 
 
 def layout_of(table: Mapping[str, Json]) -> FileLayout:

@@ -121,7 +121,7 @@ class ReleaseWriter:
             self._saved.append(self._draft.write(name, rows, overwrite=self._overwrite))
             return
         assert self._folder is not None
-        marks = write_parts(rows, self._folder)
+        marks = write_parts(rows, self._folder, self._path)
         self.written += [self._path / name for name in marks]
         self._files |= {self._folder / name: mark for name, mark in marks.items()}
         whole = parts_checksum(marks)

@@ -17,20 +17,21 @@ from sfumato.anonymize.outcome import Generalization
 from sfumato.anonymize.search import SEARCHES, SearchProgress, all_needed, people_unknown, run
 from sfumato.anonymize.search.mondrian import NAME as MONDRIAN
 from sfumato.anonymize.search.refine import refine as refine_suppressed
-from sfumato.counting.room import SizeCounts, TooManyCombinationsError, smallest_crowds
+from sfumato.counting.room import SizeCounts, TooManyCombinationsError, cells_of, smallest_crowds
 from sfumato.errors import ParameterError
 from sfumato.inspection.reidentification import attacker
 from sfumato.privacy.numbers import decimal_of, not_negative, probability
 from sfumato.schema.column import Kind, Role
 from sfumato.steward.advice import TOO_LARGE, advise, too_large
-from sfumato.steward.anonymized import Anonymized, mark_before
+from sfumato.steward.anonymized import Anonymized
 from sfumato.steward.findings import (
     costs_of_untouched,
     figures_of_outcome,
     in_plain_words,
     risk_before,
 )
-from sfumato.steward.parted import CutTree, cut_in_engine
+from sfumato.steward.handed import mark_before
+from sfumato.steward.parted import CutTree, cells_to_cut, cut_in_engine
 from sfumato.steward.perturbative import PERTURBATIVE, PerturbativeOptions
 from sfumato.steward.problem import person_of, pose
 
@@ -157,7 +158,11 @@ def _posed(
     """The problem as an algorithm needs it, where not all combinations fit in memory."""
     cuts = algorithm == MONDRIAN
     able = SEARCHES[algorithm].rolls_up or cuts
-    with nullcontext() if able else _naming_others(algorithm):
+    with (
+        nullcontext()
+        if SEARCHES[algorithm].rolls_up
+        else _naming_others(algorithm, table, criteria)
+    ):
         return pose(
             table,
             criteria,
@@ -179,7 +184,8 @@ def _found(
 ) -> Outcome:
     """What an algorithm decides; cutting a table that does not fit happens where it lies."""
     if algorithm == MONDRIAN and problem.floor is not None:
-        return cut_in_engine(table, problem, counted, watch, weights)
+        with _naming_others(algorithm, table, problem.criteria):
+            return cut_in_engine(table, problem, counted, watch, weights)
     limit, progress = watch.limit_seconds, watch.progress
     return run(
         problem, algorithm, cost=cost, weights=weights, limit_seconds=limit, progress=progress
@@ -189,17 +195,21 @@ def _found(
 def _perturbed(
     algorithm: str, table: Table, criteria: Sequence[Criterion], wishes: PerturbativeOptions
 ) -> Anonymized:
-    with _naming_others(algorithm):
+    with _naming_others(algorithm, table, criteria):
         return PERTURBATIVE[algorithm].make(table, criteria, wishes)
 
 
 @contextmanager
-def _naming_others(algorithm: str) -> Iterator[None]:
-    """Name the algorithms that can do with less where combinations do not fit in memory."""
+def _naming_others(algorithm: str, table: Table, criteria: Sequence[Criterion]) -> Iterator[None]:
+    """Say what an algorithm must hold that does not fit, and which ones can do with less."""
     try:
         yield
-    except TooManyCombinationsError:
-        raise all_needed(algorithm) from None
+    except TooManyCombinationsError as error:
+        if algorithm == MONDRIAN:
+            cells = cells_to_cut(table, criteria)
+        else:
+            cells = cells_of(table.engine, table.engine.table, error.columns)
+        raise all_needed(algorithm, cells) from None
 
 
 def _advised(

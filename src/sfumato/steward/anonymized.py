@@ -18,9 +18,8 @@ from sfumato.engines.files.endings import PARQUET, ends_in
 from sfumato.engines.files.spelled import Marked, keys_in, marked
 from sfumato.engines.files.typed import labelled
 from sfumato.engines.kinds import kinds_of, stored_schema
-from sfumato.errors import SourceError
 from sfumato.release.by_engine import EngineRows
-from sfumato.release.fingerprint import fingerprint
+from sfumato.release.order import total_order
 from sfumato.release.places import Output
 from sfumato.release.recoding import blank_rows, relabelled
 from sfumato.release.release import (
@@ -35,11 +34,10 @@ from sfumato.release.writer import check_outputs, writing
 from sfumato.report.release import page
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.hierarchy.base import ROOT
-from sfumato.schema.names import quoted
 from sfumato.steward.decided import DecidedTables
 from sfumato.steward.findings import risk_of
+from sfumato.steward.handed import Promised, changed, mark
 from sfumato.steward.remeasured import NO_CLASSES, remeasure
-from sfumato.steward.secret import holder_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -145,6 +143,8 @@ class Anonymized:
         with self._query(star=star) as query:
             made = self.table.engine.run(query if limit is None else query.limit(limit))
         self._check_source()
+        if self._promised is not None and limit is None:
+            self._promised.check_rows(made)
         return made.cast(self._marked(made.schema))
 
     @contextmanager
@@ -152,7 +152,8 @@ class Anonymized:
         """The released rows, batch by batch; a source that changed meanwhile is refused."""
         with self._query(star=star) as query:
             rows = self.table.engine.stream(query)
-            yield Marked(rows, self._marked(rows.schema))
+            passed = rows if self._promised is None else self._promised.watched(rows)
+            yield Marked(passed, self._marked(rows.schema))
         self._check_source()
 
     def release(self) -> Release:
@@ -166,7 +167,7 @@ class Anonymized:
         """The released rows, for their engine to write; one that changed meanwhile is refused."""
         spelled = keys_in(self._marked(stored_schema(self.columns)))
         with self._query(star=None) as query:
-            yield EngineRows(self.table.engine, query, self.columns, spelled)
+            yield EngineRows(self.table.engine, query, self.columns, spelled, self._promised)
         self._check_source()
 
     def write(
@@ -328,19 +329,28 @@ class Anonymized:
 
     def provenance(self) -> Provenance:
         """Where the release comes from."""
-        mark = self.mark or _mark(self.table)
+        source = self.mark or mark(self.table)
         return Provenance(
-            self.figures["algorithm"], self.parameters, mark, made=today(), by=self.by
+            self.figures["algorithm"], self.parameters, source, made=today(), by=self.by
         )
 
     def _check_source(self) -> None:
         """Refuse rows of a table that is not what it was when it was counted."""
-        if self.mark is not None and _mark(self.table) != self.mark:
-            raise SourceError(
-                "source_changed",
-                f"The table {quoted(self.table.schema.table)} was changed after this release was "
-                "decided on, so that its rows may not satisfy the criteria. Anonymize it again.",
-            )
+        if self.mark is not None and mark(self.table) != self.mark:
+            raise changed(self.table.schema.table)
+
+    @property
+    def _promised(self) -> Promised | None:
+        """What rows are held to; None where the engine keeps watch itself."""
+        if self.mark is None:
+            return None
+        figures, schema = self.figures, self.table.schema
+        name, starred = schema.table, self.released - figures["released"]
+        if not self._labelled:
+            return Promised(name, self.released, starred)
+        quasi = tuple(c.name for c in schema.by_role(Role.QUASI) if c.name in self.columns)
+        k = None if figures["people"] is not None else figures["k"]
+        return Promised(name, self.released, starred, quasi, figures["classes"], k)
 
     @contextmanager
     def _query(self, *, star: str | None) -> Iterator[exp.Query]:
@@ -356,12 +366,9 @@ class Anonymized:
                 blank = lent.enter_context(engine.lend(starring))
                 blanks = exp.select(*(name.copy() for name in names)).from_(blank)
                 rows = exp.union(rows, blanks, distinct=False)
-            order = [exp.Ordered(this=name.copy(), nulls_first=False) for name in names]
-            yield (
-                exp.select(*(name.copy() for name in names))
-                .from_(rows.subquery("sf_all"))
-                .order_by(*order)
-            )
+            reals = [name for name, kind in self.columns.items() if kind is Kind.REAL]
+            ordered = exp.select(*(name.copy() for name in names)).from_(rows.subquery("sf_all"))
+            yield ordered.order_by(*total_order([*self.columns], reals))
 
     @property
     def _spellings(self) -> dict[str, Spelling]:
@@ -384,13 +391,3 @@ class Anonymized:
                 if name in self._spellings
             },
         )
-
-
-def mark_before(table: Table) -> str | None:
-    """The fingerprint of a table about to be counted; None where its engine keeps watch itself."""
-    return None if table.engine.traits.keeps_source else _mark(table)
-
-
-def _mark(table: Table) -> str:
-    names = [column.name for column in table.schema.columns]
-    return fingerprint(table.engine, table.engine.table, names, secret=holder_secret())

@@ -12,8 +12,7 @@ from sfumato.anonymize.measure import measure as measure_counts
 from sfumato.anonymize.measure import quasi_of
 from sfumato.anonymize.worlds import answer, answer_buckets, parse
 from sfumato.anonymize.worlds.workload import workload as compare_answers
-from sfumato.counting.frequencies import count
-from sfumato.counting.room import most_combinations
+from sfumato.counting.frequencies import count_held
 from sfumato.errors import ParameterError, SourceError
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.document import read_text
@@ -195,15 +194,13 @@ def _counted(
     part = Schema(schema.table, columns, layout=schema.layout)
     if not released:
         with closing(read(source, part)) as table:
-            most = most_combinations(len(names))
-            return count(table.engine, table.engine.table, names, weight=weight, most=most)
+            return count_held(table.engine, table.engine.table, names, weight=weight)
     engine, part = open_labels(source, part)
     with closing(engine):
         check_columns(engine, part)
         held = {column.name for column in part.columns}
         there = [name for name in names if name in held]
-        most = most_combinations(len(there))
-        return count(engine, engine.table, there, weight=weight, most=most)
+        return count_held(engine, engine.table, there, weight=weight)
 
 
 def _part(folder: str | Path, name: str) -> Path:

@@ -29,15 +29,24 @@ from sfumato.anonymize.partition.groups import (
 from sfumato.anonymize.partition.points import Points
 from sfumato.anonymize.search import all_needed, require_weighted
 from sfumato.anonymize.search.mondrian import NAME, Parts, chosen_cuts, require_root
+from sfumato.anonymize.taxonomy import declared
 from sfumato.counting.frequencies import count
-from sfumato.counting.room import TooManyCombinationsError, most_combinations
+from sfumato.counting.room import (
+    CELLS_PER_VALUE,
+    TooManyCombinationsError,
+    cells_of,
+    combinations,
+    most_combinations,
+)
 from sfumato.release.recoding import ByCuts
+from sfumato.schema.column import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from sfumato.anonymize.criteria import Criterion
     from sfumato.anonymize.labels import Written
     from sfumato.anonymize.problem import Problem
     from sfumato.anonymize.search import SearchProgress
@@ -110,8 +119,8 @@ def cut_in_engine(
 ) -> CutTree:
     """Cut a table; its problem is posed at the roots, with columns by themselves alone."""
     require_weighted(problem, weights)
-    if problem.people is not None or any(column.united for column in problem.quasi):
-        raise all_needed(NAME)
+    if problem.people is not None:
+        raise all_needed(NAME, cells_to_cut(table, problem.criteria))
     require_root(problem, Points.of(problem))
     sensitive = [
         SensitiveColumn.of(counted, one.name, order_of(table.schema.column(one.name)), one.taxonomy)
@@ -125,6 +134,27 @@ def cut_in_engine(
             waiting += search.look(waiting.pop(0), watch)
             watch.tell(search.done, problem.rows)
     return replace(search.found(weights), ended=watch.ended, minimised=Loss.name)
+
+
+def cells_to_cut(table: Table, criteria: Sequence[Criterion]) -> int:
+    """How many cells must be held to cut a table, which are not more than all that it has.
+
+    Each column is held alone, its values and how sensitive ones spread over them; people are
+    counted only where all is held.
+    """
+    quasi = table.schema.by_role(Role.QUASI)
+    sensitive = list(dict.fromkeys(one.column for one in criteria if one.column is not None))
+    everything = list(dict.fromkeys([*(column.name for column in quasi), *sensitive]))
+    person = table.schema.unit.column
+    engine, rows = table.engine, table.engine.table
+    if person is not None:
+        return cells_of(engine, rows, list(dict.fromkeys([*everything, person])))
+    least = [combinations(engine, rows, sensitive) * len(everything)]
+    for column in quasi:
+        least.append(cells_of(engine, rows, [column.name, *sensitive]))
+        if not declared(column):
+            least.append(combinations(engine, rows, [column.name]) * CELLS_PER_VALUE)
+    return min(cells_of(engine, rows, everything), max(least))
 
 
 @contextmanager

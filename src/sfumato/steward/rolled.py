@@ -23,15 +23,17 @@ from sfumato.anonymize.original import United
 from sfumato.anonymize.taxonomy import declared, grow
 from sfumato.counting.frequencies import count
 from sfumato.counting.room import (
+    CELLS_PER_VALUE,
     SETTING,
     TooManyCombinationsError,
+    cells_of,
     class_sizes,
     combinations,
-    most_cells,
     most_combinations,
     most_values,
 )
 from sfumato.errors import SchemaError, SourceError
+from sfumato.schema.column import Kind
 from sfumato.schema.hierarchy.base import ROOT
 from sfumato.schema.hierarchy.rules import Calendar, Mask, Side, Step, Widths
 from sfumato.schema.names import quoted
@@ -75,7 +77,7 @@ def roll_up(
     `counted` has the columns to count of each table, and `hierarchy` grows that of a column over
     its values. Who needs the columns by themselves alone takes all others `to_roots`.
     """
-    columns = [_HeldColumn.of(tables, name, hierarchy) for name in quasi]
+    columns = [_HeldColumn.of(tables, name, hierarchy, unites=not to_roots) for name in quasi]
 
     def fits(levels: Levels) -> bool:
         for table, names in zip(tables, counted, strict=True):
@@ -88,7 +90,12 @@ def roll_up(
     least = tuple(low)
     found = finest_fitting(fits, [column.labels for column in columns], least)
     if found is None:
-        raise TooManyCombinationsError(counted[0], most_combinations(len(counted[0])))
+        roots = tuple(column.taxonomy.height for column in columns)
+        cells = []
+        for table, names in zip(tables, counted, strict=True):
+            with _rolled(table, names, columns, roots) as rows:
+                cells.append(cells_of(table.engine, rows, names))
+        raise TooManyCombinationsError.of(counted[0], max(cells))
     first, rolled = tables[0], []
     for table, names in zip(tables, counted, strict=True):
         with _rolled(table, names, columns, found) as rows:
@@ -149,6 +156,8 @@ class _HeldColumn:
         tables: Sequence[Table],
         name: str,
         hierarchy: Callable[[Column, Sequence[Frequencies]], Taxonomy],
+        *,
+        unites: bool,
     ) -> _HeldColumn:
         """Count a column; where it has too many values, as its hierarchy unites them."""
         column = tables[0].schema.column(name)
@@ -159,8 +168,12 @@ class _HeldColumn:
                 count(table.engine, table.engine.table, [name], most=most) for table in tables
             ]
         except TooManyCombinationsError:
-            if len(tables) > 1:
+            if not unites:
                 raise
+            if len(tables) > 1:
+                many = max(combinations(one.engine, one.engine.table, [name]) for one in tables)
+                reason = "beside a population they cannot be united"
+                raise _too_many_values(column, reason, "Give", many) from None
             marginal, taxonomy, united = _unite(tables[0], column)
             return cls(name, taxonomy, (marginal,), united)
         return cls(name, hierarchy(column, marginals), tuple(marginals), None)
@@ -203,26 +216,37 @@ class _HeldColumn:
 
 def _unite(table: Table, column: Column) -> tuple[Frequencies, Taxonomy, United]:
     """Count a column by the finest keys of its hierarchy's rule that are few enough."""
+    rows: exp.Table | exp.Subquery = table.engine.table
+    ruled = False
     for level, key in _keys(table, column):
-        rows = exp.select(
-            exp.alias_(key(exp.column(column.name, quoted=True)), column.name, quoted=True)
-        ).from_(table.engine.table.copy())
+        ruled = True
+        united = exp.alias_(key(exp.column(column.name, quoted=True)), column.name, quoted=True)
+        rows = exp.select(united).from_(table.engine.table.copy()).subquery("sf_united")
         try:
-            marginal = count(
-                table.engine, rows.subquery("sf_united"), [column.name], most=most_values()
-            )
+            marginal = count(table.engine, rows, [column.name], most=most_values())
         except TooManyCombinationsError:
             continue
         values = marginal.axes[0].decode(marginal.codes[0])
         behind, bits = _behind(table, column, key, values)
         taxonomy = grow(column, _lengthened(column, values.to_pylist(), level))
         return marginal, taxonomy, United(level, key, behind, bits)
-    raise SourceError(
+    many = combinations(table.engine, rows, [column.name])
+    if ruled:
+        reason = f"the widest step that unites them by its hierarchy's rule still leaves {many:,}"
+        declare = "Declare a wider one; or give" if column.kind is Kind.INTEGER else "Give"
+    else:
+        reason = "its hierarchy has no rule that unites them"
+        declare = "Declare widths of whole numbers, calendar steps or a mask; or give"
+    raise _too_many_values(column, reason, declare, many)
+
+
+def _too_many_values(column: Column, reason: str, declare: str, many: int) -> SourceError:
+    """The refusal of a column of which so many values would have to be held."""
+    return SourceError(
         "too_many_values",
         f"Column {quoted(column.name)} is a quasi-identifier with more than {most_values():,} "
-        "values, which is what memory is kept for, and its hierarchy has no rule that unites them. "
-        "Declare widths of whole numbers, calendar steps or a mask; or give it another role; or "
-        f"set {SETTING}={2 * most_cells()} or more in the environment.",
+        f"values, which is what memory is kept for, and {reason}. {declare} it another role; or "
+        f"set {SETTING}={many * CELLS_PER_VALUE} or more in the environment.",
     )
 
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato import given
-from sfumato.counting.frequencies import count
-from sfumato.counting.room import most_combinations
+from sfumato.counting.frequencies import count_held
 from sfumato.engines.base import everything
 from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.files.endings import separator_hint
@@ -107,8 +106,7 @@ class Table(TableActions):
             )
         with closing(read_population(source, self.schema)) as people:
             names = [column.name for column in people.schema.columns]
-            most = most_combinations(len(names))
-            return count(people.engine, people.engine.table, names, most=most)
+            return count_held(people.engine, people.engine.table, names)
 
 
 def read(
@@ -139,7 +137,7 @@ def read(
     starred = release is not None and release.starred
     if schema is None:
         table = _read_unknown(place, progress, ours=release is not None)
-        return replace(table, starred=starred, source=source)
+        return replace(table, starred=starred, source=source, released=release is not None)
     known = declared = schema if isinstance(schema, Schema) else load(Path(schema))
     if release is None:
         asked = {column.name: column for column in known.columns}

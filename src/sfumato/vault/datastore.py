@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import threading
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from sfumato.engines.base import SPARK, everything, spark_address
 from sfumato.engines.base import column as named_column
-from sfumato.engines.sources import POSTGRES, files_of, missing_columns
+from sfumato.engines.sources import POSTGRES, files_of, identify, missing_columns
 from sfumato.errors import QueryError, SchemaError, SfumatoError, SourceError
 from sfumato.method import Dataset
 from sfumato.privacy.units import Rows
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.engines.files.regular import RegularFile
+    from sfumato.engines.identity import Identity
     from sfumato.privacy.units import Unit
     from sfumato.schema.schema import Schema
     from sfumato.steward.table import Table
@@ -63,6 +64,8 @@ def consenting(table: exp.Table, unit: Unit, column: str) -> exp.Query:
     return everything(table.copy()).where(exp.In(this=person.copy(), query=people.subquery()))
 
 
+_UNREADY = "source_unready"
+
 HERE = "here"
 """The address of everything that DuckDB reads inside this process."""
 
@@ -73,6 +76,7 @@ class Location:
 
     `consent` names the column that tells who agreed, where only those are to be seen; `columns`
     those that files must have, found at `source`, and `layout` is how these are written.
+    `check_apart` refuses what has become the source of another data set since it was added.
     """
 
     address: str
@@ -83,6 +87,7 @@ class Location:
     source: str | None = None
     columns: tuple[str, ...] = ()
     layout: FileLayout = USUAL
+    check_apart: Callable[[Identity], None] = lambda _: None
 
     @property
     def in_files(self) -> bool:
@@ -123,6 +128,7 @@ class DataStore:
         self._locks = {name: threading.RLock() for name in locations}
         self._opened: dict[str, _Opened] = {}
         self._told: dict[str, tuple[RegularFile, ...]] = {}
+        self._apart: dict[str, Identity] = {}
 
     def add(self, name: str, location: Location) -> None:
         """Hold one more data set."""
@@ -153,14 +159,16 @@ class DataStore:
                 with self._locks[name]:
                     self._check_readable(name)
             except SfumatoError as error:
+                if error.code == _UNREADY:
+                    raise
                 failure = error
             else:
                 continue
             raise SourceError(
-                "source_unready",
+                _UNREADY,
                 f"The data set {quoted(name)} cannot be read now ({failure.code}): its source is "
-                "gone, does not answer, or no longer has the columns of its schema. Nothing was "
-                "charged. Let the operator put it right and ask again.",
+                "gone, does not answer, or no longer has the columns of its schema in every file. "
+                "Nothing was charged. Let the operator put it right and ask again.",
                 detail=f"{failure.message} {failure.detail or ''}".strip(),
             )
 
@@ -199,11 +207,13 @@ class DataStore:
             if opened is not None and opened.files != files:
                 self._retire(name)
             if self._told.get(name) != files:
-                absent = missing_columns(location.source, location.columns, location.layout)
+                known = self._told.get(name, ())
+                absent = missing_columns(location.source, location.columns, location.layout, known)
                 if absent:
                     raise SourceError(
                         "column_missing", f"There is no column {quoted(absent[0])} any more."
                     )
+                self._check_apart(name, identify(location.source))
                 self._told[name] = files
             return
         if location.source is None:  # the caller's own, which cannot be opened again
@@ -211,12 +221,19 @@ class DataStore:
             check_columns(opened.table.engine, opened.table.schema)
             return
         if opened is not None:
-            with suppress(SfumatoError):
+            try:
                 check_columns(opened.table.engine, opened.table.schema)
                 _check_shown(opened)
-                return
-            self._retire(name)
-        self._open(name)
+            except SfumatoError:
+                self._retire(name)
+        self._check_apart(name, identify(location.source, self._open(name).table.engine))
+
+    def _check_apart(self, name: str, identity: Identity) -> None:
+        """Refuse a source that has become another's; what it was the last time needs no look."""
+        lasting = replace(identity, version=None)
+        if self._apart.get(name) != lasting:
+            self._locations[name].check_apart(lasting)
+            self._apart[name] = lasting
 
     def _open(self, name: str) -> _Opened:
         if name not in self._opened:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import tomlkit
 from sqlglot import exp
 
+from sfumato.engines.sources import duckdb_parts
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.privacy.filters import Budget
 from sfumato.privacy.units import Entity, Rows
@@ -270,9 +271,8 @@ def _check_no_secret(source: str) -> None:
 
 def _found(source: str) -> str:
     """A source as given from where the caller stands; a DuckDB file by its whole path."""
-    scheme, _, rest = source.partition("://")
-    location, _, table = rest.rpartition("#")
-    if scheme == "duckdb" and not Path(location).exists():
+    location, table = duckdb_parts(source)
+    if location and not Path(location).exists():
         return f"duckdb://{Path(location.lstrip('/')).resolve()}#{table}"
     return source
 

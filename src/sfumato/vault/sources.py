@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from sfumato.engines.base import SPARK
 from sfumato.engines.files.endings import parquet_paths
-from sfumato.engines.sources import identify
-from sfumato.errors import ParameterError, SfumatoError
+from sfumato.engines.sources import POSTGRES, identify
+from sfumato.errors import ParameterError, SfumatoError, SourceError
 from sfumato.ledger.book import digest
 from sfumato.release.fingerprint import contents, of_file
 from sfumato.release.in_use import SECRET
@@ -182,6 +183,57 @@ class KnownSources:
         return now is not None and (
             now.identity.same(new.identity) or not now.marks.isdisjoint(new.marks)
         )
+
+
+def check_apart(config: Config, ledger: Ledger, name: str, identity: Identity) -> None:
+    """Refuse a data set whose source has become another's since it was added.
+
+    Nothing but names is compared, which depend on no row. What is kept of the others is at hand;
+    they are looked at only where this one is not what it was.
+    """
+    held, now = config.datasets[name], KnownSource(identity, frozenset())
+    population = held.population if isinstance(held, PrivateSet) else None
+    own = set(held.identity) if population is not None else set[str]()
+    new = now.compared - own
+    changed = not now.names | now.nodes <= set(held.identity)
+    for other, one in config.datasets.items():
+        if (one.population if isinstance(one, PrivateSet) else None) == population:
+            continue
+        recorded = {*one.identity, written_name(config, one)}
+        near = _kept_by(one.source) == _kept_by(held.source)
+        if new & recorded or (changed and near and _meet(config, one, now)):
+            raise _turned(name, f"the data set {quoted(other)}")
+    for bound in sorted(now.names - own):
+        account = ledger.account_of(bound)
+        if account not in (None, population):
+            raise _turned(name, f"the population {quoted(account or '')}")
+
+
+def _kept_by(source: str) -> str:
+    """What must be opened to look at a source; what another keeps has other names."""
+    scheme = source.partition("://")[0] if "://" in source else ""
+    return POSTGRES[0] if scheme in POSTGRES else "spark" if scheme in SPARK else scheme
+
+
+def _meet(config: Config, other: PrivateSet | PublicSet, now: KnownSource) -> bool:
+    """Whether another data set reads now what this one does.
+
+    Where it cannot be looked at, its files may lie here. Otherwise their former numbers tell
+    nothing: a file system has given them to others.
+    """
+    try:
+        return identify(source_of(config.folder, other.source)).same(now.identity)
+    except SfumatoError:
+        return bool(now.nodes & set(other.identity))
+
+
+def _turned(name: str, whose: str) -> SourceError:
+    return SourceError(
+        "source_unready",
+        f"The data set {quoted(name)} cannot be read now: since it was added, its source has come "
+        f"to hold rows of {whose}, for which it has no budget. Nothing was charged. Let the "
+        "operator take these out of it, or put back what it was, and ask again.",
+    )
 
 
 def rows_of(table: Table) -> int:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Unpack
 
+    from sfumato.engines.identity import Identity
     from sfumato.privacy.numbers import Number
     from sfumato.privacy.units import Unit
     from sfumato.publish.kinds import Publication
@@ -50,12 +51,7 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
     from sfumato.steward.table import Table
     from sfumato.vault.answer import Answer
-    from sfumato.vault.private import (
-        PublishOptions,
-        QueryCost,
-        QueryOptions,
-        SynthesisOptions,
-    )
+    from sfumato.vault.private import PublishOptions, QueryCost, QueryOptions, SynthesisOptions
     from sfumato.vault.publishing import Published
     from sfumato.vault.questions import Asked
     from sfumato.vault.session import AskerOf
@@ -84,7 +80,9 @@ class Vault(Shown):
             deadline_seconds=config.deadline_seconds,
             tell_operator=partial(note_charge, config.folder),
         )
-        self._store = DataStore({name: _location(config, name, schemas[name]) for name in schemas})
+        self._store = DataStore(
+            {name: self._location(config, name, schemas[name]) for name in schemas}
+        )
         self._catalogue = _catalogue(config, schemas)
         self._kept = list(vault_files(config.folder))
         self._session = Session(
@@ -150,7 +148,7 @@ class Vault(Shown):
         config = load(self.config.folder)
         schemas = {one: _schema(config, one) for one in config.datasets}
         open_accounts(self.ledger, config)
-        self._store.add(name, _location(config, name, schemas[name]))
+        self._store.add(name, self._location(config, name, schemas[name]))
         self._catalogue[name] = _catalogue(config, schemas)[name]
         self._kept[:] = vault_files(config.folder)
         self.config = config
@@ -288,6 +286,24 @@ class Vault(Shown):
         who = given.text(principal, "principal")
         return partial(self._asker, who, given.maybe_text(purpose, "purpose"))
 
+    def _location(self, config: Config, name: str, schema: Schema) -> Location:
+        held = config.datasets[name]
+        source = source_of(config.folder, held.source)
+        unit = held.unit if isinstance(held, PrivateSet) else None
+        file = None if "://" in source or is_pattern(Path(source)) else Path(source)
+        consent = held.consent if isinstance(held, PrivateSet) else None
+        columns = tuple(column.name for column in schema.columns)
+        # One person's malformed cell must not decide whether questions are answered.
+        reading = partial(read, source, schema, strict=unit is None)
+        there = address(source)
+        apart = partial(self._check_apart, name)
+        return Location(there, reading, unit, file, consent, source, columns, schema.layout, apart)
+
+    def _check_apart(self, name: str, identity: Identity) -> None:
+        from sfumato.vault.sources import check_apart  # questions about what is known need none
+
+        check_apart(self.config, self.ledger, name, identity)
+
     def _check_open(self) -> None:
         if self._closed:
             raise ParameterError(
@@ -363,19 +379,6 @@ def _schema(config: Config, name: str) -> Schema:
     if held.consent is not None:
         check_consent(schema, held.consent)
     return replace(schema, unit=held.unit)
-
-
-def _location(config: Config, name: str, schema: Schema) -> Location:
-    held = config.datasets[name]
-    source = source_of(config.folder, held.source)
-    unit = held.unit if isinstance(held, PrivateSet) else None
-    file = None if "://" in source or is_pattern(Path(source)) else Path(source)
-    consent = held.consent if isinstance(held, PrivateSet) else None
-    columns = tuple(column.name for column in schema.columns)
-    # One person's malformed cell must not decide whether questions are answered.
-    reading = partial(read, source, schema, strict=unit is None)
-    there = address(source)
-    return Location(there, reading, unit, file, consent, source, columns, schema.layout)
 
 
 def _catalogue(

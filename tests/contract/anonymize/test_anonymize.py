@@ -150,3 +150,33 @@ def test_anatomy_keeps_every_row_and_every_value(open_engine: Open) -> None:
     sizes = Counter(quasi["group"].to_pylist())
     assert min(sizes.values()) >= 2
     assert max(sensitive["count"].to_pylist()) == 1
+
+
+ZEROS = Schema(
+    "zeros",
+    (
+        Column("age", Kind.INTEGER, Role.QUASI, hierarchy=Widths((10,))),
+        Column("change", Kind.REAL, Role.OTHER),
+        Column("further", Kind.REAL, Role.OTHER),
+    ),
+)
+
+
+def test_rows_that_differ_by_the_sign_of_a_zero_do_not_lie_as_in_the_original(
+    open_engine: Open,
+) -> None:
+    zeros = [0.0 if place * 7 % 3 else -0.0 for place in range(60)]
+    change = [None if place % 11 == 5 else zero for place, zero in enumerate(zeros)]
+    columns = {
+        "age": [place % 2 * 20 for place in range(60)],
+        "change": pa.array(change, pa.float64()),
+        "further": pa.array(zeros[::-1], pa.float64()),
+    }
+    table = pa.table(columns)
+    here, turned = (
+        anonymize(Table(open_engine(one), ZEROS, ("declared",) * 3), [sf.KAnonymity(5)])
+        for one in (table, table.take(pa.array([*range(59, -1, -1)])))
+    )
+    # As text, for the zeros are equal as numbers.
+    assert str(here.release().table.to_pylist()) == str(turned.release().table.to_pylist())
+    assert "-0.0" in str(here.release().table.to_pylist())

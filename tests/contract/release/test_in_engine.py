@@ -8,6 +8,8 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +92,11 @@ def tables(engine: Engine) -> set[str]:
         "people",
         "seen",
     }
+
+
+def execute(engine: Engine, statement: str) -> None:
+    assert isinstance(engine, Postgres)
+    engine._execute(statement)
 
 
 def write(engine: Engine, *, overwrite: bool = False) -> None:
@@ -184,6 +191,120 @@ def test_an_interruption_leaves_nothing(
     assert tables(postgres) == {"safe"}
 
 
+def test_a_released_table_is_known_by_what_lies_here(
+    database: str, postgres: Engine, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert anonymize(f"{database}#clinic.people", "-o", "table:clinic.safe") == 0
+    source = f"{database}#clinic.safe"
+    inspect = ["inspect", source, "--json"]
+    measure = ["measure", source, "--schema", "people.toml"]
+    assert run(inspect) == run(measure) == 0
+    assert "This is a release" in capsys.readouterr().err
+    execute(postgres, "UPDATE clinic.safe SET disease = 'none' WHERE disease = 'cold'")
+    for words in (inspect, measure):
+        assert run(words) == 2
+        assert "is not the one that was released" in capsys.readouterr().err
+    (home / "clinic.safe.json").unlink()
+    assert run(inspect) == 0
+
+
+def test_only_a_release_is_replaced(database: str, postgres: Engine, home: Path) -> None:
+    source = f"{database}#clinic.people"
+    execute(postgres, "CREATE TABLE clinic.wages AS SELECT 1 AS pay")
+    for name, code in (("wages", "output_not_a_release"), ("people", "output_in_use")):
+        with pytest.raises(OutputError) as refusal:
+            postgres.check(TableTarget(name, "clinic"), overwrite=True)
+        assert refusal.value.code == code
+        assert anonymize(source, "-o", f"table:clinic.{name}", "--overwrite") == 2
+    assert postgres.run(everything(TableTarget("wages", "clinic").table))["pay"].to_pylist() == [1]
+    assert listed(home) == ["people.toml"]
+
+
+def test_one_that_came_since_is_not_replaced(postgres: Engine) -> None:
+    target = TableTarget("safe", "clinic")
+    drafting = postgres.draft(everything(postgres.table), target, overwrite=True)
+    with pytest.raises(OutputError) as refusal, drafting:
+        execute(postgres, "CREATE TABLE clinic.safe AS SELECT 1 AS pay")
+    assert refusal.value.code == "output_not_a_release"
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        TableTarget("x", "pg_temp"),
+        TableTarget("x", "pg_catalog"),
+        TableTarget("x", "pg_toast"),
+        TableTarget("x", "information_schema"),
+        TableTarget("ü" * 32, "clinic"),
+    ],
+    ids=str,
+)
+def test_names_that_the_server_keeps_or_cuts(postgres: Engine, target: TableTarget) -> None:
+    for overwrite in (False, True):
+        with pytest.raises(OutputError) as refusal:
+            postgres.write(everything(postgres.table), target, overwrite=overwrite)
+        assert refusal.value.code == "output_unwritable"
+
+
+def test_nothing_is_replaced_where_the_source_may_be_anything(
+    database: str, postgres: Engine, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(postgres)
+    for one in listed(home):
+        if one != "people.toml":
+            (home / one).unlink()
+    execute(
+        postgres,
+        "CREATE FUNCTION clinic.f() RETURNS SETOF clinic.safe LANGUAGE plpgsql AS "
+        "$$ BEGIN RETURN QUERY SELECT * FROM clinic.safe; END $$",
+    )
+    execute(postgres, "CREATE VIEW clinic.hidden AS SELECT * FROM clinic.f()")
+    source = f"{database}#clinic.hidden"
+    assert anonymize(source, "-o", "table:clinic.safe", "--overwrite") == 2
+    assert "nobody can tell what it reads" in capsys.readouterr().err
+    assert postgres.run(everything(TableTarget("safe", "clinic").table)).num_rows == 8
+    assert anonymize(source, "-o", "table:clinic.further") == 0
+    assert tables(postgres) == {"safe", "hidden", "further"}
+
+
+def waits_for(database: str, what: str) -> None:
+    """Do something to whoever waits for a lock, once somebody does."""
+    import psycopg
+
+    with psycopg.connect(database, autocommit=True) as connection:
+        for _ in range(200):
+            waiting = "FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+            if connection.execute(f"SELECT pid {waiting}").fetchall():
+                break
+            time.sleep(0.05)
+        if what == "Ctrl-C":
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        else:
+            connection.execute(f"SELECT pg_terminate_backend(pid) {waiting}")
+
+
+@pytest.mark.parametrize("what", ["Ctrl-C", "a lost session"])
+def test_an_end_while_the_last_step_waits(
+    database: str, postgres: Engine, home: Path, capfd: pytest.CaptureFixture[str], what: str
+) -> None:
+    import psycopg
+
+    write(postgres)
+    before = {one: (home / one).read_bytes() for one in listed(home)}
+    with psycopg.connect(database) as reader:
+        reader.execute("SELECT * FROM clinic.safe")
+        ending = threading.Thread(target=waits_for, args=(database, what))
+        ending.start()
+        source = f"{database}#clinic.people"
+        ended = anonymize(source, "-o", "table:clinic.safe", "--overwrite")
+        ending.join()
+    told = capfd.readouterr().err
+    assert ended == (130 if what == "Ctrl-C" else 1), told
+    assert "bug" not in told
+    assert {one: (home / one).read_bytes() for one in listed(home)} == before
+    assert tables(postgres) == {"safe"}
+
+
 KILLED = """
 import os, signal, sys
 import pytest
@@ -244,7 +365,8 @@ def test_spark_writes_a_folder_and_a_table(
         assert spark_session.table("releasing.safe").count() == 8
         assert (home / "releasing.safe.json").is_file()
         capsys.readouterr()
-        for place in ("tables/people/", "table:releasing.people"):
+        run_sql("CREATE TABLE releasing.wages AS SELECT 1 AS pay")
+        for place in ("tables/people/", "table:releasing.people", "table:releasing.wages"):
             assert anonymize(source, "-o", place, "--overwrite") == 2
             assert "Cannot replace" in capsys.readouterr().err
         assert spark_session.table("releasing.people").count() == 8
@@ -253,6 +375,6 @@ def test_spark_writes_a_folder_and_a_table(
         run_sql(f"CREATE TABLE releasing.{left} AS SELECT 1 AS a")
         (home / "tables" / f"safe_{'1' * 16}_sfumato_draft" / "_temporary").mkdir(parents=True)
         assert anonymize(source, "-o", "table:releasing.safe", "--overwrite") == 0
-        assert listed(home / "tables") == ["people", "safe"]
+        assert listed(home / "tables") == ["people", "safe", "wages"]
     finally:
         run_sql("DROP DATABASE releasing CASCADE")

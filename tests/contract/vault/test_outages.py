@@ -138,6 +138,31 @@ def test_a_directory_of_parquet_files_that_grew_is_read_again() -> None:
         assert abs(ask(vault, 2) - 1500) < 40
 
 
+STRANGERS: dict[str, Callable[[Path], object]] = {
+    "other columns": lambda path: pq.write_table(pa.table({"z": [1]}), path),
+    "a column more": lambda path: pq.write_table(rows(9).append_column("z", [[1] * 9]), path),
+    "another type": lambda path: pq.write_table(pa.table({"x": ["7"], "agreed": [True]}), path),
+    "truncated": lambda path: path.write_bytes(Path("parts/m.parquet").read_bytes()[:300]),
+    "empty": lambda path: path.write_bytes(b""),
+}
+
+
+def test_a_strangers_file_in_a_folder_is_refused_for_nothing() -> None:
+    Path("parts").mkdir()
+    pq.write_table(rows(1000), "parts/m.parquet")
+    with sf.open(make_vault("parts")) as vault, sf.open(VAULT) as fresh:
+        ask(vault, 1)
+        for strange in map(Path, ("parts/a.parquet", "parts/z.parquet")):
+            for way, write in STRANGERS.items():
+                write(strange)
+                for opened in (vault, fresh):
+                    assert code_of(ask, opened, 2) == "source_unready", way
+                strange.unlink()
+        assert spent() == 1
+        ask(vault, 2)
+    assert spent() == 2
+
+
 def test_stored_answers_need_no_data() -> None:
     write_parquet(rows(1000))
     with sf.open(make_vault("t.parquet")) as vault:

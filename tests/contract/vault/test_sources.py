@@ -12,7 +12,17 @@ import pytest
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
-from sfumato.testing.ledgers import ROWS, VAULT, add, add_publicly, check_alias, make, refusal, rows
+from sfumato.testing.ledgers import (
+    ROWS,
+    VAULT,
+    add,
+    add_publicly,
+    check_alias,
+    code_of,
+    make,
+    refusal,
+    rows,
+)
 from sfumato.vault import accounts
 from sfumato.vault.config import load
 from sfumato.vault.registration import create
@@ -319,3 +329,44 @@ def test_a_source_that_is_gone_is_known_as_it_was() -> None:
     assert refusal(add, "again", "visits.parquet", warn=told.append) == "dataset_attached"
     assert "visits" in told[0]
     assert "source_missing" in told[0]
+
+
+TURNS: dict[str, tuple[str, Callable[[str, str], None], str]] = {
+    "hard link in a folder": ("mine", os.link, "mine/b.parquet"),
+    "symlink in a folder": ("mine", os.symlink, "mine/b.parquet"),
+    "link of a new file": ("mine", lambda _, name: os.link(_grown(), name), "mine/b.parquet"),
+    "symlink to a file": ("mine/a.parquet", os.symlink, "mine/a.parquet"),
+    "file moved away": ("mine/a.parquet", os.rename, "mine/a.parquet"),
+}
+
+
+def _grown() -> str:
+    parquet.write_table(rows(2000), "theirs/new.parquet")
+    return str(Path("theirs/new.parquet").resolve())
+
+
+@pytest.mark.parametrize(
+    ("way", "public"), [*((way, False) for way in TURNS), ("symlink to a file", True)]
+)
+def test_a_source_that_became_anothers_is_refused_for_nothing(way: str, public: bool) -> None:
+    source, turn, place = TURNS[way]
+    for number, folder in enumerate(("mine", "theirs", "own")):
+        Path(folder).mkdir()
+        parquet.write_table(rows(1000 * number), f"{folder}/a.parquet")
+    add("theirs", "theirs" if "new" in way else "theirs/a.parquet")
+    add("own", "own")
+    (add_publicly if public else add)("mine", source)
+    asked = "own JOIN mine ON own.who = mine.who" if public else "mine"
+    column = "own.cost" if public else "cost"
+    with open_vault(VAULT) as vault:
+        Path(place).unlink(missing_ok=True)
+        turn(str(Path("theirs/a.parquet").resolve()), place)
+        before = vault.accounts()
+        question = f"SELECT COUNT(*) AS n FROM {asked} WHERE {column} < 7"
+        assert code_of(vault.query, question, epsilon="0.01") == "source_unready"
+        assert vault.accounts() == before
+        if "new" not in way and "away" not in way:  # else nobody can tell whose it is
+            vault.query("SELECT COUNT(*) AS n FROM theirs", epsilon="0.01")
+        Path(place).unlink()
+        parquet.write_table(rows(4000), place)
+        vault.query("SELECT COUNT(*) AS n FROM own", epsilon="0.01")

@@ -14,6 +14,7 @@ from adbc_driver_postgresql import dbapi
 from pyarrow import csv as arrow_csv
 
 from sfumato.testing.ledgers import (
+    VAULT,
     add,
     add_publicly,
     check_alias,
@@ -24,6 +25,7 @@ from sfumato.testing.ledgers import (
     state,
 )
 from sfumato.vault import accounts
+from sfumato.vault.vault import Vault, open_vault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -191,6 +193,56 @@ def test_what_cannot_be_seen_through_is_refused(server: str, way: str) -> None:
         assert refusal(add, "visits", f"{server}#{table}") == "source_unresolved"
 
 
+QUERY = "'SELECT name FROM visits'"
+READERS = {
+    "query_to_xml": f"query_to_xml({QUERY}, true, false, '')::text",
+    "table_to_xml": "table_to_xml('visits', true, false, '')::text",
+    "schema_to_xml": "schema_to_xml('public', true, false, '')::text",
+    "database_to_xml": "database_to_xml(true, false, '')::text",
+    "cursor_to_xml": "cursor_to_xml('c', 1, true, false, '')::text",
+    "ts_stat": "(SELECT MIN(word) FROM ts_stat('SELECT to_tsvector(name) FROM visits'))",
+    "ts_rewrite": "ts_rewrite('a', 'SELECT ''a''::tsquery, name::tsquery FROM visits')::text",
+    "pg_read_file": "pg_read_file('/etc/hostname')",
+    "lo_get": "encode(lo_get(1), 'escape')",
+    "pg_statistic": "(SELECT MIN(stavalues1::text) FROM pg_statistic)",
+    "pg_largeobject": "(SELECT encode(MIN(data), 'escape') FROM pg_largeobject)",
+    "pg_stats": "(SELECT MIN(histogram_bounds::text) FROM pg_stats)",
+    "information_schema": "(SELECT MIN(table_name) FROM information_schema.tables)",
+    "currval": "currval('numbers')::text",
+    "a sequence": "(SELECT last_value FROM numbers)::text",
+}
+
+
+def test_what_the_server_itself_reads_by_is_refused(server: str) -> None:
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("CREATE SEQUENCE numbers")
+        for number, words in enumerate(READERS.values()):
+            connection.execute(f"""
+                CREATE VIEW opaque{number} AS SELECT who, {words} AS name, cost, born, agreed
+                FROM others;
+                CREATE VIEW around{number} AS SELECT * FROM opaque{number};
+                CREATE TABLE guarded{number} AS SELECT * FROM others;
+                ALTER TABLE guarded{number} ENABLE ROW LEVEL SECURITY;
+                CREATE POLICY guard ON guarded{number} USING (name <> {words});
+            """)
+    found = {
+        (way, table): code_of(action, "others", f"{server}#{table}{number}")
+        for number, way in enumerate(READERS)
+        for table, action in (("around", add), ("guarded", add_publicly))
+    }
+    assert set(found.values()) == {"source_unresolved"}, found
+
+
+def test_what_a_policy_reads_belongs_to_its_table(server: str) -> None:
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("""
+            ALTER TABLE others ENABLE ROW LEVEL SECURITY;
+            CREATE POLICY guard ON others USING (EXISTS (SELECT 1 FROM visits));
+        """)
+    add("visits", f"{server}#visits")
+    check_alias(f"{server}#others")
+
+
 def test_a_view_of_rows_from_a_function_is_refused(server: str) -> None:
     assert refusal(add, "visits", f"{server}#called") == "source_unresolved"
 
@@ -202,7 +254,10 @@ def test_a_view_over_the_servers_own_means_is_seen_through(server: str) -> None:
             CREATE COLLATION plain (LOCALE = 'C');
             ALTER TABLE others ADD PRIMARY KEY (who);
             CREATE VIEW harmless AS SELECT who, name COLLATE plain AS name, SUM(cost) AS cost,
-              born, agreed AND CAST('n1' AS mood) <> ALL (CAST('{n2}' AS mood[])) AS agreed
+              born, agreed AND CAST('n1' AS mood) <> ALL (CAST('{n2}' AS mood[]))
+                AND now() > CAST(born AS TIMESTAMPTZ) AND concat(to_char(now(), 'YYYY'), name) <> ''
+                AND ROW_NUMBER() OVER (ORDER BY who) > 0
+                AND (SELECT json_agg(i) FROM unnest(ARRAY[1, 2]) AS i) IS NOT NULL AS agreed
             FROM others GROUP BY who;
         """)
     add("visits", f"{server}#others")
@@ -228,3 +283,61 @@ def test_another_table_has_its_own_people(server: str) -> None:
     add("visits", f"{server}#visits")
     add("others", f"{server}#others")
     assert len(accounts.balances(Path("clinic"))) == 2
+
+
+TURNS = {
+    "a view replaced": "CREATE OR REPLACE VIEW mine AS SELECT * FROM visits",
+    "a view through another": "CREATE OR REPLACE VIEW mine AS SELECT * FROM twice",
+    "a table swapped by a view": (
+        "DROP VIEW mine; ALTER TABLE visits RENAME TO old; CREATE VIEW mine AS SELECT * FROM old"
+    ),
+    "rows that others' decide on": """
+        ALTER TABLE apart.own ENABLE ROW LEVEL SECURITY;
+        CREATE POLICY guard ON apart.own USING (EXISTS (SELECT 1 FROM visits))
+    """,
+    "a function that reads": """
+        CREATE OR REPLACE VIEW mine AS SELECT who, name || pg_read_file('x') AS name, cost, born,
+        agreed FROM apart.own
+    """,
+}
+
+
+BACK = (
+    "DROP VIEW mine",
+    "ALTER TABLE IF EXISTS old RENAME TO visits",
+    "ALTER TABLE apart.own DISABLE ROW LEVEL SECURITY",
+    "DROP POLICY IF EXISTS guard ON apart.own",
+    "CREATE VIEW mine AS SELECT * FROM apart.own",
+)
+
+
+def test_a_source_that_became_anothers_is_refused_for_nothing(server: str) -> None:
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("CREATE TABLE apart.own AS SELECT * FROM others")
+        connection.execute("CREATE VIEW mine AS SELECT * FROM apart.own")
+    add("visits", f"{server}#visits")
+    add("mine", f"{server}#mine", epsilon="9")
+    number = 0
+
+    def ask(vault: Vault, name: str = "mine") -> None:
+        nonlocal number
+        number += 1
+        words = f"SELECT COUNT(*) AS n FROM {name} WHERE {name}.cost < {number}"
+        vault.query(words, epsilon="0.01")
+
+    with open_vault(VAULT) as vault:
+        ask(vault)
+        for turn in TURNS.values():
+            with psycopg.connect(server) as connection:
+                connection.execute(turn)
+                connection.commit()
+                before = vault.accounts()
+                assert code_of(ask, vault) == "source_unready", turn
+                with open_vault(VAULT) as again:
+                    assert code_of(ask, again) == "source_unready", turn
+                assert vault.accounts() == before
+                for statement in BACK:
+                    connection.execute(statement)
+                connection.commit()
+            ask(vault)
+            ask(vault, "visits")

@@ -6,14 +6,17 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from sqlglot import exp
 
+from sfumato.engines.base import everything
 from sfumato.engines.sources import open_source
 from sfumato.errors import SourceError
 
@@ -140,3 +143,17 @@ def test_F_a_name_that_cannot_be_told_from_a_pattern_is_refused(tmp_path: Path, 
     code, words = refused(str(tmp_path / name))
     assert code == "source_name_unreadable"
     assert "Rename the file" in words
+
+
+def test_a_pattern_that_nothing_matches_is_called_one(tmp_path: Path) -> None:
+    code, message = refused(str(tmp_path / "t*.parquet"))
+    assert code == "source_missing"
+    assert "No file matches the pattern" in message
+
+
+def test_a_table_of_a_duckdb_file_with_odd_names(tmp_path: Path) -> None:
+    path = tmp_path / "a#b.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute('CREATE SCHEMA "odd.s"; CREATE TABLE "odd.s"."t#1" AS SELECT 7 AS x')
+    with closing(open_source(f'duckdb://{path}#"odd.s"."t#1"')) as engine:
+        assert engine.run(everything(engine.table)).to_pylist() == [{"x": 7}]

@@ -21,6 +21,7 @@ from sfumato.release.places import Output
         ("table:safe", TableTarget("safe"), "safe"),
         ("table:s.safe", TableTarget("safe", "s"), "s.safe"),
         ('table:"My Safe"', TableTarget("My Safe"), "My Safe"),
+        ('table:"s.safe"', TableTarget("s.safe"), "%22s.safe%22"),
         ('table:s."a/b"', TableTarget("a/b", "s"), "s.a%2Fb"),
         ("table:c.s.safe", TableTarget("safe", "s", "c"), "c.s.safe"),
     ],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gc
+import os
 import warnings
 import weakref
 from dataclasses import replace
@@ -152,7 +154,40 @@ def test_a_changed_table_is_refused_where_the_engine_does_not_notice(
         lambda: release.save(tmp_path / "a.csv"),
         lambda: decided.write(tmp_path / "b.csv"),
     ):
-        with pytest.raises(SourceError, match="was changed after") as refused:
+        with pytest.raises(
+            SourceError, match="not those that this release was decided on"
+        ) as refused:
             use()
         assert refused.value.code == "source_changed"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_change_that_keeps_size_and_time_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "people.parquet"
+    pyarrow.parquet.write_table(PEOPLE, path)
+    with sf.read(path, SCHEMA) as table:
+        release = table.anonymize(k=2)
+        before = path.stat()
+        with path.open("r+b") as stream:
+            stream.seek(before.st_size // 2)
+            stream.write(b"other")
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert path.stat().st_size == before.st_size
+        with pytest.raises(SourceError) as refused:
+            release.save(tmp_path / "out.csv")
+        assert refused.value.code == "source_changed"
+
+
+def test_a_full_disk_is_told_by_the_name_that_was_given(
+    people: sf.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    release = people.anonymize(k=5)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sfumato.engines.files.parts._write_parts", full)
+    with pytest.raises(sf.SfumatoError, match=r"^Cannot write 'f': the disk is full") as told:
+        release.save("f/")
+    assert told.value.code == "disk_full"
     assert list(tmp_path.iterdir()) == []

@@ -119,13 +119,58 @@ def test_a_folder_is_not_replaced_with_what_is_read_from_it() -> None:
     assert run(*words, "-o", "again") == "output_in_use"
 
 
-def test_nothing_is_added_to_a_folder_that_is_read() -> None:
-    Path("parts").mkdir()
+@pytest.fixture
+def parts() -> None:
+    """A folder of Parquet files, and another within."""
     table = sf.read("people.csv", "people.toml")
-    parquet.write_table(table.engine.run(everything(table.engine.table)), "parts/a.parquet")
-    words = ("anonymize", "parts", "--schema", "people.toml", "--k", "2", "--overwrite")
-    assert run(*words, "-o", "parts/b.parquet") == "output_in_use"
-    assert run(*words, "-o", "parts/a.parquet") == "output_in_use"
+    for name in ("parts/2024/a1.parquet", "parts/a1.parquet", "other/new.parquet"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        parquet.write_table(table.engine.run(everything(table.engine.table)), name)
+
+
+READ_TWICE = {
+    "parts": ("b.parquet", "a1.parquet", "new/", "2024/new/", "2024/b.parquet", "out"),
+    "parts/a*.parquet": ("a1.parquet", "a2.parquet", "../other/../parts/a2.parquet"),
+    "parts/20??/*.parquet": ("2024/b.parquet", "2025/", "2025"),
+    "parts/**/*.parquet": ("b.parquet", "new/", "2024/new/", "2024/b.parquet"),
+}
+
+
+@pytest.mark.usefixtures("parts")
+@pytest.mark.parametrize(("source", "target"), [(a, b) for a in READ_TWICE for b in READ_TWICE[a]])
+def test_nothing_is_added_to_what_is_read(source: str, target: str) -> None:
+    several = target in ("out", "2025")  # of two tables
+    asked = ("--l", "2", "--algorithm", "anatomy") if several else ("--k", "2", "--overwrite")
+    words = ("anonymize", source, "--schema", "people.toml", *asked)
+    assert run(*words, "-o", f"parts/{target}") == "output_in_use"
+
+
+@pytest.mark.usefixtures("parts")
+def test_beside_what_a_pattern_reads() -> None:
+    release = sf.read("parts/a*.parquet", "people.toml").anonymize(sf.KAnonymity(2))
+    for target in ("parts/b.parquet", "parts/new/", "parts/a.csv"):
+        release.save(target)
+    for target in ("parts/a2.parquet", "parts/a3.parquet/"):
+        with pytest.raises(OutputError) as refused:
+            release.save(target)
+        assert refused.value.code == "output_in_use"
+    listed = sf.read(["parts/a1.parquet", "other"], "people.toml").anonymize(sf.KAnonymity(2))
+    with pytest.raises(OutputError):
+        listed.save("other/b.parquet")
+
+
+@pytest.mark.usefixtures("parts")
+@pytest.mark.parametrize("source", ["parts", "parts/**/*.parquet"])
+def test_nothing_is_added_to_what_a_vault_reads(source: str) -> None:
+    make()
+    for name in ("parts/a1.parquet", "parts/2024/a1.parquet"):
+        parquet.write_table(rows(), name)
+    add("visits", source, epsilon="2")
+    publish = ("publish", "histogram", "visits", "--columns", "agreed", "--epsilon", "0.1")
+    for target in ("parts/new", "parts/b.parquet"):
+        assert run(*publish, "--vault", "clinic", "-o", target) == "output_in_use"
+        assert run(*ANONYMIZE, "-o", f"{target.removesuffix('.parquet')}/") == "output_in_use"
+    assert run(*ANONYMIZE, "-o", "parts/b.parquet") == "output_in_use"
 
 
 @pytest.mark.parametrize("target", ["people.csv", "people.toml"])

@@ -88,7 +88,7 @@ def run(
     chosen = named(cost or member.cost, weights)
     _require_people(problem, algorithm, member)
     if problem.floor is not None and not member.rolls_up:
-        raise all_needed(algorithm)
+        raise all_needed(algorithm, len(problem.floor.sizes) * len(problem.quasi))
     watch = SearchProgress(progress, limit_seconds)
     with watch.listening():
         found = member.search(problem, chosen, watch)
@@ -131,14 +131,14 @@ def people_unknown(what: str, asked: str, person: str) -> ParameterError:
     )
 
 
-def all_needed(algorithm: str) -> ParameterError:
-    """The error of an algorithm that looks at combinations which do not fit in memory."""
+def all_needed(algorithm: str, cells: int) -> ParameterError:
+    """The error of an algorithm that must hold more cells of a table than memory is kept for."""
     able = [name for name, member in SEARCHES.items() if member.rolls_up]
     return ParameterError(
         "combinations_not_held",
-        f"Algorithm {algorithm!r} looks at every combination of values, and there are more than "
-        f"memory is kept for. Take {', '.join(able[:-1])} or {able[-1]}, which begin at coarser "
-        f"levels that fit; or set {SETTING}={2 * most_cells()} or more in the environment.",
+        f"Algorithm {algorithm!r} must hold {cells:,} cells of this table, and memory is kept for "
+        f"{most_cells():,}. Take {', '.join(able[:-1])} or {able[-1]}, which begin at coarser "
+        f"levels that fit; or set {SETTING}={cells} or more in the environment.",
     )
 
 

@@ -258,3 +258,26 @@ def table_in_use(target: TableTarget) -> OutputError:
         f"Cannot replace the table {str(target)!r}: it is the source, is read by it, is no plain "
         "table, or others are made from it. Choose another name.",
     )
+
+
+RELEASE = "A release of Sfumato."
+"""What a table is marked with, where it lies: its comment, or a property of that name."""
+
+
+def table_not_a_release(target: TableTarget) -> OutputError:
+    """Refuse to replace a table that somebody else made."""
+    return OutputError(
+        "output_not_a_release",
+        f"Cannot replace the table {str(target)!r}: it is something else than a release. Choose "
+        "another name.",
+    )
+
+
+def table_unresolved(target: TableTarget) -> OutputError:
+    """Refuse to replace any table where nobody can tell which ones the source reads."""
+    return OutputError(
+        "output_in_use",
+        f"Cannot replace the table {str(target)!r}: the source is a view or a foreign table of "
+        "which nobody can tell what it reads, perhaps that table. Choose another name, and leave "
+        "--overwrite out.",
+    )

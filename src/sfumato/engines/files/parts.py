@@ -45,7 +45,8 @@ def write_folder(
     engine: str, open_reader: Callable[[], Batches], target: FolderTarget, *, overwrite: bool
 ) -> None:
     """Write a query's result, as it arrives, to parts; the query starts after all checks."""
-    with whole_folder(_reached(engine, target), overwrite=overwrite) as temporary:
+    path = _reached(engine, target)
+    with whole_folder(path, overwrite=overwrite, known_as=str(target)) as temporary:
         temporary.mkdir()
         _write_parts(open_reader(), temporary)
 
@@ -64,7 +65,7 @@ def _reached(engine: str, target: FolderTarget) -> Path:
     if target.local is None:
         raise OutputError(
             "output_unreachable",
-            f"Cannot write '{target.path}': {engine} hands its rows to this machine, which writes "
+            f"Cannot write '{target}': {engine} hands its rows to this machine, which writes "
             "to its own folders alone. Name one of them, such as OUT/.",
         )
     return target.local
@@ -89,20 +90,22 @@ def _write_parts(rows: Batches, folder: Path) -> None:
 
 
 @contextmanager
-def whole_folder(path: Path, *, overwrite: bool) -> Iterator[Path]:
+def whole_folder(path: Path, *, overwrite: bool, known_as: str = "") -> Iterator[Path]:
     """Give a name for a new folder; at the end it takes its place, synced to disk.
+
+    An error names the place by which people know it.
 
     On any failure, an interruption included, nothing is left behind and an old folder stays whole.
     """
-    final = Path(os.path.realpath(path))
+    final, known = Path(os.path.realpath(path)), Path(known_as or path)
     try:
-        _check_place(path, final, overwrite=overwrite)
+        _check_place(known, final, overwrite=overwrite)
         with Scratch(final.parent, f".{final.name}.") as scratch:
             temporary, old = scratch / "whole", scratch / "old"
             yield temporary
             for one in (*temporary.iterdir(), temporary):
                 sync(one)
-            _check_place(path, final, overwrite=overwrite)  # what has come since would be lost
+            _check_place(known, final, overwrite=overwrite)  # what has come since would be lost
             if final.exists():
                 final.rename(old)
             try:
@@ -113,7 +116,7 @@ def whole_folder(path: Path, *, overwrite: bool) -> Iterator[Path]:
                 raise
             sync(final.parent)
     except OSError as error:
-        raise unwritable(path, error) from None
+        raise unwritable(known, error) from None
 
 
 def _check_place(path: Path, final: Path, *, overwrite: bool) -> None:

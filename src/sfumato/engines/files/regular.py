@@ -29,6 +29,8 @@ class Version:
     node: int
     size: int
     modified: int
+    changed: int
+    """When the file system last noted a change of it, which nobody can set back."""
 
 
 @dataclass(frozen=True)
@@ -108,4 +110,6 @@ def _refusal(given: str, code: str, reason: str) -> SourceError:
 
 
 def _version(status: os.stat_result) -> Version:
-    return Version(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    return Version(
+        status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    )

@@ -18,10 +18,9 @@ from sfumato.schema.column import Kind
 from sfumato.schema.spelling import DateSpelling, NumberSpelling, spelling_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from sfumato.engines.files.cells import CellArray
-    from sfumato.engines.files.output import Batches
     from sfumato.schema.spelling import Spelling
 
 _MARK = b"sfumato.spelling"
@@ -138,7 +137,7 @@ def _packed(spelling: Spelling) -> bytes:
 class Marked:
     """Rows on their way under a schema whose fields carry what their own do not."""
 
-    def __init__(self, rows: Batches, schema: pa.Schema) -> None:
+    def __init__(self, rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
         self._rows = rows
         self.schema = schema
 

@@ -28,7 +28,7 @@ from sfumato.engines.spark.identity import identity_of
 from sfumato.engines.spark.jobs import Jobs, apart, cancel_jobs
 from sfumato.engines.spark.quiet import hush
 from sfumato.engines.spark.results import arrow_schema, batches_of
-from sfumato.engines.spark.session import translate
+from sfumato.engines.spark.session import check_running, translate
 from sfumato.engines.spark.tables import check_table, drafted
 from sfumato.files import check_target
 
@@ -50,11 +50,20 @@ def _hashed(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
     return exp.Paren(this=exp.BitwiseAnd(this=signed, expression=exp.convert(2**63 - 1)))
 
 
+def create_view(frame: DataFrame, name: str) -> None:
+    """Let queries see a frame under a new name.
+
+    To drop a view forgets whatever Spark keeps in memory for its plan, which may be somebody's own
+    frame. So the view has a plan that nobody else has; Spark takes nothing longer for it.
+    """
+    frame.where(f"'{name}' = '{name}'").createTempView(name)
+
+
 class Spark:
     """A Spark session, ours or the caller's, and a table that it sees.
 
     `done` lets go of what was opened with it; `identity` tells what the table is, where the
-    catalogue does not.
+    catalogue does not; `ready` refuses what can no longer be read as it was opened.
     """
 
     dialect: ClassVar[str] = "spark"
@@ -67,6 +76,7 @@ class Spark:
         *,
         done: Callable[[], None] | None = None,
         identity: Callable[[], Identity] | None = None,
+        ready: Callable[[], None] | None = None,
     ) -> None:
         hush()
         self._session = session
@@ -76,6 +86,7 @@ class Spark:
         if self._done is not None:
             self._done.atexit = False  # the end of the process ends it all
         self._identity = identity or partial(identity_of, session, table)
+        self._ready = ready or partial(session.catalog.refreshTable, render(table, self.dialect))
 
     @property
     def table(self) -> exp.Table:
@@ -89,8 +100,19 @@ class Spark:
 
     @translating_errors(translate)
     def columns(self, table: exp.Table) -> dict[str, Kind]:
-        """Name the columns of a table, in order, and what they hold."""
-        return kinds_of(apart(lambda: arrow_schema(self._frame(everything(table)))))
+        """Name the columns of a table, in order, and what they hold.
+
+        Of its own table, only while it can be read as it was opened; Spark is to look for its files
+        again, which it else does not.
+        """
+
+        def look() -> pa.Schema:
+            check_running(self._session)
+            if table == self._table:
+                self._ready()
+            return arrow_schema(self._frame(everything(table)))
+
+        return kinds_of(apart(look))
 
     @translating_errors(translate)
     def run(self, query: exp.Query) -> pa.Table:
@@ -183,7 +205,7 @@ class Spark:
     def _temporary(self, frame: Callable[[], DataFrame]) -> Iterator[exp.Table]:
         """A frame under a name of its own, for a while."""
         name = f"view_{token_hex(8)}"
-        translating_errors(translate)(apart)(lambda: frame().createTempView(name))
+        translating_errors(translate)(apart)(lambda: create_view(frame(), name))
         try:
             yield named(name)
         finally:

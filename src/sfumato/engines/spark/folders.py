@@ -37,10 +37,11 @@ def write_folder(
     if target.local is None:
         write_remote(session, query, target.path, overwrite=overwrite)
         return
-    with whole_folder(target.local, overwrite=overwrite) as temporary:
-        rows = _written(session, query, temporary.as_uri(), target.path)
+    known_as = str(target)
+    with whole_folder(target.local, overwrite=overwrite, known_as=known_as) as temporary:
+        rows = _written(session, query, temporary.as_uri(), known_as)
         if not temporary.is_dir() or _rows_in(temporary) != rows:
-            raise _unseen(target.path)
+            raise _unseen(known_as)
         for place, part in enumerate(parts_in(temporary)):
             part.rename(temporary / part_name(place))
         for one in temporary.iterdir():  # checksums of Hadoop's, and what a task left

@@ -58,8 +58,8 @@ _OF_NOBODY = {"OneRowRelation", "LocalRelation", "Range"}
 
 def _leaves(plan: Any) -> list[Any]:
     """The relations that a plan reads, in its subqueries too, without what a view spells out."""
-    plans = [plan, *_listed(plan.subqueriesAll())]
-    leaves = [leaf for one in plans for leaf in _listed(one.collectLeaves())]
+    plans = [plan, *listed(plan.subqueriesAll())]
+    leaves = [leaf for one in plans for leaf in listed(one.collectLeaves())]
     return [leaf for leaf in leaves if leaf.getClass().getSimpleName() not in _OF_NOBODY]
 
 
@@ -69,7 +69,7 @@ def _lies(leaf: Any) -> tuple[str | None, list[str]]:
         case "LogicalRelation":
             relation, table = leaf.relation(), leaf.catalogTable()
             if relation.getClass().getSimpleName() == "HadoopFsRelation":
-                places = [str(one.toString()) for one in _listed(relation.location().rootPaths())]
+                places = [str(one.toString()) for one in listed(relation.location().rootPaths())]
                 called = table.get().identifier().unquotedString() if table.isDefined() else None
                 return called, places
         case "HiveTableRelation":
@@ -97,6 +97,6 @@ def local_path(location: str) -> Path | None:
     return Path("/" + location.removeprefix("file:").lstrip("/"))
 
 
-def _listed(sequence: Any) -> list[Any]:
+def listed(sequence: Any) -> list[Any]:
     """A sequence of Scala's as a list."""
     return [sequence.apply(place) for place in range(sequence.size())]

@@ -10,12 +10,14 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from sfumato.engines.base import named, source_table, spark_address, translating_errors
 from sfumato.engines.files.parquet import check_alike
 from sfumato.engines.files.regular import regular_file
 from sfumato.engines.identity import files_within, unresolved
-from sfumato.engines.spark.engine import Spark
+from sfumato.engines.spark.engine import Spark, create_view
+from sfumato.engines.spark.fixed import file_indexes, why_not_fixed
 from sfumato.engines.spark.identity import local_path, of_location
 from sfumato.engines.spark.session import (
     check_settings,
@@ -28,7 +30,8 @@ from sfumato.errors import SourceError
 from sfumato.texts import without_passwords
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -76,9 +79,14 @@ def open_spark(url: str) -> Spark:
         if asked.form == "parquet":
             reader = reader.option("mergeSchema", "true")  # so that files which disagree are heard
         named_wrongs = translating_errors(partial(_translate_folder, asked))
+        before = of_location(asked.path).version
         frame = named_wrongs(reader.load)(asked.path)
         return named_wrongs(_seen)(
-            session, frame, stack.pop_all(), partial(of_location, asked.path)
+            session,
+            frame,
+            stack.pop_all(),
+            partial(of_location, asked.path),
+            partial(_check_folder, frame, asked.path, before),
         )
 
 
@@ -91,27 +99,69 @@ def open_frame(frame: DataFrame) -> Spark:
     check_settings(session)
     if not is_remote(session):  # Spark Connect does not tell: there its owner must know
         plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001  nothing else tells
-        if not plan.deterministic():
-            raise _not_fixed("it draws at random, or numbers rows as they happen to come")
-    return _seen(session, frame, ExitStack(), _no_identity)
+        reason = why_not_fixed(plan)
+        if reason is not None:
+            raise _not_fixed(reason)
+    read = frame.inputFiles()
+    ready = partial(_check_frame, session, read, _version(read))
+    return _seen(session, frame, ExitStack(), _no_identity, ready)
 
 
 def _seen(
-    session: SparkSession, frame: DataFrame, held: ExitStack, identity: Callable[[], Identity]
+    session: SparkSession,
+    frame: DataFrame,
+    held: ExitStack,
+    identity: Callable[[], Identity],
+    ready: Callable[[], None],
 ) -> Spark:
     """An engine on a frame, under a name that goes with the engine."""
     name = f"source_{token_hex(8)}"
     with held:
-        frame.createTempView(name)
+        create_view(frame, name)
         held.callback(_drop, session, name)
         done = held.pop_all().close
-    return Spark(session, named(name), done=done, identity=identity)
+    return Spark(session, named(name), done=done, identity=identity, ready=ready)
 
 
 def _drop(session: SparkSession, name: str) -> None:
     """Drop a view of ours; if its owner stopped the session, it is gone already."""
     with suppress(Exception):
         session.catalog.dropTempView(name)
+
+
+def _check_folder(frame: DataFrame, path: str, before: str | None) -> None:
+    """Refuse a folder whose files changed; of one elsewhere Spark lists the files again."""
+    if of_location(path).version != before:
+        raise _changed("the files of the folder")
+    if before is None and not is_remote(frame.sparkSession):
+        for index in file_indexes(frame._jdf.queryExecution().analyzed()):  # noqa: SLF001
+            index.refresh()
+
+
+def _check_frame(session: SparkSession, read: Sequence[str], before: str) -> None:
+    """Refuse a frame that would now be read otherwise: its session or its files changed."""
+    check_settings(session)
+    if _version(read) != before:
+        raise _changed("files of the data frame")
+
+
+def _version(read: Sequence[str]) -> str:
+    """What tells one state of those files from another that lie on this machine."""
+    local = (local_path(unquote(one)) for one in read)
+    return repr([_stamp(path) for path in local if path is not None])
+
+
+def _stamp(path: Path) -> object:
+    try:
+        return regular_file(path)
+    except SourceError:
+        return None
+
+
+def _changed(what: str) -> SourceError:
+    return SourceError(
+        "source_changed", f"Cannot go on: {what} changed after it was opened. Open it again."
+    )
 
 
 def _check_alike(asked: SparkAddress) -> None:

@@ -138,6 +138,15 @@ def _ended(session: SparkSession) -> bool:
     return session.sparkContext._jsc is None  # noqa: SLF001  no other way to look
 
 
+def check_running(session: SparkSession) -> None:
+    """Refuse a session that somebody stopped; Spark itself notices only at the next job."""
+    if _ended(session):
+        raise SourceError(
+            "source_missing",
+            "Cannot read from Spark: its session was stopped. Start one, and open the data again.",
+        )
+
+
 def is_remote(session: SparkSession) -> bool:
     """Whether it is a session of Spark Connect, which has neither a context nor a plan here."""
     return type(session).__module__.startswith("pyspark.sql.connect.")

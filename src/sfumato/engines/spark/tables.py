@@ -11,7 +11,12 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.base import render, translating_errors
-from sfumato.engines.files.output import table_exists, table_in_use
+from sfumato.engines.files.output import (
+    RELEASE,
+    table_exists,
+    table_in_use,
+    table_not_a_release,
+)
 from sfumato.engines.spark.jobs import Jobs, apart
 from sfumato.engines.spark.session import translate
 from sfumato.errors import OutputError
@@ -26,6 +31,9 @@ if TYPE_CHECKING:
 
 _DRAFT, _OLD = "sfumato_draft", "sfumato_old"
 """How the names end of what is being written, and of what is replaced."""
+
+_MARK = "sfumato.release"
+"""The property that says of a table that it is a release."""
 
 
 @contextmanager
@@ -45,7 +53,11 @@ def drafted(
 
 @translating_errors(translate)
 def _make(session: SparkSession, query: str, draft: exp.Table) -> None:
-    Jobs(session).run(lambda: session.sql(query).write.saveAsTable(_words(draft)))
+    def make() -> None:
+        session.sql(query).write.saveAsTable(_words(draft))
+        session.sql(f"ALTER TABLE {_words(draft)} SET TBLPROPERTIES ('{_MARK}' = '{RELEASE}')")
+
+    Jobs(session).run(make)
 
 
 @translating_errors(translate)
@@ -71,6 +83,7 @@ def _settle(
     old = target.beside(f"{target.name}_{token_hex(8)}_{_OLD}")
     replaced = overwrite and session.catalog.tableExists(_words(target.table))
     if replaced:
+        _check_release(session, target)  # what has come since would be lost
         _rename(session, target.table, old)
     try:
         _rename(session, draft, target.table)
@@ -113,6 +126,14 @@ def check_table(
     there = set(session.table(name).inputFiles())
     if session.catalog.getTable(name).tableType != "MANAGED" or there & reads(session, source):
         raise table_in_use(target)
+    _check_release(session, target)
+
+
+def _check_release(session: SparkSession, target: TableTarget) -> None:
+    """Refuse to replace a table that somebody else made."""
+    told = session.sql(f"SHOW TBLPROPERTIES {_words(target.table)}").toArrow().to_pylist()
+    if {"key": _MARK, "value": RELEASE} not in told:
+        raise table_not_a_release(target)
 
 
 def reads(session: SparkSession, source: exp.Table) -> set[str]:

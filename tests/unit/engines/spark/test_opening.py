@@ -19,6 +19,7 @@ from sfumato.engines.spark import session as sessions
 from sfumato.engines.spark.quiet import hush
 from sfumato.errors import SfumatoError, SourceError
 from sfumato.schema.column import Column, Kind
+from sfumato.schema.domain import Bounds
 from sfumato.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ROWS = pa.table({"who": [1, 2, 3], "age": [30, 40, 50]})
-SCHEMA = Schema("t", (Column("age", Kind.INTEGER),))
+SCHEMA = Schema("t", (Column("age", Kind.INTEGER, domain=Bounds(0, 110)),))
 
 
 def code_of(call: Callable[[], object]) -> str:
@@ -91,6 +92,99 @@ def test_a_data_frame_on_spark_that_differs_at_each_look(spark_session: Any) -> 
     sf.read(drawn.localCheckpoint(), SCHEMA).close()
     stream = spark_session.readStream.format("rate").load()
     assert code_of(lambda: sf.read(stream, SCHEMA)) == "frame_not_fixed"
+
+
+def test_what_somebody_keeps_in_memory_on_spark_stays_there(
+    spark_session: Any, tmp_path: Path
+) -> None:
+    parquet.write_table(ROWS, tmp_path / "a.parquet")
+    frame = spark_session.read.parquet(str(tmp_path)).cache()
+    try:
+        assert frame.count() == 3
+        with sf.read(frame, SCHEMA) as table:
+            assert table.engine.run(everything(table.engine.table)).num_rows == 3
+            with table.engine.view(everything(table.engine.table)):
+                pass
+        assert frame.storageLevel.useMemory
+        sf.read(frame.select("*"), SCHEMA).close()
+        assert frame.storageLevel.useMemory
+    finally:
+        frame.unpersist()
+
+
+def ask(private: Any, question: str = "SELECT COUNT(*) AS n FROM t") -> int:
+    found: int = private.query(question, epsilon=2).table["n"][0].as_py()
+    return found
+
+
+def test_a_session_whose_settings_change_is_not_asked_or_charged(theirs: Any) -> None:
+    private = sf.protect(theirs.createDataFrame(ROWS), SCHEMA, epsilon=9)
+    theirs.conf.set("spark.sql.ansi.enabled", "false")
+    assert code_of(lambda: ask(private)) == "source_unready"
+    theirs.conf.set("spark.sql.ansi.enabled", "true")
+    assert private.remaining["epsilon"] == 9
+    assert abs(ask(private) - 3) < 20
+
+
+def test_a_stopped_session_is_not_asked_or_charged(
+    spark_session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private = sf.protect(spark_session.createDataFrame(ROWS), SCHEMA, epsilon=9)
+    with monkeypatch.context() as stopped:  # all tests share the session: it is not really ended
+        stopped.setattr(spark_session.sparkContext, "_jsc", None)
+        assert code_of(lambda: ask(private)) == "source_unready"
+    assert private.remaining["epsilon"] == 9
+
+
+def test_a_frame_on_spark_whose_files_change_is_not_asked_or_charged(
+    theirs: Any, tmp_path: Path
+) -> None:
+    parquet.write_table(ROWS, tmp_path / "a b.parquet")
+    private = sf.protect(theirs.read.parquet(str(tmp_path)), SCHEMA, epsilon=9)
+    parquet.write_table(pa.concat_tables([ROWS] * 9), tmp_path / "a b.parquet")
+    assert code_of(lambda: ask(private)) == "source_unready"
+    assert private.remaining["epsilon"] == 9
+
+
+def test_a_folder_on_spark_is_seen_as_it_is_at_each_question(
+    folder: Callable[[Path], str], tmp_path: Path
+) -> None:
+    data, declared = tmp_path / "data", tmp_path / "t.toml"
+    write(data, a=ROWS)
+    SCHEMA.save(declared)
+    with sf.init(tmp_path / "vault") as vault:
+        vault.add("t", folder(data), declared, epsilon=9)
+        assert abs(ask(vault) - 3) < 20
+        parquet.write_table(pa.concat_tables([ROWS] * 100), data / "a.parquet")
+        assert abs(ask(vault, "SELECT COUNT(*) AS n, COUNT(*) AS a FROM t") - 300) < 40
+        parquet.write_table(ROWS, data / "b.parquet")
+        assert (
+            abs(ask(vault, "SELECT COUNT(*) AS n, COUNT(*) AS a, COUNT(*) AS b FROM t") - 303) < 40
+        )
+        before = vault.accounts()
+        parquet.write_table(pa.table({"z": [1]}), data / "c.parquet")
+        assert (
+            code_of(lambda: ask(vault, "SELECT COUNT(*) AS n, COUNT(*) AS c FROM t"))
+            == "source_unready"
+        )
+        assert vault.accounts() == before
+
+
+def test_a_table_on_spark_is_seen_as_it_is_at_each_question(
+    spark_session: Any, tmp_path: Path
+) -> None:
+    data, declared = tmp_path / "data", tmp_path / "t.toml"
+    write(data, a=ROWS)
+    SCHEMA.save(declared)
+    spark_session.sql(f"CREATE TABLE growing USING parquet LOCATION '{data}'")
+    try:
+        with sf.init(tmp_path / "vault") as vault:
+            vault.add("t", "spark://local#growing", declared, epsilon=9)
+            assert abs(ask(vault) - 3) < 20
+            parquet.write_table(pa.concat_tables([ROWS] * 100), data / "b.parquet")
+            assert abs(ask(vault, "SELECT COUNT(*) AS n, SUM(age) AS a FROM t") - 303) < 40
+    finally:
+        spark_session.sql("DROP TABLE growing")
 
 
 def test_a_session_beside_anothers_on_spark(
@@ -180,6 +274,7 @@ def test_folders_that_spark_cannot_read(folder: Callable[[Path], str], tmp_path:
 
 
 def test_addresses_of_spark() -> None:
+    assert spark_address("spark+parquet:///a/./b/./") == spark_address("spark+parquet:///a/b/")
     assert spark_address("spark+parquet:///a/b/") == SparkAddress(
         LOCAL, form="parquet", path="file:///a/b"
     )
