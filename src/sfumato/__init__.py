@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
     from sfumato.steward.evaluate import evaluate
     from sfumato.steward.table import Table, read
+    from sfumato.synth.generator import SynthesisModel
     from sfumato.vault.answer import Answer
     from sfumato.vault.private import Private, protect
     from sfumato.vault.vault import Vault
@@ -68,6 +69,7 @@ __all__ = [
     "Rows",
     "Schema",
     "SfumatoError",
+    "SynthesisModel",
     "TCloseness",
     "Table",
     "Tree",
@@ -110,6 +112,7 @@ _HOMES = {
     "Rows": "privacy.units",
     "Schema": "schema.schema",
     "SfumatoError": "errors",
+    "SynthesisModel": "synth.generator",
     "TCloseness": "anonymize.criteria",
     "Table": "steward.table",
     "Tree": "schema.hierarchy.tree",

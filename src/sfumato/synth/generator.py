@@ -248,7 +248,8 @@ def _code(axis: Axis, value: object) -> int:
         if isinstance(grid, Grid):
             place = _point(grid, value)
         else:
-            place = grid.values.to_pylist().index(value)
+            values = [(type(one), one) for one in grid.values.to_pylist()]  # True is not 1
+            place = values.index((type(value), value))
     except (ValueError, TypeError, ArithmeticError):
         place = -1
     if place < 0:
@@ -269,6 +270,6 @@ def _point(grid: Grid, value: Any) -> int:
         return grid.points if grid.nullable else -1
     low: Any = grid.bounds.low
     distance = value - (float(low) if isinstance(value, float) else low)
-    steps = getattr(distance, "days", distance) / float(grid.bounds.grid_step or 1)
+    steps = float(getattr(distance, "days", distance)) / float(grid.bounds.grid_step or 1)
     place = round(steps)
     return place if abs(steps - place) < 1e-6 and 0 <= place < grid.points else -1

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 ROWS, MODEL = "rows", "model"
 """The tables of the release as it is stored."""
+MOST_ROWS = 10_000_000
+"""The most rows of a release, whatever noise says of their number; a model draws any number."""
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -140,8 +142,9 @@ class SynthesisRequest(Shown):
         counter = BoundedCounter(data.engine, data.table, encoding.axes, self.unit, salt)
         log = synthesis.measure(counter, entropy)
         model = SynthesisModel(encoding, synthesis.fit(log), log)
+        rows = min(model.rows if self.rows is None else self.rows, MOST_ROWS)
         return Release(
-            {ROWS: model.draw(self.rows, entropy=entropy), MODEL: model.packed},
+            {ROWS: model.draw(rows, entropy=entropy), MODEL: model.packed},
             self.guarantee,
             Provenance(self.name, self.parameters, fingerprint="", made=today()),
             noise_error(log),

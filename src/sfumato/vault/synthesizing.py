@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import os
 from contextlib import closing
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from sfumato.schema.names import quoted
 from sfumato.synth.bars import answered
 from sfumato.synth.encode.encoding import Encoding
 from sfumato.synth.generator import SynthesisModel
-from sfumato.synth.request import MODEL, ROWS, SynthesisRequest
+from sfumato.synth.request import MODEL, MOST_ROWS, ROWS, SynthesisRequest
 from sfumato.vault.answer import Answer
 
 if TYPE_CHECKING:
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
     from sfumato.synth.request import ColumnSets
     from sfumato.vault.session import Facts, Offer
-
-MOST_ROWS = 100_000_000
-"""The most rows of a release; a model draws any number, in chunks."""
 
 
 def prepare(
@@ -53,9 +50,14 @@ def prepare(
     workload: Sequence[Sequence[str]] | str | Path | None = None,
 ) -> SynthesisRequest:
     """Plan a synthesis from public facts alone; a workload may be a file."""
-    schema, unit = facts.declared.schema, facts.declared.unit
+    # What a vault says of people stands above what the schema's file says.
+    schema = replace(facts.declared.schema, unit=facts.declared.unit)
     if rows is not None and not 1 <= given.whole(rows, "rows") <= MOST_ROWS:
-        raise ParameterError("rows_wrong", f"--rows must be from 1 to {MOST_ROWS:,}, not {rows:,}.")
+        raise ParameterError(
+            "rows_wrong",
+            f"--rows must be from 1 to {MOST_ROWS:,}, not {rows:,}. A model that --model writes "
+            "draws any number.",
+        )
     kept = _kept(schema, columns)
     encoding = Encoding(schema, tuple(one.name for one in schema.columns if one.name not in kept))
     drawn = [*encoding.measured, *encoding.open]
@@ -64,7 +66,7 @@ def prepare(
     return SynthesisRequest(
         dataset=schema.table,
         encoding=encoding,
-        unit=unit,
+        unit=schema.unit,
         price=facts.price(offer),
         method=_method(method, sets),
         rows=rows,
@@ -206,12 +208,13 @@ class Synthesized(Answer):
         model: str | Path | None = None,
     ) -> list[Path]:
         """Write the rows as any release does; the model with the noisy tables, too, if asked."""
+        if model is None:
+            return super().save(path, overwrite=overwrite, report=report)
+        target = given.path(model, "model")
+        check_target(target, overwrite=overwrite, kept=self.kept)
         written = super().save(path, overwrite=overwrite, report=report)
-        if model is not None:
-            target = given.path(model, "model")
-            self.model.save(target, overwrite=overwrite)
-            written.append(target)
-        return written
+        self.model.save(target, overwrite=overwrite)
+        return [*written, target]
 
 
 def _ask(question: exp.Select, table: pa.Table) -> pa.Table:

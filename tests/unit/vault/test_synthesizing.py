@@ -207,6 +207,31 @@ def test_the_command_writes_rows_model_and_page(
     assert not stored.charged
 
 
+def test_the_unit_of_the_vault_counts_also_for_what_is_discovered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = {"id": [0] * 600 + list(range(1, 601)), "town": ["Alone"] * 600 + ["Rome"] * 600}
+    parquet.write_table(pa.table(rows), "visits.parquet")
+    columns = (sf.Column("id", sf.Kind.INTEGER, nullable=False), sf.Column("town", sf.Kind.TEXT))
+    sf.Schema("visits", columns).save("visits.toml")  # says that each row is a person
+    create(Path("clinic"))
+    declared: dict[str, Any] = {"source": "visits.parquet", "schema": Path("visits.toml")}
+    declared |= {"unit": "id", "max_rows": 1, "max_groups": 1, "epsilon": 9, "delta": 1e-5}
+    Registration(name="visits", **declared).add_to(Path("clinic"))
+    with sf.open("clinic") as vault:
+        made = vault.synthesize("visits", epsilon=5, delta=1e-6, method="independent")
+    assert made.model.encoding.found == {"town": ("Rome",)}
+
+
+def test_a_table_of_no_rows_and_of_noise(private: sf.Private) -> None:
+    model = private.synthesize(epsilon=1, method="independent", **FEW).model
+    assert model.draw(0).schema.names == ["age", "sex", "smoker"]
+    assert model.draw(0).num_rows == 0
+    with pytest.raises(ParameterError):
+        model.draw(-1)
+
+
 def test_a_person_with_many_rows_is_bounded() -> None:
     unit = sf.Entity("id", max_rows=2)
     table = PEOPLE.set_column(0, "id", pa.array(np.arange(N) // 40))
