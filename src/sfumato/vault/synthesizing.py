@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import os
 from contextlib import closing
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,8 +50,7 @@ def prepare(
     workload: Sequence[Sequence[str]] | str | Path | None = None,
 ) -> SynthesisRequest:
     """Plan a synthesis from public facts alone; a workload may be a file."""
-    # What a vault says of people stands above what the schema's file says.
-    schema = replace(facts.declared.schema, unit=facts.declared.unit)
+    schema = facts.declared.schema  # with the unit that the vault says
     if rows is not None and not 1 <= given.whole(rows, "rows") <= MOST_ROWS:
         raise ParameterError(
             "rows_wrong",
