@@ -79,17 +79,14 @@ class SynthesisModel(Shown):
 
     @read.in_python
     def draw(
-        self,
-        rows: int | None = None,
-        *,
-        given: Mapping[str, object] | None = None,
-        entropy: Entropy | None = None,
+        self, rows: int | None = None, *, given: Mapping[str, object] | None = None
     ) -> pa.Table:
         """Draw rows, as many as the table is held to have unless said; only some, where `given`.
 
         `given={"sex": "F"}` draws rows that have these values.
         """
-        return pa.concat_tables(self.chunks(rows, given=given, entropy=entropy))
+        wanted = self.rows if rows is None else _how_many(rows)
+        return pa.concat_tables(_chunks(self, wanted, _fixed(given), SystemEntropy()))
 
     @read.in_python
     def write(
@@ -101,46 +98,16 @@ class SynthesisModel(Shown):
         overwrite: bool = False,
     ) -> None:
         """Draw any number of rows into a Parquet file, a chunk at a time."""
-        chunks = self.chunks(rows, given=given)
-        first = next(chunks)
-        with (
-            whole(read.path(path, "path"), overwrite=overwrite) as target,
-            parquet.ParquetWriter(target, first.schema) as writer,
-        ):
-            writer.write_table(first)
-            for one in chunks:
-                writer.write_table(one)
-
-    def chunks(
-        self,
-        rows: int | None = None,
-        *,
-        given: Mapping[str, object] | None = None,
-        entropy: Entropy | None = None,
-        most: int = CHUNK,
-    ) -> Iterator[pa.Table]:
-        """Draw rows, at most so many at a time: at least one table, which may have no rows."""
         wanted = self.rows if rows is None else _how_many(rows)
-        fixed = dict(given or {})
-        model = self._with(fixed)
-        source = SystemEntropy() if entropy is None else entropy
-        decoder = RowDecoder(self.encoding, source)
-        left, tries = wanted, 0
-        while tries == 0 or (left and tries < _TRIES):
-            drawn = decoder.rows(draw(model, min(left, most), source))
-            kept = _having(drawn, fixed)
-            left -= kept.num_rows
-            if kept.num_rows or tries == 0:
-                yield kept
-            tries = 1 if kept.num_rows else tries + 1
-        if fixed and left == wanted and wanted:
-            said = " and ".join(f"{name} = {value}" for name, value in fixed.items())
-            raise ParameterError(
-                "given_impossible",
-                f"No rows with {said} can be drawn: the constraints of the schema exclude them. "
-                "Give other values.",
-            )
+        chunks = _chunks(self, wanted, _fixed(given), SystemEntropy())
+        with whole(read.path(path, "path"), overwrite=overwrite) as target:
+            first = next(chunks)
+            with parquet.ParquetWriter(target, first.schema) as writer:
+                writer.write_table(first)
+                for one in chunks:
+                    writer.write_table(one)
 
+    @read.in_python
     def marginal(self, columns: Sequence[str]) -> pa.Table:
         """The noisy counts of some columns that were measured together, each with its error.
 
@@ -150,7 +117,7 @@ class SynthesisModel(Shown):
         asked = read.names(columns, "columns")
         places = tuple(sorted(names.index(one) for one in asked if one in names))
         estimate = self.log.estimate([places])
-        if len(places) < len(asked) or not places or not estimate.known(places):
+        if len(set(places)) < len(asked) or not places or not estimate.known(places):
             raise ParameterError(
                 "marginal_not_measured",
                 f"Columns {', '.join(map(quoted, asked))} were not measured together. Measured "
@@ -198,18 +165,55 @@ class SynthesisModel(Shown):
         schema = parse(told["schema"], "model", Path())
         return cls(Encoding.from_record(schema, told["encoding"]), fitted, log)
 
-    def _with(self, fixed: Mapping[str, object]) -> FittedModel:
-        """The model given these values; its total is how many rows have them."""
-        names, codes = self.fitted.shape.names, {}
-        for name, value in fixed.items():
-            if name not in names:
-                raise ParameterError(
-                    "given_unknown",
-                    f"There is no drawn column {quoted(name)}; {suggestion(name, names)}",
-                )
-            place = names.index(name)
-            codes[place] = _code(self.encoding.axes[place], value)
-        return conditioned(self.fitted, codes) if codes else self.fitted
+
+def drawn(model: SynthesisModel, rows: int, entropy: Entropy) -> pa.Table:
+    """Draw rows from a given source of randomness."""
+    return pa.concat_tables(_chunks(model, rows, {}, entropy))
+
+
+def _chunks(
+    model: SynthesisModel, wanted: int, fixed: Mapping[str, object], entropy: Entropy
+) -> Iterator[pa.Table]:
+    """Draw rows, some at a time: at least one table, which may have no rows."""
+    fitted, decoder = _conditioned(model, fixed), RowDecoder(model.encoding, entropy)
+    left, vain = wanted, 0
+    while left == wanted or (left and vain < _TRIES):
+        kept = _having(decoder.rows(draw(fitted, min(left, CHUNK), entropy)), fixed)
+        left -= kept.num_rows
+        vain = 0 if kept.num_rows else vain + 1
+        if kept.num_rows or not wanted:
+            yield kept
+        if not wanted:
+            return
+        if left == wanted and vain == _TRIES:
+            said = " and ".join(f"{name} = {value}" for name, value in fixed.items())
+            raise ParameterError(
+                "given_impossible",
+                f"No rows{said and f' with {said}'} can be drawn: the constraints of the schema "
+                "exclude them. Give other values.",
+            )
+
+
+def _conditioned(model: SynthesisModel, fixed: Mapping[str, object]) -> FittedModel:
+    """The model given these values; its total is how many rows have them."""
+    names, codes = model.fitted.shape.names, {}
+    for name, value in fixed.items():
+        if name not in names:
+            raise ParameterError(
+                "given_unknown",
+                f"There is no drawn column {quoted(name)}; {suggestion(name, names)}",
+            )
+        place = names.index(name)
+        codes[place] = _code(model.encoding.axes[place], value)
+    return conditioned(model.fitted, codes) if codes else model.fitted
+
+
+def _fixed(given: object) -> dict[str, object]:
+    allowed = "values by column, such as {'sex': 'F'}"
+    found = dict(read.require({} if given is None else given, "given", dict, allowed))
+    for name in found:
+        read.require(name, "a column of given", str, "a text")
+    return found
 
 
 def _how_many(rows: object) -> int:

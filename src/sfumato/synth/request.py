@@ -20,7 +20,7 @@ from sfumato.privacy.events import Composed
 from sfumato.release.release import Guarantee, Provenance, Release, today
 from sfumato.schema.constraints import words
 from sfumato.synth.forecast import SynthesisForecast
-from sfumato.synth.generator import SynthesisModel
+from sfumato.synth.generator import SynthesisModel, drawn
 from sfumato.synth.synthesis import MOST_CODES, Synthesis
 from sfumato.texts import dumps
 
@@ -144,7 +144,7 @@ class SynthesisRequest(Shown):
         model = SynthesisModel(encoding, synthesis.fit(log), log)
         rows = min(model.rows if self.rows is None else self.rows, MOST_ROWS)
         return Release(
-            {ROWS: model.draw(rows, entropy=entropy), MODEL: model.packed},
+            {ROWS: drawn(model, rows, entropy), MODEL: model.packed},
             self.guarantee,
             Provenance(self.name, self.parameters, fingerprint="", made=today()),
             noise_error(log),
