@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from pyarrow import parquet
 import sfumato as sf
 from sfumato.cli.main import run
 from sfumato.errors import BudgetError, ParameterError, QueryError
+from sfumato.schema.constraints import DeclaredRows, ImpossibleCombination
 from sfumato.synth.catalogue import METHODS
 from sfumato.synth.generator import SynthesisModel
 from sfumato.synth.methods import METHOD_WORDS
@@ -153,6 +155,20 @@ def test_what_cannot_be_given_is_refused(
     with pytest.raises(ParameterError) as refused:
         model.draw(3, given=fixed)
     assert refused.value.code == code
+
+
+def test_constraints_hold_and_what_they_exclude_cannot_be_given() -> None:
+    never = ImpossibleCombination((("sex", ("F",)), ("smoker", (True,))))
+    declared = replace(SCHEMA, constraints=(never, DeclaredRows(700)))
+    with closing(sf.read(PEOPLE, schema=declared)) as people:
+        made = sf.protect(people, epsilon=9).synthesize(epsilon=1, **FEW)
+    assert made.table.num_rows == 700
+    women = made.table.filter(pc.equal(made.table["sex"], "F"))
+    assert women.num_rows > 0
+    assert not any(women["smoker"].to_pylist())
+    with pytest.raises(ParameterError) as refused:
+        made.model.draw(5, given={"sex": "F", "smoker": True})
+    assert refused.value.code == "given_impossible"
 
 
 def test_plans_tell_when_columns_alone_are_as_good(private: sf.Private) -> None:
