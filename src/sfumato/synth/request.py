@@ -11,13 +11,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.cards import Card, Shown
+from sfumato.counting.axes import Listed
 from sfumato.counting.frequencies import BoundedCounter
 from sfumato.errors import ParameterError
 from sfumato.noise.entropy import secret
 from sfumato.privacy.events import Composed
 from sfumato.release.release import Guarantee, Provenance, Release, today
+from sfumato.schema.column import Kind
 from sfumato.schema.constraints import words
 from sfumato.synth.forecast import SynthesisForecast
 from sfumato.synth.generator import SynthesisModel, drawn
@@ -40,8 +43,12 @@ if TYPE_CHECKING:
 
 ROWS, MODEL = "rows", "model"
 """The tables of the release as it is stored."""
-MOST_ROWS = 10_000_000
-"""The most rows of a release, whatever noise says of their number; a model draws any number."""
+MOST_BYTES = 1 << 28
+"""The most that the rows of a release may take, which the ledger stores."""
+
+
+_USUAL_LENGTH = 10
+"""Of a made-up text where none is declared: it is a number."""
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -61,6 +68,13 @@ class SynthesisRequest(Shown):
     name = "synthesize"
 
     def __post_init__(self) -> None:
+        most = most_rows(self._assumed)
+        if self.rows is not None and not 1 <= self.rows <= most:
+            raise ParameterError(
+                "rows_wrong",
+                f"--rows must be from 1 to {most:,}, not {self.rows:,}. A model that --model "
+                "writes draws any number.",
+            )
         _ = self._declared  # what cannot be measured is refused before anything is charged
         sizes = {axis.column: axis.size for axis in self._declared.axes}
         for one in self.sets:
@@ -83,6 +97,11 @@ class SynthesisRequest(Shown):
         return (self.dataset,)
 
     @cached_property
+    def _assumed(self) -> Encoding:
+        """The plan as if nothing were discovered."""
+        return self.encoding.discovered({one.name: () for one in self.encoding.open})
+
+    @cached_property
     def _declared(self) -> Synthesis:
         """The synthesis of the columns that are declared, by what discovery leaves of the price."""
         _, left = self.encoding.paid(self.price)
@@ -98,7 +117,7 @@ class SynthesisRequest(Shown):
 
     def explain(self) -> SynthesisForecast:
         """How far off each method would be, told from public facts alone; spends nothing."""
-        assumed = self.encoding.discovered({one.name: () for one in self.encoding.open})
+        assumed = self._assumed
         return SynthesisForecast(
             columns=tuple(axis.column for axis in assumed.axes),
             cells=tuple(axis.size for axis in assumed.axes),
@@ -142,7 +161,7 @@ class SynthesisRequest(Shown):
         counter = BoundedCounter(data.engine, data.table, encoding.axes, self.unit, salt)
         log = synthesis.measure(counter, entropy)
         model = SynthesisModel(encoding, synthesis.fit(log), log)
-        rows = min(model.rows if self.rows is None else self.rows, MOST_ROWS)
+        rows = min(model.rows if self.rows is None else self.rows, most_rows(encoding))
         return Release(
             {ROWS: drawn(model, rows, entropy), MODEL: model.packed},
             self.guarantee,
@@ -162,6 +181,17 @@ class SynthesisRequest(Shown):
         """What the release promises."""
         price = self.price.charged(self.event)
         return Guarantee(*price.promise(self.unit, table=self.dataset))
+
+
+def most_rows(encoding: Encoding) -> int:
+    """The most rows of a release, whatever noise says of their number."""
+    texts = [
+        max((len(one.encode()) for one in axis.values.drop_null().to_pylist()), default=0)
+        for axis in encoding.axes
+        if isinstance(axis, Listed) and axis.values.type == pa.string()
+    ]
+    made_up = [one.length or _USUAL_LENGTH for one in encoding.invented if one.kind is Kind.TEXT]
+    return MOST_BYTES // (8 * len(encoding.kept) + sum(texts) + sum(made_up))
 
 
 def noise_error(log: MeasurementLog) -> dict[str, float | None]:

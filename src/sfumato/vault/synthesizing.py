@@ -24,7 +24,7 @@ from sfumato.schema.names import quoted
 from sfumato.synth.bars import answered
 from sfumato.synth.encode.encoding import Encoding
 from sfumato.synth.generator import SynthesisModel
-from sfumato.synth.request import MODEL, MOST_ROWS, ROWS, SynthesisRequest
+from sfumato.synth.request import MODEL, ROWS, SynthesisRequest
 from sfumato.vault.answer import Answer
 
 if TYPE_CHECKING:
@@ -51,12 +51,8 @@ def prepare(
 ) -> SynthesisRequest:
     """Plan a synthesis from public facts alone; a workload may be a file."""
     schema = facts.declared.schema  # with the unit that the vault says
-    if rows is not None and not 1 <= given.whole(rows, "rows") <= MOST_ROWS:
-        raise ParameterError(
-            "rows_wrong",
-            f"--rows must be from 1 to {MOST_ROWS:,}, not {rows:,}. A model that --model writes "
-            "draws any number.",
-        )
+    if rows is not None:
+        given.whole(rows, "rows")
     kept = _kept(schema, columns)
     encoding = Encoding(schema, tuple(one.name for one in schema.columns if one.name not in kept))
     drawn = [*encoding.measured, *encoding.open]

@@ -85,6 +85,17 @@ def test_another_request_is_another_charge(private: sf.Private) -> None:
         private.synthesize(epsilon=9, method="mst", **FEW)
 
 
+def test_more_rows_than_the_ledger_can_store_are_refused_before_the_charge(
+    private: sf.Private,
+) -> None:
+    before = private.remaining
+    for rows in (0, 1 << 24):  # of 25 bytes each: 3 columns, and one letter
+        with pytest.raises(ParameterError, match="from 1 to 10,737,418") as refused:
+            private.synthesize(epsilon=1, rows=rows, **FEW)
+        assert refused.value.code == "rows_wrong"
+    assert private.remaining == before
+
+
 def test_what_was_measured_and_how_far_off_it_is(private: sf.Private) -> None:
     made = private.synthesize(epsilon=2, target="smoker", **FEW)
     told = made.to_json([Path("x.csv")])
