@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from sfumato.schema.hierarchy.rules import Calendar, Mask, Removal, Widths
     from sfumato.schema.hierarchy.tree import Tree
     from sfumato.schema.schema import Schema
+    from sfumato.steward.evaluate import evaluate
     from sfumato.steward.table import Table, read
+    from sfumato.synth.generator import SynthesisModel
     from sfumato.vault.answer import Answer
     from sfumato.vault.private import Private, protect
     from sfumato.vault.vault import Vault
@@ -67,6 +69,7 @@ __all__ = [
     "Rows",
     "Schema",
     "SfumatoError",
+    "SynthesisModel",
     "TCloseness",
     "Table",
     "Tree",
@@ -74,6 +77,7 @@ __all__ = [
     "Vault",
     "Widths",
     "__version__",
+    "evaluate",
     "init",
     "noise",
     "open",
@@ -108,12 +112,14 @@ _HOMES = {
     "Rows": "privacy.units",
     "Schema": "schema.schema",
     "SfumatoError": "errors",
+    "SynthesisModel": "synth.generator",
     "TCloseness": "anonymize.criteria",
     "Table": "steward.table",
     "Tree": "schema.hierarchy.tree",
     "Values": "schema.domain",
     "Vault": "vault.vault",
     "Widths": "schema.hierarchy.rules",
+    "evaluate": "steward.evaluate",
     "init": "vault.vault",
     "open": "vault.vault",
     "protect": "vault.private",

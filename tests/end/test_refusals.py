@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 FRONT = ROOT / "tests" / "unit" / "query"
 COUNT = "SELECT COUNT(*) FROM people"
 HISTOGRAM = ("publish", "histogram", "people", "--epsilon", "0.1", "--columns")
+SYNTHESIS = ("synthesize", "people", "--epsilon", "0.1", "--columns", "age", "-o", "x.csv")
 LIMIT = ("ledger", "limit", "--operator", "ann", "--account")
 CONFIG = """
 [populations.persons]
@@ -194,6 +195,11 @@ PUBLICATIONS = [
     Case("out_missing", (*HISTOGRAM, "age")),
     Case("kind_unknown", ("publish", "histogrm", "people", "--columns", "age", "-o", "x.csv")),
     Case("dataset_not_private", ("publish", "tree", "places", "--columns", "size", "-o", "x.csv")),
+    Case("rows_wrong", (*SYNTHESIS, "--rows", "0")),
+    Case("workload_missing", (*SYNTHESIS, "--method", "workload")),
+    Case("workload_not_used", (*SYNTHESIS, "--method", "mst", "--target", "age")),
+    Case("column_not_synthesized", (*SYNTHESIS, "--target", "name")),
+    Case("output_twice", (*SYNTHESIS, "--model", "x.csv")),
     Case("column_unknown", (*HISTOGRAM, "agee", "-o", "x.csv")),
     Case("columns_wrong", (*HISTOGRAM, "age,age", "-o", "x.csv")),
     Case("domain_missing", (*HISTOGRAM, "name", "-o", "x.csv")),

@@ -17,6 +17,7 @@ ELSEWHERE = {
     "cli/anonymize.py": "anonymize touches no vault",
     "demo/": "the demo makes a town of its own",
     "inspection/": "inspect touches no vault",
+    "synth/evaluate/": "evaluate touches no vault",
     "steward/": "what an owner does with a table without a budget touches no vault",
     "release/recoding.py": "anonymize touches no vault",
     "cli/process.py": "arguments and streams are looked at before anything is opened",
@@ -35,6 +36,7 @@ ELSEWHERE = {
     # Planned from declarations alone, before the ledger is asked; some of each are above.
     "query/": "all refused questions of the front's list are asked above",
     "publish/": "plans see neither data nor ledger",
+    "synth/": "plans see neither data nor ledger, models are drawn from outside of commands",
     "counting/": "axes are planned like these; counts are made after the charge",
     "mechanisms/": "their parameters come from plans",
     "noise/": "its parameters come from mechanisms",

@@ -12,6 +12,7 @@ from pyarrow import parquet
 import sfumato as sf
 from sfumato.query.builder import BuiltQuestion, Frame, Grouped
 from sfumato.vault.publishing import Published
+from sfumato.vault.synthesizing import Synthesized
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,6 +46,7 @@ class World:
         self.private = sf.protect(ROWS, SCHEMA, epsilon=9, delta=1e-6)
         self.answer = self.private.query(COUNT, epsilon=1)
         self.map = self.private.publish("quadtree", columns=["x", "y"], epsilon=1, height=2)
+        self.twin = self.private.synthesize(**SYNTHESIS)
         self.vault = sf.init(folder / "clinic")
         self.vault.add("people", folder / "people.parquet", folder / "people.toml", epsilon=9)
         self.questions = self.vault.questions()
@@ -57,6 +59,16 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     made.vault.close()
 
 
+SYNTHESIS: dict[str, Any] = {
+    "epsilon": 0.01,
+    "rho": None,
+    "delta": 0,
+    "method": "independent",
+    "rows": 9,
+    "columns": ["age", "city"],
+    "target": None,
+    "workload": None,
+}
 HISTOGRAM: dict[str, Any] = {"columns": "age", "epsilon": 0.01}
 ABOVE: dict[str, Any] = {"columns": "age", "workload": [[[1, 2]]], "threshold": 5, "epsilon": 0.01}
 Call = tuple["Callable[[World], Any]", dict[str, Any]]
@@ -137,6 +149,25 @@ CALLS: dict[str, Call] = {
         {"publication": None, "request_id": None},
     ),
     "Private.above": (lambda w: w.private.above, {**ABOVE, "at_most": 1, "request_id": None}),
+    "Private.synthesize": (lambda w: w.private.synthesize, {**SYNTHESIS, "request_id": None}),
+    "Private.plan_synthesis": (lambda w: w.private.plan_synthesis, SYNTHESIS),
+    "Vault.synthesize": (
+        lambda w: w.vault.synthesize,
+        {"name": "people", **SYNTHESIS, "principal": "owner", "purpose": None, "request_id": None},
+    ),
+    "Synthesized.query": (lambda w: w.twin.query, {"sql": COUNT}),
+    "Synthesized.save": (
+        lambda w: w.twin.save,
+        {"path": "t.csv", "overwrite": True, "report": None, "model": "t.arrow"},
+    ),
+    "SynthesisModel.draw": (lambda w: w.twin.model.draw, {"rows": 3, "given": {"city": "a"}}),
+    "SynthesisModel.write": (
+        lambda w: w.twin.model.write,
+        {"path": "t.parquet", "rows": 3, "given": None, "overwrite": True},
+    ),
+    "SynthesisModel.marginal": (lambda w: w.twin.model.marginal, {"columns": ["age"]}),
+    "SynthesisModel.save": (lambda w: w.twin.model.save, {"path": "m.arrow", "overwrite": True}),
+    "SynthesisModel.load": (lambda _: sf.SynthesisModel.load, {"path": "m.arrow"}),
     "Vault.query": (
         lambda w: w.vault.query,
         {"asked": COUNT, "principal": "owner", "purpose": None, "epsilon": 0.01},
@@ -280,7 +311,8 @@ def public_calls() -> set[str]:
         for name in ("read", "protect", "open", "init", "table")
         if inspect.signature(getattr(sf, name)).parameters
     }
-    for kind in (sf.Table, sf.Schema, sf.Private, sf.Vault, sf.Release, Published, Frame, Grouped):
+    made = (sf.Release, Published, Synthesized, sf.SynthesisModel)
+    for kind in (sf.Table, sf.Schema, sf.Private, sf.Vault, *made, Frame, Grouped):
         for name, method in inspect.getmembers(kind, callable):
             if name.startswith("_") or not _takes(method):
                 continue
@@ -297,8 +329,9 @@ def test_every_public_method_is_thrown_at() -> None:
         *CALLS,
         # Inherited, or the same under another name.
         *("Published.save", "Published.report", "Published.load", "Grouped.aggregate"),
-        *("Published.to_pandas", "Published.to_polars"),
+        *("Published.to_pandas", "Published.to_polars", "Synthesized.report", "Synthesized.load"),
+        *("Synthesized.to_pandas", "Synthesized.to_polars", "SynthesisModel.unpacked"),
         # The doors of commands, which make these of their own words.
-        *("Private.prepare", "Private.run", "Published.to_json"),
+        *("Private.prepare", "Private.run", "Published.to_json", "Synthesized.to_json"),
     }
     assert public_calls() - covered == set()

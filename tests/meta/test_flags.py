@@ -32,6 +32,8 @@ RAISED_BY: dict[str, set[str]] = {
     "steward/perturbative.py": {"anonymize"},
     "steward/problem.py": {"anonymize"},
     "steward/measure.py": {"measure"},
+    "steward/evaluate.py": {"evaluate"},
+    "synth/evaluate": {"evaluate"},
     "anonymize": {"anonymize", "measure", "worlds"},
     "inspection": {"inspect"},
     "publish": {one.command for one in FAMILIES.values()},

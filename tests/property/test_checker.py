@@ -32,6 +32,7 @@ leaves: st.SearchStrategy[Event] = st.one_of(
     st.builds(e.RandomizedResponseEvent, epsilon=amounts, categories=counts),
     st.builds(e.ThresholdKeysEvent, delta=deltas),
     st.builds(e.ApproxEvent, epsilon=amounts, delta=deltas),
+    st.builds(e.ConcentratedEvent, rho=amounts),
 )
 nested = st.recursive(
     leaves,

@@ -15,6 +15,7 @@ from sfumato.privacy.composition import LeafPrice, basic_price, flatten, total
 from sfumato.privacy.events import (
     ApproxEvent,
     Composed,
+    ConcentratedEvent,
     Event,
     ExponentialChoice,
     GaussianNoise,
@@ -53,6 +54,7 @@ leaves: st.SearchStrategy[Leaf] = st.one_of(
     st.builds(RandomizedResponseEvent, epsilon=positive, categories=st.integers(2, 9)),
     st.builds(ThresholdKeysEvent, delta=deltas),
     st.builds(ApproxEvent, epsilon=positive, delta=deltas),
+    st.builds(ConcentratedEvent, rho=positive),
 )
 events: st.SearchStrategy[Event] = st.recursive(
     leaves,

@@ -53,9 +53,7 @@ Options = Annotated[
     list[str] | None,
     option("NAME=VALUE", "An option of the kind, such as way=2; repeatable.", "--option"),
 ]
-Explain = Annotated[
-    bool, option(None, "Only say cost, choices and expected error; spends nothing.", "--explain")
-]
+_EXPLAINED = "Only say cost, choices and expected error; spends nothing."
 Report = Annotated[
     Path | None,
     option("FILE.html", "Write a page about the release.", "--report", rich_help_panel=OUTPUT),
@@ -100,10 +98,12 @@ def _parameters(family: Family) -> Iterator[Parameter]:
     yield from (parameter_of(one) for one in said if one not in first and one not in needed)
     if family.has_options:
         yield declared("option", Options, None)
-    yield declared("explain", Explain, False)
+    explained = Annotated[bool, option(None, _EXPLAINED, *family.explain)]
+    yield declared("explain", explained, False)
     yield from map(parameter_of, (PRINCIPAL, PURPOSE, REQUEST_ID))
     if family.writes == "must":
         yield declared("report", Report, None)
+    yield from map(parameter_of, family.also_writes)
     if family.writes != "never":
         yield declared("overwrite", Overwrite, False)
     yield declared("vault", VaultFolder, Path())
@@ -119,10 +119,12 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
     who = {one.name: given.pop(one.name) for one in (PRINCIPAL, PURPOSE)}
     request_id, as_json = given.pop(REQUEST_ID.name), given.pop("as_json")
     out, report = given.pop("out", None), given.pop("report", None)
+    also = {one.name: given.pop(one.name) for one in family.also_writes}
     overwrite, only_explained = given.pop("overwrite", False), given.pop("explain")
     if family.writes == "must" and out is None and not only_explained:
         raise ParameterError(
-            "out_missing", "Say where to write the release with -o OUT, or only --explain it."
+            "out_missing",
+            f"Say where to write the release with -o OUT, or only {family.explain[0]} it.",
         )
     with open_vault(given.pop("vault")) as opened:
         if family.of_dataset:
@@ -137,7 +139,7 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
         if out is not None:
             read = (one for one in given.values() if isinstance(one, Path))
             family.home().check_targets(
-                prepared, out, report, overwrite=overwrite, kept=(*opened.kept, *read)
+                prepared, out, report, overwrite=overwrite, kept=(*opened.kept, *read), **also
             )
         release_collector()
         with progress("Answering" if out is None else "Publishing"):
@@ -145,7 +147,7 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
     written: list[Path] = []
     with _paid():
         if out is not None:
-            written = answer.save(out, overwrite=overwrite, report=report)
+            written = answer.save(out, overwrite=overwrite, report=report, **also)
             written += [] if report is None else [report]
     if as_json:
         typer.echo(dumps(answer.to_json(written), ensure_ascii=False))

@@ -133,7 +133,7 @@ class Grid:
     def code(self) -> exp.Expr:
         """The SQL that turns a value into its code; NULL where the axis has no place for it."""
         value = exp.column(self.column, quoted=True)
-        low, high = _literal(self.bounds.low), _literal(self.bounds.high)
+        low, high = literal(self.bounds.low), literal(self.bounds.high)
         case = exp.case()
         missing = exp.convert(self.points) if self.nullable else exp.Null()
         case = case.when(value.is_(exp.Null()), missing)
@@ -153,13 +153,13 @@ class Grid:
         """The nearest point of a value strictly inside the bounds."""
         low, step = self.bounds.low, self.bounds.grid_step or 1
         if self.kind is Kind.REAL:
-            places = exp.Paren(this=value - _literal(low)) / _literal(Decimal(step))
+            places = exp.Paren(this=value - literal(low)) / literal(Decimal(step))
             nearest = exp.Floor(this=places + exp.cast(exp.convert("0.5"), "DOUBLE"))
             # However doubles were rounded, codes end with the last point.
             last = exp.cast(exp.convert(self.points - 1), "DOUBLE")
             return exp.Least(this=nearest, expressions=[last], ignore_nulls=True)
         if self.kind is Kind.DATE:
-            distance = exp.DateDiff(this=value, expression=_literal(low), unit=exp.var("DAY"))
+            distance = exp.DateDiff(this=value, expression=literal(low), unit=exp.var("DAY"))
             return nearest_point(exp.cast(distance, "BIGINT"), 0, int(step))
         return nearest_point(exp.cast(value, "BIGINT"), int(low), int(step))  # type: ignore[arg-type]
 
@@ -174,8 +174,8 @@ def nearest_point(value: exp.Expr, low: int, step: int) -> exp.Expr:
     twice it might.
     """
     if step == 1:
-        return exp.Paren(this=value - _literal(low)) if low else value
-    width = _literal(step)
+        return exp.Paren(this=value - literal(low)) if low else value
+    width = literal(step)
     (whole, beyond), rest = divmod(low, step), exp.Mod(this=value.copy(), expression=width.copy())
     case = exp.case()
     for offset in (1, 0, -1):
@@ -184,8 +184,8 @@ def nearest_point(value: exp.Expr, low: int, step: int) -> exp.Expr:
         if least <= 1 - step:
             return _moved(value, width, whole, case, offset)
         if least < step:
-            reached = exp.GTE(this=rest.copy(), expression=_literal(least))
-            case = case.when(reached, _literal(offset))
+            reached = exp.GTE(this=rest.copy(), expression=literal(least))
+            case = case.when(reached, literal(offset))
     return _moved(value, width, whole, case, -2)
 
 
@@ -193,11 +193,9 @@ def _moved(
     value: exp.Expr, width: exp.Expr, whole: int, case: exp.Case, otherwise: int
 ) -> exp.Expr:
     """How many steps a value is from a multiple of the step, moved by what a case says."""
-    moved: exp.Expr = (
-        case.else_(_literal(otherwise)) if case.args.get("ifs") else _literal(otherwise)
-    )
+    moved: exp.Expr = case.else_(literal(otherwise)) if case.args.get("ifs") else literal(otherwise)
     steps = exp.Paren(this=exp.IntDiv(this=exp.Paren(this=value), expression=width))
-    return exp.Paren(this=steps - _literal(whole)) + moved
+    return exp.Paren(this=steps - literal(whole)) + moved
 
 
 Axis = Listed | Grid
@@ -238,7 +236,8 @@ def declared(column: Column) -> Axis:
     )
 
 
-def _literal(value: int | Decimal | date) -> exp.Expr:
+def literal(value: int | Decimal | date) -> exp.Expr:
+    """A declared value in SQL, in the type that its column has."""
     if isinstance(value, date):
         return exp.cast(exp.convert(value.isoformat()), "DATE")
     if isinstance(value, Decimal):

@@ -157,7 +157,9 @@ def _leaf(one: dict[str, str], event: dict[str, Any]) -> list[Fraction] | None:
     if kind == "laplace-noise":
         epsilon = Fraction(event["l1_sensitivity"]) / Fraction(event["scale"])
     rho = epsilon**2 / (8 if kind == "exponential-choice" else 2)
-    if kind == "gaussian-noise":
+    if kind == "concentrated":
+        rho = Fraction(event["rho"])
+    elif kind == "gaussian-noise":
         rho = Fraction(event["l2_sensitivity_squared"]) / (2 * Fraction(event["variance"]))
     elif one["kind"] in {"pure", "approx"}:
         pure = one["kind"] == "pure"
@@ -167,7 +169,7 @@ def _leaf(one: dict[str, str], event: dict[str, Any]) -> list[Fraction] | None:
     if one["kind"] != "renyi" or delta:
         return None
     order = Fraction(one["order"])
-    if kind == "gaussian-noise":
+    if kind in {"gaussian-noise", "concentrated"}:
         return [order * rho]
     divergence = min(epsilon, _divergence(epsilon, order, event.get("categories", 2)))
     return [min(divergence, order * rho) if kind == "exponential-choice" else divergence]

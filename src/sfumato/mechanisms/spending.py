@@ -33,6 +33,13 @@ class Spending:
         assert self.rho is not None
         return Gaussian(rho=self.rho * share, l2_sensitivity_squared=sensitivity.l2_squared)
 
+    def scaled(self, share: Fraction) -> Spending:
+        """A share of it, to be spent by itself."""
+        if self.epsilon is not None:
+            return Spending(epsilon=self.epsilon * share)
+        assert self.rho is not None
+        return Spending(rho=self.rho * share)
+
     def choice_epsilon(self, share: Fraction = Fraction(1)) -> Fraction:
         """The epsilon that a share buys for an exponential choice: it costs epsilon^2 / 8 of rho.
 

@@ -13,6 +13,7 @@ from sfumato.errors import ParameterError
 from sfumato.privacy.events import (
     ApproxEvent,
     Composed,
+    ConcentratedEvent,
     Event,
     GaussianNoise,
     Leaf,
@@ -90,7 +91,7 @@ _PARTS_OF_ONE_PERSON = {Neighbours.ADD_REMOVE: 1, Neighbours.REPLACE_ONE: 2}
 def basic_price(leaf: Leaf) -> Amounts | None:
     """Price a leaf as (epsilon, delta); Gaussian noise has no such price without a chosen delta."""
     match leaf:
-        case GaussianNoise():
+        case GaussianNoise() | ConcentratedEvent():
             return None
         case ThresholdKeysEvent(delta=delta):
             return Fraction(0), delta

@@ -104,6 +104,19 @@ class ApproxEvent(_OfEpsilon):
         store(self, delta=positive_delta(self.delta))
 
 
+@dataclass(frozen=True, kw_only=True)
+class ConcentratedEvent:
+    """Any mechanism that is rho-zero-concentrated private, such as adaptive rounds under one rho.
+
+    The rounds may choose their own parameters as they go, as long as their rhos never pass this.
+    """
+
+    rho: Fraction
+
+    def __post_init__(self) -> None:
+        store_positive(self, "rho")
+
+
 @dataclass(frozen=True)
 class Composed:
     """Several events over the same people, in any order, later ones possibly seeing earlier."""
@@ -148,6 +161,7 @@ Leaf = (
     | RandomizedResponseEvent
     | ThresholdKeysEvent
     | ApproxEvent
+    | ConcentratedEvent
 )
 """One use of one mechanism."""
 
@@ -181,6 +195,7 @@ _KINDS: dict[str, type[Event]] = {
     "randomized-response": RandomizedResponseEvent,
     "threshold-keys": ThresholdKeysEvent,
     "approx": ApproxEvent,
+    "concentrated": ConcentratedEvent,
     "composed": Composed,
     "repeated": Repeated,
     "parallel": Parallel,

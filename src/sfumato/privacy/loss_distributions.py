@@ -19,6 +19,7 @@ from sfumato.privacy.composition import flatten
 from sfumato.privacy.elementary import exp_down, sqrt_down
 from sfumato.privacy.events import (
     ApproxEvent,
+    ConcentratedEvent,
     GaussianNoise,
     Parallel,
     RandomizedResponseEvent,
@@ -36,9 +37,9 @@ def epsilon(event: Event, *, delta: Fraction) -> Fraction:
     """Find the epsilon of an event at a total delta.
 
     *Guarantee*: (epsilon, delta) for events that are fixed beforehand, up to float64 rounding.
-    *Edges*: parallel parts that differ and Gaussian noise on answers that can move by more than
-    one grid step have no known worst pair and are refused (`event_not_expressible`); a delta no
-    larger than what the events themselves take is refused.
+    *Edges*: a rho alone, parallel parts that differ and Gaussian noise on answers that can move by
+    more than one grid step have no known worst pair and are refused (`event_not_expressible`); a
+    delta no larger than what the events themselves take is refused.
     *Reference*: Meiser & Mohammadi 2018; Koskela, Jälkö & Honkela 2020.
     """
     found = _distribution(event).get_epsilon_for_delta(float(delta))
@@ -77,6 +78,8 @@ def _leaf(leaf: Leaf) -> Any:
             return _library().from_discrete_gaussian_mechanism(
                 stddev, value_discretization_interval=float(_INTERVAL)
             )
+        case ConcentratedEvent():
+            raise _not_expressible("a rho of which no more is known")
         case ThresholdKeysEvent(delta=delta):
             return _points(Fraction(0), 2, delta)
         case ApproxEvent(epsilon=epsilon, delta=delta):

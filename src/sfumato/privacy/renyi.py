@@ -10,6 +10,7 @@ from sfumato.privacy.composition import total
 from sfumato.privacy.elementary import exp_down, exp_up, log_down, log_up
 from sfumato.privacy.events import (
     ApproxEvent,
+    ConcentratedEvent,
     ExponentialChoice,
     GaussianNoise,
     RandomizedResponseEvent,
@@ -36,7 +37,7 @@ def price(leaf: Leaf, orders: tuple[Fraction, ...] = ORDERS) -> Amounts:
             return delta, *(Fraction(0) for _ in orders)
         case ApproxEvent(epsilon=epsilon, delta=delta):
             return delta, *(_pure(epsilon, 2, order) for order in orders)
-        case GaussianNoise():
+        case GaussianNoise() | ConcentratedEvent():
             return Fraction(0), *(order * leaf.rho for order in orders)
         case ExponentialChoice(epsilon=epsilon):
             # Bounded range and pure privacy hold at once, and neither implies the other's bound.

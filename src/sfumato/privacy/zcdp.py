@@ -6,7 +6,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sfumato.privacy.composition import total
-from sfumato.privacy.events import ApproxEvent, ExponentialChoice, GaussianNoise, ThresholdKeysEvent
+from sfumato.privacy.events import (
+    ApproxEvent,
+    ConcentratedEvent,
+    ExponentialChoice,
+    GaussianNoise,
+    ThresholdKeysEvent,
+)
 from sfumato.privacy.losses import Pure, Zcdp, delta_left, pure_to_zcdp, zcdp_delta, zcdp_to_approx
 
 if TYPE_CHECKING:
@@ -18,7 +24,7 @@ def price(leaf: Leaf) -> Amounts:
     """Price a leaf as (rho, delta) of approximate zCDP, exactly."""
     zero = Fraction(0)
     match leaf:
-        case GaussianNoise():
+        case GaussianNoise() | ConcentratedEvent():
             return leaf.rho, zero
         case ExponentialChoice(epsilon=epsilon):
             # A bounded range is an interval of losses, and Hoeffding's lemma halves epsilon.

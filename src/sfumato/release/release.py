@@ -243,7 +243,7 @@ class Release(Shown):
                 f"Cannot create the table {str(output.target)!r}: the rows of this release are in "
                 "memory, and no engine has them. Write to a file or a folder, such as OUT/.",
             )
-        page = None if report is None else Path(report)
+        page = None if report is None else given.path(report, "report")
         check_outputs(output, page, several=False, overwrite=overwrite, kept=self.kept)
         with writing(output, replace=True, overwrite=overwrite) as writer:
             with rows as made:
@@ -260,8 +260,9 @@ class Release(Shown):
         if report is not None:
             from sfumato.report.release import page
 
-            check_target(Path(report), overwrite=overwrite, kept=self.kept)
-            writer.page(Path(report), page(self), private=self.holder is not None)
+            target = given.path(report, "report")
+            check_target(target, overwrite=overwrite, kept=self.kept)
+            writer.page(target, page(self), private=self.holder is not None)
 
     @given.in_python
     def report(self, path: str | Path, *, public: bool = False, overwrite: bool = False) -> None:

@@ -34,12 +34,13 @@ def heat(
     table: PageTable,
     value: str,
     floor: float = 0.0,
+    steps: Sequence[float] | None = None,
     note: str = "",
 ) -> Picture:
     """Draw a table of counts, a row for each place of the second side, the first at the bottom.
 
     Names are read from the top down. Counts of at most `floor`, which may be noise alone, have the
-    palest shade.
+    palest shade. Shades change at `steps`, or where the counts themselves say.
     """
     if sides[1].names:
         cells = cells[::-1]
@@ -51,7 +52,7 @@ def heat(
         # As if the noise of cells were independent: it only decides where the palest shade ends.
         floor *= math.sqrt(added[0] * added[1])
         note = f"Each square adds up {added[0]} by {added[1]} cells. {note}".strip()
-    steps = shade_steps(cells, floor)
+    steps = steps or shade_steps(cells, floor)
     size = (across / added[0], up / added[1])
     paint = partial(_paint_heat, cells, size, steps, sides, value)
     return Picture(label, table, paint, f"{left_out} {note}".strip())
@@ -63,11 +64,12 @@ def mosaic(
     label: str,
     table: PageTable,
     value: str = "Count",
+    steps: Sequence[float] | None = None,
 ) -> Picture:
     """Draw several tables beside each other in the same shades, each above its name."""
     drawn = [(name, coarser(cells)[0]) for name, cells in tiles]
     # By the first picture, so that a noisy one cannot make the others pale.
-    steps = shade_steps(drawn[0][1])
+    steps = steps or shade_steps(drawn[0][1])
     return Picture(label, table, partial(_paint_tiles, drawn, steps, value))
 
 

@@ -45,6 +45,8 @@ _COSTS = {
     "suppressed": "suppressed rows",
 }
 """The costs in words; less is better of each."""
+_TITLES = {"synthesize": "synthetic rows"}
+"""What was published, where a method has not its name."""
 _PARTS = {"before", "ncp"}
 _PRIVATE = "differential privacy"
 _FOR_ALL = "All that stands on this page was released: it may be shown to anyone."
@@ -87,7 +89,8 @@ def _published(release: Release) -> tuple[str, str, list[Block]]:
     guarantee, asked = release.guarantee, release.provenance.parameters
     facts, error = guarantee.parameters, release.error or {}
     columns = asked.get("columns", ())
-    title = release.provenance.method.removeprefix("publish ")
+    method = release.provenance.method
+    title = _TITLES.get(method, method.removeprefix("publish "))
     said = {"name": facts.get("table"), "columns": columns, "unit": facts.get("unit")}
     blocks = _about(release.provenance, said)
     if release.tables and columns:

@@ -33,6 +33,8 @@ _NAMES = {
     "mse": "mean squared error",
     "workload_mse": "mean squared error of the workload",
     "cell": "each figure",
+    "one_way": "noise in a column, as the share of rows that would have to move",
+    "two_way": "noise in a measured pair of columns, likewise",
     "largest95": "95 % bound of the largest error",
 }
 """What figures are called by people, where that is not what programs call them."""

@@ -109,6 +109,9 @@ class _Scan:
         self._key: list[str] = []
         self._key_line = 0
         self._in_header = False
+        # In [[name]] the second bracket; and how many tables each such name has so far.
+        self._in_array = False
+        self._arrays: dict[Place, int] = {}
         self._in_value = False
         # Each open bracket: its sign, the path it stands at, the index of the next element.
         self._open: list[tuple[str, Place, int]] = []
@@ -132,7 +135,7 @@ class _Scan:
 
     def _end_line(self) -> None:
         if not self._open:
-            self._in_value = self._in_header = False
+            self._in_value = self._in_header = self._in_array = False
             self._key = []
 
     def _value_or_key(self, kind: str, token: str, line: int) -> None:
@@ -178,6 +181,7 @@ class _Scan:
 
     def _enter(self, mark: str, line: int) -> None:
         if not self._in_value and not self._open:
+            self._in_array = self._in_header
             self._in_header = True
             self._key = []
             return
@@ -194,8 +198,13 @@ class _Scan:
         elif self._in_header:
             self._table = tuple(self._key)
             self._note(())
+            if self._in_array:
+                index = self._arrays.get(self._table, 0)
+                self._arrays[self._table] = index + 1
+                self._table = (*self._table, index)
+                self._lines.note(self._table, self._key_line)
             self._key = []
-            self._in_header = False
+            self._in_header = self._in_array = False
 
     def _limit(self, depth: int, line: int) -> None:
         if depth > MOST_DEPTH:

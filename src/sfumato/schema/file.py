@@ -146,7 +146,7 @@ _LONG_NUMBER = re.compile(r"[0-9_]{4000}|[eE][+-]?[0-9_]{9}")
 def load(path: Path) -> Schema:
     """Read a schema file; hierarchy files are found relative to it."""
     text = read_text(path, what="Schema file", most_mebibytes=MOST_MEBIBYTES)
-    return _parse(text, str(path), path.parent)
+    return parse(text, str(path), path.parent)
 
 
 def dump(
@@ -170,6 +170,7 @@ def dump(
         _section(column, folder, (notes or {}).get(column.name), known.column(column.name))
         for column in schema.columns
     ]
+    parts += [f"[[constraints]]\n{one.key} = {_value(one.fact)}\n" for one in schema.constraints]
     return "\n".join([head, *parts])
 
 
@@ -186,7 +187,8 @@ def save(
     write_text(path, text, overwrite=overwrite)
 
 
-def _parse(text: str, name: str, folder: Path) -> Schema:
+def parse(text: str, name: str, folder: Path) -> Schema:
+    """Read a schema from its text; a refusal says `name`, and hierarchies lie in `folder`."""
     lines = Lines(text, name)
     try:
         document = tomllib.loads(text, parse_float=Decimal)

@@ -9,6 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
 from sfumato.schema.column import Column, Kind, Role, check_ordered, from_toml
+from sfumato.schema.constraints import (
+    CONSTRAINT_KEYS,
+    DeclaredRows,
+    FunctionalDependency,
+    ImpossibleCombination,
+    OrderedColumns,
+    UniqueKey,
+    check_constraint,
+)
 from sfumato.schema.domain import Bounds, Domain, Values
 from sfumato.schema.hierarchy.base import ROOT
 from sfumato.schema.hierarchy.rules import Calendar, Mask, Removal, Side, Step, Widths
@@ -23,6 +32,7 @@ if TYPE_CHECKING:
     from enum import StrEnum
     from pathlib import Path
 
+    from sfumato.schema.constraints import Constraint
     from sfumato.schema.document import Lines, Place
     from sfumato.schema.domain import Scalar
     from sfumato.schema.hierarchy.base import Hierarchy
@@ -30,7 +40,7 @@ if TYPE_CHECKING:
 
     Choice = TypeVar("Choice", bound=StrEnum)
 
-_KEYS = ("table", "unit", "file", "columns")
+_KEYS = ("table", "unit", "file", "columns", "constraints")
 _FILE_KEYS = ("encoding", "separator", "sheet", "header_row")
 _COLUMN_KEYS = (
     "role", "kind", "values", "bounds", "step", "length", "hierarchy", "nullable", *SPELLING_KEYS,
@@ -64,8 +74,9 @@ class Parser:
         columns = tuple(self._column(name, declared[name]) for name in declared)
         unit = self._unit(document.get("unit", "row"), ("unit",))
         layout = self._layout(document.get("file", {}), ("file",))
+        constraints = self._constraints(document.get("constraints", []), columns)
         try:
-            return Schema(table, columns, unit, layout)
+            return Schema(table, columns, unit, layout, constraints)
         except SchemaError as error:
             place: Place = ("table",)
             if error.code.startswith("unit_"):
@@ -239,6 +250,55 @@ class Parser:
             raise self._lines.error("hierarchy_tree_wrong", place, message)
         for leaf in self._values(raw, kind, place):
             yield leaf, (*above, "*")
+
+    def _constraints(self, raw: object, columns: tuple[Column, ...]) -> tuple[Constraint, ...]:
+        known = {column.name: column for column in columns}
+        place: Place = ("constraints",)
+        read = []
+        for index, item in enumerate(self._typed(raw, list, place)):
+            table = self._typed(item, dict, (*place, index))
+            self._known(table, CONSTRAINT_KEYS, (*place, index))
+            if len(table) != 1:
+                message = f"a constraint has exactly one of {', '.join(CONSTRAINT_KEYS)}."
+                raise self._lines.error("constraint_wrong", (*place, index), message)
+            [key] = table
+            at = (*place, index, key)
+            read.append(self._constraint(key, table[key], known, at))
+            with self._at(at):
+                check_constraint(read[-1], known)
+        return tuple(read)
+
+    def _constraint(
+        self, key: str, raw: object, known: dict[str, Column], place: Place
+    ) -> Constraint:
+        if key == "rows":
+            return DeclaredRows(self._typed(raw, int, place))
+        if key == "unique":
+            return UniqueKey(self._columns(raw, place))
+        if key == "ordered":
+            return OrderedColumns(self._columns(raw, place))
+        table = self._typed(raw, dict, place)
+        if key == "determines":
+            self._known(table, ("from", "to"), place)
+            sides = [
+                self._columns(self._need(table, side, object, place), (*place, side))
+                for side in ("from", "to")
+            ]
+            return FunctionalDependency(*sides)
+        cells = []
+        for name, held in table.items():
+            # Of a column that is not there the check says so.
+            kind = known[name].kind if name in known else Kind.TEXT
+            listed = held if isinstance(held, list) else [held]
+            values = self._values(listed, kind, (*place, name)) if name in known else []
+            cells.append((name, tuple(values)))
+        return ImpossibleCombination(tuple(cells))
+
+    def _columns(self, raw: object, place: Place) -> tuple[str, ...]:
+        """One name of a column, or several."""
+        if not isinstance(raw, list):
+            return (self._typed(raw, str, place),)
+        return tuple(self._typed(name, str, (*place, i)) for i, name in enumerate(raw))
 
     def _known(self, table: dict[str, object], keys: tuple[str, ...], place: Place) -> None:
         for key in table:

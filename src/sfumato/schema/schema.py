@@ -13,11 +13,14 @@ from sfumato.files import check_apart
 from sfumato.privacy.units import UNITS, Rows, Unit
 from sfumato.schema.advice import NOT_NULLABLE, add_line
 from sfumato.schema.column import Column, Kind, Role
+from sfumato.schema.constraints import check_constraint
 from sfumato.schema.layout import FileLayout
 from sfumato.schema.names import check_name, check_names, count, quoted, suggestion
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from sfumato.schema.constraints import Constraint
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,6 +31,7 @@ class Schema(Shown):
     columns: tuple[Column, ...]
     unit: Unit = field(default_factory=Rows)
     layout: FileLayout = field(default_factory=FileLayout)
+    constraints: tuple[Constraint, ...] = ()
 
     def __post_init__(self) -> None:
         check_name(given.text(self.table, "The name of a table"), "The table")
@@ -41,6 +45,10 @@ class Schema(Shown):
         check_names([column.name for column in self.columns])
         if self.unit.column is not None:
             self._check_unit(self.unit.column)
+        listed = given.require(self.constraints, "constraints", (tuple, list), "a tuple of them")
+        object.__setattr__(self, "constraints", tuple(listed))
+        for constraint in self.constraints:
+            check_constraint(constraint, self._by_name)
 
     def _check_unit(self, name: str) -> None:
         column = self._by_name.get(name)

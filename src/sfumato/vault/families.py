@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.publish.catalogue import KINDS
+from sfumato.synth.methods import METHOD_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -89,6 +90,10 @@ class Family:
     """Whether it is asked of one data set; else what is asked names them."""
     writes: Literal["never", "may", "must"] = "never"
     """Whether its command writes files."""
+    also_writes: tuple[Field, ...] = ()
+    """What else its command writes where it is told to: files that `save` takes by these names."""
+    explain: tuple[str, ...] = ("--explain",)
+    """The flags by which its command only tells what would come."""
     has_options: bool = False
     """Whether its kinds have options of their own, which are checked where they are known."""
     command: str = ""
@@ -216,6 +221,54 @@ FAMILIES = _listed(
         writes="may",
         examples=(
             "sfumato watch people --columns age --workload ranges.csv --threshold 9 --vault clinic",
+        ),
+    ),
+    Family(
+        name="synthesize",
+        help="Make up a table in the form of a data set's, under differential privacy.",
+        chapter="Release a table",
+        module="sfumato.vault.synthesizing",
+        fields=(
+            Field(
+                "method",
+                "How to choose what is measured: one of the methods below.",
+                "METHOD",
+                default="auto",
+                choices=METHOD_WORDS,
+            ),
+            Field(
+                "rows",
+                "How many rows to draw; by default as many as there are, about.",
+                "N",
+                type=int,
+            ),
+            Field("columns", "The columns to have; by default all.", "A,B"),
+            Field(
+                "target",
+                "A column that others are to tell: measure it with each of them.",
+                "COLUMN",
+            ),
+            Field(
+                "workload",
+                "The sets of columns that matter, one a line such as age,sex.",
+                "FILE",
+                type=Path,
+            ),
+        ),
+        writes="must",
+        also_writes=(
+            Field(
+                "model",
+                "Also write the model and the noisy tables, to draw more from.",
+                "FILE",
+                type=Path,
+                topic="Output",
+            ),
+        ),
+        explain=("--plan", "--explain"),
+        examples=(
+            "sfumato synthesize people --epsilon 1 --vault clinic -o twin.csv",
+            "sfumato synthesize people --epsilon 1 --vault clinic -o twin.csv --plan",
         ),
     ),
 )

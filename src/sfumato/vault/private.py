@@ -40,11 +40,14 @@ if TYPE_CHECKING:
     from sfumato.query.answer.explain import Explanation
     from sfumato.query.answer.question import Question
     from sfumato.schema.schema import Schema
+    from sfumato.synth.forecast import SynthesisForecast
+    from sfumato.synth.request import SynthesisRequest
     from sfumato.vault.answer import Answer
     from sfumato.vault.families import Family
     from sfumato.vault.publishing import Published
     from sfumato.vault.questions import Asked
     from sfumato.vault.session import AskerOf
+    from sfumato.vault.synthesizing import Synthesized
 
 
 class QueryCost(TypedDict, total=False):
@@ -70,6 +73,19 @@ class PublishOptions(KindOptions, total=False):
     delta: Number | None
     workload: ArrayLike | str | Path | None
     postprocess: Sequence[str] | str
+
+
+class SynthesisOptions(TypedDict, total=False):
+    """What may be said of a synthesis."""
+
+    epsilon: Number | None
+    rho: Number | None
+    delta: Number | None
+    method: str
+    rows: int | None
+    columns: Sequence[str] | str | None
+    target: str | None
+    workload: Sequence[Sequence[str]] | str | Path | None
 
 
 class Questions(Shown):
@@ -161,6 +177,25 @@ class Private(Questions):
         asked: dict[str, Any] = {"workload": workload, "postprocess": postprocess, **options}
         planned = self.plan(kind, columns=columns, **cost, **asked)
         return self.publish_planned(planned, request_id=request_id)
+
+    def synthesize(
+        self, *, request_id: str | None = None, **asked: Unpack[SynthesisOptions]
+    ) -> Synthesized:
+        """Make up a table in the form of this one, charged to its budget.
+
+        `method` is auto, aim, mst, privbayes, workload or independent; `rows` how many to draw,
+        `columns` those to have. `target` is a column that the others are to tell, `workload` sets
+        of columns that matter, or a file of them. The cost is an epsilon or a rho, and a delta. The
+        identical request is answered again from store, free.
+        """
+        found: Synthesized = self._ask("synthesize", request_id=request_id, **asked)
+        return found
+
+    @given.in_python
+    def plan_synthesis(self, **asked: Unpack[SynthesisOptions]) -> SynthesisForecast:
+        """Say how far off `synthesize`, asked the same, would be by each method; free."""
+        request = self.prepare(FAMILIES["synthesize"], **asked)
+        return cast("SynthesisRequest", request).explain()
 
     def above(
         self,

@@ -51,10 +51,11 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
     from sfumato.steward.table import Table
     from sfumato.vault.answer import Answer
-    from sfumato.vault.private import PublishOptions, QueryCost, QueryOptions
+    from sfumato.vault.private import PublishOptions, QueryCost, QueryOptions, SynthesisOptions
     from sfumato.vault.publishing import Published
     from sfumato.vault.questions import Asked
     from sfumato.vault.session import AskerOf
+    from sfumato.vault.synthesizing import Synthesized
 
 
 class Vault(Shown):
@@ -212,6 +213,19 @@ class Vault(Shown):
     ) -> Publication:
         """Say what `publish`, asked the same, would choose and how far off it would be, free."""
         return self.private(name, principal=principal).plan(kind, columns=columns, **asked)
+
+    def synthesize(
+        self,
+        name: str,
+        *,
+        principal: str = OWNER,
+        purpose: str | None = None,
+        request_id: str | None = None,
+        **asked: Unpack[SynthesisOptions],
+    ) -> Synthesized:
+        """Make up a table in the form of a data set's, as `Private.synthesize` does."""
+        private = self.private(name, principal=principal, purpose=purpose)
+        return private.synthesize(request_id=request_id, **asked)
 
     def query(
         self,

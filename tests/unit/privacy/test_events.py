@@ -13,6 +13,7 @@ from sfumato.errors import ParameterError
 from sfumato.privacy.events import (
     ApproxEvent,
     Composed,
+    ConcentratedEvent,
     Event,
     ExponentialChoice,
     GaussianNoise,
@@ -37,6 +38,7 @@ EVENTS: list[Event] = [
     RandomizedResponseEvent(epsilon=THIRD, categories=5),
     ThresholdKeysEvent(delta=Fraction(1, 10**9)),
     ApproxEvent(epsilon=THIRD, delta=Fraction(1, 10**9)),
+    ConcentratedEvent(rho=THIRD),
     Composed((PURE, ThresholdKeysEvent(delta=THIRD))),
     Repeated(PURE, 7),
     Parallel((PURE, Repeated(PURE, 2)), Neighbours.REPLACE_ONE),

@@ -1,0 +1,72 @@
+"""`sfumato evaluate`: how near a synthetic table is to its original."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfumato.cli.completion import columns
+from sfumato.cli.options import OUTPUT, DeclaredSchema, Json, Overwrite, argument, option
+from sfumato.cli.progress import progress
+from sfumato.texts import dumps
+
+if TYPE_CHECKING:
+    from sfumato.synth.evaluate.result import Evaluation
+
+
+def evaluate(
+    synthetic: Annotated[str, argument("SYNTHETIC", "The synthetic table, whoever made it.")],
+    original: Annotated[str, option("FILE", "The table that it was made from.", "--original")],
+    schema: DeclaredSchema,
+    target: Annotated[
+        str | None,
+        option("COLUMN", "Learn to guess it from either table.", autocompletion=columns),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        option("FILE.html", "Write a page with pictures, for the owner.", rich_help_panel=OUTPUT),
+    ] = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """See how near a synthetic table is to its original, and what it gives away.
+
+    It looks at the original without a budget, so what it tells is for the owner.
+
+    Examples:
+        sfumato evaluate synthetic.csv --original people.csv --schema people.toml
+        sfumato evaluate synthetic.csv --original people.csv --schema people.toml \\
+            --target disease --report evaluation.html
+    """
+    from sfumato.files import check_target
+    from sfumato.release.in_use import source_files
+    from sfumato.steward.evaluate import compare_tables
+
+    if report is not None:
+        used = (*source_files(synthetic), *source_files(original), schema)
+        check_target(report, overwrite=overwrite, kept=used)
+    with progress("Comparing the tables", unit="sets of columns") as told:
+        found = compare_tables(synthetic, original, schema, target=target, progress=told)
+    if report is not None:
+        found.report(report, overwrite=overwrite)
+    if as_json:
+        typer.echo(dumps(found.json(), ensure_ascii=False))
+    else:
+        _show(found, report)
+
+
+def _show(found: Evaluation, report: Path | None) -> None:
+    """Print what matters, a line each, in words."""
+    from rich.console import Console
+
+    from sfumato.report.evaluation import said
+    from sfumato.report.terminal import printable
+
+    console = Console(highlight=False)
+    for line in said(found):
+        console.print(printable(line))
+    console.print("For the owner: computed from the original.", style="dim")
+    if report is not None:
+        console.print(printable(f"The page is {report}."), style="dim")

@@ -1,0 +1,365 @@
+"""A synthetic table beside its original as a page for its owner, in pictures a layman reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato import __version__
+from sfumato.report import charts
+from sfumato.report.blocks import (
+    Folded,
+    Glossary,
+    Heading,
+    KeyFigures,
+    Listing,
+    Note,
+    PageTable,
+    Paragraph,
+)
+from sfumato.report.charts import Bar, Point
+from sfumato.report.heat import heat, mosaic
+from sfumato.report.numerals import share, show
+from sfumato.report.page import render
+from sfumato.report.sides import MapSide
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.report.blocks import Block
+    from sfumato.report.picture import Picture
+    from sfumato.synth.evaluate.learning import Learned
+    from sfumato.synth.evaluate.ranges import Range
+    from sfumato.synth.evaluate.result import ComparedColumn, ComparedPair, Evaluation
+
+_OWNER = (
+    "For the owner: computed from the original, without any noise. What stands on this page tells "
+    "of real rows; it is not part of the synthetic table's promise and must not travel with it."
+)
+_ORIGINAL, _SYNTHETIC = "Original", "Synthetic"
+_OPEN = 6
+_VALUES = 8
+_BARS = 12
+"""Of more places than that a scale of numbers is drawn as lines, of fewer as bars."""
+_WORST = 5
+_FEWEST_DRAWN = 3
+_KEPT = 2.0
+"""So many times the copies that are expected are a sign that rows were kept."""
+_STRENGTHS = (0.05, 0.1, 0.2, 0.4, 0.7)
+_DIFFERENCES = (0.02, 0.05, 0.1, 0.2, 0.4)
+"""Where the shades of associations and of their differences change."""
+_WAYS = {1: "a column", 2: "two columns together", 3: "three columns together"}
+_TERMS = (
+    (
+        "Rows that would have to move",
+        (
+            "Total variation: the share of rows that would have to take other values for the two "
+            "tables to have the same counts. 0 % is the same table, 100 % has nothing in common."
+        ),
+    ),
+    (
+        "A fresh sample",
+        (
+            "As many rows drawn by chance from the original itself. It differs from the original "
+            "only by chance, so nothing that does not copy can be expected to be nearer."
+        ),
+    ),
+    (
+        "How strongly columns hang together",
+        "Cramér's V: 0 where one column tells nothing about the other, 1 where it tells all.",
+    ),
+    (
+        "Propensity ratio",
+        (
+            "How much better than by chance one can guess which table a row is from by two of its "
+            "columns: 1 for rows drawn from the original, more the further the tables are apart."
+        ),
+    ),
+    (
+        "Invented combination",
+        "Two values that stand together in synthetic rows and in no row of the original.",
+    ),
+)
+
+
+def page(found: Evaluation) -> str:
+    """The whole page."""
+    figures = [
+        (f"{found.rows[0]:,}", "rows in the original"),
+        (f"{found.rows[1]:,}", "synthetic rows"),
+        (f"{len(found.columns):,}", "columns compared"),
+    ]
+    blocks: list[Block] = [Note(_OWNER, warning=True), KeyFigures(figures), Listing(said(found))]
+    blocks += _form(found)
+    blocks += [*_columns(found), *_together(found), *_worst(found), *_questions(found)]
+    blocks += [*_learned(found.learned), *_copies(found), Glossary(_TERMS)]
+    return render(
+        "A synthetic table beside its original",
+        blocks,
+        lead="How near it is, what can be learned from it, and what it gives away.",
+        footer=f"Made by Sfumato {__version__}. For the owner: computed from the original.",
+    )
+
+
+def said(found: Evaluation) -> list[str]:
+    """What was found, in sentences."""
+    told = [
+        f"In {_WAYS[size]} {share(one.mean.tvd)} of rows would have to move on average; in a fresh "
+        f"sample {share(one.mean.floor)}."
+        for size, one in found.sets.items()
+    ]
+    if found.propensity is not None:
+        told.append(
+            f"By two columns the tables are told apart {show(found.propensity)} times as well as a "
+            "fresh sample would be (propensity ratio; 1 is best)."
+        )
+    if found.told_apart is not None:
+        told.append(
+            f"A trained program picks the synthetic one of two rows in {share(found.told_apart)} "
+            "of cases; guessing is right in 50 %."
+        )
+    if found.ranges:
+        errors = [one.error for one in found.ranges]
+        told.append(
+            f"Of {len(errors):,} questions how many rows lie in a range, answers are off by "
+            f"{share(sum(errors) / len(errors))} of all rows on average, {share(max(errors))} at "
+            "worst."
+        )
+    if 2 in found.sets:
+        mean = found.sets[2].mean
+        told.append(
+            f"{share(mean.fabricated)} of synthetic rows have a pair of values that no row of the "
+            f"original has (new people would: {share(mean.unseen)}); {share(mean.lost)} of the "
+            "original's rows have one that is lost."
+        )
+    told.append(_copied(found))
+    if found.learned is not None:
+        told.append(_learning(found.learned))
+    return [*told, *found.remarks]
+
+
+def _copied(found: Evaluation) -> str:
+    copies = found.copies
+    verdict = "so nothing says that rows were kept"
+    if copies.exact > max(_KEPT * copies.expected, copies.expected + 10):
+        verdict = "so rows of real people seem to have been kept"
+    return (
+        f"{copies.exact:,} of {copies.looked_at:,} synthetic rows are copies of real ones; as many "
+        f"new people would have about {copies.expected:,.0f}, {verdict}."
+    )
+
+
+def _learning(one: Learned) -> str:
+    return (
+        f"Trained on the synthetic table, {one.best} guesses {one.question} right in "
+        f"{share(one.synthetic)} of real rows that it has not seen; trained on the original in "
+        f"{share(one.real)}. Always saying the commonest is right in {share(one.baseline)}."
+    )
+
+
+def _form(found: Evaluation) -> list[Block]:
+    """How columns were compared where that is not value by value."""
+    binned = [(one.name, one.coding.told) for one in found.columns if one.coding.told]
+    if not binned:
+        return []
+    return [PageTable("How columns are compared", ("Column", "How"), binned, folded=True)]
+
+
+def _columns(found: Evaluation) -> list[Block]:
+    """Every column in a picture, that which is furthest off first; of many, most are folded."""
+    ordered = sorted(found.columns, key=lambda one: one.distance.floor - one.distance.tvd)
+    blocks: list[Block] = [Heading("Each column, original beside synthetic")]
+    for place, one in enumerate(ordered):
+        wide = len(one.coding.starts) > _BARS
+        picture = _stretched(one) if wide else _listed(one)
+        if place < _OPEN:
+            blocks.append(picture)
+        else:
+            blocks.append(Folded(f"{one.name}: {share(one.distance.tvd)} would move", [picture]))
+    return blocks
+
+
+def _label(one: ComparedColumn) -> str:
+    moved = f"{one.name}: {share(one.distance.tvd)} of rows would have to move"
+    return f"{moved}, in a fresh sample {share(one.distance.floor)}"
+
+
+def _stretched(one: ComparedColumn) -> Picture:
+    """Numbers and dates as two lines in steps; what is missing or not declared is said below."""
+    coding = one.coding
+    points = []
+    sides = {_ORIGINAL: one.original, _SYNTHETIC: one.synthetic}
+    for name, counts in sides.items():
+        total = sum(counts)
+        shares = [count / total for count in counts[: coding.missing]]
+        places = zip(coding.starts, [*shares, shares[-1]], strict=True)
+        points += [Point(name, start, height) for start, height in places]
+    rest = [
+        f"{coding.label(code)}: {share(one.original[code] / sum(one.original))} and "
+        f"{share(one.synthetic[code] / sum(one.synthetic))}."
+        for code in (coding.missing, coding.outside)
+        if one.original[code] or one.synthetic[code]
+    ]
+    rows = [
+        (label, *(share(counts[code] / sum(counts)) for counts in sides.values()))
+        for code, label in enumerate(coding.labels)
+    ]
+    return charts.line(
+        points,
+        label=_label(one),
+        x=one.name,
+        y="Share of rows",
+        series="Table",
+        percent=True,
+        steps=True,
+        dates=coding.dates,
+        table=PageTable(_label(one), (one.name, *sides), rows, folded=True),
+        note=" ".join(rest),
+    )
+
+
+def _listed(one: ComparedColumn) -> Picture:
+    """Values as two bars each, the commonest of them; the others in one."""
+    shares = [np.array(counts) / sum(counts) for counts in (one.original, one.synthetic)]
+    order = np.argsort(-np.maximum(*shares), kind="stable")
+    order = order[np.maximum(*shares)[order] > 0]
+    shown, rest = sorted(order[:_VALUES].tolist()), order[_VALUES:]
+    heights = [(one.coding.label(code), [float(side[code]) for side in shares]) for code in shown]
+    if len(rest):
+        heights.append(
+            (f"{len(rest):,} other values", [float(side[rest].sum()) for side in shares])
+        )
+    groups = [
+        (
+            label,
+            [
+                Bar(name, round(100 * height, 2))
+                for name, height in zip((_ORIGINAL, _SYNTHETIC), pair, strict=True)
+            ],
+        )
+        for label, pair in heights
+    ]
+    what = (one.name, "Table")
+    return charts.grouped(groups, label=_label(one), what=what, value="Rows in percent")
+
+
+def _together(found: Evaluation) -> list[Block]:
+    """A map of how strongly columns hang together, in both tables, and where it differs."""
+    names = [one.name for one in found.columns]
+    if len(names) < _FEWEST_DRAWN:
+        return []
+    original, synthetic = (_matrix(found.pairs, names, side) for side in (0, 1))
+    rows = [
+        (" and ".join(one.columns), *(f"{v:.2f}" for v in one.association), _correlated(one))
+        for one in found.pairs
+    ]
+    headers = ("Columns", _ORIGINAL, _SYNTHETIC, "Correlation")
+    table = PageTable("How strongly columns hang together", headers, rows, folded=True)
+    looked_at, total = found.sets[2].looked_at, found.sets[2].of
+    sampled = "" if looked_at == total else f" Of {total:,} pairs {looked_at:,} were looked at."
+    side = MapSide("", names)
+    value = "Cramér's V"
+    return [
+        Heading("How columns hang together"),
+        Paragraph(
+            "Each square stands for two columns, in the order of the list below; the fuller its "
+            "tone, the more one of them tells about the other. The two maps should look alike."
+            + sampled
+        ),
+        mosaic(
+            [(_ORIGINAL, original[::-1]), (_SYNTHETIC, synthetic[::-1])],
+            label="How strongly columns hang together in either table",
+            table=table,
+            value=value,
+            steps=_STRENGTHS,
+        ),
+        heat(
+            np.abs(original - synthetic),
+            (side, side),
+            label="Where they differ: by how much Cramér's V is off",
+            table=table,
+            value=f"Difference in {value}",
+            steps=_DIFFERENCES,
+        ),
+    ]
+
+
+def _matrix(pairs: Sequence[ComparedPair], names: Sequence[str], side: int) -> NDArray[np.float64]:
+    place = {name: number for number, name in enumerate(names)}
+    matrix = np.eye(len(names))
+    for one in pairs:
+        first, second = (place[name] for name in one.columns)
+        matrix[first, second] = matrix[second, first] = one.association[side]
+    return matrix
+
+
+def _correlated(one: ComparedPair) -> str:
+    if one.correlation is None or None in one.correlation:
+        return "–"
+    first, second = one.correlation
+    return f"{first:+.2f} and {second:+.2f}"
+
+
+def _worst(found: Evaluation) -> list[Block]:
+    """The pairs that are furthest off, and what was invented, in words."""
+    worst = found.worst_pairs[:_WORST]
+    if not worst:
+        return []
+    told = [
+        f"{' and '.join(one.columns)}: {share(one.distance.tvd)} of rows would have to move. Most "
+        f"at {_shares(one.furthest)}."
+        for one in worst
+    ]
+    blocks: list[Block] = [Heading("Where it is furthest off"), Listing(told)]
+    invented = [one.fabricated for one in found.pairs if one.fabricated is not None]
+    invented.sort(key=lambda one: -one.synthetic)
+    if invented:
+        rows = [
+            (one.words, f"{round(one.synthetic * found.rows[1]):,}") for one in invented[:_WORST]
+        ]
+        headers = ("Values that never stand together in the original", "Synthetic rows")
+        blocks.append(PageTable("Invented combinations", headers, rows))
+    return blocks
+
+
+def _shares(one: Range) -> str:
+    return f"{one.words}: {share(one.original)} in the original, {share(one.synthetic)} here"
+
+
+def _questions(found: Evaluation) -> list[Block]:
+    worst = sorted(found.ranges, key=lambda one: -one.error)[:_WORST]
+    if not worst:
+        return []
+    rows = [(one.words, share(one.original), share(one.synthetic)) for one in worst]
+    headers = ("How many rows have", _ORIGINAL, _SYNTHETIC)
+    caption = f"The {len(rows)} answers that are furthest off, of {len(found.ranges):,}"
+    return [Heading("Questions asked of both"), PageTable(caption, headers, rows)]
+
+
+def _learned(learned: Learned | None) -> list[Block]:
+    if learned is None:
+        return []
+    bars: list[tuple[str, float]] = [("Always the commonest", learned.baseline)]
+    for name, (real, synthetic) in learned.models.items():
+        bars += [(f"{name.capitalize()}, trained on the synthetic table", synthetic)]
+        bars += [(f"{name.capitalize()}, trained on the original", real)]
+    label = f"Right guesses of {learned.question}, on {learned.tested:,} real rows not seen before"
+    picture = charts.bar(bars, label=label, what="Model", value="Right", percent=True)
+    return [Heading("What can be learned from it"), Paragraph(_learning(learned)), picture]
+
+
+def _copies(found: Evaluation) -> list[Block]:
+    copies = found.copies
+    rows = [
+        ("of any row", f"{copies.exact:,}", f"{copies.expected:,.0f}"),
+        ("of a row that is one of a kind", f"{copies.unique:,}", f"{copies.unique_expected:,.0f}"),
+    ]
+    headers = ("Copies", "Synthetic rows", "As many new people")
+    return [
+        Heading("Copies of real rows"),
+        Paragraph(_copied(found)),
+        PageTable("Rows that are the same in all columns compared", headers, rows),
+    ]

@@ -1,0 +1,1 @@
+"""Synthetic tables: choose what to measure, measure with noise, fit a distribution, draw rows."""

@@ -1,0 +1,1 @@
+"""Columns as small public domains and back: axes to count, and values, NULLs and keys to write."""

@@ -1,0 +1,171 @@
+"""Codes that were drawn as rows of the table's own columns, which keep its constraints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.counting.axes import Grid
+from sfumato.noise.selection import uniform_integers
+from sfumato.schema.constraints import (
+    DeclaredRows,
+    FunctionalDependency,
+    ImpossibleCombination,
+    OrderedColumns,
+    UniqueKey,
+    words,
+)
+from sfumato.synth.encode.fakes import room
+from sfumato.synth.encode.repair import Determined, InOrder, NeverTogether, repeats, taken
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.noise.entropy import Entropy
+    from sfumato.schema.constraints import Constraint
+    from sfumato.synth.encode.encoding import Encoding
+    from sfumato.synth.encode.repair import Broken, Repair
+
+_ROUNDS = 4
+"""How often all repairs are made: one may undo another."""
+
+_TRIES = 16
+"""How often a key that is there already is drawn anew."""
+
+
+class RowDecoder:
+    """Makes tables of codes, one chunk after another; what it settled holds for all of them.
+
+    `changed` says for how many rows each constraint made a value another one, `replaced` how many
+    rows were made copies of rows that keep all constraints, and `left_out` how many were given up.
+    """
+
+    def __init__(self, encoding: Encoding, entropy: Entropy) -> None:
+        self._encoding, self._entropy = encoding, entropy
+        self._made = 0
+        measured = {axis.column for axis in encoding.axes}
+        self._repairs: list[tuple[str, Repair]] = []
+        self._keys: list[tuple[str, tuple[str, ...]]] = []
+        self._seen: dict[tuple[str, ...], pa.Table] = {}
+        self.unenforced: list[str] = []
+        """Constraints on columns that are made up or left out."""
+        for one in encoding.schema.constraints:
+            self._enlist(one, measured)
+        self.changed = {name: 0 for name, _ in (*self._repairs, *self._keys)}
+        self.replaced = 0
+        self.left_out = 0
+
+    def _enlist(self, one: Constraint, measured: set[str]) -> None:
+        name, drawn = words(one), measured.issuperset(one.columns)
+        match one:
+            case ImpossibleCombination() if drawn:
+                self._repairs.append((name, NeverTogether(one)))
+            case OrderedColumns() if drawn:
+                self._repairs.append((name, InOrder(one)))
+            case FunctionalDependency() if drawn:
+                self._repairs.insert(0, (name, Determined(one)))
+            case UniqueKey(columns=columns) if not self._lacks(columns):
+                if not self._always_new(columns):
+                    self._keys.append((name, columns))
+            case DeclaredRows():
+                pass
+            case _:
+                self.unenforced.append(name)
+
+    def _lacks(self, columns: Sequence[str]) -> bool:
+        return any(name in self._encoding.without for name in columns)
+
+    def _always_new(self, columns: Sequence[str]) -> bool:
+        """Whether a column of a key never has the same identifier twice."""
+        invented = self._encoding.invented
+        return any(one.name in columns and room(one) is None for one in invented)
+
+    def rows(self, codes: Sequence[NDArray[np.integer]]) -> pa.Table:
+        """The rows of these codes: one array for each axis, one code for each row."""
+        table = pa.table(self._encoding.columns(codes, self._entropy))
+        table = self._repaired(table, codes)
+        for name, columns in self._keys:
+            table = self._different(table, name, columns)
+        whole = self._whole(table)
+        broken = self._broken(table)
+        for _, columns in self._keys:
+            broken |= self._repeated(whole, columns)
+        self.left_out += int(broken.sum())
+        whole = whole.filter(pa.array(~broken))
+        for _, columns in self._keys:
+            self._seen[columns] = self._with_earlier(whole, columns)
+        self._made += table.num_rows
+        return whole
+
+    def _whole(self, table: pa.Table) -> pa.Table:
+        measured = dict(zip(table.column_names, table.columns, strict=True))
+        return self._encoding.table(measured, self._made, table.num_rows)
+
+    def _broken(self, table: pa.Table) -> Broken:
+        broken = np.zeros(table.num_rows, dtype=bool)
+        for _, repair in self._repairs:
+            broken |= repair.broken(table)
+        return broken
+
+    def _repaired(self, table: pa.Table, codes: Sequence[NDArray[np.integer]]) -> pa.Table:
+        """The table with repairs, and copies of rows without fault where these did not help."""
+        bins = dict(zip(table.column_names, codes, strict=True))
+        for _ in range(_ROUNDS):
+            for name, repair in self._repairs:
+                before = table
+                table = repair.repaired(table, bins, self._entropy)
+                self.changed[name] += _differing(before, table)
+            if not self._broken(table).any():
+                return table
+            bins = {}  # what was repaired may be in another bin now
+        broken = self._broken(table)
+        rows, donors = np.flatnonzero(broken), np.flatnonzero(~broken)
+        if len(donors):
+            source = np.arange(table.num_rows)
+            source[rows] = donors[uniform_integers(len(donors), len(rows), self._entropy)]
+            self.replaced += len(rows)
+            table = taken(table, table.column_names, source)
+        return table
+
+    def _different(self, table: pa.Table, name: str, columns: tuple[str, ...]) -> pa.Table:
+        """The table with the last measured column of a key drawn anew where the key repeats."""
+        axis = next((one for one in reversed(self._encoding.axes) if one.column in columns), None)
+        for _ in range(_TRIES if axis is not None else 0):
+            assert axis is not None
+            rows = np.flatnonzero(self._repeated(self._whole(table), columns))
+            if not len(rows):
+                break
+            present = axis.points if isinstance(axis, Grid) else axis.size - axis.values.null_count
+            codes = uniform_integers(present, len(rows), self._entropy)
+            fresh = self._encoding.values(axis, codes, self._entropy)
+            source = np.arange(table.num_rows)
+            source[rows] = table.num_rows + np.arange(len(rows))
+            held = pa.chunked_array([*table.column(axis.column).chunks, fresh])
+            place = table.column_names.index(axis.column)
+            table = table.set_column(place, axis.column, held.take(pa.array(source)))
+            self.changed[name] += len(rows)
+        return table
+
+    def _repeated(self, whole: pa.Table, columns: tuple[str, ...]) -> Broken:
+        earlier = self._with_earlier(whole, columns)
+        return repeats(earlier, columns)[earlier.num_rows - whole.num_rows :]
+
+    def _with_earlier(self, whole: pa.Table, columns: tuple[str, ...]) -> pa.Table:
+        keys = whole.select(columns)
+        return pa.concat_tables([self._seen[columns], keys]) if columns in self._seen else keys
+
+
+def _differing(before: pa.Table, after: pa.Table) -> int:
+    """How many rows have another value anywhere."""
+    differ = np.zeros(before.num_rows, dtype=bool)
+    for old, new in zip(before.columns, after.columns, strict=True):
+        if old is not new:
+            same = pc.equal(old, new).fill_null(False)
+            gone = pc.and_(pc.is_null(old, nan_is_null=True), pc.is_null(new, nan_is_null=True))
+            differ |= ~np.asarray(pc.or_(same, gone), dtype=bool)
+    return int(differ.sum())

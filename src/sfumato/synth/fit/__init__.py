@@ -1,0 +1,1 @@
+"""Fits: from a log of noisy tables to a distribution."""

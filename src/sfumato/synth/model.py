@@ -1,0 +1,77 @@
+"""A fitted distribution: columns drawn one after another, each given some of those before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.synth.shape import Set, TableShape
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Conditional:
+    """The probabilities of a column's codes, last axis, for every combination of its parents."""
+
+    column: int
+    parents: Set
+    table: Floats
+
+    @classmethod
+    def from_counts(cls, column: int, parents: Set, counts: Floats) -> Conditional:
+        """Normalise non-negative counts over (parents, column); nothing known means even."""
+        sums = counts.sum(axis=-1, keepdims=True)
+        even = np.full_like(counts, 1 / counts.shape[-1])
+        return cls(column, parents, np.divide(counts, sums, out=even, where=sums > 0))
+
+
+@dataclass(frozen=True)
+class FittedModel:
+    """A distribution over all columns, and how many rows there are. Nothing in it is private."""
+
+    shape: TableShape
+    conditionals: tuple[Conditional, ...]
+    total: float
+
+    @cached_property
+    def _of(self) -> dict[int, Conditional]:
+        return {one.column: one for one in self.conditionals}
+
+    def probabilities(self, places: Set) -> Floats:
+        """The exact distribution of some columns.
+
+        Columns on which none of them depends are left out; the others are summed out.
+        """
+        needed: set[int] = set()
+        queue = list(places)
+        while queue:
+            column = queue.pop()
+            if column not in needed:
+                needed.add(column)
+                queue.extend(self._of[column].parents)
+        those = [one for one in self.conditionals if one.column in needed]
+        return contracted([((*one.parents, one.column), one.table) for one in those], places)
+
+    def counts(self, places: Set) -> Floats:
+        """How many rows the model expects in every cell of some columns."""
+        return self.total * self.probabilities(places)
+
+
+def contracted(factors: Sequence[tuple[Sequence[int], Floats]], wanted: Sequence[int]) -> Floats:
+    """The product of factors over columns, summed over all columns but the wanted ones."""
+    columns = sorted({column for places, _ in factors for column in places})
+    numbers = {column: number for number, column in enumerate(columns)}
+    operands: list[Any] = []
+    for places, factor in factors:
+        operands += [factor, [numbers[column] for column in places]]
+    operands.append([numbers[column] for column in wanted])
+    return np.asarray(np.einsum(*operands, optimize="greedy"))

@@ -1,0 +1,215 @@
+"""A synthesis of a declared table as the gatekeeper charges and runs it.
+
+Decision 0270.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.cards import Card, Shown
+from sfumato.counting.axes import Listed
+from sfumato.counting.frequencies import BoundedCounter
+from sfumato.errors import ParameterError
+from sfumato.noise.entropy import secret
+from sfumato.privacy.events import Composed
+from sfumato.release.release import Guarantee, Provenance, Release, today
+from sfumato.schema.column import Kind
+from sfumato.schema.constraints import words
+from sfumato.synth.forecast import SynthesisForecast
+from sfumato.synth.generator import SynthesisModel, drawn
+from sfumato.synth.synthesis import MOST_CODES, Synthesis
+from sfumato.texts import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.method import Dataset
+    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.events import Event
+    from sfumato.privacy.price import Price
+    from sfumato.privacy.units import Unit
+    from sfumato.synth.encode.encoding import Encoding
+    from sfumato.synth.log import MeasurementLog
+    from sfumato.synth.shape import Set
+
+    ColumnSets = tuple[tuple[str, ...], ...]
+
+ROWS, MODEL = "rows", "model"
+"""The tables of the release as it is stored."""
+MOST_BYTES = 1 << 28
+"""The most that the rows of a release may take, which the ledger stores."""
+
+
+_USUAL_LENGTH = 10
+"""Of a made-up text where none is declared: it is a number."""
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class SynthesisRequest(Shown):
+    """What the gatekeeper charges and runs. Nothing in it saw data."""
+
+    dataset: str
+    encoding: Encoding
+    unit: Unit
+    price: Price
+    method: str = "auto"
+    rows: int | None = None
+    sets: ColumnSets = ()
+    """The sets of columns that matter, for the method of that name."""
+
+    public = ()
+    name = "synthesize"
+
+    def __post_init__(self) -> None:
+        most = most_rows(self._assumed)
+        if self.rows is not None and not 1 <= self.rows <= most:
+            raise ParameterError(
+                "rows_wrong",
+                f"--rows must be from 1 to {most:,}, not {self.rows:,}. A model that --model "
+                "writes draws any number.",
+            )
+        _ = self._declared  # what cannot be measured is refused before anything is charged
+        sizes = {axis.column: axis.size for axis in self._declared.axes}
+        for one in self.sets:
+            cells = np.prod([float(sizes.get(name, 1)) for name in one])
+            if cells > MOST_CODES:
+                raise ParameterError(
+                    "workload_too_large",
+                    f"The table of {' x '.join(one)} has {cells:,.0f} cells; at most "
+                    f"{MOST_CODES:,} are possible. Name fewer columns in one set.",
+                )
+
+    def _card(self) -> Card:
+        columns = ", ".join(one.name for one in self.encoding.kept)
+        line = f"synthesis of {columns} in {self.dataset}, would cost {self.price.sentence()}"
+        return Card(line, {"Method": self.method}, notes=self.explain().text().splitlines())
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The data set it reads."""
+        return (self.dataset,)
+
+    @cached_property
+    def _assumed(self) -> Encoding:
+        """The plan as if nothing were discovered."""
+        return self.encoding.discovered({one.name: () for one in self.encoding.open})
+
+    @cached_property
+    def _declared(self) -> Synthesis:
+        """The synthesis of the columns that are declared, by what discovery leaves of the price."""
+        _, left = self.encoding.paid(self.price)
+        axes = tuple(self.encoding.declared_axes)
+        return Synthesis(axes=axes, unit=self.unit, price=left, method=self.method, rows=self.rows)
+
+    @property
+    def event(self) -> Event:
+        """What it costs, from public facts alone."""
+        discovery, _ = self.encoding.paid(self.price)
+        measuring = self._declared.event
+        return measuring if discovery is None else Composed((discovery.event, measuring))
+
+    def explain(self) -> SynthesisForecast:
+        """How far off each method would be, told from public facts alone; spends nothing."""
+        assumed = self._assumed
+        return SynthesisForecast(
+            columns=tuple(axis.column for axis in assumed.axes),
+            cells=tuple(axis.size for axis in assumed.axes),
+            open=tuple(one.name for one in self.encoding.open),
+            spending=self._declared.spending,
+            unit=self.unit,
+            price=self.price,
+            method=self.method,
+            sets=self.sets,
+            rows=self.encoding.rows,
+        )
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Any]:
+        """Everything that determines what is asked, in canonical JSON form."""
+        schema, record = self.encoding.schema, self.encoding.to_record()
+        kept = [words(one) for one in schema.constraints]
+        drawn = [[one.name, str(one.kind), repr(one.spelling)] for one in self.encoding.kept]
+        declared = dumps([record, kept, drawn], sort_keys=True)
+        return {
+            "columns": [one.name for one in self.encoding.kept],
+            "domain": hashlib.sha256(declared.encode()).hexdigest(),
+            "cost": self.price.to_record(),
+            "rows": self.rows,
+            "workload": [list(one) for one in self.sets],
+            "unit": self.unit.sentence(),
+            "method": {"method": self.method},
+        }
+
+    def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
+        """Discover, measure, fit and draw. What is read of the table are counts alone."""
+        data = datasets[self.dataset]
+        # Fresh for each release, and never shown: it keys the hash by which rows are kept.
+        salt = secret(entropy)
+        encoding = self.encoding
+        discovery, _ = encoding.paid(self.price)
+        if discovery is not None:
+            found = discovery.run(data.engine, data.table, salt, entropy)
+            encoding = encoding.discovered(found)
+        synthesis = replace(self._declared, axes=encoding.axes, options=self._options(encoding))
+        counter = BoundedCounter(data.engine, data.table, encoding.axes, self.unit, salt)
+        log = synthesis.measure(counter, entropy)
+        model = SynthesisModel(encoding, synthesis.fit(log), log)
+        rows = min(model.rows if self.rows is None else self.rows, most_rows(encoding))
+        return Release(
+            {ROWS: drawn(model, rows, entropy), MODEL: model.packed},
+            self.guarantee,
+            Provenance(self.name, self.parameters, fingerprint="", made=today()),
+            noise_error(log),
+        )
+
+    def _options(self, encoding: Encoding) -> dict[str, Any]:
+        if self.method != "workload":
+            return {}
+        names = [axis.column for axis in encoding.axes]
+        sets: list[Set] = [tuple(sorted(map(names.index, one))) for one in self.sets]
+        return {"sets": sets}
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the release promises."""
+        price = self.price.charged(self.event)
+        return Guarantee(*price.promise(self.unit, table=self.dataset))
+
+
+def most_rows(encoding: Encoding) -> int:
+    """The most rows of a release, whatever noise says of their number."""
+    texts = [
+        max((len(one.encode()) for one in axis.values.drop_null().to_pylist()), default=0)
+        for axis in encoding.axes
+        if isinstance(axis, Listed) and axis.values.type == pa.string()
+    ]
+    made_up = [one.length or _USUAL_LENGTH for one in encoding.invented if one.kind is Kind.TEXT]
+    return MOST_BYTES // (8 * len(encoding.kept) + sum(texts) + sum(made_up))
+
+
+def noise_error(log: MeasurementLog) -> dict[str, float | None]:
+    """How far noise takes shares of columns and of measured pairs off, in the mean, from the log.
+
+    As total variation distance: half of the sum of all expected deviations, at most 1. Pairs that
+    were not measured together are off by what the model does not know besides.
+    """
+    columns = log.shape.columns
+    pairs = [one for one in log.shape.pairs() if any(set(one) <= set(two) for two in log.measured)]
+    estimate = log.estimate([*((column,) for column in columns), *pairs])
+    total = log.total()
+
+    def mean(sets: list[Set]) -> float | None:
+        off = [
+            min(log.shape.cells(one) * (2 * estimate.variance(one) / np.pi) ** 0.5 / (2 * total), 1)
+            for one in sets
+        ]
+        return float(np.mean(off)) if off else None
+
+    return {"one_way": mean([(column,) for column in columns]), "two_way": mean(pairs)}

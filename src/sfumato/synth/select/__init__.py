@@ -1,0 +1,1 @@
+"""Selections: which tables are worth measuring, each a function on a workbench."""

@@ -1,0 +1,69 @@
+"""Choose between columns alone, a tree and adaptive rounds, by what a pair would be worth.
+
+Columns are measured first, whatever comes next; they tell the number of rows. Where the noise of a
+typical column's cheapest pair would be a good part of all rows, adaptive rounds have too little to
+go by and a tree is taken; where it would be most of them, columns alone are measured again. Nothing
+else is looked at, and nothing more is paid.
+
+Decision 0261.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from statistics import median
+from typing import TYPE_CHECKING
+
+from sfumato.synth.select.aim import measure_adaptively
+from sfumato.synth.select.independent import measure_columns
+from sfumato.synth.select.mst import measure_tree
+
+if TYPE_CHECKING:
+    from sfumato.synth.shape import Set, TableShape
+    from sfumato.synth.workbench import Workbench
+
+COLUMNS_SHARE = Fraction(2, 5)
+MORE_COLUMNS_SHARE = Fraction(1, 4)
+"""Where a tree is taken, columns matter most."""
+NOISY = 0.05
+"""The noise of a column's cheapest pair, as a share of all rows, from which on a tree is taken."""
+
+HOPELESS = 0.2
+"""And from which on columns alone are measured."""
+
+
+def select_automatically(bench: Workbench) -> None:
+    """Measure columns, then a tree of pairs or what adaptive rounds choose."""
+    if len(bench.shape.columns) < 2:
+        measure_columns(bench, bench.purse.left)
+        return
+    measure_columns(bench, COLUMNS_SHARE)
+    each = bench.purse.left / len(bench.shape.columns)
+    method = suited(pair_noise(bench.shape, bench.magnitude(each), bench.log.total()))
+    if method == "aim":
+        measure_adaptively(bench)
+    elif method == "independent":
+        measure_columns(bench, bench.purse.left)
+    else:
+        measure_columns(bench, MORE_COLUMNS_SHARE)
+        measure_tree(bench)
+
+
+def cheapest_pairs(shape: TableShape) -> list[Set]:
+    """The pair of fewest cells of each column: it is enough to join it to the others."""
+    pairs = shape.pairs()
+    return [
+        min((one for one in pairs if column in one), key=shape.cells) for column in shape.columns
+    ]
+
+
+def pair_noise(shape: TableShape, magnitude: float, rows: float) -> float:
+    """The noise of a typical column's cheapest pair, as a share of all rows."""
+    return magnitude * median(map(shape.cells, cheapest_pairs(shape))) / rows
+
+
+def suited(noise: float) -> str:
+    """The method for a noise of pairs."""
+    if noise < NOISY:
+        return "aim"
+    return "independent" if noise > HOPELESS else "mst"

@@ -1,0 +1,77 @@
+"""Measure all columns, choose a tree of pairs, and measure its pairs.
+
+Each pair is chosen by the exponential mechanism among those that join two parts of the tree, by how
+far independence is off for them beyond the noise that measuring them would have; one more candidate
+of score 0 stops, when no pair is worth its noise.
+
+*Reference*: McKenna, Miklau & Sheldon 2021.
+Decision 0261.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.synth.consistent import consistent_tables, independent
+from sfumato.synth.scores import Misfit
+from sfumato.synth.select.independent import measure_columns, measure_sets
+
+if TYPE_CHECKING:
+    from sfumato.synth.shape import Set
+    from sfumato.synth.workbench import Workbench
+
+COLUMNS_SHARE = Fraction(1, 2)
+CHOICE_SHARE = Fraction(1, 8)
+"""Of what is left after the columns."""
+ALLOWED = 0.25
+"""How much of the noise of a pair it must be worth: sums and signs take much of the noise out."""
+
+
+def select_tree(bench: Workbench) -> None:
+    """Measure columns and the pairs of a tree."""
+    measure_columns(bench, COLUMNS_SHARE if len(bench.shape.columns) > 1 else bench.purse.left)
+    measure_tree(bench)
+
+
+def measure_tree(bench: Workbench) -> None:
+    """Choose and measure the pairs of a tree, once columns are measured, by what is left."""
+    if len(bench.shape.columns) < 2:
+        return
+    choosing = bench.purse.left * CHOICE_SHARE
+    chosen = choose_tree(bench, choosing, bench.purse.left - choosing)
+    measure_sets(bench, chosen or [(one,) for one in bench.shape.columns], bench.purse.left)
+
+
+def choose_tree(bench: Workbench, share: Fraction, measuring: Fraction) -> list[Set]:
+    """Choose the pairs of a tree by a share of the charge; another share will measure them."""
+    columns = bench.shape.columns
+    each = share / (len(columns) - 1)
+    left = measuring / (len(columns) - 1)
+    known, total = consistent_tables(bench.log)
+    noise = ALLOWED * bench.magnitude(left)
+    # What must be worth more than all rows is not worth a choice.
+    pairs = [pair for pair in bench.shape.pairs() if noise * bench.shape.cells(pair) < total]
+    bench.expect(pairs)
+    part = list(columns)
+    chosen: list[Set] = []
+    while open_pairs := [one for one in pairs if part[one[0]] != part[one[1]]]:
+        scoring = Misfit(
+            open_pairs,
+            [
+                np.rint(independent([known[(column,)] for column in pair])).astype(np.int64)
+                for pair in open_pairs
+            ],
+            [round(noise * bench.shape.cells(one)) for one in open_pairs],
+            [1] * len(open_pairs),
+            stop=True,
+        )
+        place = bench.choose(scoring, each)
+        if place == len(open_pairs):
+            break
+        one, two = open_pairs[place]
+        chosen.append((one, two))
+        part = [part[one] if root == part[two] else root for root in part]
+    return chosen

@@ -1,0 +1,58 @@
+"""Texts that nobody declared: what many people have is discovered, once for each of them."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sfumato.engines.sources import open_duckdb
+from sfumato.mechanisms.spending import Spending
+from sfumato.privacy.composition import basic_price, total
+from sfumato.privacy.units import Entity, Neighbours, Rows
+from sfumato.schema.column import Column, Kind
+from sfumato.synth.encode.opened import Discovered, KeyDiscovery
+from sfumato.testing.entropy import SeededEntropy
+
+if TYPE_CHECKING:
+    from sfumato.privacy.units import Unit
+
+TOWN = Column("town", Kind.TEXT, length=8)
+LOUD = Spending(epsilon=Fraction(5))
+DELTA = Fraction(1, 10**6)
+
+
+def found(rows: dict[str, Any], unit: Unit) -> tuple[str, ...]:
+    discovery = KeyDiscovery((TOWN,), unit, LOUD, DELTA)
+    with closing(open_duckdb(pa.table(rows))) as engine:
+        return discovery.run(engine, engine.table, "salt", SeededEntropy(1))["town"]
+
+
+def test_people_count_and_not_rows() -> None:
+    loud = {"who": [1] * 500 + [*range(100)], "town": ["mine"] * 500 + ["ours"] * 100}
+    assert found(loud, Entity("who", 500)) == ("ours",)
+    assert found(loud, Rows()) == ("mine", "ours")
+
+
+def test_long_missing_and_rare_texts_are_never_discovered() -> None:
+    towns = ["abcdefgh"] * 50 + ["abcdefghi"] * 50 + [None] * 50 + ["rare"]
+    assert found({"town": towns}, Rows()) == ("abcdefgh",)
+    assert found({"town": pa.array([], pa.string())}, Rows()) == ()
+
+
+def test_columns_share_what_is_paid() -> None:
+    both = KeyDiscovery((TOWN, Column("street", Kind.TEXT)), Rows(), LOUD, DELTA)
+    assert total(both.event, basic_price) == (Fraction(5), DELTA)
+    one = KeyDiscovery((TOWN,), Rows(), LOUD, DELTA)
+    assert both.mechanism.threshold > one.mechanism.threshold
+    replaced = KeyDiscovery((TOWN,), Rows(relation=Neighbours.REPLACE_ONE), LOUD, DELTA)
+    assert replaced.mechanism.threshold > one.mechanism.threshold
+
+
+def test_the_rest_is_told_apart() -> None:
+    assert Discovered.of(TOWN, ["x"]).values.to_pylist() == ["x", "other", None]
+    taken = Discovered.of(Column("town", Kind.TEXT, nullable=False), ["Other", "other_2"])
+    assert taken.values.to_pylist() == ["Other", "other_2", "other_3"]
+    assert taken.rest == "other_3"

@@ -1,0 +1,88 @@
+"""The log tells the number of rows, one table of several, and how far any table is off."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from sfumato.errors import SourceError
+from sfumato.privacy.events import GaussianNoise
+from sfumato.synth.fit.junction import fit_junction
+from sfumato.synth.log import MeasuredTable, MeasurementLog
+from sfumato.synth.saved import packed, read_packed, write_packed
+from sfumato.synth.shape import TableShape
+from sfumato.testing.counts import agrees
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHAPE = TableShape(("a", "b", "c"), (2, 3, 2))
+EVENT = GaussianNoise(variance=Fraction(9), l2_sensitivity_squared=Fraction(1))
+TRUTH = np.random.default_rng(1).integers(0, 50, (2, 3, 2)).astype(float)
+MEASURED = [((0,), 9.0), ((1,), 4.0), ((0, 1), 25.0), ((0, 1), 16.0), ((1, 2), 4.0)]
+
+
+def noisy_log(seed: int) -> MeasurementLog:
+    draws = np.random.default_rng(seed)
+    log = MeasurementLog(SHAPE)
+    for places, variance in MEASURED:
+        exact = TRUTH.sum(axis=tuple(axis for axis in range(3) if axis not in places))
+        noise = draws.normal(0, variance**0.5, exact.shape)
+        log.add(MeasuredTable(places, exact + noise, variance, EVENT))
+    return log
+
+
+def test_errors_are_as_stated() -> None:
+    runs = [noisy_log(seed) for seed in range(500)]
+    for places in [(), (0,), (1,), (2,), (0, 1), (1, 2)]:
+        exact = TRUTH.sum(axis=tuple(axis for axis in range(3) if axis not in places))
+        estimates = [log.estimate([places]) for log in runs]
+        errors = np.stack([one.table(places) - exact for one in estimates]).reshape(500, -1)
+        assert agrees(errors, estimates[0].variance(places)), places
+    assert not noisy_log(1).estimate([(0, 1)]).known((0, 2))
+
+
+def test_several_measurements_of_a_set_are_one() -> None:
+    log = noisy_log(3)
+    merged = log.merged()
+    assert set(merged) == log.measured == {(0,), (1,), (0, 1), (1, 2)}
+    both = merged[(0, 1)]
+    assert both.variance == pytest.approx(1 / (1 / 25 + 1 / 16))
+    expected = (log.tables[2].counts / 25 + log.tables[3].counts / 16) * both.variance
+    np.testing.assert_allclose(both.counts, expected)
+
+
+def test_the_number_of_rows_is_never_below_one() -> None:
+    assert noisy_log(4).total() == pytest.approx(TRUTH.sum(), abs=30)
+    log = MeasurementLog(SHAPE)
+    log.add(MeasuredTable((0,), np.array([-5.0, 2.0]), 1.0, EVENT))
+    assert log.total() == 1
+
+
+def test_logs_and_models_survive_a_file(tmp_path: Path) -> None:
+    log = noisy_log(5)
+    model = fit_junction(log)
+    write_packed(packed(model, log, {"more": [1]}), tmp_path / "model.arrow")
+    loaded, again, told = read_packed(tmp_path / "model.arrow")
+    assert told == {"more": [1]}
+    assert again.shape == log.shape
+    for one, other in zip(log.tables, again.tables, strict=True):
+        assert (one.places, one.variance, one.event) == (other.places, other.variance, other.event)
+        assert (one.counts == other.counts).all()
+    assert (loaded.shape, loaded.total) == (model.shape, model.total)
+    assert (loaded.counts((0, 1, 2)) == model.counts((0, 1, 2))).all()
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    log = noisy_log(6)
+    table = packed(fit_junction(log), log, {})
+    write_packed(table.slice(1), tmp_path / "half.arrow")
+    write_packed(table.replace_schema_metadata(None), tmp_path / "headless.arrow")
+    (tmp_path / "text").write_text("no arrow")
+    for name in ("half.arrow", "headless.arrow", "text", "absent"):
+        with pytest.raises(SourceError) as caught:
+            read_packed(tmp_path / name)
+        assert caught.value.code == "synthesis_unreadable"

@@ -1,0 +1,134 @@
+"""One charge pays for everything: no selection spends more, and what would pass it is refused."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sfumato.errors import InternalError
+from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.laplace import Geometric
+from sfumato.mechanisms.selection import Exponential
+from sfumato.privacy.composition import basic_guarantee
+from sfumato.privacy.events import Composed, Event
+from sfumato.privacy.losses import Pure
+from sfumato.privacy.zcdp import guarantee
+from sfumato.synth.catalogue import METHODS
+from sfumato.synth.scores import Misfit
+from sfumato.synth.select.privbayes import select_network
+from sfumato.testing.synthesis import bench_of, linked_rows, table_of
+
+SIZES = (3, 2, 5, 2, 4)
+TABLE = table_of(SIZES, linked_rows(SIZES, 3000, 1))
+OPTIONS: dict[str, dict[str, Any]] = {"workload": {"sets": [(0, 1), (1, 2, 3), (0, 1)]}}
+
+
+@pytest.fixture
+def spent(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
+    """What the mechanisms themselves cost, noted when each of them runs."""
+    events: list[Event] = []
+
+    def watch(kind: type, name: str) -> None:
+        original = getattr(kind, name)
+
+        def noting(self: Any, *given: Any) -> Any:
+            events.append(self.event)
+            return original(self, *given)
+
+        monkeypatch.setattr(kind, name, noting)
+
+    watch(Gaussian, "steps")
+    watch(Geometric, "steps")
+    watch(Exponential, "sample")
+    return events
+
+
+@pytest.mark.parametrize("amount", ["1/10000", "1/10", "10"])
+@pytest.mark.parametrize("method", METHODS)
+def test_no_selection_spends_more_than_its_rho(
+    method: str, amount: str, spent: list[Event]
+) -> None:
+    bench = bench_of(TABLE, rho=Fraction(amount))
+    METHODS[method][0](bench, **OPTIONS.get(method, {}))
+    found, delta = guarantee(Composed(tuple(spent)))
+    assert found.rho <= Fraction(amount)
+    assert delta == 0
+    # And nearly all of it is used: an epsilon is the root of a rho, rounded down.
+    assert found.rho >= Fraction(amount) * Fraction(999, 1000)
+    assert bench.purse.left == 0
+    measured = [one.event for one in bench.log.tables]
+    assert [one for one in spent if one in measured] == measured
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_selection_spends_more_than_its_epsilon(method: str, spent: list[Event]) -> None:
+    bench = bench_of(TABLE, epsilon=Fraction(2))
+    METHODS[method][0](bench, **OPTIONS.get(method, {}))
+    found = basic_guarantee(Composed(tuple(spent)))
+    assert isinstance(found, Pure)
+    assert found.epsilon <= 2
+    assert found.epsilon >= Fraction(1999, 1000)
+
+
+def test_what_is_not_there_is_refused_before_anything_is_drawn(spent: list[Event]) -> None:
+    bench = bench_of(TABLE)
+    bench.measure((0,), Fraction(2, 3))
+    guess = np.zeros(3, dtype=np.int64)
+    for share in (Fraction(1, 2), Fraction(1, 3) + Fraction(1, 10**30)):
+        with pytest.raises(InternalError) as caught:
+            bench.measure((1,), share)
+        assert caught.value.code == "charge_exceeded"
+        with pytest.raises(InternalError) as caught:
+            bench.choose(Misfit([(0,)], [guess], [0], [1]), share)
+        assert caught.value.code == "charge_exceeded"
+    assert len(spent) == 1
+    assert bench.purse.left == Fraction(1, 3)
+
+
+@pytest.mark.parametrize("score", ["R", "F", "I"])
+def test_networks_by_every_score(score: Any) -> None:
+    """The chain of columns is found where there is much to spend."""
+    sizes = (2, 2, 2, 2) if score == "F" else SIZES
+    bench = bench_of(table_of(sizes, linked_rows(sizes, 3000, 1)), rho=Fraction(100))
+    select_network(bench, score)
+    sets = [set(one) for one in bench.log.measured]
+    assert all(any({one, one + 1} <= other for other in sets) for one in range(len(sizes) - 1))
+
+
+def test_a_score_of_two_codes_leaves_the_other_columns_to_another() -> None:
+    bench = bench_of(TABLE, rho=Fraction(100))
+    select_network(bench, "F")
+    assert {column for one in bench.log.measured if len(one) > 1 for column in one} == {*range(5)}
+
+
+def test_a_tree_is_a_tree_and_follows_the_data() -> None:
+    bench = bench_of(TABLE, rho=Fraction(10))
+    METHODS["mst"][0](bench)
+    pairs = [one for one in bench.log.measured if len(one) == 2]
+    assert sorted(pairs) == [(0, 1), (1, 2), (2, 3), (3, 4)]
+
+
+def test_where_noise_is_everything_no_pair_is_measured() -> None:
+    bench = bench_of(table_of(SIZES, linked_rows(SIZES, 30, 1)), rho=Fraction(1, 10**6))
+    METHODS["mst"][0](bench)
+    assert all(len(one) == 1 for one in bench.log.measured)
+
+
+def test_a_workload_is_measured_as_given() -> None:
+    bench = bench_of(TABLE)
+    METHODS["workload"][0](bench, sets=[(0, 1), (1,), (1, 2, 3)])
+    assert bench.log.measured == {(0, 1), (1, 2, 3), (4,)}
+
+
+def test_adaptive_rounds_go_beyond_a_tree() -> None:
+    """Three columns that hang together pair by pair need all three pairs."""
+    draws = np.random.default_rng(2)
+    first, second = draws.integers(0, 4, (2, 20000))
+    rows = np.stack([first, second, (first + second) % 7, draws.integers(0, 3, 20000)], axis=1)
+    bench = bench_of(table_of((4, 4, 7, 3), rows), rho=Fraction(1))
+    METHODS["aim"][0](bench)
+    assert {(0, 2), (1, 2)} <= bench.log.measured
+    assert sum(len(one.places) > 1 for one in bench.log.tables) > 4

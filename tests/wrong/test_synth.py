@@ -1,0 +1,139 @@
+"""Mistakes that others have made in synthesis, planted one by one: the auditor sees each."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.mechanisms.laplace import Geometric
+from sfumato.mechanisms.selection import Exponential
+from sfumato.privacy.losses import Pure
+from sfumato.privacy.units import Rows, count_sensitivity
+from sfumato.synth.scores import Dependence
+from sfumato.testing.audit import audit
+from sfumato.testing.entropy import SeededEntropy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.noise.entropy import Entropy
+    from sfumato.testing.audit import Audit
+
+ONE = Pure(epsilon=Fraction(1))
+TABLES = (np.array([[3, 1], [1, 2]]), np.array([[3, 2], [1, 2]]))
+
+
+def accused(run: Any, pair: Any, draws: int = 50_000) -> Audit:
+    return audit(run, pair, ONE, entropy=SeededEntropy(5), draws=draws)
+
+
+def twice(share: Fraction) -> Any:
+    """The columns and the pair of a table, each measured by a share of the epsilon."""
+    noise = Geometric(epsilon=share)
+
+    def run(table: NDArray[Any], count: int, entropy: Entropy) -> NDArray[Any]:
+        found = np.zeros(count)
+        for place in range(2):
+            # What a log tells of the one cell that moves, in the first column and in the pair.
+            exact = table.sum(axis=1)[0] if place == 0 else table[0, 1]
+            noisy = noise.steps(np.full(count, exact), entropy)
+            low = 4 if place == 0 else 1
+            found += (np.abs(noisy - low - 1) - np.abs(noisy - low)) * float(share)
+        return np.round(found, 6)
+
+    return run
+
+
+def test_an_epsilon_for_columns_and_another_for_pairs_is_caught() -> None:
+    assert accused(twice(Fraction(1)), TABLES).violated
+    assert not accused(twice(Fraction(1, 2)), TABLES).violated
+
+
+def misfits(*, monotone: bool) -> Any:
+    """A choice between a guess of nothing, which a new row worsens, and one of too much."""
+    made = Exponential(epsilon=Fraction(1), candidates=2, monotone=monotone)
+
+    def run(table: NDArray[Any], count: int, entropy: Entropy) -> NDArray[Any]:
+        scores = np.array([table.sum(), np.abs(9 - table).sum() - 22])
+        return made.sample(np.broadcast_to(scores, (count, 2)), entropy)[:, None]
+
+    return run
+
+
+def test_scores_taken_for_monotone_are_caught() -> None:
+    assert accused(misfits(monotone=True), TABLES).violated
+    assert not accused(misfits(monotone=False), TABLES).violated
+
+
+# A thousand rows of which one tells both columns; without it they are constant.
+ROWS = (np.array([[999, 0], [0, 0]]), np.array([[999, 0], [0, 1]]))
+
+
+def normalised(table: NDArray[Any]) -> int:
+    """Mutual information over the root of both entropies, on the grid of mutual information."""
+    shares = table / table.sum()
+    sides = [shares.sum(axis=axis) for axis in (0, 1)]
+    entropies = [-(side[side > 0] * np.log2(side[side > 0])).sum() for side in sides]
+    if min(entropies) <= 0:
+        return 0
+    scoring = Dependence("I", [(1, (0,))], 999)
+    information = scoring.score(table) / scoring.grid
+    return round(scoring.grid * information / float(np.sqrt(entropies[0] * entropies[1])))
+
+
+def dependences(*, wrong: bool) -> Any:
+    scoring = Dependence("I", [(1, (0,))], 999)
+    made = Exponential(
+        epsilon=Fraction(1),
+        candidates=2,
+        sensitivity=scoring.sensitivity(count_sensitivity(Rows(), grouped=True)),
+    )
+
+    def run(table: NDArray[Any], count: int, entropy: Entropy) -> NDArray[Any]:
+        score = normalised(table) if wrong else scoring.score(table)
+        other = scoring.grid // 30
+        return made.sample(np.broadcast_to([score, other], (count, 2)), entropy)[:, None]
+
+    return run
+
+
+def test_information_that_was_normalised_is_caught() -> None:
+    assert accused(dependences(wrong=True), ROWS).violated
+    assert not accused(dependences(wrong=False), ROWS).violated
+
+
+def test_categories_taken_from_the_data_are_caught() -> None:
+    """One noisy count for each value that occurs: how many there are tells who is alone."""
+    noise = Geometric(epsilon=Fraction(1))
+
+    def observed(column: list[int], count: int, entropy: Entropy) -> NDArray[Any]:
+        counts = np.bincount(column)
+        present = counts[counts > 0]
+        noisy = noise.steps(np.broadcast_to(present, (count, len(present))), entropy)
+        return np.stack([noisy[:, 0], np.full(count, len(present))], axis=1)
+
+    def declared(column: list[int], count: int, entropy: Entropy) -> NDArray[Any]:
+        counts = np.bincount(column, minlength=4)
+        return noise.steps(np.broadcast_to(counts, (count, 4)), entropy)
+
+    pair = ([0, 0, 1], [0, 0, 1, 3])
+    assert accused(observed, pair, 2_000).violated
+    assert not accused(declared, pair, 20_000).violated
+
+
+def test_as_many_rows_as_the_table_has_are_caught() -> None:
+    """The number of drawn rows is the noisy total; the true one tells whether a row is there."""
+    noise = Geometric(epsilon=Fraction(1))
+
+    def known(table: NDArray[Any], count: int, entropy: Entropy) -> NDArray[Any]:
+        del entropy
+        return np.full((count, 1), table.sum())
+
+    def noisy(table: NDArray[Any], count: int, entropy: Entropy) -> NDArray[Any]:
+        counts = noise.steps(np.broadcast_to(table.ravel(), (count, 4)), entropy)
+        return np.asarray(counts.sum(axis=1, keepdims=True))
+
+    assert accused(known, TABLES, 2_000).violated
+    assert not accused(noisy, TABLES).violated
