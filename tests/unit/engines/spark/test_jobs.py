@@ -110,16 +110,18 @@ def test_ctrl_c_leaves_no_job(
 def test_a_stream_is_cancelled_by_its_thread(spark_session: Any) -> None:
     engine = Spark(spark_session, named("none"))
     tracker = spark_session.sparkContext.statusTracker()
-    thread = threading.get_ident()
+    thread, ended = threading.get_ident(), threading.Event()
 
     def cancel() -> None:
         while not tracker.getActiveStageIds():
             time.sleep(0.01)
-        engine.cancel(thread)
+        while not ended.wait(0.1):  # a query that begins at that moment may escape
+            engine.cancel(thread)
 
     cancelling = threading.Thread(target=cancel)
     cancelling.start()
     with engine.lend(NUMBERS) as lent, pytest.raises(EngineError):
         engine.stream(query(SLOW, t=lent)).read_all()
+    ended.set()
     cancelling.join()
     assert not tracker.getActiveJobsIds()
