@@ -11,7 +11,7 @@ from typing import Any
 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "Look around": ("demo",),
-    "See the risk": ("inspect",),
+    "See the risk": ("inspect", "attack"),
     "Release a table": ("anonymize", "measure", "worlds", "evaluate"),
     "Answer questions": ("init", "add", "ledger"),
 }

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sfumato.anonymize.criteria.closeness import Distance
     from sfumato.anonymize.measure import TableMeasures
     from sfumato.anonymize.worlds import AnswerBounds
+    from sfumato.attack.finding import Finding, Findings
     from sfumato.engines.base import Engine
     from sfumato.engines.sources import Source
     from sfumato.privacy.numbers import Number
@@ -80,6 +81,37 @@ class TableActions(Shown):
 
         known = self.declared or self.schema
         return bound(self.source, given.text(sql, "sql"), known, labels=labels)
+
+    @given.in_python
+    def attack(
+        self,
+        name: str = "all",
+        *,
+        known: Source | Table | None = None,
+        original: Source | Table | None = None,
+        other: Source | Table | None = None,
+        control: Source | Table | None = None,
+        **supposed: Any,
+    ) -> Finding | Findings:
+        """Attack it as its owner: how often is an attacker right, how often would a guess be?
+
+        `known` is the attacker's list of people, `other` a second release of them; `original`, the
+        table that it was made from, says who is right, and `control` has people who are not in it.
+        What else is `supposed` of the attacker: `sensitive`, `sure`, `exclude`, `gain`, `near` and
+        `population_size`, as on the command line.
+        """
+        from sfumato.steward.attack import attack, attack_options
+
+        return attack(
+            name,
+            self.source,
+            self.declared or self.schema,
+            known=source_of(known),
+            original=source_of(original),
+            other=source_of(other),
+            control=source_of(control),
+            options=attack_options(**supposed),
+        )
 
     @given.in_python
     def anonymize(

@@ -62,18 +62,18 @@ def _measured(
     names = [column.name for column in known.columns if column.role in _LOOKED_AT]
     quasi = [column.name for column in quasi_of(known.columns)]
     told = described(released)
-    if _is_anatomy(released):
+    if is_anatomy(released):
         before = None if original is None else _counted(original, known, names)
         people = None if population is None else _counted(population, known, quasi)
-        rows = _counted(_part(released, "quasi"), known, quasi, released=True)
+        rows = _counted(part_of(released, "quasi"), known, quasi, released=True)
         found = measure_counts(rows, known.by_role(Role.QUASI), original=before, population=people)
         return replace(found, sensitive=_grouped(released, known, names, before))
     person = person_of(known)
-    counts_people = person is not None and _tells(person, known, _file(released), original)
+    counts_people = person is not None and _tells(person, known, table_of(released), original)
     if counts_people and person is not None:
         names = list(dict.fromkeys([*names, person]))
     found = measure_counts(
-        _counted(_file(released), known, names, released=True),
+        _counted(table_of(released), known, names, released=True),
         known.columns,
         original=None if original is None else _counted(original, known, names),
         population=None if population is None else _counted(population, known, quasi),
@@ -101,7 +101,7 @@ def _grouped(
     """What the groups of an anatomy reach, which stand in for classes there."""
     groups = Column(GROUP, Kind.INTEGER, Role.QUASI)
     values = _counted(
-        _part(folder, "sensitive"), _valued(schema), [GROUP, *names], released=True, weight=COUNT
+        part_of(folder, "sensitive"), _valued(schema), [GROUP, *names], released=True, weight=COUNT
     )
     columns = [groups, *schema.by_role(Role.SENSITIVE)]
     return measure_counts(values, columns, reference=original, starred=False).sensitive
@@ -132,15 +132,15 @@ def _answering(
     names = _named(known, questions)
     for sql in questions:
         require_worlds(released, _named(known, [sql], looked_at=()))
-    if not _is_anatomy(released):
-        told, rows = described(released), _counted(_file(released), known, names, released=True)
+    if not is_anatomy(released):
+        told, rows = described(released), _counted(table_of(released), known, names, released=True)
         starred = told is None or told.starred
         return lambda sql: answer(sql, rows, known, labels=labels, starred=starred)
     columns = (*known.columns, Column(GROUP, Kind.INTEGER))
     grouped = Schema(known.table, columns, layout=known.layout)
-    rows = _counted(_part(released, "quasi"), grouped, [*names, GROUP], released=True)
+    rows = _counted(part_of(released, "quasi"), grouped, [*names, GROUP], released=True)
     values = _counted(
-        _part(released, "sensitive"), _valued(known), [GROUP, *names], released=True, weight=COUNT
+        part_of(released, "sensitive"), _valued(known), [GROUP, *names], released=True, weight=COUNT
     )
     return lambda sql: answer_buckets(sql, rows, values, known, group=GROUP)
 
@@ -203,7 +203,7 @@ def _counted(
         return count_held(engine, engine.table, there, weight=weight)
 
 
-def _part(folder: str | Path, name: str) -> Path:
+def part_of(folder: str | Path, name: str) -> Path:
     """One of the files of a release that is a directory."""
     found = sorted(Path(folder).glob(f"{name}.*"))
     if not found:
@@ -215,7 +215,7 @@ def _part(folder: str | Path, name: str) -> Path:
     return found[0]
 
 
-def _is_anatomy(source: Source) -> TypeGuard[str | Path]:
+def is_anatomy(source: Source) -> TypeGuard[str | Path]:
     """Whether a release is the two tables of an anatomy; one table may lie in a folder too."""
     if not isinstance(source, str | Path) or not Path(source).is_dir():
         return False
@@ -223,7 +223,7 @@ def _is_anatomy(source: Source) -> TypeGuard[str | Path]:
     return told is None or told.tables > 1
 
 
-def _file(source: Source) -> Source:
+def table_of(source: Source) -> Source:
     """The file of a release of one table, which may lie in a folder."""
     told = described(source)
     return source if told is None else told.table

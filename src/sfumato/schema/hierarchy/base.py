@@ -124,11 +124,15 @@ class Taxonomy:
     def _positions(self) -> dict[object, int]:
         return {_key(leaf): position for position, leaf in enumerate(self.leaves)}
 
+    def places(self, values: Iterable[Leaf]) -> NDArray[np.int32]:
+        """The position of each value among the leaves, -1 where it is none of them."""
+        found = [self._positions.get(_key(_exact(value)), -1) for value in values]
+        return np.array(found, dtype=np.int32)
+
     def locate(self, values: Iterable[Leaf]) -> NDArray[np.int32]:
         """Find the position of each value among the leaves, or refuse all that are not there."""
         given = list(values)
-        found = [self._positions.get(_key(_exact(value)), -1) for value in given]
-        positions = np.array(found, dtype=np.int32)
+        positions = self.places(given)
         absent = list(dict.fromkeys(given[i] for i in np.flatnonzero(positions < 0)))
         if absent:
             names = ", ".join(repr(value) for value in absent[:5])

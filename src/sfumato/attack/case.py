@@ -1,0 +1,162 @@
+"""What an attack is given: tables where they lie, what is declared of them, what is supposed.
+
+No rows come here: attacks count combinations in the engines, and look at counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from sfumato.counting.frequencies import count_held
+from sfumato.errors import ParameterError
+from sfumato.schema.column import Role
+from sfumato.schema.names import quoted, suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sqlglot import exp
+
+    from sfumato.counting.frequencies import Frequencies
+    from sfumato.engines.base import Engine
+    from sfumato.schema.column import Column
+    from sfumato.schema.schema import Schema
+
+
+class CannotRunError(ParameterError):
+    """An attack does not fit what it was given."""
+
+    def __init__(self, attack: str, reason: str) -> None:
+        super().__init__("attack_cannot_run", f"The attack {attack!r} cannot run here: {reason}")
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return ParameterError, (self.code, self.message)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldTable:
+    """A table in an engine, and which of the declared columns it has."""
+
+    engine: Engine
+    table: exp.Table
+    columns: tuple[Column, ...]
+    _kept: dict[tuple[str, ...], Frequencies] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The columns that it has."""
+        return frozenset(column.name for column in self.columns)
+
+    def counted(self, names: Sequence[str], *, weight: str | None = None) -> Frequencies:
+        """How often combinations of some columns occur; counted once, by the engine."""
+        key = (*names, weight or "")
+        if key not in self._kept:
+            self._kept[key] = count_held(self.engine, self.table, names, weight=weight)
+        return self._kept[key]
+
+
+@dataclass(frozen=True, eq=False)
+class HeldRelease:
+    """A released table; `buckets` has the sensitive values by group where they lie apart.
+
+    `told` is what its side-car says of how it was made, where there is one.
+    """
+
+    table: HeldTable
+    buckets: HeldTable | None = None
+    told: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackOptions:
+    """What is supposed of the attacker, where an attack leaves that open."""
+
+    sensitive: str | None = None
+    """The column that is guessed; by default the one that the release tells most about."""
+    sure: float = 1.0
+    """From this belief on an attacker counts as sure."""
+    exclude: int = 1
+    """So many values the attacker can exclude of a victim, the worst ones."""
+    gain: float = 2.0
+    """A belief that grows by this factor is one that tells something."""
+    near: float = 0.25
+    """Numbers in such a share of a column's range are alike."""
+    population_size: int | None = None
+    """How many people there are, of whom the release has some."""
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A release, what the attacker has beside it, and what only the score is made from.
+
+    `known` is the attacker's list of people, `other` a second release of some of them; `original`
+    is the table that the release was made from, and `control` people like those who are not in it.
+    """
+
+    schema: Schema
+    release: HeldRelease
+    known: HeldTable | None = None
+    original: HeldTable | None = None
+    other: HeldRelease | None = None
+    control: HeldTable | None = None
+    options: AttackOptions = field(default_factory=AttackOptions)
+
+    def quasi(self, *tables: HeldTable) -> list[Column]:
+        """The quasi-identifiers that the release and all these tables have."""
+        return [
+            column
+            for column in self.schema.by_role(Role.QUASI)
+            if all(column.name in one.names for one in (self.release.table, *tables))
+        ]
+
+    @property
+    def sensitive(self) -> list[Column]:
+        """The sensitive columns that the release has, or the one that was asked for."""
+        held = self.release.buckets or self.release.table
+        asked = self.options.sensitive
+        found = [c for c in self.schema.by_role(Role.SENSITIVE) if c.name in held.names]
+        if asked is None:
+            return found
+        others = [c for c in self.schema.columns if c.name in held.names]
+        chosen = [column for column in others if column.name == asked]
+        if not chosen:
+            raise ParameterError(
+                "attack_column_missing",
+                f"The release has no column {quoted(asked)} to guess; "
+                + suggestion(asked, [one.name for one in others]),
+            )
+        return chosen
+
+
+def needed_sensitive(case: Case, attack: str) -> list[Column]:
+    """The sensitive columns of a case that has some."""
+    found = case.sensitive
+    if not found:
+        raise CannotRunError(
+            attack,
+            'the release has no column that its schema calls role = "sensitive". Declare one, or '
+            "name a column with --sensitive.",
+        )
+    return found
+
+
+def needed_quasi(case: Case, attack: str, *tables: HeldTable) -> list[Column]:
+    """The quasi-identifiers that all have; where there is none, nobody can be found by one."""
+    found = case.quasi(*tables)
+    if not found:
+        raise CannotRunError(
+            attack,
+            "the release and the other tables have no quasi-identifier in common. Name columns "
+            'alike, and declare them role = "quasi" in the schema.',
+        )
+    return found
+
+
+def needed(table: HeldTable | None, attack: str, what: str, flag: str) -> HeldTable:
+    """A table without which an attack makes no sense."""
+    if table is None:
+        raise CannotRunError(attack, f"it needs {what}. Give it with --{flag} FILE.")
+    return table

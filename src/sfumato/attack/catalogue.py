@@ -1,0 +1,56 @@
+"""All attacks by name. A new one is a file beside this one, with `run(case)`, and its line here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import import_module
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from sfumato.attack.case import CannotRunError
+from sfumato.attack.finding import Finding, Findings
+from sfumato.errors import CallerError, ParameterError
+from sfumato.schema.names import suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sfumato.attack.case import Case
+
+ATTACKS: dict[str, str] = {
+    "link": "a named list is joined with the release",
+}
+"""Every attack, and what it does in a few words; the module has its name, '-' being '_'."""
+
+ALL = "all"
+
+
+def run(name: str, case: Case) -> Finding:
+    """Run one attack; one that does not fit says why."""
+    started = perf_counter()
+    attack: Callable[[Case], Finding] = import_module(_module(name)).run
+    return replace(attack(case), seconds=perf_counter() - started)
+
+
+def run_all(case: Case, progress: Callable[[float, float], None] | None = None) -> Findings:
+    """Run every attack that fits; the others say why they do not."""
+    found: list[Finding] = []
+    not_run: dict[str, str] = {}
+    for done, name in enumerate(ATTACKS, start=1):
+        try:
+            found.append(run(name, case))
+        except CannotRunError as error:
+            not_run[name] = error.reason
+        except CallerError as error:  # such as labels that cannot be read
+            not_run[name] = error.message
+        if progress is not None:
+            progress(done, len(ATTACKS))
+    return Findings(tuple(found), not_run)
+
+
+def _module(name: str) -> str:
+    if name not in ATTACKS:
+        raise ParameterError(
+            "attack_unknown", f"There is no attack {name!r}; " + suggestion(name, [*ATTACKS, ALL])
+        )
+    return f"sfumato.attack.{name.replace('-', '_')}"

@@ -1,0 +1,160 @@
+"""A release as an attacker reads it: classes of rows that look alike, and what their labels cover.
+
+Labels are values, ranges, sets or names of a hierarchy; each covers leaves of its column, and a
+class is the box of what its labels cover. Of an anatomy the classes are its groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.anonymize.buckets import COUNT, GROUP
+from sfumato.anonymize.taxonomy import grow, read_labels, universe
+from sfumato.counting.grouping import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.anonymize.taxonomy import Covers
+    from sfumato.attack.case import HeldRelease
+    from sfumato.counting.frequencies import Frequencies
+    from sfumato.schema.column import Column
+    from sfumato.schema.hierarchy.base import Leaf, Taxonomy
+
+    Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class BoxColumn:
+    """One quasi-identifier of some classes: the label of each, and what labels cover."""
+
+    column: Column
+    covers: Covers
+    labels: Ints
+    """The place of each class's label among those covered."""
+
+    @property
+    def taxonomy(self) -> Taxonomy:
+        """The leaves."""
+        return self.covers.taxonomy
+
+    def locate(self, table: Frequencies) -> Ints:
+        """The leaf of each combination of a table; -1 where the release can have none such."""
+        axis, codes = table.axis(self.column.name), table.codes[_place(table, self.column.name)]
+        present, numbers = np.unique(codes, return_inverse=True)
+        places = self.taxonomy.places(axis.decode(present).to_pylist())
+        found: Ints = places.astype(np.int64)[numbers]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """Classes by their quasi-identifiers, and how many released rows each has."""
+
+    columns: tuple[BoxColumn, ...]
+    sizes: Ints
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def rows(self) -> int:
+        """How many rows were released."""
+        return int(self.sizes.sum())
+
+    def locate(self, table: Frequencies) -> list[Ints]:
+        """Where the combinations of a table lie, column by column."""
+        return [column.locate(table) for column in self.columns]
+
+
+@dataclass(frozen=True, eq=False)
+class ClassValues:
+    """How many rows of each class have each value of a sensitive column: counts above zero."""
+
+    owners: Ints
+    values: Ints
+    counts: Ints
+    names: list[Any]
+
+    @property
+    def sizes(self) -> Ints:
+        """The rows of each class."""
+        return np.bincount(self.owners, self.counts).astype(np.int64)
+
+    @property
+    def totals(self) -> Ints:
+        """The rows with each value."""
+        return np.bincount(self.values, self.counts, len(self.names)).astype(np.int64)
+
+    @property
+    def rows(self) -> int:
+        """All rows."""
+        return int(self.counts.sum())
+
+
+def boxes(
+    release: HeldRelease, columns: Sequence[Column], others: Iterable[Frequencies] = ()
+) -> Boxes:
+    """The classes of a release by some columns; values of `others` are leaves too."""
+    table = release.table.counted([column.name for column in columns])
+    return boxes_of(table, columns, others)
+
+
+def boxes_of(
+    table: Frequencies, columns: Sequence[Column], others: Iterable[Frequencies] = ()
+) -> Boxes:
+    """The same of combinations that were counted: each of them is a class."""
+    known = list(others)
+    found = []
+    for column in columns:
+        codes = table.codes[_place(table, column.name)]
+        present, labels = np.unique(codes, return_inverse=True)
+        texts = table.axis(column.name).decode(present).to_pylist()
+        values = [value for one in known for value in _values(one, column.name)]
+        taxonomy = _grown(column, texts, values)
+        covers = read_labels(column, taxonomy, texts)
+        found.append(BoxColumn(column, covers, labels.astype(np.int64)))
+    return Boxes(tuple(found), table.counts)
+
+
+def class_values(release: HeldRelease, quasi: Sequence[Column], sensitive: Column) -> ClassValues:
+    """The classes of a release and their values, in the order of the classes' labels."""
+    if release.buckets is not None:
+        by, names = [GROUP], [GROUP, sensitive.name]
+        table = release.buckets.counted(names, weight=COUNT)
+    else:
+        by = [column.name for column in quasi]
+        names = [*by, sensitive.name] if sensitive.name not in by else by
+        table = release.table.counted(names)
+    places = [_place(table, name) for name in by]
+    key, _ = keys([table.codes[one] for one in places], [table.sizes[one] for one in places])
+    owners = np.unique(key, return_inverse=True)[1]
+    codes = table.codes[_place(table, sensitive.name)]
+    present, values = np.unique(codes, return_inverse=True)
+    names_of = table.axis(sensitive.name).decode(present).to_pylist()
+    return ClassValues(owners, values, table.counts, names_of)
+
+
+def _grown(column: Column, texts: list[Any], values: list[Leaf]) -> Taxonomy:
+    """The leaves that labels can stand for, and those that other tables have."""
+    grown = universe(column, [*texts, *values])
+    if column.hierarchy is not None and column.hierarchy.declared is not None:
+        return grown  # no others can be
+    lacking = [values[place] for place in np.flatnonzero(grown.places(values) < 0)]
+    return grow(column, [*grown.leaves, *lacking]) if lacking else grown
+
+
+def _values(table: Frequencies, name: str) -> list[Any]:
+    values: list[Any] = (
+        table.axis(name).decode(np.unique(table.codes[_place(table, name)])).to_pylist()
+    )
+    return values
+
+
+def _place(table: Frequencies, name: str) -> int:
+    return table.columns.index(name)

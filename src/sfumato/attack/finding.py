@@ -1,0 +1,192 @@
+"""What an attack found: how often the attacker is right, and how often a guess would be.
+
+*Success* is the attacker's share of right guesses, *baseline* that of somebody who does not have
+the release, or does not use it as the attack does; both with an interval. Where there are people
+who are not in the data, the *control* is the same attack on them, and the *risk* is how far it is
+right beyond that: (success - control) / (1 - control), between 0 and 1 (Giomi, Boenisch, Wehmeyer
+and Tasnadi 2023). Without them the same is told against the baseline, as the *excess*.
+
+What is computed from the original is about people: findings are for the owner. Decision 0290.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sfumato.attack.intervals import clopper_pearson
+from sfumato.cards import Card, CardTable, Shown
+from sfumato.schema.names import count
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MOST_EXAMPLES = 5
+"""So many people are shown to the owner as examples."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A share of people, between two ends that hold it in 95 of 100 cases, of so many `tried`."""
+
+    value: float
+    low: float
+    high: float
+    tried: int
+
+    @classmethod
+    def share(cls, right: float, tried: float) -> Rate:
+        """So many right of so many; both may be expectations."""
+        people = round(tried)
+        right = min(max(right, 0.0), people)
+        value = right / people if people else 0.0
+        return cls(value, *clopper_pearson(right, people), people)
+
+    @classmethod
+    def estimate(cls, value: float, deviation: float, tried: int) -> Rate:
+        """A figure that is no share of those tried, with its standard deviation."""
+        ends = value - 1.96 * deviation, value + 1.96 * deviation
+        value, low, high = (min(max(one, 0.0), 1.0) for one in (value, *ends))
+        return cls(value, low, high, tried)
+
+    def beyond(self, other: Rate) -> float:
+        """How far it lies above another, of all that could be."""
+        if other.value >= 1:
+            return 0.0
+        return min(max((self.value - other.value) / (1 - other.value), 0.0), 1.0)
+
+
+@dataclass(frozen=True, repr=False)
+class Finding(Shown):
+    """One attack on one release. `meaning` says what the attacker is right about.
+
+    `victims` are people who are hit for certain. Examples and victims are real people.
+    """
+
+    attack: str
+    attacker: str
+    meaning: str
+    success: Rate
+    baseline: Rate
+    reference: str
+    control: Rate | None = None
+    victims: int = 0
+    examples: Sequence[Mapping[str, Any]] = ()
+    remarks: Sequence[str] = ()
+    rows: int = 0
+    seconds: float = 0.0
+
+    @property
+    def excess(self) -> float:
+        """How far the attacker is right beyond a guess."""
+        return self.success.beyond(self.baseline)
+
+    @property
+    def risk(self) -> float:
+        """How far the attacker is right beyond what holds of others too, else beyond a guess."""
+        return self.excess if self.control is None else self.success.beyond(self.control)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The ends of the success."""
+        return self.success.low, self.success.high
+
+    @property
+    def beats_baseline(self) -> bool:
+        """Whether the attacker is better than a guess, chance set aside."""
+        return self.success.low > self.baseline.high
+
+    def json(self, *, examples: bool = True) -> dict[str, Any]:
+        """All of it, ready to be written; `examples` name people, and stay with the owner."""
+        control = self.control
+        return {
+            "attack": self.attack,
+            "success": self.success.value,
+            "interval": list(self.interval),
+            "baseline": self.baseline.value,
+            "baseline_interval": [self.baseline.low, self.baseline.high],
+            "control": None if control is None else control.value,
+            "control_interval": None if control is None else [control.low, control.high],
+            "risk": self.risk,
+            "risk_over": "baseline" if control is None else "control",
+            "excess": self.excess,
+            "victims": self.victims,
+            "tried": self.success.tried,
+            "examples": [dict(one) for one in self.examples] if examples else [],
+            "attacker": self.attacker,
+            "meaning": self.meaning,
+            "remarks": list(self.remarks),
+            "cost": {"rows": self.rows, "seconds": self.seconds},
+            "reference": self.reference,
+        }
+
+    def words(self) -> str:
+        """What was found, in a sentence."""
+        success, baseline = self.success, self.baseline
+        told = (
+            f"{self.meaning}: right in {percent(success.value)} of {success.tried:,} "
+            f"({percent(success.low)} to {percent(success.high)}), by a guess in "
+            f"{percent(baseline.value)}"
+        )
+        if self.control is not None:
+            told += f", of people who are not in the data in {percent(self.control.value)}"
+        return f"{told}."
+
+    def _card(self) -> Card:
+        rates = [("attacker", self.success), ("guess", self.baseline)]
+        if self.control is not None:
+            rates.append(("attacker, of others", self.control))
+        rows = [(name, percent(r.value), percent(r.low), percent(r.high)) for name, r in rates]
+        over = "Excess over a guess" if self.control is None else "Risk"
+        return Card(
+            f"{self.attack}, {percent(self.success.value)} right, by a guess "
+            f"{percent(self.baseline.value)}, {count(self.victims, 'victim')}",
+            {"The attacker": self.attacker, over: self.risk, "Victims": self.victims},
+            CardTable(("Who", "Right", "From", "To"), rows),
+            [self.words(), *self.remarks, "For the owner: computed from rows of people."],
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Findings(Shown):
+    """What all attacks found; those that cannot run say why, because silence is not safety."""
+
+    findings: tuple[Finding, ...]
+    not_run: Mapping[str, str]
+
+    def __iter__(self) -> Any:
+        return iter(self.findings)
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+    def __getitem__(self, name: str) -> Finding:
+        return next(one for one in self.findings if one.attack == name)
+
+    def json(self, *, examples: bool = True) -> dict[str, Any]:
+        """All of it, ready to be written."""
+        return {
+            "findings": [one.json(examples=examples) for one in self.findings],
+            "not_run": [
+                {"attack": name, "reason": reason} for name, reason in self.not_run.items()
+            ],
+        }
+
+    def _card(self) -> Card:
+        rows = [
+            (one.attack, percent(one.success.value), percent(one.baseline.value), one.victims)
+            for one in self.findings
+        ]
+        beaten = sum(one.beats_baseline for one in self.findings)
+        return Card(
+            f"{count(len(self.findings), 'attack')}, {beaten} better than a guess",
+            {},
+            CardTable(("Attack", "Right", "By a guess", "Victims"), rows),
+            [f"{name} did not run: {reason}" for name, reason in self.not_run.items()],
+        )
+
+
+def percent(share: float) -> str:
+    """A share in words, with as many digits as tell something."""
+    digits = 0 if share in (0, 1) else 2 if share < 0.0995 or share > 0.9 else 1
+    return f"{100 * share:.{digits}f} %"

@@ -1,0 +1,93 @@
+"""`sfumato attack`: what an attacker still gets from a release."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.cli.completion import columns
+from sfumato.cli.options import Json, SchemaFile, argument, option
+from sfumato.cli.progress import progress, values_named
+from sfumato.texts import dumps
+
+if TYPE_CHECKING:
+    from sfumato.attack.finding import Finding, Findings
+
+ATTACKER = "The attacker"
+"""The topic under which help tells what is supposed of an attacker."""
+
+
+def _supposed(metavar: str, told: str) -> Any:
+    return option(metavar, told, rich_help_panel=ATTACKER)
+
+
+Known = Annotated[str | None, option("FILE", "The attacker's list of people.")]
+Original = Annotated[str | None, option("FILE", "The table it was made from: who is right?")]
+Other = Annotated[str | None, option("RELEASE", "A second release of the same people.")]
+Control = Annotated[str | None, option("FILE", "People like these who are not in the data.")]
+Sensitive = Annotated[str | None, option("COLUMN", "Guess this column.", autocompletion=columns)]
+Sure = Annotated[float, _supposed("SHARE", "From this belief on the attacker is sure.")]
+Exclude = Annotated[int, _supposed("J", "Values that the attacker can exclude.")]
+Gain = Annotated[float, _supposed("FACTOR", "A gain of belief that matters.")]
+Near = Annotated[float, _supposed("SHARE", "Numbers in this share of the range are alike.")]
+People = Annotated[int | None, _supposed("N", "How many people the release is drawn from.")]
+
+
+def attack(
+    name: Annotated[str, argument("NAME", "An attack, or 'all'.")],
+    release: Annotated[str, argument("RELEASE", "A released table, or the folder of an anatomy.")],
+    known: Known = None,
+    original: Original = None,
+    other: Other = None,
+    control: Control = None,
+    schema: SchemaFile = None,
+    sensitive: Sensitive = None,
+    sure: Sure = 1.0,
+    exclude: Exclude = 1,
+    gain: Gain = 2.0,
+    near: Near = 0.25,
+    population_size: People = None,
+    as_json: Json = False,
+) -> None:
+    """Attack a release as its owner: how often is an attacker right, how often would a guess be?
+
+    Nothing is charged. What it tells is about people in the table, and for the owner alone.
+
+    Examples:
+        sfumato attack link safe.csv --known voters.csv --original people.csv --schema people.toml
+        sfumato attack all safe.csv --original people.csv --schema people.toml --json
+    """
+    from sfumato.steward.attack import attack as attacked
+    from sfumato.steward.attack import attack_options
+
+    supposed = {"sensitive": sensitive, "sure": sure, "exclude": exclude, "gain": gain}
+    supposed |= {"near": near, "population_size": population_size}
+    tables = {"known": known, "original": original, "other": other, "control": control}
+    options = attack_options(**supposed)
+    with values_named(), progress("Attacking", unit="attacks") as told:
+        found = attacked(name, release, schema, **tables, options=options, progress=told)
+    if as_json:
+        typer.echo(dumps(found.json(), ensure_ascii=False))
+    else:
+        _show(found)
+
+
+def _show(found: Finding | Findings) -> None:
+    """Print each finding in words, then what did not run."""
+    from rich.console import Console
+
+    from sfumato.attack.finding import Finding
+    from sfumato.report.terminal import printable
+
+    console = Console(highlight=False)
+    for one in [found] if isinstance(found, Finding) else found.findings:
+        console.print(printable(f"{one.attack}: {one.words()}"))
+        if one.victims:
+            console.print(printable(f"  {one.victims:,} of them for certain."))
+        for remark in one.remarks:
+            console.print(printable(f"  {remark}"), style="dim")
+    if not isinstance(found, Finding):
+        for name, reason in found.not_run.items():
+            console.print(printable(f"{name} did not run: {reason}"))
+    console.print("For the owner: computed from rows of people.", style="dim")

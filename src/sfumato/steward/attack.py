@@ -1,0 +1,179 @@
+"""An owner attacks a release, whoever made it: tables are opened here, attacks get them as held."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato import given
+from sfumato.anonymize.buckets import COUNT, GROUP
+from sfumato.attack.case import AttackOptions, Case, HeldRelease, HeldTable
+from sfumato.attack.catalogue import ALL, run, run_all
+from sfumato.engines.duckdb import DuckDB
+from sfumato.engines.sources import open_source
+from sfumato.errors import ParameterError, SchemaError
+from sfumato.release.sidecar import read_sidecar
+from sfumato.schema.column import Column, Kind, Role
+from sfumato.schema.file import load
+from sfumato.schema.schema import Schema
+from sfumato.steward.measure import is_anatomy, part_of, table_of
+from sfumato.steward.released import described, open_labels, released_rows
+from sfumato.steward.table import check_columns, read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from sfumato.attack.finding import Finding, Findings
+    from sfumato.engines.sources import Source
+
+    Progress = Callable[[float, float], None]
+
+
+def attack(
+    name: str,
+    release: Source,
+    schema: str | Path | Schema | None = None,
+    *,
+    known: Source | None = None,
+    original: Source | None = None,
+    other: Source | None = None,
+    control: Source | None = None,
+    options: AttackOptions | None = None,
+    progress: Progress | None = None,
+) -> Finding | Findings:
+    """Run one attack on a release, or `all` that fit.
+
+    Without a schema, roles are guessed from the release, or from its original where that is given.
+    """
+    given.text(name, "name")
+    with ExitStack() as opened:
+        declared = _declared(schema, release if original is None else original)
+        case = Case(
+            declared,
+            opened.enter_context(_release(release, declared)),
+            _maybe(opened, known, declared),
+            _maybe(opened, original, declared),
+            None if other is None else opened.enter_context(_release(other, declared)),
+            _maybe(opened, control, declared),
+            options or AttackOptions(),
+        )
+        return run_all(case, progress) if name == ALL else run(name, case)
+
+
+def attack_options(**asked: Any) -> AttackOptions:
+    """What is supposed of an attacker, with numbers that make sense."""
+    found = AttackOptions(**{name: one for name, one in asked.items() if one is not None})
+    given.maybe_text(found.sensitive, "sensitive")
+    for name, low, high in (("sure", 0, 1), ("near", 0, 1), ("gain", 1, inf)):
+        value = given.require(getattr(found, name), name, (int, float), "a number")
+        if not low < value <= high:
+            raise ParameterError(
+                "attack_option",
+                f"--{name} must be above {low}"
+                + (f" and at most {high}" if high < inf else "")
+                + f", not {value:g}.",
+            )
+    for name, least in (("exclude", 0), ("population_size", 1)):
+        value = getattr(found, name)
+        if value is not None and given.whole(value, name) < least:
+            raise ParameterError(
+                "attack_option",
+                f"--{name.replace('_', '-')} must be at least {least}, not {value}.",
+            )
+    return found
+
+
+def _declared(schema: str | Path | Schema | None, source: Source) -> Schema:
+    if isinstance(schema, Schema):
+        return schema
+    if schema is not None:
+        return load(given.path(schema, "schema"))
+    with read(source) as table:
+        return table.declared or table.schema
+
+
+def _maybe(opened: ExitStack, source: Source | None, schema: Schema) -> HeldTable | None:
+    return None if source is None else opened.enter_context(_people(source, schema))
+
+
+@contextmanager
+def _people(source: Source, schema: Schema) -> Iterator[HeldTable]:
+    """A table of people as they are, with those of the declared columns that it has."""
+    names = [column.name for column in schema.columns]
+    engine = open_source(source, layout=schema.layout, declared=names)
+    try:
+        held = engine.columns(engine.table)
+        there = tuple(column for column in schema.columns if column.name in held)
+        if not there:
+            raise SchemaError(
+                "nothing_in_common",
+                "The table has none of the columns that the schema declares; the first of them is "
+                f"{names[0]!r}. Name its columns as the schema does.",
+            )
+        if isinstance(engine, DuckDB):
+            engine.retype({column.name: column for column in there})
+        check_columns(engine, Schema(schema.table, there, layout=schema.layout))
+        yield HeldTable(engine, engine.table, there)
+    finally:
+        engine.close()
+
+
+@contextmanager
+def _release(source: Source, schema: Schema) -> Iterator[HeldRelease]:
+    told = _told(source)
+    if not is_anatomy(source):
+        with _labels(table_of(source), schema, _may_be_starred(source, schema)) as table:
+            yield HeldRelease(table, told=told)
+        return
+    group = Column(GROUP, Kind.INTEGER)
+    quasi = (*schema.by_role(Role.QUASI), *schema.by_role(Role.OTHER), group)
+    values = (*schema.by_role(Role.SENSITIVE), group, Column(COUNT, Kind.INTEGER))
+    with (
+        _labels(part_of(source, "quasi"), Schema(schema.table, quasi), starred=False) as rows,
+        _labels(part_of(source, "sensitive"), Schema(schema.table, values), starred=False) as cells,
+    ):
+        yield HeldRelease(rows, cells, told)
+
+
+@contextmanager
+def _labels(source: Source, schema: Schema, starred: bool) -> Iterator[HeldTable]:
+    """A released table: labels are read as labels, suppressed rows are left out."""
+    engine, seen = open_labels(source, schema)
+    try:
+        held = engine.columns(engine.table)
+        check_columns(engine, Schema(seen.table, _there(seen, held), layout=seen.layout))
+        columns = _there(schema, held)
+        if not starred:
+            yield HeldTable(engine, engine.table, columns)
+            return
+        with engine.view(released_rows(engine)) as table:
+            yield HeldTable(engine, table, columns)
+    finally:
+        engine.close()
+
+
+def _there(schema: Schema, held: Mapping[str, Kind]) -> tuple[Column, ...]:
+    there = tuple(column for column in schema.columns if column.name in held)
+    if not there:
+        raise SchemaError(
+            "nothing_in_common",
+            "The release has none of the columns that the schema declares; the first of them is "
+            f"{schema.columns[0].name!r}. Name the schema of its original.",
+        )
+    return there
+
+
+def _may_be_starred(source: Source, schema: Schema) -> bool:
+    """Whether rows that say nothing are suppressed ones; they can be, where nothing is said."""
+    release = described(source)
+    return bool(schema.by_role(Role.SENSITIVE)) if release is None else release.starred
+
+
+def _told(source: Source) -> Mapping[str, Any]:
+    """What the side-car says of how a release was made."""
+    if not isinstance(source, str | Path) or "://" in str(source):
+        return {}
+    told = read_sidecar(Path(source))
+    return {} if told is None else told.get("provenance", {}).get("parameters") or {}
