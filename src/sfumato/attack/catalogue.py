@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 ATTACKS: dict[str, str] = {
     "link": "a named list is joined with the release",
+    "uniqueness": "who is alone in the population too",
+    "homogeneity": "a class in which all have one value",
+    "background": "a class in which one value is left after some are excluded",
+    "skewness": "a class in which a rare value is common",
+    "similarity": "a class whose values mean the same",
+    "composition": "two releases of the same people are intersected",
 }
 """Every attack, and what it does in a few words; the module has its name, '-' being '_'."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.anonymize.buckets import COUNT, GROUP
 from sfumato.anonymize.taxonomy import grow, read_labels, universe
@@ -80,6 +81,21 @@ class ClassValues:
     values: Ints
     counts: Ints
     names: list[Any]
+    described: Frequencies | None = None
+    by: tuple[str, ...] = ()
+
+    def labels(self, cells: Ints) -> list[dict[str, Any]]:
+        """What the rows of some cells look like, for people."""
+        if self.described is None:
+            return [{} for _ in cells]
+        shown = {
+            name: self.described.axis(name).decode(
+                self.described.codes[_place(self.described, name)][cells]
+            )
+            for name in self.by
+        }
+        rows: list[dict[str, Any]] = pa.table(shown).to_pylist()
+        return rows
 
     @property
     def sizes(self) -> Ints:
@@ -137,7 +153,7 @@ def class_values(release: HeldRelease, quasi: Sequence[Column], sensitive: Colum
     codes = table.codes[_place(table, sensitive.name)]
     present, values = np.unique(codes, return_inverse=True)
     names_of = table.axis(sensitive.name).decode(present).to_pylist()
-    return ClassValues(owners, values, table.counts, names_of)
+    return ClassValues(owners, values, table.counts, names_of, table, tuple(by))
 
 
 def _grown(column: Column, texts: list[Any], values: list[Leaf]) -> Taxonomy:

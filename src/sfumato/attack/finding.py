@@ -186,7 +186,14 @@ class Findings(Shown):
         )
 
 
+def plain(value: object) -> Any:
+    """A value as JSON can have it."""
+    return value if value is None or isinstance(value, bool | int | float) else str(value)
+
+
 def percent(share: float) -> str:
     """A share in words, with as many digits as tell something."""
+    if 0 < share < 0.0001:
+        return "below 0.01 %"
     digits = 0 if share in (0, 1) else 2 if share < 0.0995 or share > 0.9 else 1
     return f"{100 * share:.{digits}f} %"

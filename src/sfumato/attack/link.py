@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from sfumato.attack.case import CannotRunError, needed_quasi
 from sfumato.attack.classes import boxes
-from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate
+from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, plain
 from sfumato.attack.matching import fitting
 from sfumato.counting.grouping import keys
 from sfumato.schema.column import Role
@@ -166,9 +166,6 @@ def examples(people: Frequencies, names: Sequence[str], places: Ints) -> list[di
         for name in names
     ]
     return [
-        {
-            name: one if one is None or isinstance(one, bool | int | float) else str(one)
-            for name, one in zip(names, row, strict=True)
-        }
+        {name: plain(one) for name, one in zip(names, row, strict=True)}
         for row in zip(*values, strict=True)
     ]

@@ -1,0 +1,36 @@
+"""Background knowledge: whoever can exclude a few values of a victim needs fewer to be sure.
+
+*Attacker*: knows which class a person is in, and j values (`exclude`) that the person does not
+have: the worst ones, which are the commonest others of the class.
+*Success*: the share of people of whose value the attacker is then sure: it has at least the share
+`sure` of what is left of the class, by default all of it.
+*Baseline*: the same if the same values were dealt out to the same classes at random.
+*Victims*: those people. A class is safe from j exclusions if it has j + 2 values or more.
+*Reference*: Martin, Kifer, Machanavajjhala, Gehrke and Halpern, Worst-case background knowledge,
+2007, for negations about the victim; Machanavajjhala et al. 2006.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sfumato.attack.beliefs import believed
+from sfumato.attack.homogeneity import surely
+from sfumato.schema.names import count
+
+if TYPE_CHECKING:
+    from sfumato.attack.case import Case
+    from sfumato.attack.finding import Finding
+
+
+def run(case: Case) -> Finding:
+    """Look for classes with one value left."""
+    sure, exclude = case.options.sure, case.options.exclude
+    return believed(
+        case,
+        "background",
+        lambda _column, _values: lambda found: surely(found, exclude, sure),
+        attacker=f"knows which class a person is in and can exclude {count(exclude, 'value')}",
+        meaning=f"Whose {case.options.sensitive or 'sensitive value'} is then certain",
+        reference="Martin et al. 2007",
+    )

@@ -1,0 +1,116 @@
+"""What the classes of a release let an attacker believe of people, and what chance alone would.
+
+An attack of this family says of each class and value whether the people with that value are hit.
+How many would be hit if sensitive values had nothing to do with classes is found by dealing the
+same values out to the same classes at random, a few times; the dealing is a fixed function of the
+places of rows, so that the same release is found the same each time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.attack.case import needed_quasi, needed_sensitive
+from sfumato.attack.classes import ClassValues, class_values
+from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
+from sfumato.counting.grouping import group
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from sfumato.attack.case import Case
+    from sfumato.schema.column import Column
+
+    Hit = Callable[[ClassValues], NDArray[np.bool_]]
+    """Which cells of classes and values hold people who are hit."""
+
+_DEALS = 8
+_MIXERS = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)  # Appleby's finalizer of 64 bits
+
+
+def shuffled(size: int, number: int) -> NDArray[np.int64]:
+    """The places 0 .. size - 1 in an order that nothing explains; the same for the same number."""
+    mixed = np.arange(size, dtype=np.uint64) + np.uint64((number + 1) << 40)
+    for mixer in _MIXERS:
+        mixed ^= mixed >> np.uint64(33)
+        mixed *= np.uint64(mixer)
+    mixed ^= mixed >> np.uint64(33)
+    return np.argsort(mixed, kind="stable")
+
+
+def dealt(values: ClassValues, number: int) -> ClassValues:
+    """The same values dealt out to the same classes at random."""
+    owners = np.repeat(values.owners, values.counts)
+    drawn = np.repeat(values.values, values.counts)[shuffled(values.rows, number)]
+    sizes = [int(values.owners.max(initial=0)) + 1, len(values.names)]
+    found = group([owners, drawn], sizes, np.ones(len(owners), dtype=np.int64))
+    places = found.representatives
+    return ClassValues(owners[places], drawn[places], found.counts, values.names)
+
+
+def by_chance(values: ClassValues, hit: Hit) -> float:
+    """How many people would be hit if values had nothing to do with classes."""
+    dealings = (dealt(values, number) for number in range(_DEALS))
+    return float(np.mean([one.counts[hit(one)].sum() for one in dealings]))
+
+
+def believed(
+    case: Case,
+    attack: str,
+    hit: Callable[[Column, ClassValues], Hit],
+    *,
+    attacker: str,
+    meaning: str,
+    reference: str,
+    columns: list[Column] | None = None,
+) -> Finding:
+    """Run an attack of the family on every sensitive column, and tell of the worst.
+
+    `hit` says for a column and its values how people are hit; it is asked of dealings too.
+    """
+    quasi = [] if case.release.buckets is not None else needed_quasi(case, attack)
+    found = []
+    for column in needed_sensitive(case, attack) if columns is None else columns:
+        values = class_values(case.release, quasi, column)
+        rule = hit(column, values)
+        cells = rule(values)
+        people = int(values.counts[cells].sum())
+        success = Rate.share(people, values.rows)
+        baseline = Rate.share(by_chance(values, rule), values.rows)
+        shown = examples(values, column, np.flatnonzero(cells))
+        words = f"{column.name}: {percent(success.value)}, by chance {percent(baseline.value)}."
+        found.append((success.beyond(baseline), success.value, words, success, baseline, shown))
+    worst = max(found, key=lambda one: one[:2])
+    _, _, words, success, baseline, shown = worst
+    return Finding(
+        attack=attack,
+        attacker=attacker,
+        meaning=meaning,
+        reference=reference,
+        success=success,
+        baseline=baseline,
+        victims=round(success.value * success.tried),
+        examples=shown,
+        remarks=[f"The worst column is {words}", *(one[2] for one in found if one is not worst)],
+        rows=success.tried,
+    )
+
+
+def examples(values: ClassValues, column: Column, cells: NDArray[np.int64]) -> list[dict[str, Any]]:
+    """Some classes that hit people, by their labels, for the owner."""
+    largest = cells[np.argsort(-values.counts[cells], kind="stable")][:MOST_EXAMPLES]
+    labels = values.labels(largest)
+    return [
+        {
+            **{name: plain(one) for name, one in labels[place].items()},
+            column.name: plain(values.names[values.values[cell]]),
+            "rows": rows,
+        }
+        for place, (cell, rows) in enumerate(
+            zip(largest.tolist(), values.counts[largest].tolist(), strict=True)
+        )
+    ]

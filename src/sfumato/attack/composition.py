@@ -1,0 +1,128 @@
+"""Composition: two releases of the same people, each safe, say together what neither says.
+
+*Attacker*: has two releases made without knowledge of each other, and knows the quasi-identifiers
+of people who are in both (of the list, or else of the original).
+*Success*: the share of these people of whom one sensitive value alone is left when the values of
+the classes that they fit in either release are intersected.
+*Baseline*: the same with the better one of the two releases alone.
+*Victims*: those people; with the original, those whose real value it is.
+*Reference*: Ganta, Kasiviswanathan and Smith, Composition attacks and auxiliary information, 2008.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.attack.case import CannotRunError, needed_quasi, needed_sensitive
+from sfumato.attack.classes import boxes_of
+from sfumato.attack.finding import Finding, Rate
+from sfumato.attack.link import examples, naming
+from sfumato.attack.matching import fitting
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from sfumato.attack.case import Case, HeldRelease
+    from sfumato.counting.frequencies import Frequencies
+    from sfumato.schema.column import Column
+
+    Ints = NDArray[np.int64]
+
+NAME = "composition"
+
+
+def run(case: Case) -> Finding:
+    """Intersect what two releases leave possible of each person."""
+    if case.other is None:
+        raise CannotRunError(NAME, "it needs a second release. Give it with --other RELEASE.")
+    if case.release.buckets is not None or case.other.buckets is not None:
+        raise CannotRunError(
+            NAME, "one release is an anatomy, which names its groups; compare two tables."
+        )
+    held = case.known or case.original
+    if held is None:
+        raise CannotRunError(
+            NAME, "it needs the people. Give them with --known FILE, or --original FILE."
+        )
+    quasi = needed_quasi(case, NAME, held, case.other.table)
+    found = []
+    for column in needed_sensitive(case, NAME):
+        if column.name in case.other.table.names:
+            found.append(_compose(case, case.other, quasi, column))
+    if not found:
+        raise CannotRunError(NAME, "the two releases have no sensitive column in common.")
+    return max(found, key=lambda one: one.excess)
+
+
+def _compose(case: Case, other: HeldRelease, quasi: Sequence[Column], column: Column) -> Finding:
+    held = case.known or case.original
+    assert held is not None
+    names = [one.name for one in quasi]
+    person = naming(case, held)
+    people = held.counted([*names, *person])
+    values: dict[Any, int] = {}
+    first = _possible(case.release, quasi, column, people, values)
+    second = _possible(other, quasi, column, people, values)
+    both = np.intersect1d(first, second)
+    width = len(values)
+    alone = [_left(pairs, width, len(people)) for pairs in (first, second)]
+    left = _left(both, width, len(people))
+    in_both = (alone[0] > 0) & (alone[1] > 0)
+    weight = people.counts * in_both
+    hit = in_both & (left == 1)
+    tried = int(weight.sum())
+    single = max(float(weight[one == 1].sum()) for one in alone)
+    pinned = float(weight[hit].sum())
+    return Finding(
+        attack=NAME,
+        attacker=f"has two releases, and a list of people with {', '.join(names)}",
+        meaning=f"Whose {column.name} is the only one that both leave possible",
+        success=Rate.share(pinned, tried),
+        baseline=Rate.share(single, tried),
+        victims=round(pinned),
+        examples=examples(people, person or names, np.flatnonzero(hit)),
+        remarks=[
+            f"Of {people.total:,} people {tried:,} fit both releases; {column.name} is guessed."
+        ],
+        rows=people.total,
+        reference="Ganta et al. 2008",
+    )
+
+
+def _possible(
+    release: HeldRelease,
+    quasi: Sequence[Column],
+    column: Column,
+    people: Frequencies,
+    values: dict[Any, int],
+) -> Ints:
+    """Pairs of a person and a value of a class that the person fits, as numbers, each once.
+
+    The two releases number values alike, by `values`, which has at most 2^20 of them.
+    """
+    names = [one.name for one in quasi]
+    table = release.table.counted([*names, column.name])
+    found = boxes_of(table, quasi, [people])
+    codes = table.codes[table.columns.index(column.name)]
+    present, numbers = np.unique(codes, return_inverse=True)
+    known = table.axis(column.name).decode(present).to_pylist()
+    number = np.array([values.setdefault(value, len(values)) for value in known])[numbers]
+    pairs = [
+        np.unique(mine * _STRIDE + number[theirs])
+        for mine, theirs in fitting(found.locate(people), found)
+    ]
+    return np.unique(np.concatenate([*pairs, np.zeros(0, dtype=np.int64)]))
+
+
+_STRIDE = 1 << 20
+
+
+def _left(pairs: Ints, width: int, people: int) -> Ints:
+    """How many values are left of each person."""
+    assert width <= _STRIDE
+    return np.bincount(pairs // _STRIDE, minlength=people)

@@ -1,0 +1,68 @@
+"""Homogeneity: in a class where all have one value, whoever is known to be there has it.
+
+*Attacker*: knows that a person is in the release, and which class they fall into.
+*Success*: the share of people of whose value the attacker is sure: in their class it has at least
+the share `sure`, by default all of it.
+*Baseline*: the same if the same values were dealt out to the same classes at random.
+*Victims*: those people.
+*Reference*: Machanavajjhala, Gehrke, Kifer and Venkitasubramaniam, l-Diversity, 2006.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.attack.beliefs import believed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.attack.case import Case
+    from sfumato.attack.classes import ClassValues
+    from sfumato.attack.finding import Finding
+
+
+def run(case: Case) -> Finding:
+    """Look for classes with one value."""
+    sure = case.options.sure
+    return believed(
+        case,
+        "homogeneity",
+        lambda _column, _values: lambda found: surely(found, 0, sure),
+        attacker="knows which class a person is in",
+        meaning=f"Whose {_of(case)} is certain",
+        reference="Machanavajjhala et al. 2006",
+    )
+
+
+def _of(case: Case) -> str:
+    return case.options.sensitive or "sensitive value"
+
+
+def surely(values: ClassValues, exclude: int, sure: float) -> NDArray[np.bool_]:
+    """Which cells an attacker is sure of who excludes, for each, the worst other values."""
+    left = values.sizes[values.owners] - excluded(values, exclude)
+    hit: NDArray[np.bool_] = values.counts >= sure * left
+    return hit
+
+
+def excluded(values: ClassValues, exclude: int) -> NDArray[np.int64]:
+    """How many rows of its class the commonest other values of each cell have together."""
+    if exclude == 0:
+        return np.zeros(len(values.counts), dtype=np.int64)
+    order = np.lexsort((-values.counts, values.owners))
+    owners, counts = values.owners[order], values.counts[order]
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    lengths = np.diff(starts, append=len(owners))
+    rank = np.arange(len(owners)) - np.repeat(starts, lengths)
+    before = np.concatenate([[0], np.cumsum(counts)])
+    ends = np.minimum(exclude, lengths)
+    top = before[starts + ends] - before[starts]
+    wider = before[starts + np.minimum(exclude + 1, lengths)] - before[starts]
+    own_is_top = rank < exclude
+    found = np.where(own_is_top, np.repeat(wider, lengths) - counts, np.repeat(top, lengths))
+    back = np.empty(len(order), dtype=np.int64)
+    back[order] = found
+    return back

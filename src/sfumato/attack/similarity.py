@@ -1,0 +1,99 @@
+"""Similarity: values that differ may mean the same; a class of such tells what they have in common.
+
+*Attacker*: knows what values mean (the hierarchy of the sensitive column, or that numbers near each
+other are alike), and which class a person is in.
+*Success*: the share of people in classes whose values all lie under one label of the hierarchy
+below the root, or, of numbers and dates, within the share `near` of all people when these stand in
+order (so that a few very large numbers do not make all others alike).
+*Baseline*: the same if the same values were dealt out to the same classes at random.
+*Victims*: those people.
+*Reference*: Li, Li and Venkatasubramanian, t-Closeness, 2007, section 3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.anonymize.taxonomy import grow
+from sfumato.attack.beliefs import believed
+from sfumato.attack.case import CannotRunError, needed_sensitive
+from sfumato.schema.column import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.attack.beliefs import Hit
+    from sfumato.attack.case import Case
+    from sfumato.attack.classes import ClassValues
+    from sfumato.attack.finding import Finding
+    from sfumato.schema.column import Column
+
+NAME = "similarity"
+_ORDERED = (Kind.INTEGER, Kind.REAL, Kind.DATE)
+
+
+def run(case: Case) -> Finding:
+    """Look for classes whose values are alike."""
+    columns = [
+        column
+        for column in needed_sensitive(case, NAME)
+        if column.hierarchy is not None or column.kind in _ORDERED
+    ]
+    if not columns:
+        raise CannotRunError(
+            NAME,
+            "no sensitive column is a number or a date or has a hierarchy, so nothing says which "
+            "values are alike. Declare a hierarchy of the sensitive column.",
+        )
+    return believed(
+        case,
+        NAME,
+        lambda column, values: alike(column, values, case.options.near),
+        columns=columns,
+        attacker="knows what values mean, and which class a person is in",
+        meaning=f"Of whose {case.options.sensitive or 'sensitive value'} something is certain",
+        reference="Li et al. 2007",
+    )
+
+
+def alike(column: Column, values: ClassValues, near: float) -> Hit:
+    """Which cells lie in classes that share a label or a narrow range."""
+    marks: list[tuple[NDArray[np.float64], float]] = []
+    if column.hierarchy is not None:
+        taxonomy = grow(column, values.names)
+        leaves = taxonomy.locate(values.names)
+        for level in range(1, taxonomy.height):
+            codes = taxonomy.codes[leaves, level].astype(np.float64)
+            marks.append((codes, 0.0))
+    if column.kind in _ORDERED:
+        marks.append((_ranks(values), near))
+    return lambda found: _within(found, marks)
+
+
+def _ranks(values: ClassValues) -> NDArray[np.float64]:
+    """The middle of each value's place among all people in order; what is missing has none."""
+    days = [one.toordinal() if hasattr(one, "toordinal") else one for one in values.names]
+    line = np.array([np.nan if one is None else float(one) for one in days])
+    known = np.flatnonzero(~np.isnan(line))
+    order = known[np.argsort(line[known], kind="stable")]
+    people = values.totals[order]
+    ranks = np.full(len(line), np.nan)
+    ranks[order] = (np.cumsum(people) - people / 2) / max(people.sum(), 1)
+    return ranks
+
+
+def _within(
+    values: ClassValues, marks: list[tuple[NDArray[np.float64], float]]
+) -> NDArray[np.bool_]:
+    classes = len(values.sizes)
+    hit = np.zeros(classes, dtype=bool)
+    for mark, width in marks:
+        mine = mark[values.values]
+        low, high = np.full(classes, np.inf), np.full(classes, -np.inf)
+        np.minimum.at(low, values.owners, mine)
+        np.maximum.at(high, values.owners, mine)
+        hit |= high - low <= width  # a missing number is near nothing
+    found: NDArray[np.bool_] = hit[values.owners]
+    return found

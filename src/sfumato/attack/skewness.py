@@ -1,0 +1,67 @@
+"""Skewness: a class in which a rare value is common tells much of everyone in it.
+
+*Attacker*: knows how common each value is among all people (by the list, where it has the column,
+else by the release itself), and which class a person is in.
+*Success*: the share of people whose own value the attacker believes of them at least `gain` times
+as much as of anyone, by default twice.
+*Baseline*: the same if the same values were dealt out to the same classes at random: small classes
+differ from the whole by chance too.
+*Victims*: those people. The remark tells the largest gain.
+*Reference*: Li, Li and Venkatasubramanian, t-Closeness, 2007, section 3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.attack.beliefs import believed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.attack.beliefs import Hit
+    from sfumato.attack.case import Case
+    from sfumato.attack.classes import ClassValues
+    from sfumato.attack.finding import Finding
+    from sfumato.schema.column import Column
+
+
+def run(case: Case) -> Finding:
+    """Look for classes that make a belief grow."""
+    gain = case.options.gain
+
+    def hit(column: Column, values: ClassValues) -> Hit:
+        common = public_shares(case, column, values)
+        return lambda found: gains(found, common) >= gain
+
+    return believed(
+        case,
+        "skewness",
+        hit,
+        attacker="knows how common values are, and which class a person is in",
+        meaning=f"Whose own {case.options.sensitive or 'sensitive value'} is believed "
+        f"{gain:g} times as much",
+        reference="Li et al. 2007",
+    )
+
+
+def public_shares(case: Case, column: Column, values: ClassValues) -> NDArray[np.float64]:
+    """How common each value is among all people."""
+    totals = values.totals.astype(np.float64)
+    if case.known is not None and column.name in case.known.names:
+        table = case.known.counted([column.name])
+        listed = table.axes[0].decode(table.codes[0]).to_pylist()
+        counts = dict(zip(listed, table.counts.tolist(), strict=True))
+        totals = np.array([counts.get(name, 0) for name in values.names], dtype=np.float64)
+        totals = np.maximum(totals, 1)  # nobody thinks that impossible which occurs
+    shares: NDArray[np.float64] = totals / totals.sum()
+    return shares
+
+
+def gains(values: ClassValues, common: NDArray[np.float64]) -> NDArray[np.float64]:
+    """By which factor the belief in each value of each class grows."""
+    inside = values.counts / values.sizes[values.owners]
+    found: NDArray[np.float64] = inside / common[values.values]
+    return found

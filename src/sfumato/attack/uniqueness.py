@@ -1,0 +1,94 @@
+"""Uniqueness: whoever is alone in the release may be alone among all people, and then is found.
+
+*Attacker*: knows that the victim is in the population, and has a list of it that is complete.
+*Success*: the share of released people who are alone in the population by what was released: with
+the list of the population (`known`) counted, without it estimated from the classes of the release
+and the `population_size`, by the estimator that Dankar's rule takes.
+*Baseline*: naming anybody of the population.
+*Victims*: released people who are alone in the population, or are expected to be.
+The remarks tell the risk of a prosecutor, who knows that the victim is in the release, a journalist,
+who does not, and a marketer, who links everyone, and what each estimator says.
+*Reference*: Dankar, El Emam, Neisa and Roffey 2012; see `estimators`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.attack.case import CannotRunError, needed_quasi
+from sfumato.attack.classes import boxes
+from sfumato.attack.estimators import ClassSizes, dankar, deviation, pitman, snb, zayatz
+from sfumato.attack.finding import Finding, Rate, percent
+from sfumato.attack.matching import fitting
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.attack.case import Case
+
+NAME = "uniqueness"
+
+
+def run(case: Case) -> Finding:
+    """Count who is alone in the population, or estimate it."""
+    if case.known is None and case.options.population_size is None:
+        raise CannotRunError(
+            NAME,
+            "it needs the population, as a list with --known FILE or as a number with "
+            "--population-size N.",
+        )
+    quasi = needed_quasi(case, NAME, *([] if case.known is None else [case.known]))
+    people = None if case.known is None else case.known.counted([one.name for one in quasi])
+    found = boxes(case.release, quasi, [] if people is None else [people])
+    size = case.options.population_size or (0 if people is None else people.total)
+    size = max(size, found.rows)
+    sample = ClassSizes.of(found.sizes, size)
+    told = _estimates(sample)
+    alone_here = int((found.sizes == 1).sum())
+    told.append(f"A prosecutor is right in {percent(len(found) / max(found.rows, 1))} of cases.")
+    if people is None:
+        success = _estimated(sample)
+    else:
+        crowd = np.zeros(len(found))
+        for mine, theirs in fitting(found.locate(people), found):
+            crowd += np.bincount(theirs, people.counts[mine], len(found))
+        crowd = np.maximum(crowd, found.sizes)  # everyone released is of the population
+        success = Rate.share(float(found.sizes[crowd == 1].sum()), found.rows)
+        told.append(_linked(found.sizes, crowd))
+    told.append(f"{alone_here:,} of {found.rows:,} are alone in the release.")
+    return Finding(
+        attack=NAME,
+        attacker=f"has a list of the population of {size:,} people",
+        meaning="Who is alone in the population",
+        success=success,
+        baseline=Rate.share(found.rows / size, found.rows),
+        victims=round(success.value * found.rows),
+        remarks=told,
+        rows=found.rows + (0 if people is None else people.total),
+        reference="Dankar et al. 2012",
+    )
+
+
+def _estimated(sample: ClassSizes) -> Rate:
+    """The share of released people who are alone: as that of all people, who are drawn alike."""
+    _, alone = dankar(sample)
+    spread = deviation(sample, lambda one: dankar(one)[1])
+    people = sample.population
+    return Rate.estimate(alone / people, spread / people, round(sample.rows))
+
+
+def _estimates(sample: ClassSizes) -> list[str]:
+    chosen, _ = dankar(sample)
+    figures = {"Zayatz": zayatz(sample), "Pitman": pitman(sample), "SNB": snb(sample)}
+    told = ", ".join(
+        f"{name} {'does not fit' if one is None else percent(one / sample.population)}"
+        for name, one in figures.items()
+    )
+    return [f"Estimated share of people alone in the population: {told}; taken is {chosen}."]
+
+
+def _linked(sizes: NDArray[np.int64], crowd: NDArray[np.float64]) -> str:
+    highest, mean = float(1 / crowd.min()), float((sizes / crowd).sum() / sizes.sum())
+    return f"A journalist is right in up to {percent(highest)}, a marketer in {percent(mean)}."
