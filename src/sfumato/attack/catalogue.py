@@ -19,12 +19,17 @@ if TYPE_CHECKING:
 
 ATTACKS: dict[str, str] = {
     "link": "a named list is joined with the release",
+    "link-fuzzy": "the same with typing errors and missing cells",
     "uniqueness": "who is alone in the population too",
     "homogeneity": "a class in which all have one value",
     "background": "a class in which one value is left after some are excluded",
     "skewness": "a class in which a rare value is common",
     "similarity": "a class whose values mean the same",
+    "minimality": "what the algorithm met, by its not stopping earlier",
+    "definetti": "traits and values that go together across buckets",
     "composition": "two releases of the same people are intersected",
+    "downcoding": "labels that are minimal, taken back a step",
+    "predict": "a model trained on the release",
 }
 """Every attack, and what it does in a few words; the module has its name, '-' being '_'."""
 

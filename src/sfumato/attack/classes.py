@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sfumato.schema.hierarchy.base import Leaf, Taxonomy
 
     Ints = NDArray[np.int64]
+    Reals = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,16 @@ class BoxColumn:
     def taxonomy(self) -> Taxonomy:
         """The leaves."""
         return self.covers.taxonomy
+
+    def over_leaves(self, numbers: Reals) -> Reals:
+        """Give all leaves of each label its number, or its row of numbers, and add them up."""
+        covers = self.covers
+        runs = np.repeat(numbers, np.diff(covers.starts, append=len(covers.first)), axis=0)
+        edges = np.zeros((len(self.taxonomy.leaves) + 1, *runs.shape[1:]))
+        np.add.at(edges, covers.first, runs)
+        np.subtract.at(edges, covers.last + 1, runs)
+        added: Reals = np.cumsum(edges, axis=0)[:-1].clip(min=0)
+        return added
 
     def locate(self, table: Frequencies) -> Ints:
         """The leaf of each combination of a table; -1 where the release can have none such."""

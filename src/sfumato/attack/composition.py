@@ -50,10 +50,11 @@ def run(case: Case) -> Finding:
             NAME, "it needs the people. Give them with --known FILE, or --original FILE."
         )
     quasi = needed_quasi(case, NAME, held, case.other.table)
-    found = []
-    for column in needed_sensitive(case, NAME):
-        if column.name in case.other.table.names:
-            found.append(_compose(case, case.other, quasi, column))
+    found = [
+        _compose(case, case.other, quasi, column)
+        for column in needed_sensitive(case, NAME)
+        if column.name in case.other.table.names
+    ]
     if not found:
         raise CannotRunError(NAME, "the two releases have no sensitive column in common.")
     return max(found, key=lambda one: one.excess)

@@ -66,7 +66,7 @@ def fitting(points: Sequence[Ints], boxes: Boxes) -> Iterator[Pairs]:
     for people, held in _parted(inside, classes, coordinates):
         kept = np.ones(len(people), dtype=bool)
         for column, leaves in exact:
-            kept &= _covered(column, held, leaves[people])
+            kept &= covered(column, held, leaves[people])
         yield people[kept], held[kept]
 
 
@@ -88,12 +88,13 @@ def _own_labels(column: BoxColumn) -> Ints | None:
 
 
 def _by_key(people: Ints, mine: Ints, theirs: Ints) -> Pairs:
-    """Pairs with equal keys; no two classes have the same."""
-    order = np.argsort(theirs)
+    """Pairs with equal keys."""
+    order = np.argsort(theirs, kind="stable")
     ranked = theirs[order]
-    places = np.searchsorted(ranked, mine).clip(max=len(ranked) - 1)
-    equal = ranked[places] == mine
-    return people[equal], order[places[equal]]
+    first = np.searchsorted(ranked, mine, side="left")
+    many = np.searchsorted(ranked, mine, side="right") - first
+    steps = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+    return np.repeat(people, many), order[np.repeat(first, many) + steps]
 
 
 def _parted(
@@ -149,11 +150,12 @@ def _looked_at(
     return people[one], classes[other]
 
 
-def _covered(column: BoxColumn, classes: Ints, leaves: Ints) -> NDArray[np.bool_]:
+def covered(column: BoxColumn, classes: Ints, leaves: Ints) -> NDArray[np.bool_]:
     """Whether the label of each class covers a leaf: a set may have gaps between its ends."""
     covers, width = column.covers, len(column.taxonomy.leaves)
     if len(covers.first) == len(covers.starts):
-        return np.ones(len(classes), dtype=bool)  # every label is one run: its ends say all
+        labels = column.labels[classes]
+        return (covers.low[labels] <= leaves) & (leaves <= covers.high[labels])
     owners = np.repeat(
         np.arange(len(covers.starts)), np.diff(covers.starts, append=len(covers.first))
     )

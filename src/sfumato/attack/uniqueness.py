@@ -6,8 +6,8 @@ the list of the population (`known`) counted, without it estimated from the clas
 and the `population_size`, by the estimator that Dankar's rule takes.
 *Baseline*: naming anybody of the population.
 *Victims*: released people who are alone in the population, or are expected to be.
-The remarks tell the risk of a prosecutor, who knows that the victim is in the release, a journalist,
-who does not, and a marketer, who links everyone, and what each estimator says.
+The remarks tell the risk of a prosecutor, who knows that the victim is in the release, of a
+journalist, who does not, and of a marketer, who links everyone, and what each estimator says.
 *Reference*: Dankar, El Emam, Neisa and Roffey 2012; see `estimators`.
 """
 

@@ -1,0 +1,193 @@
+"""deFinetti: buckets hide who has which value, but the same people's other columns betray it.
+
+*Attacker*: has an anatomy alone: rows with their quasi-identifiers and their group, and the
+sensitive values of each group. Groups in which a value and a trait occur together more often than
+by chance tell that they belong together, and that is used inside every group.
+*Success*: the share of rows whose value is guessed right. How common a trait is among people with a
+value is learnt as naive Bayes does, by expectation and maximization: values are shared out among
+the rows of a group by these likelihoods, so that each row gets one value in all and each value as
+many rows as the group has (scaling rows and columns in turn), traits are counted anew, and so on.
+*Baseline*: guessing the commonest value of the group, which l-diversity keeps at 1/l.
+*Victims*: none for certain. The original decides who is right; rows that are alike in it share the
+chance.
+*Reference*: Kifer, Attacks on privacy and deFinetti's theorem, 2009; Sinkhorn 1967 for the scaling.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.anonymize.buckets import COUNT, GROUP
+from sfumato.attack.case import CannotRunError, needed, needed_quasi, needed_sensitive
+from sfumato.attack.finding import Finding, Rate
+from sfumato.attack.link import same_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.attack.case import Case, HeldTable
+    from sfumato.counting.frequencies import Frequencies
+    from sfumato.schema.column import Column
+
+    Ints = NDArray[np.int64]
+    Reals = NDArray[np.float64]
+
+NAME = "definetti"
+_ROUNDS = 25
+_SCALINGS = 8
+
+
+def run(case: Case) -> Finding:
+    """Learn across buckets, and guess inside them."""
+    if case.release.buckets is None:
+        raise CannotRunError(
+            NAME,
+            "the release is no anatomy, and rows that look alike cannot be told apart. Name the "
+            "folder that anatomy wrote.",
+        )
+    original = needed(case.original, NAME, "the original, to tell who is right", "original")
+    quasi = needed_quasi(case, NAME, original)
+    columns = [one for one in needed_sensitive(case, NAME) if one.name in original.names]
+    if not columns:
+        raise CannotRunError(NAME, "the original has no sensitive column of the release.")
+    found = [_attacked(case, original, quasi, column) for column in columns]
+    return max(found, key=lambda one: one.excess)
+
+
+def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: Column) -> Finding:
+    assert case.release.buckets is not None
+    names = [one.name for one in quasi]
+    rows = case.release.table.counted([*names, GROUP])
+    cells = case.release.buckets.counted([GROUP, column.name], weight=COUNT)
+    shares = Sharing.of(rows, cells, names, column.name)
+    believed = shares.learn()
+    score = _chances(shares, rows, names, original, column.name)
+    success = float((shares.best(believed) * score).sum())
+    baseline = float((shares.best(shares.counts.astype(np.float64)) * score).sum())
+    return Finding(
+        attack=NAME,
+        attacker="has the release alone, and knows that like people are alike in every group",
+        meaning=f"Which {column.name} of its group is a row's",
+        success=Rate.share(success, rows.total),
+        baseline=Rate.share(baseline, rows.total),
+        remarks=[f"Learnt from {', '.join(names)}."],
+        rows=rows.total,
+        reference="Kifer 2009",
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Sharing:
+    """Every row with every value of its group: what is shared out.
+
+    `row`, `value` and `group` say whose each pair is, `counts` how many rows of the group have the
+    value, and `weights` how many rows look alike.
+    """
+
+    row: Ints
+    value: Ints
+    group: Ints
+    cell: Ints
+    counts: Ints
+    weights: Ints
+    traits: tuple[Ints, ...]
+    values: list[object]
+
+    @classmethod
+    def of(
+        cls, rows: Frequencies, cells: Frequencies, names: Sequence[str], sensitive: str
+    ) -> Sharing:
+        """Pair the rows of two tables by their group."""
+        groups = rows.axis(GROUP).decode(rows.codes[rows.columns.index(GROUP)]).to_numpy()
+        theirs = cells.axis(GROUP).decode(cells.codes[0]).to_numpy()
+        order = np.argsort(theirs, kind="stable")
+        first = np.searchsorted(theirs[order], groups, side="left")
+        many = np.searchsorted(theirs[order], groups, side="right") - first
+        row = np.repeat(np.arange(len(rows)), many)
+        steps = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+        cell = order[np.repeat(first, many) + steps]
+        present, number = np.unique(cells.codes[1], return_inverse=True)
+        traits = tuple(rows.codes[rows.columns.index(name)].astype(np.int64) for name in names)
+        values = cells.axis(sensitive).decode(present).to_pylist()
+        counts = cells.counts[cell]
+        return cls(row, number[cell], groups[row], cell, counts, rows.counts, traits, values)
+
+    def learn(self) -> Reals:
+        """How much of each row each value of its group is believed to have."""
+        weight = self.weights[self.row]
+        size = np.bincount(self.row, self.counts)[self.row]
+        shared = self.counts / size
+        for _ in range(_ROUNDS):
+            shared = self._scaled(self._likelihood(shared * weight))
+        return shared
+
+    def _likelihood(self, people: Reals) -> Reals:
+        """How likely a row with each value would look as it does, by naive Bayes."""
+        width = len(self.values)
+        having = np.bincount(self.value, people, width)
+        logs = np.zeros(len(self.row))
+        for codes in self.traits:
+            mine = codes[self.row]
+            options = int(codes.max(initial=0)) + 1
+            table = np.bincount(mine * width + self.value, people, options * width)
+            smooth = (table.reshape(options, width) + 1.0) / (having + options)
+            logs += np.log(smooth)[mine, self.value]
+        highest = np.full(len(self.weights), -np.inf)
+        np.maximum.at(highest, self.row, logs)
+        likely: Reals = np.exp(logs - highest[self.row])
+        return likely
+
+    def _scaled(self, shared: Reals) -> Reals:
+        """Each row one value in all, each value as many rows of its group as there are."""
+        weight = self.weights[self.row]
+        for _ in range(_SCALINGS):
+            taken = np.bincount(self.cell, shared * weight)
+            shared = shared * (self.counts / np.maximum(taken[self.cell], 1e-300))
+            total = np.bincount(self.row, shared)
+            shared = shared / np.maximum(total[self.row], 1e-300)
+        return shared
+
+    def best(self, belief: Reals) -> Reals:
+        """How many rows each pair is the guess of: the likeliest value, equals sharing it."""
+        highest = np.full(len(self.weights), -np.inf)
+        np.maximum.at(highest, self.row, belief)
+        chosen = (belief >= highest[self.row] * (1 - 1e-12)).astype(np.float64)
+        ties = np.bincount(self.row, chosen)
+        guess: Reals = chosen / ties[self.row] * self.weights[self.row]
+        return guess
+
+
+def _chances(
+    shares: Sharing,
+    rows: Frequencies,
+    names: Sequence[str],
+    original: HeldTable,
+    sensitive: str,
+) -> Reals:
+    """The chance that each value of its group is a row's: by the original, among rows like it."""
+    real = original.counted([*names, sensitive])
+    place = real.columns.index(sensitive)
+    present, number = np.unique(real.codes[place], return_inverse=True)
+    known = {value: code for code, value in enumerate(shares.values)}
+    truth = real.axis(sensitive).decode(present).to_pylist()
+    code = np.array([known.get(value, -1) for value in truth])[number]
+    mine, theirs = same_keys(rows, real, names)
+    both = np.unique(np.concatenate([mine, theirs]), return_inverse=True)[1]
+    width = len(shares.values)
+    inside = code >= 0
+    key = both[len(mine) :][inside] * width + code[inside]
+    order = np.argsort(key, kind="stable")
+    sought = both[: len(mine)][shares.row] * width + shares.value
+    place_of = np.searchsorted(key[order], sought).clip(max=max(len(order) - 1, 0))
+    there = key[order][place_of] == sought
+    counts = np.where(there, real.counts[inside][order][place_of], 0)
+    totals = np.bincount(shares.value, shares.counts, width)
+    weight = counts * shares.counts / totals[shares.value]
+    total = np.bincount(shares.row, weight)
+    chance: Reals = weight / np.maximum(total[shares.row], 1e-300)
+    return chance

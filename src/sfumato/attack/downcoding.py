@@ -1,0 +1,161 @@
+"""Downcoding: labels that are as fine as k-anonymity allows can be taken back one step further.
+
+*Attacker*: knows the hierarchies, how common values are (by the list, else by the release), and
+that each class wears the finest labels that let it have k rows: so under a label at least two of
+the labels below it occur, and not every one that occurs has k rows.
+*Success*: the share of generalized labels of classes for which the attacker says right how many
+rows of the class have each of the labels below: the likeliest numbers of those that are possible.
+*Baseline*: the likeliest numbers without the knowledge that labels are minimal.
+*Victims*: the rows of these classes.
+A release without generalized labels, as a synthetic table is, has nothing to take back.
+*Reference*: Cohen, Attacks on deidentification's defenses, 2022, section 3.
+"""
+
+from __future__ import annotations
+
+from math import lgamma, log
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.attack.case import CannotRunError, needed, needed_quasi
+from sfumato.attack.classes import boxes
+from sfumato.attack.finding import Finding, Rate
+from sfumato.attack.matching import fitting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from sfumato.attack.case import Case
+    from sfumato.attack.classes import BoxColumn, Boxes
+    from sfumato.counting.frequencies import Frequencies
+
+    Ints = NDArray[np.int64]
+    Reals = NDArray[np.float64]
+
+NAME = "downcoding"
+_MOST = 20_000
+"""So many labels of classes are looked at, evenly spread over all of them."""
+
+
+def run(case: Case) -> Finding:
+    """Say what lies under the labels of each class."""
+    original = needed(case.original, NAME, "the original, to tell who is right", "original")
+    if case.release.buckets is not None:
+        raise CannotRunError(NAME, "an anatomy generalizes nothing.")
+    quasi = needed_quasi(case, NAME, original)
+    names = [one.name for one in quasi]
+    real = original.counted(names)
+    listed = None
+    if case.known is not None and all(name in case.known.names for name in names):
+        listed = case.known.counted(names)
+    found = boxes(case.release, quasi, [one for one in (real, listed) if one is not None])
+    owners, people = _inside(found, real)
+    least = int(found.sizes.min(initial=1))
+    right = guessed = victims = tried = 0
+    for column in found.columns:
+        leaves, counts = column.locate(real)[people], real.counts[people]
+        for one, weights, truth in _steps(
+            column, _common(column, found, listed), owners, leaves, counts
+        ):
+            tried += 1
+            guessed += bool((likeliest(weights, int(truth.sum())) == truth).all())
+            if (refined(weights, int(truth.sum()), least) == truth).all():
+                right += 1
+                victims += int(found.sizes[one])
+    if not tried:
+        raise CannotRunError(
+            NAME, "no class wears a label of a hierarchy, so there is nothing to take back."
+        )
+    where = "in the release" if listed is None else "on the list"
+    return Finding(
+        attack=NAME,
+        attacker="knows the hierarchies, how common values are, and that labels are minimal",
+        meaning="What lies one step below a label",
+        success=Rate.share(right, tried),
+        baseline=Rate.share(guessed, tried),
+        victims=min(victims, found.rows),
+        remarks=[f"{tried:,} labels of {len(found):,} classes; values are as common as {where}."],
+        rows=found.rows,
+        reference="Cohen 2022",
+    )
+
+
+def _inside(found: Boxes, real: Frequencies) -> tuple[Ints, Ints]:
+    """The class of people who fit one that is whole, and which people these are."""
+    pairs = list(fitting(found.locate(real), found))
+    people = np.concatenate([one for one, _ in pairs] or [np.zeros(0, dtype=np.int64)])
+    owners = np.concatenate([other for _, other in pairs] or [np.zeros(0, dtype=np.int64)])
+    whole = np.bincount(owners, real.counts[people], len(found)) == found.sizes
+    return owners[whole[owners]], people[whole[owners]]
+
+
+def _common(column: BoxColumn, found: Boxes, listed: Frequencies | None) -> Reals:
+    """How common each leaf is: as on the list, or as the released labels have it, spread evenly."""
+    leaves = len(column.taxonomy.leaves)
+    if listed is not None:
+        mine = column.locate(listed)
+        inside = mine >= 0
+        return np.bincount(mine[inside], listed.counts[inside], leaves).astype(np.float64) + 0.5
+    rows = np.bincount(column.labels, found.sizes, len(column.covers.starts))
+    return column.over_leaves(rows / column.covers.leaves)
+
+
+def _steps(
+    column: BoxColumn, common: Reals, owners: Ints, leaves: Ints, counts: Ints
+) -> Iterator[tuple[int, Reals, Ints]]:
+    """Classes with a label above the leaves: how common the labels below are, and their rows."""
+    taxonomy, covers = column.taxonomy, column.covers
+    order = np.argsort(owners, kind="stable")
+    owners, leaves, counts = owners[order], leaves[order], counts[order]
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    ends = np.append(starts[1:], len(owners))
+    chosen = np.flatnonzero(covers.leaves[column.labels[owners[starts]]] > 1)
+    for place in chosen[:: max(len(chosen) // _MOST, 1)].tolist():
+        start, end = int(starts[place]), int(ends[place])
+        label = int(column.labels[owners[start]])
+        low, high = int(covers.low[label]), int(covers.high[label])
+        level = int(np.argmax(taxonomy.codes[low] == taxonomy.codes[high]))
+        finer = taxonomy.codes[low : high + 1, level - 1]
+        first, below = np.unique(finer, return_inverse=True)
+        truth = np.bincount(below[leaves[start:end] - low], counts[start:end], len(first))
+        weights = np.bincount(below, common[low : high + 1], len(first))
+        yield int(owners[start]), weights.astype(np.float64), truth.astype(np.int64)
+
+
+def likeliest(weights: Reals, size: int) -> Ints:
+    """The likeliest numbers of rows under each of some labels: the mode of a multinomial law."""
+    total = float(weights.sum())
+    shares = weights / total if total else np.full(len(weights), 1 / len(weights))
+    found = np.floor(size * shares).astype(np.int64)
+    while found.sum() < size:  # at most once for each label
+        gain = np.divide(shares, found + 1)
+        found[int(np.argmax(gain))] += 1
+    return found
+
+
+def refined(weights: Reals, size: int, least: int) -> Ints:
+    """The likeliest numbers of which two or more are above 0 and not all of these reach `least`."""
+    plain = likeliest(weights, size)
+    used = plain[plain > 0]
+    if len(used) > 1 and used.min() < least:
+        return plain
+    candidates = []
+    for few in range(len(weights)):
+        others = np.delete(weights, few)
+        for rows in {1, min(least - 1, size - 1)}:
+            if 0 < rows < min(least, size) or rows == 1:
+                rest = likeliest(others, size - rows)
+                candidates.append(np.insert(rest, few, rows))
+    return max(candidates, key=lambda one: _log_chance(weights, one), default=plain)
+
+
+def _log_chance(weights: Reals, rows: Ints) -> float:
+    """How likely numbers of rows are, but for what is the same of all."""
+    total = float(weights.sum()) or 1.0
+    return sum(
+        float(many) * log(max(weight / total, 1e-300)) - lgamma(many + 1)
+        for many, weight in zip(rows.tolist(), weights.tolist(), strict=True)
+    )

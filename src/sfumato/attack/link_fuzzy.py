@@ -1,0 +1,257 @@
+"""Fuzzy linking: a list with typing errors, missing cells and old addresses still finds people.
+
+*Attacker*: has a named list in which cells may be wrong or missing. A missing cell is compared with
+nothing. Whoever fits no released row in all other columns is compared with rows that fit in all but
+one. How telling a column is follows Fellegi and Sunter: it agrees by chance with the share u of
+released rows, which is counted, and for the right row with the share m, which is found by
+expectation and maximization over the pairs compared. The attacker picks among the rows of largest
+weight, log m/u of columns that agree plus log (1 - m)/(1 - u) of the one that does not.
+*Success*: the share of people of the list who are in the original and whose row is picked, in
+expectation: by the column that names people in both, and what the original says of them.
+*Baseline*: a pick among all released rows. The remark tells what `link`, which forgives nothing,
+would get from the same list.
+*Victims*: people who are left with one row, which is theirs.
+*Reference*: Fellegi and Sunter, A theory for record linkage, 1969; Winkler 1988 for the estimation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.compute as pc
+
+from sfumato.attack.case import CannotRunError, needed, needed_quasi
+from sfumato.attack.classes import Boxes, boxes
+from sfumato.attack.finding import Finding, Rate, percent
+from sfumato.attack.link import examples, naming
+from sfumato.attack.matching import covered, fitting
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.attack.case import Case
+    from sfumato.counting.frequencies import Frequencies
+
+    Ints = NDArray[np.int64]
+    Reals = NDArray[np.float64]
+
+NAME = "link-fuzzy"
+_ROUNDS = 50
+
+
+def run(case: Case) -> Finding:
+    """Look people up who may be written wrong."""
+    known = needed(case.known, NAME, "a list of people", "known")
+    original = needed(case.original, NAME, "the original, to tell who is right", "original")
+    person = naming(case, known)
+    if not person:
+        raise CannotRunError(
+            NAME,
+            "the list and the original have no column in common that names people, so nobody can "
+            'tell who is right. Declare one role = "identifier" in the schema.',
+        )
+    quasi = needed_quasi(case, NAME, known, original)
+    names = [one.name for one in quasi]
+    people, real = known.counted([*names, *person]), original.counted([*names, *person])
+    found = boxes(case.release, quasi, [people, real])
+    truth = _truth(found, people, real, person[0])
+    present = truth[0] >= 0
+    share = _shares(found, real)
+    compared = Compared.of(found, people)
+    exact, _ = compared.score(compared.fits, truth, share, people)
+    right, alone = compared.score(compared.best(), truth, share, people)
+    tried = int(people.counts[present].sum())
+    strict = float((exact * people.counts)[present].sum()) / max(tried, 1)
+    told = compared.words(names)
+    return Finding(
+        attack=NAME,
+        attacker=f"has a list of people with {', '.join(names)}, in which cells may be wrong",
+        meaning="Which released row is a person's",
+        success=Rate.share(float((right * people.counts)[present].sum()), tried),
+        baseline=Rate.share(tried / max(found.rows, 1), tried),
+        victims=round(float((right * people.counts)[present & alone].sum())),
+        examples=examples(people, person, np.flatnonzero(present & alone & (right > 0))),
+        remarks=[f"Forgiving nothing, the attacker would be right in {percent(strict)}.", *told],
+        rows=people.total + found.rows,
+        reference="Fellegi and Sunter 1969",
+    )
+
+
+def _truth(found: Boxes, people: Frequencies, real: Frequencies, person: str) -> list[Ints]:
+    """Where the person of each row of the list really is, by name; -1 for who is not there."""
+    mine, theirs = people.axis(person), real.axis(person)
+    codes = real.codes[real.columns.index(person)]
+    row_of = np.full(theirs.size, -1, dtype=np.int64)
+    row_of[codes] = np.arange(len(real))
+    match = pc.index_in(
+        mine.decode(np.arange(mine.size)), value_set=theirs.decode(np.arange(theirs.size))
+    )
+    place = match.fill_null(-1).to_numpy(zero_copy_only=False)
+    rows = np.where(place >= 0, row_of[place], -1)[people.codes[people.columns.index(person)]]
+    return [np.where(rows >= 0, leaves[rows], -1) for leaves in found.locate(real)]
+
+
+def _shares(found: Boxes, real: Frequencies) -> Reals:
+    """The chance of people who fit a class to be in it."""
+    crowd = np.zeros(len(found))
+    for mine, theirs in fitting(found.locate(real), found):
+        crowd += np.bincount(theirs, real.counts[mine], len(found))
+    share: Reals = found.sizes / np.maximum(crowd, found.sizes)
+    return share
+
+
+@dataclass(frozen=True, eq=False)
+class PairsCompared:
+    """Pairs of a person and a class, and the column that does not agree, -1 where all do."""
+
+    people: Ints
+    classes: Ints
+    wrong: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """All pairs that agree in all columns, or, of people without such, in all but one."""
+
+    found: Boxes
+    fits: PairsCompared
+    nearly: PairsCompared
+    chance: Reals
+    right: Reals
+
+    @classmethod
+    def of(cls, found: Boxes, people: Frequencies) -> Compared:
+        """Compare a list with the classes of a release."""
+        points = found.locate(people)
+        missing = np.stack([_missing(people, one.column.name) for one in found.columns])
+        everyone = np.arange(len(people))
+        fits = _pairs(found, points, missing, everyone, -1)
+        left = np.setdiff1d(everyone, fits.people)
+        columns = range(len(found.columns)) if len(found.columns) > 1 else ()
+        nearly = [
+            _pairs(found, points, missing, left[~missing[wrong][left]], wrong) for wrong in columns
+        ]
+        chance = np.array(
+            [
+                _agreeing(found, place, points[place][~missing[place]])
+                for place in range(len(found.columns))
+            ]
+        )
+        some = _joined(nearly)
+        return cls(found, fits, some, chance, _right_shares(found, fits, some, chance, people))
+
+    def best(self) -> PairsCompared:
+        """The pairs of largest weight of each person."""
+        weight = np.log((1 - self.right) / (1 - self.chance)) - np.log(self.right / self.chance)
+        mine = weight[self.nearly.wrong]
+        highest = np.full(int(self.nearly.people.max(initial=-1)) + 1, -np.inf)
+        np.maximum.at(highest, self.nearly.people, mine)
+        kept = mine >= highest[self.nearly.people] - 1e-9
+        return _joined([self.fits, _taken(self.nearly, kept)])
+
+    def score(
+        self, pairs: PairsCompared, truth: Sequence[Ints], share: Reals, people: Frequencies
+    ) -> tuple[Reals, NDArray[np.bool_]]:
+        """The chance that a pick among these pairs is right, and who is left with one row."""
+        theirs = np.ones(len(pairs.people), dtype=bool)
+        for column, leaves in zip(self.found.columns, truth, strict=True):
+            real = leaves[pairs.people]
+            theirs &= (real >= 0) & covered(column, pairs.classes, np.maximum(real, 0))
+        rows = np.bincount(pairs.people, self.found.sizes[pairs.classes], len(people))
+        inside = np.bincount(pairs.people, share[pairs.classes] * theirs, len(people))
+        right = np.divide(np.minimum(inside, 1.0), rows, out=np.zeros(len(rows)), where=rows > 0)
+        return right, rows == 1
+
+    def words(self, names: Sequence[str]) -> list[str]:
+        """How far the list was found to be right, column by column."""
+        told = ", ".join(
+            f"{name} {percent(float(one))}" for name, one in zip(names, self.right, strict=True)
+        )
+        return [f"Cells of the list were found to agree with people's rows: {told}."]
+
+
+def _pairs(
+    found: Boxes, points: Sequence[Ints], missing: NDArray[np.bool_], people: Ints, wrong: int
+) -> PairsCompared:
+    """Pairs that agree in all columns but one, and but for cells that are missing."""
+    parts = []
+    for pattern in np.unique(missing[:, people], axis=1).T:
+        alike = people[(missing[:, people] == pattern[:, None]).all(axis=0)]
+        kept = [place for place, gone in enumerate(pattern) if not gone and place != wrong]
+        if not kept:
+            continue
+        part = replace(found, columns=tuple(found.columns[place] for place in kept))
+        for mine, theirs in fitting([points[place][alike] for place in kept], part):
+            parts.append(PairsCompared(alike[mine], theirs, np.full(len(mine), wrong)))
+    return _joined(parts)
+
+
+def _joined(parts: Sequence[PairsCompared]) -> PairsCompared:
+    none = [np.zeros(0, dtype=np.int64)]
+    return PairsCompared(
+        np.concatenate([one.people for one in parts] or none),
+        np.concatenate([one.classes for one in parts] or none),
+        np.concatenate([one.wrong for one in parts] or none),
+    )
+
+
+def _taken(pairs: PairsCompared, kept: NDArray[np.bool_]) -> PairsCompared:
+    return PairsCompared(pairs.people[kept], pairs.classes[kept], pairs.wrong[kept])
+
+
+def _missing(people: Frequencies, name: str) -> NDArray[np.bool_]:
+    axis, codes = people.axis(name), people.codes[people.columns.index(name)]
+    empty = axis.decode(np.arange(axis.size)).is_null().to_numpy(zero_copy_only=False)
+    gone: NDArray[np.bool_] = empty[codes]
+    return gone
+
+
+def _agreeing(found: Boxes, place: int, leaves: Ints) -> float:
+    """The share of released rows that agree by chance with people of the list in a column."""
+    column = found.columns[place]
+    rows = np.bincount(column.labels, found.sizes, len(column.covers.starts))
+    held = np.append(
+        column.over_leaves(rows.astype(np.float64)), 0.0
+    )  # a value that fits nothing is at -1
+    share = float(held[leaves].mean()) / max(found.rows, 1) if len(leaves) else 0.5
+    return min(max(share, 1e-6), 1 - 1e-6)
+
+
+def _right_shares(
+    found: Boxes,
+    fits: PairsCompared,
+    nearly: PairsCompared,
+    chance: Reals,
+    people: Frequencies,
+) -> Reals:
+    """How often each column of the right row agrees: expectation and maximization.
+
+    A person's pairs are their own row with some chance, and else agree as strangers do; of all
+    pairs that can be, only those are compared that agree in all columns or in all but one.
+    """
+    columns = len(chance)
+    sizes = [found.sizes[one.classes].astype(np.float64) for one in (fits, nearly)]
+    full = float(sizes[0].sum())
+    counts = (
+        np.bincount(nearly.wrong, sizes[1], columns) if len(nearly.wrong) else np.zeros(columns)
+    )
+    right = np.full(columns, 0.95)
+    matched = float(people.total)
+    odds = (1 - chance) / chance
+    for _ in range(_ROUNDS):
+        stranger = np.append(odds, 1.0)
+        stranger = stranger / stranger.sum()
+        own = np.append((1 - right) / right, 1.0)
+        own = own / own.sum()
+        seen = np.append(counts, full)
+        prior = min(matched / max(float(seen.sum()), 1.0), 0.999)
+        belief = prior * own / (prior * own + (1 - prior) * stranger)
+        mine = belief * seen
+        matched = float(mine.sum())
+        right = 1 - (mine[:-1] + 0.5) / (matched + 1.0)
+        right = np.clip(right, 0.5, 1 - 1e-6)
+    return right

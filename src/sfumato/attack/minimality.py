@@ -1,0 +1,250 @@
+"""Minimality: an algorithm that stops as soon as it may says, by not stopping, what it met.
+
+*Attacker*: knows everybody's quasi-identifiers (of the list, or else of the original), that classes
+are made no coarser than l-diversity asks for (no value above 1/l of a class), and the l, which the
+release shows. A class that could have been parted into smaller ones, and was not, holds values that
+forbid it: every world in which all parts were l-diverse is impossible.
+*Success*: the share of people whose value is guessed right by what is likeliest in the worlds that
+are left. With A the event that all parts are l-diverse, x_iv the rows of part i with value v, a_i
+its size, n_v and s those of the class, the chance of v for a person of part i is
+
+    (n_v / s - E[x_iv; A] / a_i) / (1 - P(A))
+
+where all ways to deal the values of the class out are alike; both are counted exactly. Parts are
+people with equal values, or those whose label would be one step finer in one column; of these the
+one that tells most.
+*Baseline*: guessing the commonest value of the class.
+*Victims*: people whose value has a chance above 1/l, which the release promised not to allow, and
+is theirs. Classes too large to be counted through are guessed as in the baseline; remarks say how
+many.
+*Reference*: Wong, Fu, Wang and Pei, Minimality attack in privacy preserving data publishing, 2007.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from math import factorial, prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.attack.case import CannotRunError, needed, needed_quasi, needed_sensitive
+from sfumato.attack.classes import boxes
+from sfumato.attack.finding import Finding, Rate
+from sfumato.attack.matching import fitting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from sfumato.attack.case import Case, HeldTable
+    from sfumato.attack.classes import Boxes
+    from sfumato.schema.column import Column
+
+    Ints = NDArray[np.int64]
+
+NAME = "minimality"
+_MOST_CLASSES = 2_000
+_MOST_WAYS = 20_000
+
+
+def run(case: Case) -> Finding:
+    """Guess by the worlds that a minimal algorithm leaves."""
+    original = needed(case.original, NAME, "the original, to tell who is right", "original")
+    if case.release.buckets is not None:
+        raise CannotRunError(NAME, "the groups of an anatomy are not made by generalizing.")
+    quasi = needed_quasi(case, NAME, original)
+    columns = [one for one in needed_sensitive(case, NAME) if one.name in original.names]
+    if not columns:
+        raise CannotRunError(NAME, "the original has no sensitive column of the release.")
+    return max((_attacked(case, original, quasi, one) for one in columns), key=_worse)
+
+
+def _worse(found: Finding) -> tuple[float, int]:
+    return found.excess, found.victims
+
+
+@dataclass(frozen=True, eq=False)
+class ClassMembers:
+    """One class: who is in it by their exact values, and their real sensitive values.
+
+    `leaves` has a row for each combination, `truth` its rows with each value of the class.
+    """
+
+    leaves: Ints
+    truth: Ints
+    place: int
+
+    @property
+    def sizes(self) -> Ints:
+        """The people of each combination."""
+        sizes: Ints = self.truth.sum(axis=1)
+        return sizes
+
+
+def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: Column) -> Finding:
+    names = [one.name for one in quasi]
+    real = original.counted([*names, column.name])
+    found = boxes(case.release, quasi, [real])
+    members = list(_members(found, real, column.name))
+    if not members:
+        raise CannotRunError(NAME, "no class of the release is that of people of the original.")
+    least = min(int(one.sizes.sum() // one.truth.sum(axis=0).max()) for one in members)
+    if least < 2:
+        raise CannotRunError(
+            NAME,
+            f"some class has one {column.name} for more than half of its people, so no l-diversity "
+            "was asked for that the attacker could reason from.",
+        )
+    right = guessed = 0.0
+    victims, skipped, tried = 0.0, 0, 0
+    taken = members[:: max(len(members) // _MOST_CLASSES, 1)]
+    for one in taken:
+        tried += int(one.sizes.sum())
+        common = one.truth.sum(axis=0)
+        plain = _right(one.truth, common == common.max())
+        guessed += plain
+        chances = _posterior(one, found, least)
+        if chances is None:
+            skipped += 1
+            right += plain
+            continue
+        best = chances.max(axis=1, keepdims=True)
+        right += _right(one.truth, chances == best)
+        victims += float(one.truth[(chances == best) & (best > Fraction(1, least))].sum())
+    told = [f"The release is {least}-diverse in {column.name} (no value above 1/{least})."]
+    if skipped:
+        told.append(f"{skipped:,} of {len(taken):,} classes tell nothing, or are too large.")
+    if len(taken) < len(members):
+        told.append(f"{len(taken):,} of {len(members):,} classes were looked at.")
+    return Finding(
+        attack=NAME,
+        attacker=f"knows {', '.join(names)} of everybody, and that classes are as small as may be",
+        meaning=f"Which {column.name} of its class is a person's",
+        success=Rate.share(right, tried),
+        baseline=Rate.share(guessed, tried),
+        victims=round(victims),
+        remarks=told,
+        rows=tried,
+        reference="Wong et al. 2007",
+    )
+
+
+def _members(found: Boxes, real: Any, sensitive: str) -> Iterator[ClassMembers]:
+    """The people of each class that is whole: as many of the original fit it as it has rows."""
+    points = found.locate(real)
+    pairs = list(fitting(points, found))
+    if not pairs:
+        return
+    mine = np.concatenate([one for one, _ in pairs])
+    theirs = np.concatenate([other for _, other in pairs])
+    order = np.argsort(theirs, kind="stable")
+    mine, theirs = mine[order], theirs[order]
+    whole = np.bincount(theirs, real.counts[mine], len(found)) == found.sizes
+    values = real.codes[real.columns.index(sensitive)]
+    starts = np.flatnonzero(np.diff(theirs, prepend=-1))
+    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(theirs)], strict=True):
+        if not whole[theirs[start]]:
+            continue
+        inside = mine[start:end]
+        where = np.stack([leaves[inside] for leaves in points], axis=1)
+        leaves, part = np.unique(where, axis=0, return_inverse=True)
+        present, number = np.unique(values[inside], return_inverse=True)
+        truth = np.zeros((len(leaves), len(present)), dtype=np.int64)
+        np.add.at(truth, (part.ravel(), number), real.counts[inside])
+        yield ClassMembers(leaves, truth, int(theirs[start]))
+
+
+def _right(truth: Ints, guess: NDArray[np.bool_]) -> float:
+    """How many people are guessed right; equals share the guess."""
+    ties = np.broadcast_to(guess, truth.shape).sum(axis=-1, keepdims=True)
+    return float((truth * guess / ties).sum())
+
+
+def _posterior(one: ClassMembers, found: Boxes, least: int) -> NDArray[np.object_] | None:
+    """The chance of each value for each combination, by the parting that tells most."""
+    totals = one.truth.sum(axis=0)
+    prior = totals.max() / totals.sum()
+    best, sharpest = None, float(prior)
+    for parts in _partings(one, found):
+        count = int(parts.max()) + 1
+        sizes = np.bincount(parts, one.sizes, count).astype(np.int64)
+        if count < 2 or sizes.min() < least:
+            continue  # it could never have been parted so, and says nothing
+        chances = left_possible(totals.tolist(), sizes.tolist(), least)
+        if chances is not None and float(chances.max()) > sharpest:
+            best, sharpest = chances[parts], float(chances.max())
+    return best
+
+
+def _partings(one: ClassMembers, found: Boxes) -> Iterator[Ints]:
+    """Ways to part a class: into equal people, or one step finer in one column."""
+    yield np.arange(len(one.leaves))
+    for place, column in enumerate(found.columns):
+        taxonomy = column.taxonomy
+        codes = taxonomy.codes[one.leaves[:, place]]
+        shared = (codes == codes[:1]).all(axis=0)
+        level = int(np.argmax(shared))
+        if level > 0:
+            yield np.unique(codes[:, level - 1], return_inverse=True)[1]
+
+
+def left_possible(
+    totals: Sequence[int], sizes: Sequence[int], least: int
+) -> NDArray[np.object_] | None:
+    """The chance of each value in each part when not all parts are l-diverse; None if too many.
+
+    All deals of the values to the rows are counted by how many rows of each part have each value.
+    """
+    every = factorial(sum(totals)) // prod(map(factorial, totals))
+    fine, expected = 0, np.zeros((len(sizes), len(totals)), dtype=object)
+    for last in range(len(sizes)):
+        others = [size for part, size in enumerate(sizes) if part != last]
+        ways = _ways(tuple(totals), others, least)
+        if ways is None:
+            return None
+        fine = 0
+        for rest, weight in ways.items():
+            if max(rest) * least <= sizes[last]:
+                deals = weight * _deals(rest)
+                fine += deals
+                for value, rows in enumerate(rest):
+                    expected[last, value] += deals * rows
+    if fine == every:
+        return None  # such a class is never made
+    rows = sum(totals)
+    chances = np.empty(expected.shape, dtype=object)
+    for part, size in enumerate(sizes):
+        for value, total in enumerate(totals):
+            told = Fraction(total, rows) - Fraction(expected[part, value], every * size)
+            chances[part, value] = told / (1 - Fraction(fine, every))
+    return chances
+
+
+def _ways(
+    totals: tuple[int, ...], sizes: Sequence[int], least: int
+) -> dict[tuple[int, ...], int] | None:
+    """What is left of the values after l-diverse parts, with the number of deals that leave it."""
+    left = {totals: 1}
+    for size in sizes:
+        found: dict[tuple[int, ...], int] = {}
+        for rest, weight in left.items():
+            tops = [range(min(rows, size // least) + 1) for rows in rest]
+            if prod(map(len, tops)) > _MOST_WAYS:
+                return None
+            for taken in product(*tops):
+                if sum(taken) == size:
+                    key = tuple(a - b for a, b in zip(rest, taken, strict=True))
+                    found[key] = found.get(key, 0) + weight * _deals(taken)
+        if len(found) > _MOST_WAYS:
+            return None
+        left = found
+    return left
+
+
+def _deals(taken: Sequence[int]) -> int:
+    return factorial(sum(taken)) // prod(map(factorial, taken))

@@ -1,0 +1,196 @@
+"""Prediction: a model trained on the release guesses the sensitive value of people.
+
+*Attacker*: has the release, and knows the quasi-identifiers of people. Whoever fits released rows
+is guessed by their values; whoever fits none, by naive Bayes over all released rows.
+*Success*: the share of people of the original who are guessed right. A column with more than ten
+values in an order is guessed as above its middle or not.
+*Baseline*: always guessing the commonest value of the release.
+*Control*: the same model on people who are not in the data (`control`). What it knows of them is
+what the world is like; only what goes beyond is about the people of the release.
+*Victims*: none for certain.
+*Reference*: Giomi, Boenisch, Wehmeyer and Tasnadi, A unified framework for quantifying privacy risk
+in synthetic data, 2023, for the control.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.attack.case import CannotRunError, needed, needed_quasi, needed_sensitive
+from sfumato.attack.classes import boxes_of
+from sfumato.attack.finding import Finding, Rate
+from sfumato.attack.matching import fitting
+from sfumato.schema.column import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.attack.case import Case, HeldTable
+    from sfumato.attack.classes import BoxColumn, Boxes
+    from sfumato.counting.frequencies import Frequencies
+    from sfumato.schema.column import Column
+
+    Ints = NDArray[np.int64]
+    Reals = NDArray[np.float64]
+
+NAME = "predict"
+_MOST_VALUES = 10
+
+
+def run(case: Case) -> Finding:
+    """Train on the release, and guess people's values."""
+    original = needed(case.original, NAME, "the original, to tell who is right", "original")
+    if case.release.buckets is not None:
+        raise CannotRunError(NAME, "an anatomy keeps values apart from rows; see definetti.")
+    tables = [original, *([] if case.control is None else [case.control])]
+    quasi = needed_quasi(case, NAME, *tables)
+    columns = [
+        one
+        for one in needed_sensitive(case, NAME)
+        if all(one.name in table.names for table in tables)
+    ]
+    if not columns:
+        raise CannotRunError(NAME, "the other tables have no sensitive column of the release.")
+    found = [_attacked(case, tables, quasi, column) for column in columns]
+    return max(found, key=lambda one: one.risk)
+
+
+def _attacked(
+    case: Case, tables: Sequence[HeldTable], quasi: Sequence[Column], column: Column
+) -> Finding:
+    names = [one.name for one in quasi]
+    released = case.release.table.counted([*names, column.name])
+    real = [table.counted([*names, column.name]) for table in tables]
+    meanings = Meanings.of(released, column)
+    model = LookedUp.of(released, quasi, real, meanings)
+    rates = []
+    for table in real:
+        truth = meanings.codes(table)
+        rates.append(
+            Rate.share(float(table.counts[model.guess(table) == truth].sum()), table.total)
+        )
+    common = int(np.bincount(meanings.codes(released), released.counts).argmax())
+    truth = meanings.codes(real[0])
+    told = [f"Guessed by {', '.join(names)}: {meanings.words}."]
+    if len(rates) < 2:
+        told.append(
+            "Without people who are not in the data (control) nobody can say how much of it the "
+            "model knows of anyone."
+        )
+    return Finding(
+        attack=NAME,
+        attacker=f"has the release, and knows {', '.join(names)} of people",
+        meaning=f"Which {column.name} a person has",
+        success=rates[0],
+        baseline=Rate.share(float(real[0].counts[truth == common].sum()), real[0].total),
+        control=rates[1] if len(rates) > 1 else None,
+        remarks=told,
+        rows=released.total + sum(table.total for table in real),
+        reference="Giomi et al. 2023",
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Meanings:
+    """What is guessed of a column: its values, or of many in an order the side of their middle."""
+
+    column: str
+    known: dict[Any, int]
+    middle: Any
+
+    @classmethod
+    def of(cls, released: Frequencies, column: Column) -> Meanings:
+        """Number the values of the release."""
+        marginal = released.marginal([column.name])
+        values = marginal.axes[0].decode(marginal.codes[0]).to_pylist()
+        ordered = column.kind in (Kind.INTEGER, Kind.REAL, Kind.DATE)
+        if not ordered or len(values) <= _MOST_VALUES:
+            return cls(column.name, {value: code for code, value in enumerate(values)}, None)
+        line = [
+            (one, many)
+            for one, many in zip(values, marginal.counts, strict=True)
+            if one is not None
+        ]
+        line.sort(key=lambda pair: pair[0])
+        half = np.cumsum([many for _, many in line])
+        middle = line[int(np.searchsorted(half, half[-1] / 2))][0]
+        return cls(column.name, {"up to the middle": 0, "above it": 1, None: 2}, middle)
+
+    @property
+    def count(self) -> int:
+        """How many different guesses there are."""
+        return len(self.known)
+
+    @property
+    def words(self) -> str:
+        """What is guessed, for people."""
+        if self.middle is not None:
+            return f"whether {self.column} is above {self.middle}"
+        return f"{self.column}, which has {self.count:,} values"
+
+    def codes(self, table: Frequencies) -> Ints:
+        """The number of each combination's value; -1 for one that was never released."""
+        place = table.columns.index(self.column)
+        present, numbers = np.unique(table.codes[place], return_inverse=True)
+        values = table.axes[place].decode(present).to_pylist()
+        if self.middle is None:
+            found = [self.known.get(value, -1) for value in values]
+        else:
+            found = [2 if value is None else int(value > self.middle) for value in values]
+        codes: Ints = np.array(found, dtype=np.int64)[numbers]
+        return codes
+
+
+@dataclass(frozen=True, eq=False)
+class LookedUp:
+    """A model: released rows that people fit, and naive Bayes for those who fit none."""
+
+    rows: Boxes
+    values: Ints
+    width: int
+    likely: tuple[Reals, ...]
+    prior: Reals
+
+    @classmethod
+    def of(
+        cls,
+        released: Frequencies,
+        quasi: Sequence[Column],
+        others: Sequence[Frequencies],
+        meanings: Meanings,
+    ) -> LookedUp:
+        """Learn from a release; people of `others` can be asked about."""
+        rows = boxes_of(released, quasi, others)
+        values, width = meanings.codes(released), meanings.count
+        prior = np.bincount(values, released.counts, width).astype(np.float64) + 1.0
+        likely = tuple(_likelihood(column, rows.sizes, values, width) for column in rows.columns)
+        return cls(rows, values, width, likely, prior)
+
+    def guess(self, people: Frequencies) -> Ints:
+        """The likeliest value of each combination."""
+        points = self.rows.locate(people)
+        fits = np.zeros((len(people), self.width))
+        for mine, theirs in fitting(points, self.rows):
+            np.add.at(fits, (mine, self.values[theirs]), self.rows.sizes[theirs])
+        logs = np.tile(np.log(self.prior), (len(people), 1))
+        for leaves, table in zip(points, self.likely, strict=True):
+            logs += np.where(leaves[:, None] >= 0, table[leaves], 0.0)
+        # Where several values of the fitting rows are as common, naive Bayes decides.
+        strength = fits.max(axis=1, keepdims=True)
+        logs[fits < strength] = -np.inf
+        best: Ints = logs.argmax(axis=1)
+        return best
+
+
+def _likelihood(column: BoxColumn, sizes: Ints, values: Ints, width: int) -> Reals:
+    """The logarithm of how common each leaf is among released rows with each value."""
+    rows = np.zeros((len(column.covers.starts), width))
+    np.add.at(rows, (column.labels, values), sizes)
+    spread = column.over_leaves(rows / column.covers.leaves[:, None]) + 1.0
+    found: Reals = np.log(spread / spread.sum(axis=0))
+    return found
