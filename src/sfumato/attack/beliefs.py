@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Hit = Callable[[ClassValues], NDArray[np.bool_]]
     """Which cells of classes and values hold people who are hit."""
 
-_DEALS = 8
+_DEALS = 20
 _MIXERS = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)  # Appleby's finalizer of 64 bits
 
 
@@ -52,10 +52,16 @@ def dealt(values: ClassValues, number: int) -> ClassValues:
     return ClassValues(owners[places], drawn[places], found.counts, values.names)
 
 
-def by_chance(values: ClassValues, hit: Hit) -> float:
-    """How many people would be hit if values had nothing to do with classes."""
+def by_chance(values: ClassValues, hit: Hit) -> Rate:
+    """How many people would be hit if values had nothing to do with classes.
+
+    A class is hit as a whole, so that its people are no independent trials: the interval is as wide
+    as the dealings differ.
+    """
     dealings = (dealt(values, number) for number in range(_DEALS))
-    return float(np.mean([one.counts[hit(one)].sum() for one in dealings]))
+    hits = [float(one.counts[hit(one)].sum()) for one in dealings]
+    spread = float(np.std(hits, ddof=1)) / max(values.rows, 1)
+    return Rate.share(float(np.mean(hits)), values.rows).widened(spread)
 
 
 def believed(
@@ -80,7 +86,7 @@ def believed(
         cells = rule(values)
         people = int(values.counts[cells].sum())
         success = Rate.share(people, values.rows)
-        baseline = Rate.share(by_chance(values, rule), values.rows)
+        baseline = by_chance(values, rule)
         shown = examples(values, column, np.flatnonzero(cells))
         words = f"{column.name}: {percent(success.value)}, by chance {percent(baseline.value)}."
         found.append((success.beyond(baseline), success.value, words, success, baseline, shown))

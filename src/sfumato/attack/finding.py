@@ -49,6 +49,13 @@ class Rate:
         value, low, high = (min(max(one, 0.0), 1.0) for one in (value, *ends))
         return cls(value, low, high, tried)
 
+    def widened(self, deviation: float) -> Rate:
+        """The same with ends no nearer than two standard deviations: people hang together."""
+        low, high = self.value - 1.96 * deviation, self.value + 1.96 * deviation
+        return Rate(
+            self.value, max(min(self.low, low), 0.0), min(max(self.high, high), 1.0), self.tried
+        )
+
     def beyond(self, other: Rate) -> float:
         """How far it lies above another, of all that could be."""
         if other.value >= 1:

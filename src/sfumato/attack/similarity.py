@@ -3,8 +3,8 @@
 *Attacker*: knows what values mean (the hierarchy of the sensitive column, or that numbers near each
 other are alike), and which class a person is in.
 *Success*: the share of people in classes whose values all lie under one label of the hierarchy
-below the root, or, of numbers and dates, within the share `near` of all people when these stand in
-order (so that a few very large numbers do not make all others alike).
+below the root, or, of numbers and dates, within the share `near` of the column's range, and of
+all people when these stand in order: a few very large numbers do not make all others alike.
 *Baseline*: the same if the same values were dealt out to the same classes at random.
 *Victims*: those people.
 *Reference*: Li, Li and Venkatasubramanian, t-Closeness, 2007, section 3.
@@ -61,27 +61,29 @@ def run(case: Case) -> Finding:
 def alike(column: Column, values: ClassValues, near: float) -> Hit:
     """Which cells lie in classes that share a label or a narrow range."""
     marks: list[tuple[NDArray[np.float64], float]] = []
+    """Numbers of values, several side by side, and how far apart they may lie in a class."""
     if column.hierarchy is not None:
         taxonomy = grow(column, values.names)
         leaves = taxonomy.locate(values.names)
         for level in range(1, taxonomy.height):
-            codes = taxonomy.codes[leaves, level].astype(np.float64)
-            marks.append((codes, 0.0))
+            marks.append((taxonomy.codes[leaves, level].astype(np.float64)[:, None], 0.0))
     if column.kind in _ORDERED:
-        marks.append((_ranks(values), near))
+        marks.append((_places(values), near))
     return lambda found: _within(found, marks)
 
 
-def _ranks(values: ClassValues) -> NDArray[np.float64]:
-    """The middle of each value's place among all people in order; what is missing has none."""
+def _places(values: ClassValues) -> NDArray[np.float64]:
+    """Where values lie in the range, and in the middle of their people's places in order."""
     days = [one.toordinal() if hasattr(one, "toordinal") else one for one in values.names]
     line = np.array([np.nan if one is None else float(one) for one in days])
     known = np.flatnonzero(~np.isnan(line))
     order = known[np.argsort(line[known], kind="stable")]
     people = values.totals[order]
-    ranks = np.full(len(line), np.nan)
-    ranks[order] = (np.cumsum(people) - people / 2) / max(people.sum(), 1)
-    return ranks
+    places = np.full((len(line), 2), np.nan)  # what is missing has no place
+    span = line[order[-1]] - line[order[0]] if len(order) else 0.0
+    places[order, 0] = (line[order] - line[order[:1]]) / (span or 1.0)
+    places[order, 1] = (np.cumsum(people) - people / 2) / max(people.sum(), 1)
+    return places
 
 
 def _within(
@@ -91,9 +93,10 @@ def _within(
     hit = np.zeros(classes, dtype=bool)
     for mark, width in marks:
         mine = mark[values.values]
-        low, high = np.full(classes, np.inf), np.full(classes, -np.inf)
+        low = np.full((classes, mine.shape[1]), np.inf)
+        high = -low
         np.minimum.at(low, values.owners, mine)
         np.maximum.at(high, values.owners, mine)
-        hit |= high - low <= width  # a missing number is near nothing
+        hit |= (high - low <= width).all(axis=1)  # a missing number is near nothing
     found: NDArray[np.bool_] = hit[values.owners]
     return found

@@ -85,8 +85,8 @@ def test_skewness_finds_a_rare_value_that_is_common_in_a_class(found: Attacked) 
     assert told.victims == 4
     assert told.examples[0]["ill"] == "cancer"
     assert told.excess > 0.01
-    public = {"ill": ["cancer"] * 50 + ["flu"] * 25 + ["asthma"] * 25}
-    assert found("skewness", release, SCHEMA, gain=5, known=public).victims < 4 + 1
+    public = {"ill": ["cancer"] * 50 + ["flu"] * 20 + ["asthma"] * 20 + ["gout"] * 10}
+    assert found("skewness", release, SCHEMA, gain=5, known=public).victims == 0
 
 
 HEIGHTS = Schema(
@@ -143,7 +143,7 @@ def test_dealing_keeps_classes_and_values() -> None:
     assert dealt(values, 1).counts.tolist() == other.counts.tolist()
     assert dealt(values, 2).counts.tolist() != other.counts.tolist()
     every: Any = lambda one: np.ones(len(one.counts), dtype=bool)  # noqa: E731
-    assert by_chance(values, every) == values.rows
+    assert by_chance(values, every).value == 1
 
 
 def test_shuffling_is_even() -> None:
