@@ -84,6 +84,8 @@ class AttackOptions:
     """A belief that grows by this factor is one that tells something."""
     near: float = 0.25
     """Numbers in such a share of a column's range are alike."""
+    l: int | None = None  # noqa: E741  # the literature's own name
+    """The l-diversity that was asked for, where no side-car says it."""
     population_size: int | None = None
     """How many people there are, of whom the release has some."""
 

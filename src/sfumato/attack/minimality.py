@@ -1,9 +1,10 @@
 """Minimality: an algorithm that stops as soon as it may says, by not stopping, what it met.
 
-*Attacker*: knows everybody's quasi-identifiers (of the list, or else of the original), that classes
-are made no coarser than l-diversity asks for (no value above 1/l of a class), and the l, which the
-release shows. A class that could have been parted into smaller ones, and was not, holds values that
-forbid it: every world in which all parts were l-diverse is impossible.
+*Attacker*: knows everybody's quasi-identifiers, that classes are made no coarser than l-diversity
+asks for, and which was asked for: distinct (l values in a class) or folk (no value above 1/l) as
+the side-car says, else folk with the `l` given, or the largest that the release shows. A class that
+could have been parted into smaller ones, and was not, holds values that forbid it: every world in
+which all parts were l-diverse is impossible.
 *Success*: the share of people whose value is guessed right by what is likeliest in the worlds that
 are left. With A the event that all parts are l-diverse, x_iv the rows of part i with value v, a_i
 its size, n_v and s those of the class, the chance of v for a person of part i is
@@ -14,14 +15,14 @@ where all ways to deal the values of the class out are alike; both are counted e
 people with equal values, or those whose label would be one step finer in one column; of these the
 one that tells most.
 *Baseline*: guessing the commonest value of the class.
-*Victims*: people whose value has a chance above 1/l, which the release promised not to allow, and
-is theirs. Classes too large to be counted through are guessed as in the baseline; remarks say how
-many.
+*Victims*: people who are guessed with a chance above 1/l, and rightly. Classes too large to be
+counted through are guessed as in the baseline; remarks say how many.
 *Reference*: Wong, Fu, Wang and Pei, Minimality attack in privacy preserving data publishing, 2007.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -36,7 +37,7 @@ from sfumato.attack.finding import Finding, Rate
 from sfumato.attack.matching import fitting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 NAME = "minimality"
 _MOST_CLASSES = 2_000
 _MOST_WAYS = 20_000
+_ASKED = re.compile(r"(?P<kind>distinct|folk) (?P<l>[0-9]+)-diversity of (?P<column>.+)")
 
 
 def run(case: Case) -> Finding:
@@ -66,6 +68,42 @@ def run(case: Case) -> Finding:
 
 def _worse(found: Finding) -> tuple[float, int]:
     return found.excess, found.victims
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The diversity that was asked for: `distinct` or `folk`, and its l."""
+
+    kind: str
+    least: int
+
+    def fine(self, rows: Sequence[int]) -> bool:
+        """Whether a class with so many rows of each value satisfies it."""
+        if self.kind == "distinct":
+            return sum(one > 0 for one in rows) >= self.least
+        return max(rows) * self.least <= sum(rows)
+
+    def most(self, size: int) -> int:
+        """The most rows of one value in a class of some size."""
+        return size - self.least + 1 if self.kind == "distinct" else size // self.least
+
+
+def asked_of(told: Mapping[str, Any], column: str) -> Asked | None:
+    """What the side-car says was asked for of a column; None where it says nothing of it."""
+    for criterion in told.get("criteria") or ():
+        found = _ASKED.fullmatch(str(criterion))
+        if found and found["column"] == column:
+            return Asked(found["kind"], int(found["l"]))
+    return None
+
+
+def _shown(case: Case, members: Sequence[ClassMembers]) -> Asked:
+    """What is supposed, or the most that all classes satisfy."""
+    if case.options.l is not None:
+        return Asked("folk", case.options.l)
+    commonest = (one.truth.sum(axis=0).max() for one in members)
+    sizes = (one.sizes.sum() for one in members)
+    return Asked("folk", min(int(n // r) for n, r in zip(sizes, commonest, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,12 +131,12 @@ def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: 
     members = list(_members(found, real, column.name))
     if not members:
         raise CannotRunError(NAME, "no class of the release is that of people of the original.")
-    least = min(int(one.sizes.sum() // one.truth.sum(axis=0).max()) for one in members)
-    if least < 2:
+    asked = asked_of(case.release.told, column.name) or _shown(case, members)
+    if asked.least < 2:
         raise CannotRunError(
             NAME,
             f"some class has one {column.name} for more than half of its people, so no l-diversity "
-            "was asked for that the attacker could reason from.",
+            "was asked for that the attacker could reason from. Give it with --l L.",
         )
     right = guessed = 0.0
     victims, skipped, tried = 0.0, 0, 0
@@ -108,15 +146,15 @@ def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: 
         common = one.truth.sum(axis=0)
         plain = _right(one.truth, common == common.max())
         guessed += plain
-        chances = _posterior(one, found, least)
+        chances = _posterior(one, found, asked)
         if chances is None:
             skipped += 1
             right += plain
             continue
         best = chances.max(axis=1, keepdims=True)
         right += _right(one.truth, chances == best)
-        victims += float(one.truth[(chances == best) & (best > Fraction(1, least))].sum())
-    told = [f"The release is {least}-diverse in {column.name} (no value above 1/{least})."]
+        victims += float(one.truth[(chances == best) & (best > Fraction(1, asked.least))].sum())
+    told = [f"Supposed to be asked for: {asked.kind} {asked.least}-diversity of {column.name}."]
     if skipped:
         told.append(f"{skipped:,} of {len(taken):,} classes tell nothing, or are too large.")
     if len(taken) < len(members):
@@ -165,7 +203,7 @@ def _right(truth: Ints, guess: NDArray[np.bool_]) -> float:
     return float((truth * guess / ties).sum())
 
 
-def _posterior(one: ClassMembers, found: Boxes, least: int) -> NDArray[np.object_] | None:
+def _posterior(one: ClassMembers, found: Boxes, asked: Asked) -> NDArray[np.object_] | None:
     """The chance of each value for each combination, by the parting that tells most."""
     totals = one.truth.sum(axis=0)
     prior = totals.max() / totals.sum()
@@ -173,9 +211,9 @@ def _posterior(one: ClassMembers, found: Boxes, least: int) -> NDArray[np.object
     for parts in _partings(one, found):
         count = int(parts.max()) + 1
         sizes = np.bincount(parts, one.sizes, count).astype(np.int64)
-        if count < 2 or sizes.min() < least:
+        if count < 2 or sizes.min() < asked.least:
             continue  # it could never have been parted so, and says nothing
-        chances = left_possible(totals.tolist(), sizes.tolist(), least)
+        chances = left_possible(totals.tolist(), sizes.tolist(), asked)
         if chances is not None and float(chances.max()) > sharpest:
             best, sharpest = chances[parts], float(chances.max())
     return best
@@ -194,7 +232,7 @@ def _partings(one: ClassMembers, found: Boxes) -> Iterator[Ints]:
 
 
 def left_possible(
-    totals: Sequence[int], sizes: Sequence[int], least: int
+    totals: Sequence[int], sizes: Sequence[int], asked: Asked
 ) -> NDArray[np.object_] | None:
     """The chance of each value in each part when not all parts are l-diverse; None if too many.
 
@@ -204,12 +242,12 @@ def left_possible(
     fine, expected = 0, np.zeros((len(sizes), len(totals)), dtype=object)
     for last in range(len(sizes)):
         others = [size for part, size in enumerate(sizes) if part != last]
-        ways = _ways(tuple(totals), others, least)
+        ways = _ways(tuple(totals), others, asked)
         if ways is None:
             return None
         fine = 0
         for rest, weight in ways.items():
-            if max(rest) * least <= sizes[last]:
+            if asked.fine(rest):
                 deals = weight * _deals(rest)
                 fine += deals
                 for value, rows in enumerate(rest):
@@ -226,18 +264,18 @@ def left_possible(
 
 
 def _ways(
-    totals: tuple[int, ...], sizes: Sequence[int], least: int
+    totals: tuple[int, ...], sizes: Sequence[int], asked: Asked
 ) -> dict[tuple[int, ...], int] | None:
     """What is left of the values after l-diverse parts, with the number of deals that leave it."""
     left = {totals: 1}
     for size in sizes:
         found: dict[tuple[int, ...], int] = {}
         for rest, weight in left.items():
-            tops = [range(min(rows, size // least) + 1) for rows in rest]
+            tops = [range(min(rows, asked.most(size)) + 1) for rows in rest]
             if prod(map(len, tops)) > _MOST_WAYS:
                 return None
             for taken in product(*tops):
-                if sum(taken) == size:
+                if sum(taken) == size and asked.fine(taken):
                     key = tuple(a - b for a, b in zip(rest, taken, strict=True))
                     found[key] = found.get(key, 0) + weight * _deals(taken)
         if len(found) > _MOST_WAYS:

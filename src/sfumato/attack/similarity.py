@@ -65,8 +65,8 @@ def alike(column: Column, values: ClassValues, near: float) -> Hit:
     if column.hierarchy is not None:
         taxonomy = grow(column, values.names)
         leaves = taxonomy.locate(values.names)
-        for level in range(1, taxonomy.height):
-            marks.append((taxonomy.codes[leaves, level].astype(np.float64)[:, None], 0.0))
+        codes = taxonomy.codes[leaves].astype(np.float64)
+        marks += [(codes[:, level : level + 1], 0.0) for level in range(1, taxonomy.height)]
     if column.kind in _ORDERED:
         marks.append((_places(values), near))
     return lambda found: _within(found, marks)

@@ -31,6 +31,7 @@ Sure = Annotated[float, _supposed("SHARE", "From this belief on the attacker is 
 Exclude = Annotated[int, _supposed("J", "Values that the attacker can exclude.")]
 Gain = Annotated[float, _supposed("FACTOR", "A gain of belief that matters.")]
 Near = Annotated[float, _supposed("SHARE", "Numbers in this share of the range are alike.")]
+Diverse = Annotated[int | None, _supposed("L", "The l-diversity that was asked for.")]
 People = Annotated[int | None, _supposed("N", "How many people the release is drawn from.")]
 
 
@@ -47,6 +48,7 @@ def attack(
     exclude: Exclude = 1,
     gain: Gain = 2.0,
     near: Near = 0.25,
+    l: Diverse = None,  # noqa: E741  # the literature's own name
     population_size: People = None,
     as_json: Json = False,
 ) -> None:
@@ -62,7 +64,7 @@ def attack(
     from sfumato.steward.attack import attack_options
 
     supposed = {"sensitive": sensitive, "sure": sure, "exclude": exclude, "gain": gain}
-    supposed |= {"near": near, "population_size": population_size}
+    supposed |= {"near": near, "l": l, "population_size": population_size}
     tables = {"known": known, "original": original, "other": other, "control": control}
     options = attack_options(**supposed)
     with values_named(), progress("Attacking", unit="attacks") as told:

@@ -97,8 +97,8 @@ class TableActions(Shown):
 
         `known` is the attacker's list of people, `other` a second release of them; `original`, the
         table that it was made from, says who is right, and `control` has people who are not in it.
-        What else is `supposed` of the attacker: `sensitive`, `sure`, `exclude`, `gain`, `near` and
-        `population_size`, as on the command line.
+        What else is `supposed` of the attacker: `sensitive`, `sure`, `exclude`, `gain`, `near`,
+        `l` and `population_size`, as on the command line.
         """
         from sfumato.steward.attack import attack, attack_options
 

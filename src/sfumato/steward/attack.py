@@ -75,7 +75,7 @@ def attack_options(**asked: Any) -> AttackOptions:
                 + (f" and at most {high}" if high < inf else "")
                 + f", not {value:g}.",
             )
-    for name, least in (("exclude", 0), ("population_size", 1)):
+    for name, least in (("exclude", 0), ("l", 2), ("population_size", 1)):
         value = getattr(found, name)
         if value is not None and given.whole(value, name) < least:
             raise ParameterError(
@@ -176,4 +176,7 @@ def _told(source: Source) -> Mapping[str, Any]:
     if not isinstance(source, str | Path) or "://" in str(source):
         return {}
     told = read_sidecar(Path(source))
-    return {} if told is None else told.get("provenance", {}).get("parameters") or {}
+    if told is None:
+        return {}
+    parts = (told.get(part, {}).get("parameters") or {} for part in ("provenance", "guarantee"))
+    return {name: value for one in parts for name, value in one.items()}
