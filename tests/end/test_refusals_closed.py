@@ -18,6 +18,7 @@ ELSEWHERE = {
     "demo/": "the demo makes a town of its own",
     "inspection/": "inspect touches no vault",
     "synth/evaluate/": "evaluate touches no vault",
+    "attack/": "attack touches no vault",
     "steward/": "what an owner does with a table without a budget touches no vault",
     "release/recoding.py": "anonymize touches no vault",
     "cli/process.py": "arguments and streams are looked at before anything is opened",

@@ -133,8 +133,10 @@ ILLS = ("heart", "viral", "cancer")
 PATIENTS = {
     "zip": ["130**"] * 4 + ["1485*"] * 4 + ["130**"] * 4,
     "age": ["<30"] * 4 + [">40"] * 4 + ["3*"] * 4,
-    "ill": ["heart", "heart", "viral", "viral", "cancer", "heart", "viral", "viral"]
-    + ["cancer"] * 4,
+    "ill": [
+        *("heart", "heart", "viral", "viral", "cancer", "heart", "viral", "viral"),
+        *("cancer", "cancer", "cancer", "cancer"),
+    ],
 }
 AGES = (21, 23, 28, 29, 31, 35, 36, 37, 47, 49, 50, 55)
 CLINIC_ZIPS = ("13053", "13068", "14850", "14853")
@@ -174,15 +176,27 @@ def test_the_class_of_cancers() -> None:
     assert found("link", PATIENTS, CLINIC, known=umeko).success.value == 1 / 4
 
 
+DIVERSE = {
+    "zip": ["1305*"] * 4 + ["1485*"] * 4 + ["1306*"] * 4,
+    "age": ["*"] * 12,
+    "ill": [
+        *("heart", "viral", "cancer", "cancer", "cancer", "heart", "viral", "viral"),
+        *("heart", "viral", "cancer", "cancer"),
+    ],
+}
+
+
 def test_three_diverse_classes_hide_every_illness() -> None:
-    release = {
-        "zip": ["1305*"] * 4 + ["1485*"] * 4 + ["1306*"] * 4,
-        "age": ["*"] * 12,
-        "ill": ["heart", "viral", "cancer", "cancer", "cancer", "heart", "viral", "viral"]
-        + ["heart", "viral", "cancer", "cancer"],
-    }
-    assert found("homogeneity", release, CLINIC).victims == 0
-    assert found("background", release, CLINIC).victims == 0
+    assert found("homogeneity", DIVERSE, CLINIC).victims == 0
+    assert found("background", DIVERSE, CLINIC).victims == 0
+
+
+def test_half_of_a_class_has_what_one_in_a_hundred_has() -> None:
+    """First class: 50 % cancer, among all people 1 %; the last class has as many."""
+    public = {"ill": ["cancer"] + ["heart"] * 49 + ["viral"] * 50}
+    told = found("skewness", DIVERSE, CLINIC, known=public, gain=50)
+    assert told.victims == 4
+    assert {one["zip"] for one in told.examples} == {"1305*", "1306*"}
 
 
 CONDITIONS = ("gastric ulcer", "gastritis", "stomach cancer", "bronchitis", "flu", "pneumonia")
@@ -221,3 +235,14 @@ def test_the_first_class_has_low_salaries_and_a_stomach_condition() -> None:
         told = found("similarity", PAID, PAY, sensitive=column)
         assert told.victims == 3
         assert {one["age"] for one in told.examples} == {"2*"}
+
+
+def test_the_close_table_has_no_such_class() -> None:
+    places = (0, 2, 7, 3, 4, 5, 1, 6, 8)
+    release = {
+        "zip": ["476**"] * 3 + ["4790*"] * 3 + ["476**"] * 3,
+        "age": ["2*"] * 3 + [">=40"] * 3 + ["3*"] * 3,  # the slide's classes, by other names
+        **{name: [PAID[name][place] for place in places] for name in ("salary", "condition")},
+    }
+    for column in ("salary", "condition"):
+        assert found("similarity", release, PAY, sensitive=column).victims == 0

@@ -22,8 +22,9 @@ import numpy as np
 
 from sfumato.anonymize.buckets import COUNT, GROUP
 from sfumato.attack.case import CannotRunError, needed, needed_quasi, needed_sensitive
+from sfumato.attack.classes import boxes_of
 from sfumato.attack.finding import Finding, Rate
-from sfumato.attack.link import same_keys
+from sfumato.counting.grouping import keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +67,7 @@ def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: 
     cells = case.release.buckets.counted([GROUP, column.name], weight=COUNT)
     shares = Sharing.of(rows, cells, names, column.name)
     believed = shares.learn()
-    score = _chances(shares, rows, names, original, column.name)
+    score = _chances(shares, rows, quasi, original, column.name)
     success = float((shares.best(believed) * score).sum())
     baseline = float((shares.best(shares.counts.astype(np.float64)) * score).sum())
     return Finding(
@@ -165,24 +166,29 @@ class Sharing:
 def _chances(
     shares: Sharing,
     rows: Frequencies,
-    names: Sequence[str],
+    quasi: Sequence[Column],
     original: HeldTable,
     sensitive: str,
 ) -> Reals:
     """The chance that each value of its group is a row's: by the original, among rows like it."""
-    real = original.counted([*names, sensitive])
+    real = original.counted([*(one.name for one in quasi), sensitive])
     place = real.columns.index(sensitive)
     present, number = np.unique(real.codes[place], return_inverse=True)
     known = {value: code for code, value in enumerate(shares.values)}
     truth = real.axis(sensitive).decode(present).to_pylist()
     code = np.array([known.get(value, -1) for value in truth])[number]
-    mine, theirs = same_keys(rows, real, names)
-    both = np.unique(np.concatenate([mine, theirs]), return_inverse=True)[1]
+    released = boxes_of(rows, quasi, [real])
+    leaves = [
+        np.concatenate([column.covers.low[column.labels], np.maximum(located, 0)])
+        for column, located in zip(released.columns, released.locate(real), strict=True)
+    ]
+    widths = [len(column.taxonomy.leaves) for column in released.columns]
+    both = np.unique(keys(leaves, widths)[0], return_inverse=True)[1]
     width = len(shares.values)
     inside = code >= 0
-    key = both[len(mine) :][inside] * width + code[inside]
+    key = both[len(rows) :][inside] * width + code[inside]
     order = np.argsort(key, kind="stable")
-    sought = both[: len(mine)][shares.row] * width + shares.value
+    sought = both[: len(rows)][shares.row] * width + shares.value
     place_of = np.searchsorted(key[order], sought).clip(max=max(len(order) - 1, 0))
     there = key[order][place_of] == sought
     counts = np.where(there, real.counts[inside][order][place_of], 0)

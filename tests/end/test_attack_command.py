@@ -1,0 +1,144 @@
+"""`sfumato attack` and `table.attack`: the same findings through both doors."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import sfumato as sf
+from sfumato.attack.catalogue import ATTACKS
+from sfumato.attack.finding import Finding, Findings
+from sfumato.cli.main import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCHEMA = """\
+table = "people"
+[columns.name]
+role = "identifier"
+kind = "text"
+[columns.age]
+role = "quasi"
+kind = "integer"
+bounds = [0, 99]
+hierarchy = { widths = [10, 50] }
+[columns.town]
+role = "quasi"
+kind = "text"
+values = ["north", "south"]
+hierarchy = { tree = "*" }
+[columns.ill]
+role = "sensitive"
+kind = "text"
+values = ["flu", "gout", "none"]
+"""
+CONTRACT = ("attack", "success", "interval", "baseline", "risk", "victims", "examples")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    ills = ("flu", "none", "gout", "none")
+    rows = [
+        f"person {number},{number % 50},{('north', 'south')[number % 2]},{ills[number % 7 % 4]}"
+        for number in range(100)
+    ]
+    (tmp_path / "people.csv").write_text("\n".join(["name,age,town,ill", *rows]) + "\n")
+    listed = [row.rpartition(",")[0] for row in rows]
+    (tmp_path / "voters.csv").write_text("\n".join(["name,age,town", *listed]) + "\n")
+    (tmp_path / "people.toml").write_text(SCHEMA)
+    return tmp_path
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> dict[str, Any]:
+    assert run([*words, "--schema", "people.toml", "--json"]) == code
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_one_attack_tells_what_the_contract_names(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("attack", "link", "people.csv", "--known", "voters.csv", "--original", "people.csv")
+    raw = told(capsys, *words)
+    assert list(raw)[:4] == ["attack", "success", "interval", "baseline"]
+    assert {*CONTRACT} <= raw.keys()
+    assert raw["success"] == 0.5  # two people of each age, always in the same town
+    told(capsys, "anonymize", "people.csv", "--k", "5", "-o", "safe.csv")
+    safe = told(capsys, "attack", "link", "safe.csv", "--original", "people.csv")
+    assert 0 < safe["success"] <= 0.2
+    assert safe["cost"]["rows"] == 200
+
+
+def test_all_attacks_tell_what_they_found_or_why_they_did_not_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    told(capsys, "anonymize", "people.csv", "--k", "5", "--l", "2", "-o", "safe.csv")
+    found = told(capsys, "attack", "all", "safe.csv", "--original", "people.csv")
+    ran = [one["attack"] for one in found["findings"]]
+    silent = {one["attack"]: one["reason"] for one in found["not_run"]}
+    assert {*ran} | silent.keys() == ATTACKS.keys()
+    assert {"link", "homogeneity", "skewness", "minimality", "predict"} <= {*ran}
+    assert "--other RELEASE" in silent["composition"]
+    assert "--population-size N" in silent["uniqueness"]
+    assert "no anatomy" in silent["definetti"]
+
+
+def test_people_read_sentences(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["attack", "all", "people.csv", "--schema", "people.toml"]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "homogeneity: Whose sensitive value is certain: right in" in words
+    assert "link did not run: it needs a list of people." in words
+    assert "For the owner" in words
+
+
+def test_an_anatomy_is_attacked_by_its_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("anonymize", "people.csv", "--l", "2", "--algorithm", "anatomy", "-o", "buckets")
+    told(capsys, *words)
+    found = told(capsys, "attack", "all", "buckets", "--original", "people.csv")
+    ran = {one["attack"]: one for one in found["findings"]}
+    assert {"link", "homogeneity", "definetti"} <= ran.keys()
+    assert ran["homogeneity"]["victims"] == 0
+
+
+def test_without_a_schema_roles_are_guessed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["attack", "link", "people.csv", "--known", "voters.csv", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["attack"] == "link"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("lnk", "people.csv"), "attack_unknown", "did you mean 'link'?"),
+        (("link", "people.csv"), "attack_cannot_run", "--known FILE"),
+        (("predict", "people.csv", "--sensitive", "il"), "attack_column_missing", "'ill'"),
+        (("homogeneity", "people.csv", "--sure", "1.5"), "attack_option", "at most 1, not 1.5"),
+        (("background", "people.csv", "--exclude", "-1"), "attack_option", "at least 0, not -1"),
+        (("link", "people.csv", "--known", "other.csv"), "nothing_in_common", "'name'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    words: tuple[str, ...], code: str, message: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "other.csv").write_text("a,b\n1,2\n")
+    if words[0] == "predict":
+        words = (*words, "--original", "people.csv")
+    error = told(capsys, "attack", *words, code=2)["error"]
+    assert error["code"] == code
+    assert message in error["message"]
+
+
+def test_python_has_the_same_door() -> None:
+    with sf.read("people.csv", schema="people.toml") as people:
+        found = people.attack("link", known="voters.csv", original=people)
+        assert isinstance(found, Finding)
+        assert found.success.value == 0.5
+        assert repr(found).startswith("<Finding: link, 50.0 % right")
+        every = people.attack(original=people, sure=0.9)
+        assert isinstance(every, Findings)
+        assert every["predict"].success.value > every["predict"].baseline.value
+        with pytest.raises(sf.SfumatoError, match="exclude= must be at least 0"):
+            people.attack("background", exclude=-1)
+        with pytest.raises(sf.SfumatoError, match="known="):
+            people.attack("link")
