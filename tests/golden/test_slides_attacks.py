@@ -88,7 +88,7 @@ SUPPRESSED = (0, 3)
 
 def test_suppressed_people_are_not_found() -> None:
     """Both who were born 1/21/76 are suppressed; the other one on the list still is found."""
-    release = {
+    release: dict[str, list[Any]] = {
         name: ["*" if place in SUPPRESSED else str(one) for place, one in enumerate(values)]
         for name, values in CENSUS.items()
         if name != "salary"

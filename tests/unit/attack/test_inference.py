@@ -131,7 +131,7 @@ def bucketized(
     trait = ill if related else draws.integers(0, 4, size)
     noisy = np.where(draws.random(size) < 0.8, trait, draws.integers(0, 4, size))
     people = {
-        "age": (draws.integers(0, 20, size) + 20 * noisy).tolist(),
+        "age": (draws.integers(0, 3, size) + 20 * noisy).tolist(),
         "sex": [("F", "M")[one] for one in draws.integers(0, 2, size)],
         "smokes": [("yes", "no")[int(one > 1)] for one in noisy],
         "ill": [("lung", "heart", "skin", "none")[one] for one in ill],
