@@ -13,7 +13,8 @@ from sfumato.schema.domain import Bounds, Values
 from sfumato.schema.hierarchy.rules import Mask
 from sfumato.schema.hierarchy.tree import Tree
 from sfumato.schema.schema import Schema
-from sfumato.steward.attack import attack, attack_options
+from sfumato.steward.attack import attack
+from sfumato.steward.attack_options import attack_options
 
 JANUARY, FEBRUARY, APRIL = date(1976, 1, 21), date(1976, 2, 28), date(1986, 4, 13)
 ZIPS = ("53703", "53706", "53715")

@@ -14,6 +14,7 @@ import numpy as np
 
 from sfumato.attack.case import needed_quasi, needed_sensitive
 from sfumato.attack.classes import ClassValues, class_values
+from sfumato.attack.draws import shuffled
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
 from sfumato.counting.grouping import group
 
@@ -29,17 +30,6 @@ if TYPE_CHECKING:
     """Which cells of classes and values hold people who are hit."""
 
 _DEALS = 20
-_MIXERS = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)  # Appleby's finalizer of 64 bits
-
-
-def shuffled(size: int, number: int) -> NDArray[np.int64]:
-    """The places 0 .. size - 1 in an order that nothing explains; the same for the same number."""
-    mixed = np.arange(size, dtype=np.uint64) + np.uint64((number + 1) << 40)
-    for mixer in _MIXERS:
-        mixed ^= mixed >> np.uint64(33)
-        mixed *= np.uint64(mixer)
-    mixed ^= mixed >> np.uint64(33)
-    return np.argsort(mixed, kind="stable")
 
 
 def dealt(values: ClassValues, number: int) -> ClassValues:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.counting.frequencies import count_held
 from sfumato.errors import ParameterError
@@ -15,14 +15,19 @@ from sfumato.schema.column import Role
 from sfumato.schema.names import quoted, suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from fractions import Fraction
 
+    import pyarrow as pa
     from sqlglot import exp
 
     from sfumato.counting.frequencies import Frequencies
     from sfumato.engines.base import Engine
     from sfumato.schema.column import Column
     from sfumato.schema.schema import Schema
+
+    Asking = AbstractContextManager[Callable[[str, Fraction], pa.Table]]
 
 
 class CannotRunError(ParameterError):
@@ -70,6 +75,14 @@ class HeldRelease:
     told: Mapping[str, Any] = field(default_factory=dict)
 
 
+class Door(Protocol):
+    """Puts a throw-away table under a budget, and lets it be asked as any analyst asks."""
+
+    def __call__(self, rows: pa.Table, schema: Schema, epsilon: Fraction) -> Asking:
+        """Open it; what it gives is asked a question in SQL, at a price."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class AttackOptions:
     """What is supposed of the attacker, where an attack leaves that open."""
@@ -88,6 +101,24 @@ class AttackOptions:
     """The l-diversity that was asked for, where no side-car says it."""
     population_size: int | None = None
     """How many people there are, of whom the release has some."""
+    guesses: int = 2_000
+    """So many people, descriptions or games are tried, where there are as many."""
+    together: int = 3
+    """So many columns are taken together to single somebody out."""
+    first: tuple[str, ...] = ()
+    """The columns of the first of two lists; the second has the others."""
+    epsilon: Fraction | None = None
+    """What all questions of a script to the door may cost together."""
+    knows: int | None = None
+    """So many points of a path, or items of a list of ratings, are known of a victim."""
+    cell: float = 0.01
+    """The side of a cell in which a place is known, in the units of its columns."""
+    minutes: float = 60.0
+    """How exactly a time is known."""
+    hops: int = 2
+    """How far around a victim a graph is known; 1 is how many neighbours there are."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Which column is whose: the person, item, rating, time, and so on of other data."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +136,7 @@ class Case:
     other: HeldRelease | None = None
     control: HeldTable | None = None
     options: AttackOptions = field(default_factory=AttackOptions)
+    door: Door | None = None
 
     def quasi(self, *tables: HeldTable) -> list[Column]:
         """The quasi-identifiers that the release and all these tables have."""

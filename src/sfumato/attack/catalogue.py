@@ -30,10 +30,26 @@ ATTACKS: dict[str, str] = {
     "composition": "two releases of the same people are intersected",
     "downcoding": "labels that are minimal, taken back a step",
     "predict": "a model trained on the release",
+    "differencing": "two questions that differ in one person",
+    "averaging": "one question asked again and again",
+    "tracker": "questions about many that cancel out but for one",
+    "reconstruct": "everybody's secret from counts of random groups",
+    "membership": "who was in the data that a table was made from",
+    "singling-out": "what stands alone in the release, looked for among people",
+    "linkability": "two lists brought together by the release",
+    "inference": "the nearest released row tells the rest",
+    "copies": "people who stand in the release as they are",
+    "scoreboard": "a few ratings find all of a person's",
+    "path": "a few points find all of a person's",
+    "log": "names and places that people search for",
+    "neighbourhood": "the neighbours of a person in a graph",
 }
 """Every attack, and what it does in a few words; the module has its name, '-' being '_'."""
 
 ALL = "all"
+
+ON_ANSWERS = frozenset({"differencing", "averaging", "tracker", "reconstruct"})
+"""Those that ask questions through the door; they need no release, but the owner's table."""
 
 
 def run(name: str, case: Case) -> Finding:

@@ -77,6 +77,8 @@ class Finding(Shown):
     baseline: Rate
     reference: str
     control: Rate | None = None
+    bound: float | None = None
+    """What no attacker can pass, where a guarantee says so."""
     victims: int = 0
     examples: Sequence[Mapping[str, Any]] = ()
     remarks: Sequence[str] = ()
@@ -99,6 +101,11 @@ class Finding(Shown):
         return self.success.low, self.success.high
 
     @property
+    def passes_bound(self) -> bool:
+        """Whether the attacker is better than the guarantee allows, chance set aside."""
+        return self.bound is not None and self.success.low > self.bound
+
+    @property
     def beats_baseline(self) -> bool:
         """Whether the attacker is better than a guess, chance set aside."""
         return self.success.low > self.baseline.high
@@ -117,6 +124,7 @@ class Finding(Shown):
             "risk": self.risk,
             "risk_over": "baseline" if control is None else "control",
             "excess": self.excess,
+            "bound": self.bound,
             "victims": self.victims,
             "tried": self.success.tried,
             "examples": [dict(one) for one in self.examples] if examples else [],

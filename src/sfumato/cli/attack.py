@@ -33,6 +33,18 @@ Gain = Annotated[float, _supposed("FACTOR", "A gain of belief that matters.")]
 Near = Annotated[float, _supposed("SHARE", "Numbers in this share of the range are alike.")]
 Diverse = Annotated[int | None, _supposed("L", "The l-diversity that was asked for.")]
 People = Annotated[int | None, _supposed("N", "How many people the release is drawn from.")]
+Guesses = Annotated[int, _supposed("N", "So many people, descriptions or games are tried.")]
+Epsilon = Annotated[str | None, _supposed("E", "What a script of questions costs together.")]
+Together = Annotated[int, _supposed("N", "Columns that are taken together to single out.")]
+First = Annotated[str | None, _supposed("COLUMNS", "Columns of the first of two lists.")]
+Knows = Annotated[int | None, _supposed("N", "Points or items that are known of a victim.")]
+Cell = Annotated[float, _supposed("SIDE", "How exactly a place is known.")]
+Minutes = Annotated[float, _supposed("MINUTES", "How exactly a time is known.")]
+Hops = Annotated[int, _supposed("N", "How far around a victim a graph is known.")]
+Named = Annotated[
+    list[str] | None,
+    _supposed("WHAT=COLUMN", "Which column is the person, item, rating, time, lon, lat, place..."),
+]
 
 
 def attack(
@@ -50,6 +62,15 @@ def attack(
     near: Near = 0.25,
     l: Diverse = None,  # noqa: E741  # the literature's own name
     population_size: People = None,
+    guesses: Guesses = 2_000,
+    epsilon: Epsilon = None,
+    together: Together = 3,
+    first: First = None,
+    knows: Knows = None,
+    cell: Cell = 0.01,
+    minutes: Minutes = 60.0,
+    hops: Hops = 2,
+    column: Named = None,
     as_json: Json = False,
 ) -> None:
     """Attack a release as its owner: how often is an attacker right, how often would a guess be?
@@ -59,9 +80,10 @@ def attack(
     Examples:
         sfumato attack link safe.csv --known voters.csv --original people.csv --schema people.toml
         sfumato attack all safe.csv --original people.csv --schema people.toml --json
+        sfumato attack differencing people.csv --schema people.toml --epsilon 1
     """
     from sfumato.steward.attack import attack as attacked
-    from sfumato.steward.attack import attack_options
+    from sfumato.steward.attack_options import attack_options
 
     supposed = {"sensitive": sensitive, "sure": sure, "exclude": exclude, "gain": gain}
     supposed |= {"near": near, "l": l, "population_size": population_size}

@@ -100,7 +100,8 @@ class TableActions(Shown):
         What else is `supposed` of the attacker: `sensitive`, `sure`, `exclude`, `gain`, `near`,
         `l` and `population_size`, as on the command line.
         """
-        from sfumato.steward.attack import attack, attack_options
+        from sfumato.steward.attack import attack
+        from sfumato.steward.attack_options import attack_options
 
         return attack(
             name,

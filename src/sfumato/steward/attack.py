@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
 from sfumato.anonymize.buckets import COUNT, GROUP
 from sfumato.attack.case import AttackOptions, Case, HeldRelease, HeldTable
-from sfumato.attack.catalogue import ALL, run, run_all
+from sfumato.attack.catalogue import ALL, ON_ANSWERS, run, run_all
 from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.sources import open_source
-from sfumato.errors import ParameterError, SchemaError
+from sfumato.errors import SchemaError
 from sfumato.release.sidecar import read_sidecar
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.file import load
@@ -24,6 +23,9 @@ from sfumato.steward.table import check_columns, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from fractions import Fraction
+
+    import pyarrow as pa
 
     from sfumato.attack.finding import Finding, Findings
     from sfumato.engines.sources import Source
@@ -48,6 +50,8 @@ def attack(
     Without a schema, roles are guessed from the release, or from its original where that is given.
     """
     given.text(name, "name")
+    if name in ON_ANSWERS and original is None:
+        original = release  # nothing was released yet: the table itself is asked
     with ExitStack() as opened:
         declared = _declared(schema, release if original is None else original)
         case = Case(
@@ -58,31 +62,21 @@ def attack(
             None if other is None else opened.enter_context(_release(other, declared)),
             _maybe(opened, control, declared),
             options or AttackOptions(),
+            throw_away,
         )
         return run_all(case, progress) if name == ALL else run(name, case)
 
 
-def attack_options(**asked: Any) -> AttackOptions:
-    """What is supposed of an attacker, with numbers that make sense."""
-    found = AttackOptions(**{name: one for name, one in asked.items() if one is not None})
-    given.maybe_text(found.sensitive, "sensitive")
-    for name, low, high in (("sure", 0, 1), ("near", 0, 1), ("gain", 1, inf)):
-        value = given.require(getattr(found, name), name, (int, float), "a number")
-        if not low < value <= high:
-            raise ParameterError(
-                "attack_option",
-                f"--{name} must be above {low}"
-                + (f" and at most {high}" if high < inf else "")
-                + f", not {value:g}.",
-            )
-    for name, least in (("exclude", 0), ("l", 2), ("population_size", 1)):
-        value = getattr(found, name)
-        if value is not None and given.whole(value, name) < least:
-            raise ParameterError(
-                "attack_option",
-                f"--{name.replace('_', '-')} must be at least {least}, not {value}.",
-            )
-    return found
+@contextmanager
+def throw_away(
+    rows: pa.Table, schema: Schema, epsilon: Fraction
+) -> Iterator[Callable[[str, Fraction], pa.Table]]:
+    """Put a table under a budget in memory, to be asked as any analyst asks."""
+    from sfumato.vault.private import protect  # the door stands above us, and is opened when asked
+
+    with read(rows, schema) as table:
+        private = protect(table, epsilon=epsilon)
+        yield lambda sql, price: private.query(sql, epsilon=price).table
 
 
 def _declared(schema: str | Path | Schema | None, source: Source) -> Schema:

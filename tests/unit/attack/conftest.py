@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from sfumato.attack.finding import Finding
-from sfumato.steward.attack import attack, attack_options
+from sfumato.steward.attack import attack
+from sfumato.steward.attack_options import attack_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.attack.beliefs import by_chance, dealt, shuffled
+from sfumato.attack.beliefs import by_chance, dealt
 from sfumato.attack.classes import ClassValues
 from sfumato.attack.homogeneity import excluded, surely
 from sfumato.errors import ParameterError
@@ -144,14 +144,6 @@ def test_dealing_keeps_classes_and_values() -> None:
     assert dealt(values, 2).counts.tolist() != other.counts.tolist()
     every: Any = lambda one: np.ones(len(one.counts), dtype=bool)  # noqa: E731
     assert by_chance(values, every).value == 1
-
-
-def test_shuffling_is_even() -> None:
-    places = np.stack([shuffled(10, number) for number in range(4000)])
-    assert (np.sort(places, axis=1) == np.arange(10)).all()
-    counts = np.stack([np.bincount(column, minlength=10) for column in places.T])
-    # 100 cells of 400 expected, sd 19: six of them are left by chance once in 10^7 runs.
-    assert np.abs(counts - 400).max() < 6 * 19
 
 
 def test_a_release_without_sensitive_columns_says_so(found: Attacked) -> None:

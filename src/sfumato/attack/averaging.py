@@ -1,0 +1,42 @@
+"""Averaging: the same question, worded in ever new ways, until the noise is gone.
+
+*Attacker*: asks for the rows that fit the victim's description and, because the same question is
+answered from store, words it anew each time; then takes the mean of all answers. At a price by
+question the noise would go; at a price for the whole script it does not.
+*Success*, *baseline*, *bound*: see `games`.
+*Reference*: Denning 1982, chapter 6; Dwork, McSherry, Nissim and Smith 2006 on composition.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from sfumato.attack.games import Question, played
+
+if TYPE_CHECKING:
+    from sfumato.attack.case import Case
+    from sfumato.attack.finding import Finding
+    from sfumato.attack.games import Victim
+
+NAME = "averaging"
+TIMES = 10
+
+
+def run(case: Case) -> Finding:
+    """Ask for the victim again and again."""
+    attacker = f"asks for the victim {TIMES} times in other words, and takes the mean"
+    return played(case, NAME, _script, attacker, "Denning 1982")
+
+
+def _script(victim: Victim) -> list[Question]:
+    """Words that hold of everybody make the question another one."""
+    return [
+        Question(
+            exp.and_(exp.paren(victim.described.copy()), exp.convert(time).neq(TIMES)),
+            Fraction(1, TIMES),
+        )
+        for time in range(TIMES)
+    ]

@@ -1,0 +1,34 @@
+"""Differencing: two harmless questions whose answers differ by one person.
+
+*Attacker*: knows how to describe the victim, and asks how many people there are, and how many there
+are who do not fit the description: 'students, but for those named Frank McSherry'.
+*Success*, *baseline*, *bound*: see `games`; exact answers give every coin away.
+*Reference*: Dwork and McSherry's Frank; Denning 1982, chapter 6.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from sfumato.attack.games import Question, played
+
+if TYPE_CHECKING:
+    from sfumato.attack.case import Case
+    from sfumato.attack.finding import Finding
+    from sfumato.attack.games import Victim
+
+NAME = "differencing"
+
+
+def run(case: Case) -> Finding:
+    """Ask about all, and about all but one."""
+    attacker = "asks how many people there are, and how many without the victim"
+    return played(case, NAME, _script, attacker, "Denning 1982")
+
+
+def _script(victim: Victim) -> list[Question]:
+    others = exp.not_(exp.paren(victim.described.copy()))
+    return [Question(None, Fraction(1)), Question(others, Fraction(-1))]

@@ -1,0 +1,43 @@
+"""Numbers that nothing explains, the same each time: attacks draw by them whom they try.
+
+No secret hangs on them: what is drawn is the owner's choice of people and questions to try, and the
+same tables are to be found the same. Noise comes from elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_MIXERS = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)  # Appleby's finalizer of 64 bits
+
+
+def mixed(size: int, number: int) -> NDArray[np.uint64]:
+    """So many words of 64 bits; others for another number."""
+    words = np.arange(size, dtype=np.uint64) + np.uint64((number + 1) << 40)
+    for mixer in _MIXERS:
+        words ^= words >> np.uint64(33)
+        words *= np.uint64(mixer)
+    words ^= words >> np.uint64(33)
+    return words
+
+
+def shuffled(size: int, number: int) -> NDArray[np.int64]:
+    """The places 0 .. size - 1 in an order that nothing explains."""
+    return np.argsort(mixed(size, number), kind="stable")
+
+
+def below(limit: int, size: int, number: int) -> NDArray[np.int64]:
+    """So many whole numbers from 0 to below a limit; unevenness is beyond 32 bits."""
+    high = mixed(size, number) >> np.uint64(32)
+    drawn: NDArray[np.int64] = ((high * np.uint64(limit)) >> np.uint64(32)).astype(np.int64)
+    return drawn
+
+
+def subset(size: int, most: int, number: int) -> NDArray[np.int64]:
+    """Some of the places 0 .. size - 1, in order; all of them where they are no more than that."""
+    return np.arange(size) if size <= most else np.sort(shuffled(size, number)[:most])

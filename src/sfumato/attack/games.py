@@ -1,0 +1,193 @@
+"""Games about a person who is in a table or not: a script of questions to the door, and a guess.
+
+A throw-away table is made of the owner's own rows: in every game some of them at random, and the
+victim by the toss of a coin. Its counts are asked for through the real door, under a budget in
+memory, and charged there; the attacker knows everything but the coin. All games are played at once:
+the number of the game is a column, every row is of one game, so that one question grouped by game
+asks the same of every game, at the same price and with noise of its own.
+
+*Bound*: under epsilon-differential privacy nobody who sees all answers of a script that costs
+epsilon guesses a balanced coin right with a chance above e^epsilon / (1 + e^epsilon); with a delta,
+(e^epsilon + delta) / (1 + e^epsilon). Where the lower end of the success passes it, the door is
+broken.
+*Reference*: Wasserman and Zhou 2010, theorem 2.4; Kairouz, Oh and Viswanath 2015.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from fractions import Fraction
+from math import exp as e_to
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from sfumato.attack.case import CannotRunError, needed
+from sfumato.attack.draws import below, mixed
+from sfumato.attack.finding import Finding, Rate, percent, plain
+from sfumato.schema.column import Column, Kind, Role
+from sfumato.schema.domain import Bounds
+from sfumato.schema.names import free_prefix
+from sfumato.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.attack.case import Case, Door, HeldTable
+
+    Script = Callable[["Victim"], Sequence["Question"]]
+
+TABLE = "games"
+_COMPANIONS = 20
+_MOST_LISTED = 50
+
+
+@dataclass(frozen=True)
+class Question:
+    """How many rows there are of which something holds, and with what weight it counts."""
+
+    where: exp.Expr | None
+    weight: Fraction
+
+
+@dataclass(frozen=True, eq=False)
+class Victim:
+    """Whom a script is about: a description that no companion fits, and half of a table."""
+
+    described: exp.Expr
+    """What holds of the victim alone."""
+    half: exp.Expr
+    """What holds of about half of all people."""
+    values: dict[str, Any]
+
+
+def bound(epsilon: Fraction, delta: float = 0.0) -> float:
+    """How often a balanced coin is guessed right at most."""
+    grown = e_to(float(epsilon))
+    return (grown + delta) / (1 + grown)
+
+
+def needed_door(case: Case, attack: str) -> tuple[Door, HeldTable, Fraction]:
+    """The door, the owner's table and the price of the script."""
+    if case.options.epsilon is None or case.door is None:
+        raise CannotRunError(
+            attack,
+            "it asks questions, and has to be told what they may cost together. Give --epsilon 1.",
+        )
+    table = needed(case.original, attack, "the owner's table", "original")
+    return case.door, table, case.options.epsilon
+
+
+def played(case: Case, attack: str, script: Script, attacker: str, reference: str) -> Finding:
+    """Play a script, and tell how often the coin is guessed."""
+    door, table, epsilon = needed_door(case, attack)
+    games = case.options.guesses
+    rows, schema, coin, victim = _dealt(attack, table, games)
+    questions = script(victim)
+    price = epsilon / len(questions)
+    told = np.zeros(games)
+    with door(rows, schema, epsilon) as ask:
+        for question in questions:
+            told += float(question.weight) * _counts(ask, schema, question, price, games)
+    right = int(((told > 0.5) == coin).sum())
+    most = bound(epsilon)
+    return Finding(
+        attack=attack,
+        attacker=attacker,
+        meaning="Whether a person is in the table",
+        success=Rate.share(right, games),
+        baseline=Rate.share(games / 2, games),
+        bound=most,
+        examples=[{name: plain(value) for name, value in victim.values.items()}],
+        remarks=[
+            f"{len(questions)} questions at epsilon {float(price):.3g}, together "
+            f"{float(epsilon):.3g}: nobody can be right in more than {percent(most)} of games."
+        ],
+        rows=rows.num_rows,
+        reference=reference,
+    )
+
+
+def _counts(
+    ask: Callable[[str, Fraction], pa.Table],
+    schema: Schema,
+    question: Question,
+    price: Fraction,
+    games: int,
+) -> NDArray[np.float64]:
+    """The answer of every game to a question."""
+    game = exp.column(schema.columns[0].name, quoted=True)
+    query = exp.select(game, exp.Count(this=exp.Star()).as_("n")).from_(TABLE).group_by(game.copy())
+    if question.where is not None:
+        query = query.where(question.where)
+    answer = ask(query.sql(dialect="duckdb"), price)
+    place, counts = answer.column(0), answer.column("n")
+    known = np.asarray(place.is_valid())
+    found = np.zeros(games)
+    found[np.asarray(place.drop_null())] = np.asarray(counts)[known]
+    return found
+
+
+def _dealt(
+    attack: str, table: HeldTable, games: int
+) -> tuple[pa.Table, Schema, NDArray[np.bool_], Victim]:
+    """The rows of all games, what is declared of them, the coins, and the victim."""
+    columns = _columns(attack, table)
+    names = [column.name for column in columns]
+    people = table.counted(names)
+    values = [axis.decode(codes) for axis, codes in zip(people.axes, people.codes, strict=True)]
+    whole = np.flatnonzero(np.logical_and.reduce([np.asarray(one.is_valid()) for one in values]))
+    if len(whole) < 2:
+        raise CannotRunError(attack, "no two rows of the table differ in what is known of people.")
+    rarest = whole[people.counts[whole] == people.counts[whole].min()]
+    chosen = int(rarest[below(len(rarest), 1, 1)[0]])
+    others = whole[whole != chosen]
+    companions = others[below(len(others), games * _COMPANIONS, 2)]
+    coin = (mixed(games, 3) >> np.uint64(63)) == 1
+    places = np.concatenate([companions, np.full(int(coin.sum()), chosen)])
+    number = np.concatenate([np.repeat(np.arange(games), _COMPANIONS), np.flatnonzero(coin)])
+    game = Column(
+        f"{free_prefix(names)}game", Kind.INTEGER, Role.OTHER, Bounds(0, games - 1), nullable=False
+    )
+    cells = [one.take(pa.array(places)) for one in values]
+    rows = pa.table([pa.array(number), *cells], names=[game.name, *names])
+    known = {name: one[chosen].as_py() for name, one in zip(names, values, strict=True)}
+    described = exp.and_(*(_cell(name).eq(_literal(value)) for name, value in known.items()))
+    victim = Victim(described, _half(names, values), known)
+    return rows, Schema(TABLE, (game, *columns)), coin, victim
+
+
+def _half(names: Sequence[str], values: Sequence[pa.Array]) -> exp.Expr:
+    """What holds of about half of the rows: some values of the column that has fewest."""
+    kinds = [one.drop_null().unique() for one in values]
+    place = min(
+        (place for place, one in enumerate(kinds) if len(one) > 1), key=lambda one: len(kinds[one])
+    )
+    some = kinds[place].to_pylist()[: min(len(kinds[place]) // 2, _MOST_LISTED)]
+    return _cell(names[place]).isin(*map(_literal, some))
+
+
+def _columns(attack: str, table: HeldTable) -> list[Column]:
+    """What is known of people: quasi-identifiers, or else all that names nobody."""
+    held = [one for one in table.columns if one.kind is not Kind.REAL]
+    chosen = [one for one in held if one.role is Role.QUASI] or [
+        one for one in held if one.role is not Role.IDENTIFIER
+    ]
+    if not chosen:
+        raise CannotRunError(attack, "the table has no column by which to describe people.")
+    return [Column(one.name, one.kind, Role.QUASI) for one in chosen]
+
+
+def _cell(name: str) -> exp.Column:
+    return exp.column(name, quoted=True)
+
+
+def _literal(value: Any) -> exp.Expr:
+    if isinstance(value, date):
+        return exp.cast(exp.convert(value.isoformat()), "DATE")
+    return exp.convert(value)

@@ -1,0 +1,119 @@
+"""Inference: the released row that is nearest to a person tells what the attacker does not know.
+
+*Attacker*: knows all columns of people but one, and guesses that of the nearest released row.
+*Success*: the share of people guessed right; of a real number within a twentieth of the guess.
+Where several rows are as near, one is picked at random, and the chance to be right is counted.
+*Baseline*: the value of a released row at random.
+*Control*: the same for people who are not in the data. What is guessed of them too is what the
+world is like, and no fault of the release.
+*Reference*: Giomi, Boenisch, Wehmeyer and Tasnadi 2023, with one neighbour; WP216 2014.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.attack.case import CannotRunError, needed, needed_sensitive
+from sfumato.attack.draws import below
+from sfumato.attack.finding import Finding, Rate
+from sfumato.attack.records import Crowd, records
+from sfumato.schema.column import Kind, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.attack.case import Case, HeldTable
+    from sfumato.attack.records import Records, Trait
+    from sfumato.schema.column import Column
+
+    Bools = NDArray[np.bool_]
+    Ints = NDArray[np.int64]
+
+NAME = "inference"
+_WITHIN = 0.05
+
+
+def run(case: Case) -> Finding:
+    """Guess the sensitive columns of people; the worst is told."""
+    original = needed(case.original, NAME, "the original, to tell who is right", "original")
+    tables = [case.release.table, original, *([] if case.control is None else [case.control])]
+    secrets = [
+        one for one in needed_sensitive(case, NAME) if all(one.name in t.names for t in tables)
+    ]
+    if not secrets:
+        raise CannotRunError(NAME, "the other tables have no sensitive column of the release.")
+    found = [_guessed(case, tables, secret) for secret in secrets]
+    return max(found, key=lambda one: (one.risk, one.success.value))
+
+
+def _guessed(case: Case, tables: Sequence[HeldTable], secret: Column) -> Finding:
+    known = [
+        one
+        for one in case.schema.columns
+        if one.name != secret.name
+        and one.role is not Role.IDENTIFIER
+        and all(one.name in table.names for table in tables)
+    ]
+    if not known:
+        raise CannotRunError(NAME, "the tables have no column in common by which to guess.")
+    traits, (released, *others) = records(NAME, [*known, secret], tables)
+    crowd = Crowd.of(traits, range(len(known)), released)
+    rates = [
+        _right(crowd, traits[-1], secret, released, one, case.options.guesses, place)
+        for place, one in enumerate(others)
+    ]
+    tried = rates[0].tried
+    names = ", ".join(one.name for one in known)
+    return Finding(
+        attack=NAME,
+        attacker=f"has the release, and knows {names} of people",
+        meaning=f"Which {secret.name} a person has",
+        success=rates[0],
+        baseline=_blind(traits[-1], secret, released, others[0], tried),
+        control=rates[1] if len(rates) > 1 else None,
+        remarks=[f"Guessed is {secret.name} of {tried:,} people by the nearest released row."],
+        rows=sum(table.rows for table in (released, *others)),
+        reference="Giomi et al. 2023",
+    )
+
+
+def _agree(trait: Trait, secret: Column, guesses: Ints, values: Ints) -> Bools:
+    """Whether guesses are right of values, by their codes."""
+    same = guesses == values
+    if secret.kind is not Kind.REAL or trait.numbers is None:
+        return same
+    guess, value = trait.numbers[guesses], trait.numbers[values]
+    return same | (np.abs(guess - value) <= _WITHIN * np.abs(guess))
+
+
+def _right(
+    crowd: Crowd,
+    trait: Trait,
+    secret: Column,
+    released: Records,
+    people: Records,
+    most: int,
+    number: int,
+) -> Rate:
+    """The share of some people of whom the nearest row tells the secret."""
+    drawn = people.codes[:, people.drawn(most, number)]
+    right = 0.0
+    for part, near, _ in crowd.nearest(drawn[:-1]):
+        mine, rows = crowd.rows(near)
+        hits = _agree(trait, secret, released.codes[-1, rows], drawn[-1, part][mine])
+        counts = released.counts[rows]
+        chances = np.bincount(mine, counts * hits) / np.bincount(mine, counts)
+        right += float(chances.sum())
+    return Rate.share(right, drawn.shape[1])
+
+
+def _blind(trait: Trait, secret: Column, released: Records, people: Records, most: int) -> Rate:
+    """The share of some people who have what a released row at random has."""
+    truth = people.codes[-1, people.drawn(most, 0)]
+    guesses = released.codes[-1, released.drawn(len(truth), 1)]
+    guesses = guesses[below(len(guesses), len(truth), 2)]
+    return Rate.share(float(_agree(trait, secret, guesses, truth).sum()), len(truth))

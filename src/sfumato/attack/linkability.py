@@ -1,0 +1,103 @@
+"""Linkability: the release tells that two records of different lists are the same person's.
+
+*Attacker*: has two lists without names, one with some columns of people and one with others, and
+looks for the released row that is nearest to a record of either. Where both are nearest to the same
+row, the two are taken for one person.
+*Success*: the share of people whose two records have the same nearest row; where several rows are
+as near, one of them is picked at random for either, and the chance to pick the same is counted.
+*Baseline*: two released rows at random.
+*Control*: the same for people who are not in the data.
+*Reference*: Giomi, Boenisch, Wehmeyer and Tasnadi 2023, with one neighbour; WP216 2014.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.attack.case import CannotRunError, needed
+from sfumato.attack.finding import Finding, Rate
+from sfumato.attack.records import Crowd, records
+from sfumato.schema.column import Role
+from sfumato.schema.names import quoted, suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.attack.case import Case
+    from sfumato.attack.records import Records
+    from sfumato.schema.column import Column
+
+NAME = "linkability"
+
+
+def run(case: Case) -> Finding:
+    """Bring two halves of each person's columns together by the release."""
+    original = needed(case.original, NAME, "the original, whose people are linked", "original")
+    tables = [case.release.table, original, *([] if case.control is None else [case.control])]
+    first, second = _lists(case, set.intersection(*(set(one.names) for one in tables)))
+    traits, (released, *others) = records(NAME, [*first, *second], tables)
+    places = range(len(first)), range(len(first), len(traits))
+    crowds = [Crowd.of(traits, half, released) for half in places]
+    rates = [
+        linked(crowds, released, one, case.options.guesses, place)
+        for place, one in enumerate(others)
+    ]
+    tried = rates[0].tried
+    lists = [", ".join(one.name for one in half) for half in (first, second)]
+    return Finding(
+        attack=NAME,
+        attacker=f"has one list with {lists[0]} and one with {lists[1]}, and the release",
+        meaning="Which records of two lists are the same person's",
+        success=rates[0],
+        baseline=Rate.share(tried / released.rows, tried),
+        control=rates[1] if len(rates) > 1 else None,
+        remarks=[f"Linked are {tried:,} people by the nearest of {released.rows:,} released rows."],
+        rows=sum(table.rows for table in (released, *others)),
+        reference="Giomi et al. 2023",
+    )
+
+
+def _lists(case: Case, names: set[str]) -> tuple[list[Column], list[Column]]:
+    """The columns of the first list, and those of the second: all others."""
+    known = [
+        one
+        for one in case.schema.columns
+        if one.name in names and one.role is not Role.IDENTIFIER
+    ]
+    if len(known) < 2:
+        raise CannotRunError(NAME, "two lists need two columns that all tables have.")
+    asked = case.options.first
+    for name in asked:
+        if name not in names:
+            raise CannotRunError(
+                NAME,
+                f"the tables have no column {quoted(name)} for the first list; "
+                + suggestion(name, sorted(names)),
+            )
+    chosen = [one for one in known if one.name in asked] if asked else known[::2]
+    rest = [one for one in known if one not in chosen]
+    if not rest:
+        raise CannotRunError(NAME, "no column is left for the second list. Name fewer in --first.")
+    return chosen, rest
+
+
+def linked(
+    crowds: Sequence[Crowd], released: Records, people: Records, most: int, number: int
+) -> Rate:
+    """The share of some people whose two halves have the same nearest row."""
+    drawn = people.codes[:, people.drawn(most, number)]
+    one, other = crowds
+    cut, right = len(one.traits), 0.0
+    halves = zip(one.nearest(drawn[:cut]), other.nearest(drawn[cut:]), strict=True)
+    for (_, near, _), (_, near_other, _) in halves:
+        mine, rows = one.rows(near)
+        same = near_other[mine, other.owners[rows]]
+        both = np.bincount(mine, released.counts[rows] * same, len(near))
+        sizes = [
+            half @ np.bincount(crowd.owners, released.counts, len(crowd))
+            for half, crowd in ((near, one), (near_other, other))
+        ]
+        right += float((both / (sizes[0] * sizes[1])).sum())
+    return Rate.share(right, drawn.shape[1])

@@ -1,0 +1,140 @@
+"""Reconstruction: counts of random groups of people, taken together, tell everybody's secret.
+
+*Attacker*: knows who is in which of many random groups of people, asks through the real door how
+many of each group have the secret, and looks for the secrets that fit all answers best, by least
+squares. Nobody is named by any question.
+*Success*: the share of people whose secret is found; half of them have it. People are taken from
+the owner's table by its sensitive column: the secret is to have the commoner of two halves of its
+values. They are put into blocks, and every question asks the same of all blocks at once.
+*Baseline*: a guess, right for half.
+*Bound*: as in `games`: of the rows with the secret, a person is there or not.
+*Reference*: Dinur and Nissim 2003; Kasiviswanathan, Rudelson and Smith 2013 for least squares.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from sfumato.attack.case import CannotRunError
+from sfumato.attack.draws import mixed, shuffled
+from sfumato.attack.finding import Finding, Rate, percent
+from sfumato.attack.games import TABLE, bound, needed_door
+from sfumato.schema.column import Column, Kind, Role
+from sfumato.schema.domain import Bounds
+from sfumato.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from sfumato.attack.case import Case, HeldTable
+
+    Bools = NDArray[np.bool_]
+
+NAME = "reconstruct"
+_IN_BLOCK = 20
+_MOST_BLOCKS = 100
+_GROUPS = 40
+_AT_ONCE = 40
+
+
+def run(case: Case) -> Finding:
+    """Ask about random groups, and solve for everybody's secret."""
+    door, table, epsilon = needed_door(case, NAME)
+    column, secret = _secrets(case, table)
+    blocks = len(secret) // _IN_BLOCK
+    inside = (mixed(_GROUPS * len(secret), 6) >> np.uint64(63)).reshape(_GROUPS, -1) == 1
+    rows, schema = _table(secret, inside)
+    with door(rows, schema, epsilon) as ask:
+        counts = _asked(ask, epsilon / _GROUPS, blocks)
+    right = 0
+    for block in range(blocks):
+        people = slice(block * _IN_BLOCK, (block + 1) * _IN_BLOCK)
+        groups = inside[:, people].astype(np.float64)
+        found = np.linalg.lstsq(groups, counts[:, block], rcond=None)[0] > 0.5
+        right += int((found == secret[people]).sum())
+    most, tried = bound(epsilon), len(secret)
+    return Finding(
+        attack=NAME,
+        attacker=f"asks how many of {_GROUPS} random groups have a secret, and solves for all",
+        meaning=f"Which of two halves of {column.name} a person has",
+        success=Rate.share(right, tried),
+        baseline=Rate.share(tried / 2, tried),
+        bound=most,
+        remarks=[
+            f"{_GROUPS} questions cost epsilon {float(epsilon):.3g} together: nobody can be right "
+            f"of more than {percent(most)} of people."
+        ],
+        rows=tried,
+        reference="Dinur and Nissim 2003",
+    )
+
+
+def _secrets(case: Case, table: HeldTable) -> tuple[Column, Bools]:
+    """People of the table, half of them with the secret, in blocks."""
+    asked = case.options.sensitive
+    columns = [
+        one
+        for one in table.columns
+        if (one.name == asked if asked is not None else one.role is Role.SENSITIVE)
+    ]
+    if not columns:
+        raise CannotRunError(
+            NAME, 'the table has no column with role = "sensitive". Name one with --sensitive.'
+        )
+    counts = np.sort(table.counted([columns[0].name]).counts)[::-1]
+    # The commonest value, and then others as long as they are no more than half of the rows.
+    some = int(counts[: max(1, int((np.cumsum(counts) <= counts.sum() / 2).sum()))].sum())
+    each = min(some, int(counts.sum()) - some, _IN_BLOCK * _MOST_BLOCKS // 2)
+    each -= each % (_IN_BLOCK // 2)
+    if not each:
+        raise CannotRunError(
+            NAME, f"it needs {_IN_BLOCK // 2} people with and without what is guessed."
+        )
+    secret = np.repeat([True, False], each)
+    return columns[0], secret[shuffled(2 * each, 5)]
+
+
+def _table(secret: Bools, inside: Bools) -> tuple[pa.Table, Schema]:
+    """People with their block, their secret and the groups that they are in."""
+    blocks = len(secret) // _IN_BLOCK
+    names = [_group(number) for number in range(_GROUPS)]
+    rows = pa.table(
+        [pa.array(np.arange(len(secret)) // _IN_BLOCK), pa.array(secret), *map(pa.array, inside)],
+        names=["block", "secret", *names],
+    )
+    block = Column("block", Kind.INTEGER, Role.OTHER, Bounds(0, blocks - 1), nullable=False)
+    flags = [Column(name, Kind.BOOLEAN, nullable=False) for name in ("secret", *names)]
+    return rows, Schema(TABLE, (block, *flags))
+
+
+def _asked(
+    ask: Callable[[str, Fraction], pa.Table], price: Fraction, blocks: int
+) -> NDArray[np.float64]:
+    """How many of every group have the secret: a line for each group, a column for each block."""
+    found = []
+    for start in range(0, _GROUPS, _AT_ONCE):
+        names = [_group(number) for number in range(start, start + _AT_ONCE)]
+        figures = [
+            exp.Filter(
+                this=exp.Count(this=exp.Star()),
+                expression=exp.Where(this=exp.column(name)),
+            ).as_(f"n_{name}")
+            for name in names
+        ]
+        query = exp.select("block", *figures).from_(TABLE).where("secret").group_by("block")
+        answer = ask(query.sql(dialect="duckdb"), price * len(names))
+        known = answer.filter(answer.column("block").is_valid()).sort_by("block")
+        assert known.num_rows == blocks
+        found += [np.asarray(known.column(f"n_{name}"), dtype=np.float64) for name in names]
+    return np.stack(found)
+
+
+def _group(number: int) -> str:
+    return f"group_{number}"

@@ -1,0 +1,201 @@
+"""Several tables as rows of codes that mean the same in all of them, and who is nearest to whom.
+
+Combinations are counted in the engines; a value has the same code in every table, and codes of
+numbers and dates are in their order. The distance of two rows is Gower's: for each column 1 where
+values differ, and of numbers their difference as a share of the range that the tables have; two
+missing values do not differ, and a missing one differs from every other.
+
+*Reference*: Gower 1971; Giomi, Boenisch, Wehmeyer and Tasnadi 2023 for its use in attacks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.attack.case import CannotRunError
+from sfumato.attack.draws import subset
+from sfumato.counting.grouping import keys
+from sfumato.schema.column import Kind
+from sfumato.schema.names import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.attack.case import HeldTable
+    from sfumato.schema.column import Column
+
+    Bools = NDArray[np.bool_]
+    Ints = NDArray[np.int64]
+    Reals = NDArray[np.float64]
+
+_ORDERED = (Kind.INTEGER, Kind.REAL, Kind.DATE)
+_BLOCK = 1 << 21
+"""So many pairs of rows are looked at at once."""
+_ALIKE = 1e-9
+"""Distances nearer to each other than this are the same; the rest is rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trait:
+    """A column that several tables have: what its codes stand for."""
+
+    name: str
+    values: pa.Array
+    """The value of each code, in order where they have one; a missing one is the last."""
+    numbers: Reals | None
+    """The same as numbers, where they are numbers or days."""
+
+    @property
+    def size(self) -> int:
+        """How many codes there are."""
+        return len(self.values)
+
+    @property
+    def missing(self) -> int:
+        """The code of a missing value, or one that no row has."""
+        return self.size - 1 if self.values.null_count else self.size
+
+    @property
+    def scaled(self) -> Reals | None:
+        """Numbers as shares of their range; a missing one is two ranges away from all others."""
+        if self.numbers is None:
+            return None
+        known = self.numbers[: self.missing]
+        spread = float(known[-1] - known[0]) if len(known) else 0.0
+        found = (self.numbers - (known[0] if len(known) else 0.0)) / (spread or 1.0)
+        found[self.missing :] = -2.0
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Different rows of a table by their codes, and how often each of them occurs."""
+
+    codes: Ints
+    """One line for each trait, one column for each row."""
+    counts: Ints
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @property
+    def rows(self) -> int:
+        """How many rows the table has."""
+        return int(self.counts.sum())
+
+    def drawn(self, most: int, number: int) -> Ints:
+        """The places of some rows, each row being as likely as any other."""
+        owners = np.repeat(np.arange(len(self)), self.counts)
+        return owners[subset(len(owners), most, number)]
+
+
+def records(
+    attack: str, columns: Sequence[Column], tables: Sequence[HeldTable]
+) -> tuple[list[Trait], list[Records]]:
+    """Tables by some columns that all of them have."""
+    names = [column.name for column in columns]
+    counted = [table.counted(names) for table in tables]
+    traits, coded = [], []
+    for place, column in enumerate(columns):
+        values = [one.axes[place].decode(np.arange(one.axes[place].size)) for one in counted]
+        trait, codes = _shared(attack, column, values)
+        traits.append(trait)
+        coded.append([own[one.codes[place]] for own, one in zip(codes, counted, strict=True)])
+    return traits, [
+        Records(np.stack([codes[place] for codes in coded]), one.counts)
+        for place, one in enumerate(counted)
+    ]
+
+
+def _shared(attack: str, column: Column, tables: Sequence[pa.Array]) -> tuple[Trait, list[Ints]]:
+    """The values of several tables, numbered together."""
+    plain = [_plain(attack, column, values) for values in tables]
+    every = pa.concat_arrays(plain)
+    known = pc.drop_null(every).unique()
+    known = known.take(pc.sort_indices(known))
+    if every.null_count:
+        known = pa.concat_arrays([known, pa.nulls(1, known.type)])
+    found = pc.index_in(every, value_set=known).to_numpy(zero_copy_only=False).astype(np.int64)
+    ends = np.cumsum([len(one) for one in plain])[:-1]
+    numbers = None
+    if column.kind in _ORDERED:
+        numbers = known.to_numpy(zero_copy_only=False).astype(np.float64)
+    return Trait(column.name, known, numbers), np.split(found, ends)
+
+
+def _plain(attack: str, column: Column, values: pa.Array) -> pa.Array:
+    """Values of one type, whatever their table holds them as; numbers as numbers."""
+    if column.kind is Kind.BOOLEAN and pa.types.is_string(values.type):
+        values = pc.utf8_lower(values)
+    if column.kind not in _ORDERED:
+        return values.cast(pa.string())
+    try:
+        if column.kind is Kind.DATE:
+            return values.cast(pa.date32()).cast(pa.int32()).cast(pa.float64())
+        found = values.cast(pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise CannotRunError(
+            attack,
+            f"column {quoted(column.name)} of the release has labels such as ranges, not values. "
+            "It is an attack on synthetic tables; see link and predict.",
+        ) from None
+    return pc.if_else(pc.is_nan(found), pa.scalar(None, pa.float64()), found)
+
+
+@dataclass(frozen=True, eq=False)
+class Crowd:
+    """Rows by some traits alone: those that are alike in them are one."""
+
+    traits: tuple[Trait, ...]
+    codes: Ints
+    owners: Ints
+    """For each row its place among those that differ."""
+
+    @classmethod
+    def of(cls, traits: Sequence[Trait], places: Sequence[int], rows: Records) -> Crowd:
+        """The rows of a table by the traits at some places."""
+        chosen = [traits[place] for place in places]
+        codes = rows.codes[list(places)]
+        key, _ = keys(list(codes), [one.size for one in chosen])
+        _, first, owners = np.unique(key, return_index=True, return_inverse=True)
+        return cls(tuple(chosen), codes[:, first], owners)
+
+    def __len__(self) -> int:
+        return self.codes.shape[1]
+
+    def nearest(self, people: Ints) -> Iterator[tuple[slice, Bools, Reals]]:
+        """Portion by portion of people, given by codes: which of the crowd are nearest, how far."""
+        many = people.shape[1]
+        size = max(_BLOCK // max(len(self.owners), 1), 1)
+        for start in range(0, many, size):
+            part = slice(start, min(start + size, many))
+            apart = self.distances(people[:, part])
+            least = apart.min(axis=1)
+            yield part, apart <= least[:, None] + _ALIKE, least
+
+    def rows(self, near: Bools) -> tuple[Ints, Ints]:
+        """Pairs of a person of a portion and a row that is as near as any."""
+        people, crowd = np.nonzero(near)
+        many = np.bincount(self.owners, minlength=len(self))
+        order, starts = np.argsort(self.owners, kind="stable"), np.cumsum(many) - many
+        each = many[crowd]
+        steps = np.arange(each.sum()) - np.repeat(np.cumsum(each) - each, each)
+        return np.repeat(people, each), order[np.repeat(starts[crowd], each) + steps]
+
+    def distances(self, people: Ints) -> Reals:
+        """The distance of each of some people from each of the crowd."""
+        apart = np.zeros((people.shape[1], len(self)))
+        for trait, mine, theirs in zip(self.traits, people, self.codes, strict=True):
+            scaled = trait.scaled
+            if scaled is None:
+                apart += mine[:, None] != theirs
+            else:
+                apart += np.minimum(np.abs(scaled[mine][:, None] - scaled[theirs]), 1.0)
+        return apart

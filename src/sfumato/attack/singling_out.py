@@ -1,0 +1,220 @@
+"""Singling out: what stands alone in the release is said to stand alone among the people.
+
+*Attacker*: has the release. Takes a released row and some of its columns at random, and makes a
+description of it: equal to its value, and of a number at least as extreme, seen from the middle of
+the column. A description that fits one released row alone is a guess that it fits one person alone.
+With one column (`together` 1) guesses are values that one released row has, and the ends of
+numbers.
+*Success*: the share of guesses that fit one person of the original alone. Rows that are alike in
+all columns count once, here as in the release.
+*Baseline*: descriptions made of values and comparisons at random.
+*Control*: the same guesses about people who are not in the data; both tables are cut at random to
+the size of the smaller, because who is alone depends on how many there are.
+*Reference*: Giomi, Boenisch, Wehmeyer and Tasnadi 2023; Cohen and Nissim 2020; WP216 2014.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.attack.case import CannotRunError, needed
+from sfumato.attack.draws import below, mixed, subset
+from sfumato.attack.finding import Finding, Rate
+from sfumato.attack.records import records
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.attack.case import Case
+    from sfumato.attack.records import Records, Trait
+
+    Ints = NDArray[np.int64]
+
+NAME = "singling-out"
+_EQUAL, _OTHER, _UP_TO, _FROM = range(4)
+_MOST_BATCHES = 200
+_BATCH = 1_000
+_MOST_BYTES = 1 << 26
+
+
+def run(case: Case) -> Finding:
+    """Guess who stands alone, by what stands alone in the release."""
+    original = needed(case.original, NAME, "the original, to tell who is right", "original")
+    tables = [case.release.table, original, *([] if case.control is None else [case.control])]
+    columns = [one for one in case.schema.columns if all(one.name in t.names for t in tables)]
+    if not columns:
+        raise CannotRunError(NAME, "the tables have no column in common. Name columns alike.")
+    traits, (released, *others) = records(NAME, columns, tables)
+    together = min(case.options.together, len(columns))
+    asked = case.options.guesses
+    guesses = _alone(traits, released, asked) if together == 1 else None
+    if guesses is None:
+        guesses = _described(traits, released, together, asked)
+    if not len(guesses):
+        raise CannotRunError(NAME, "no description fits one released row alone. Take more columns.")
+    by_chance = _at_random(traits, released, together, asked)
+    people = others[0].codes
+    told = [f"Made of {together} of {len(columns)} columns: {len(guesses):,} descriptions."]
+    control = None
+    if len(others) > 1:
+        size = min(len(one) for one in others)
+        people, strangers = (
+            one.codes[:, subset(len(one), size, place)] for place, one in enumerate(others)
+        )
+        control = Rate.share(float((fits(traits, strangers, guesses) == 1).sum()), len(guesses))
+        told.append(f"Looked for among {size:,} different rows of the original and of others each.")
+    hits = fits(traits, people, guesses) == 1
+    chance = fits(traits, people, by_chance) == 1
+    return Finding(
+        attack=NAME,
+        attacker="has the release, and describes rows that stand alone in it",
+        meaning="Which description fits one person alone",
+        success=Rate.share(float(hits.sum()), len(guesses)),
+        baseline=Rate.share(float(chance.sum()), len(by_chance)),
+        control=control,
+        victims=int(hits.sum()),
+        remarks=told,
+        rows=sum(table.rows for table in (released, *others)),
+        reference="Giomi et al. 2023",
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Descriptions:
+    """Conditions that hold together: the trait, the comparison and the code of each."""
+
+    traits: Ints
+    comparisons: Ints
+    codes: Ints
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def some(self, places: NDArray[np.bool_] | Ints | slice) -> Descriptions:
+        """Some of them."""
+        return Descriptions(self.traits[places], self.comparisons[places], self.codes[places])
+
+
+def joined(parts: Sequence[Descriptions]) -> Descriptions:
+    """All of several, those that are the same once, in the order of their first."""
+    every = [
+        np.concatenate([getattr(one, name) for one in parts])
+        for name in ("traits", "comparisons", "codes")
+    ]
+    _, first = np.unique(np.hstack(every), axis=0, return_index=True)
+    return Descriptions(*every).some(np.sort(first))
+
+
+def fits(traits: Sequence[Trait], people: Ints, asked: Descriptions) -> Ints:
+    """How many people each description fits: sets of people as bits, which are intersected."""
+    found = np.zeros(len(asked), dtype=np.int64)
+    bytes_each = max(people.shape[1] // 8, 1) * asked.codes.shape[1]
+    size = max(_MOST_BYTES // bytes_each, 1)
+    for start in range(0, len(asked), size):
+        part = slice(start, start + size)
+        found[part] = _fits(traits, people, asked.some(part))
+    return found
+
+
+def _fits(traits: Sequence[Trait], people: Ints, asked: Descriptions) -> Ints:
+    conditions = np.stack([asked.traits, asked.comparisons, asked.codes], axis=-1)
+    known, places = np.unique(conditions.reshape(-1, 3), axis=0, return_inverse=True)
+    bits = np.stack(
+        [np.packbits(_holds(traits, people, *condition)) for condition in known.tolist()]
+    )
+    places = places.reshape(asked.codes.shape)
+    both = bits[places[:, 0]]
+    for place in range(1, places.shape[1]):
+        both &= bits[places[:, place]]
+    counts: Ints = np.bitwise_count(both).sum(axis=1, dtype=np.int64)
+    return counts
+
+
+def _holds(
+    traits: Sequence[Trait], people: Ints, trait: int, comparison: int, code: int
+) -> NDArray[np.bool_]:
+    mine, missing = people[trait], traits[trait].missing
+    if comparison == _EQUAL:
+        return mine == code
+    if comparison == _OTHER:
+        return (mine != code) & (mine != missing)
+    return mine <= code if comparison == _UP_TO else (mine >= code) & (mine != missing)
+
+
+def _described(
+    traits: Sequence[Trait], released: Records, together: int, asked: int
+) -> Descriptions:
+    """Descriptions of released rows that fit no other one, until there are as many as asked for."""
+    kept: list[Descriptions] = []
+    middles = np.array([_middle(trait, codes) for trait, codes in _pairs(traits, released)])
+    ordered = np.array([trait.numbers is not None for trait in traits])
+    missing = np.array([trait.missing for trait in traits])
+    for batch in range(_MOST_BATCHES):
+        rows = below(len(released), _BATCH, 2 * batch)
+        chosen = _columns(len(traits), together, _BATCH, 2 * batch + 1)
+        codes = released.codes[chosen, rows[:, None]]
+        sides = np.where(codes > middles[chosen], _FROM, _UP_TO)
+        plain = ~ordered[chosen] | (codes == missing[chosen])
+        made = Descriptions(chosen, np.where(plain, _EQUAL, sides), codes)
+        kept.append(made.some(fits(traits, released.codes, made) == 1))
+        found = joined(kept)
+        if len(found) >= asked:
+            return found.some(slice(asked))
+    return joined(kept)
+
+
+def _alone(traits: Sequence[Trait], released: Records, asked: int) -> Descriptions:
+    """Values that one released row has, and the ends of numbers where one row has them."""
+    parts = []
+    for place, (trait, codes) in enumerate(_pairs(traits, released)):
+        single = np.flatnonzero(np.bincount(codes, minlength=trait.size) == 1)
+        parts.append([(place, _EQUAL, code) for code in single.tolist()])
+        known = codes[codes != trait.missing]
+        if trait.numbers is not None and len(known):
+            parts.append([(place, _UP_TO, int(known.min())), (place, _FROM, int(known.max()))])
+    every = np.array([one for part in parts for one in part], dtype=np.int64).reshape(-1, 3)
+    made = Descriptions(*(every[:, [place]] for place in range(3)))
+    made = made.some(fits(traits, released.codes, made) == 1) if len(made) else made
+    return made.some(subset(len(made), asked, 0))
+
+
+def _at_random(
+    traits: Sequence[Trait], released: Records, together: int, asked: int
+) -> Descriptions:
+    """Columns, values and comparisons at random; below and above a number are what is beside it."""
+    chosen = _columns(len(traits), together, asked, 1_000_000)
+    sizes = np.array([trait.size for trait in traits])
+    missing = np.array([trait.missing for trait in traits])
+    ordered = np.array([trait.numbers is not None for trait in traits])
+    words = mixed(asked * together, 3_000_000).reshape(asked, together)
+    codes = (words >> np.uint64(16)).astype(np.int64) % sizes[chosen]
+    sixth = ((words & np.uint64(0xFFFF)) % np.uint64(6)).astype(np.int64)
+    plain = ~ordered[chosen] | (codes == missing[chosen])
+    comparisons = np.where(plain, sixth % 2, np.array([0, 1, 2, 3, 2, 3])[sixth])
+    codes = np.where(~plain & (sixth == 4), codes - 1, codes)
+    codes = np.where(~plain & (sixth == 5), codes + 1, codes)
+    return Descriptions(chosen, comparisons, codes)
+
+
+def _columns(columns: int, together: int, size: int, number: int) -> Ints:
+    """So many sets of columns at random, each in the order of the table."""
+    words = mixed(size * columns, number + 1_000_000).reshape(size, columns)
+    return np.sort(np.argsort(words, axis=1)[:, :together], axis=1)
+
+
+def _middle(trait: Trait, codes: Ints) -> float:
+    """The code at or below which half of the released rows are."""
+    known = codes[codes != trait.missing]
+    if trait.numbers is None or not len(known):
+        return float(trait.size)
+    middle = float(np.median(trait.numbers[known]))
+    return float(np.searchsorted(trait.numbers[: trait.missing], middle, side="right")) - 1
+
+
+def _pairs(traits: Sequence[Trait], rows: Records) -> list[tuple[Trait, Ints]]:
+    return list(zip(traits, rows.codes, strict=True))

@@ -1,0 +1,43 @@
+"""Tracker: questions about many people that cancel out but for one.
+
+*Attacker*: may ask only about sets that are neither small nor almost all, takes a tracker T that is
+about half of the people, and adds up: those who fit the victim's description C are
+count(C or T) + count(C or not T) - count(T) - count(not T). A rule that refuses small sets lets all
+four pass.
+*Success*, *baseline*, *bound*: see `games`; exact answers give every coin away.
+*Reference*: Denning, Denning and Schwartz, The tracker: a threat to statistical database security,
+1979, general trackers.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from sfumato.attack.games import Question, played
+
+if TYPE_CHECKING:
+    from sfumato.attack.case import Case
+    from sfumato.attack.finding import Finding
+    from sfumato.attack.games import Victim
+
+NAME = "tracker"
+
+
+def run(case: Case) -> Finding:
+    """Ask about large sets alone."""
+    attacker = "asks about four sets of many people, which cancel out but for the victim"
+    return played(case, NAME, _script, attacker, "Denning, Denning and Schwartz 1979")
+
+
+def _script(victim: Victim) -> list[Question]:
+    here, there = exp.paren(victim.half.copy()), exp.not_(exp.paren(victim.half.copy()))
+    one = exp.paren(victim.described.copy())
+    return [
+        Question(exp.or_(one.copy(), here.copy()), Fraction(1)),
+        Question(exp.or_(one.copy(), there.copy()), Fraction(1)),
+        Question(here, Fraction(-1)),
+        Question(there, Fraction(-1)),
+    ]
