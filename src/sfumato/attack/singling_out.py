@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 NAME = "singling-out"
 _EQUAL, _OTHER, _UP_TO, _FROM = range(4)
 _MOST_BATCHES = 200
+_MOST_IDLE = 5
+"""So many batches without a new description are enough to believe that there are no more."""
 _BATCH = 1_000
 _MOST_BYTES = 1 << 26
 
@@ -150,7 +152,7 @@ def _described(
     traits: Sequence[Trait], released: Records, together: int, asked: int
 ) -> Descriptions:
     """Descriptions of released rows that fit no other one, until there are as many as asked for."""
-    kept: list[Descriptions] = []
+    found, idle = Descriptions(*np.zeros((3, 0, together), dtype=np.int64)), 0
     middles = np.array([_middle(trait, codes) for trait, codes in _pairs(traits, released)])
     ordered = np.array([trait.numbers is not None for trait in traits])
     missing = np.array([trait.missing for trait in traits])
@@ -161,11 +163,12 @@ def _described(
         sides = np.where(codes > middles[chosen], _FROM, _UP_TO)
         plain = ~ordered[chosen] | (codes == missing[chosen])
         made = Descriptions(chosen, np.where(plain, _EQUAL, sides), codes)
-        kept.append(made.some(fits(traits, released.codes, made) == 1))
-        found = joined(kept)
-        if len(found) >= asked:
-            return found.some(slice(asked))
-    return joined(kept)
+        before = len(found)
+        found = joined([found, made.some(fits(traits, released.codes, made) == 1)])
+        idle = idle + 1 if len(found) == before else 0
+        if len(found) >= asked or idle == _MOST_IDLE:
+            break
+    return found.some(slice(asked))
 
 
 def _alone(traits: Sequence[Trait], released: Records, asked: int) -> Descriptions:

@@ -89,10 +89,10 @@ def copies(
     often, drawn, kinds = (
         found.column(name).to_numpy().astype(np.int64) for name in (there, here, rows)
     )
-    return _copies(often, drawn, kinds)
+    return tallied(often, drawn, kinds)
 
 
-def _copies(often: np.ndarray, drawn: np.ndarray, kinds: np.ndarray) -> Copies:
+def tallied(often: np.ndarray, drawn: np.ndarray, kinds: np.ndarray) -> Copies:
     """Of kinds of rows that the original has so often: how many there are, and were drawn."""
     real, all_drawn = int((often * kinds).sum()), int(drawn.sum())
     alone = int(kinds[often == 1].sum())

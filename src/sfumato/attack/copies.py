@@ -1,0 +1,132 @@
+"""Copies: people who stand in the release as they are.
+
+*Attacker*: takes a released row for a person's.
+*Success*: the share of released rows that are exact copies of rows of the original which are one of
+a kind there.
+*Baseline*: the same share of a fresh sample of the same people, as it is estimated from the rows of
+the original that come in pairs; columns that hang together meet real rows without knowing them.
+With people who are not in the data, the remarks tell how many released rows are nearer to a row of
+the original than to one of theirs, of as many; of independent people it would be half.
+*Victims*: released rows that are copies of rows of a kind, beyond what is expected.
+*Reference*: Good 1953, and decision 0266, for what is expected.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.attack.case import CannotRunError, needed
+from sfumato.attack.draws import subset
+from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
+from sfumato.attack.records import Crowd, Records, records
+from sfumato.counting.grouping import keys
+from sfumato.schema.column import Role
+from sfumato.synth.evaluate.copies import tallied
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.attack.case import Case
+    from sfumato.attack.records import Trait
+
+    Ints = NDArray[np.int64]
+
+NAME = "copies"
+
+
+def run(case: Case) -> Finding:
+    """Look for released rows in the original."""
+    original = needed(case.original, NAME, "the original, to look rows up in", "original")
+    tables = [case.release.table, original, *([] if case.control is None else [case.control])]
+    columns = [
+        one
+        for one in case.schema.columns
+        if one.role is not Role.IDENTIFIER and all(one.name in table.names for table in tables)
+    ]
+    if not columns:
+        raise CannotRunError(NAME, "the tables have no column in common. Name columns alike.")
+    traits, (released, real, *others) = records(NAME, columns, tables)
+    drawn, often = _both(traits, released, real)
+    kinds = np.unique(often)
+    found = tallied(
+        kinds,
+        np.array([drawn[often == one].sum() for one in kinds]),
+        np.array([(often == one).sum() for one in kinds]),
+    )
+    rows, in_pairs = released.rows, float((often == 2).sum())
+    spread = 2 * in_pairs**0.5 / max(real.rows, 1)
+    told = [
+        f"{found.exact:,} of {rows:,} released rows are copies of any row; of a fresh sample "
+        f"{found.expected:,.0f} would be."
+    ]
+    if others:
+        told.append(_nearer(case, traits, released, real, others[0]))
+    alone = np.flatnonzero((often == 1) & (drawn > 0))[:MOST_EXAMPLES]
+    return Finding(
+        attack=NAME,
+        attacker="takes a released row for a person's",
+        meaning="Which released row is that of a person who is one of a kind",
+        success=Rate.share(found.unique, rows),
+        baseline=Rate.share(found.unique_expected, rows).widened(spread),
+        victims=max(0, round(found.unique - found.unique_expected)),
+        examples=_shown(traits, released, real, alone),
+        remarks=told,
+        rows=rows + real.rows,
+        reference="Good 1953",
+    )
+
+
+def _both(traits: Sequence[Trait], released: Records, real: Records) -> tuple[Ints, Ints]:
+    """Of all different rows of two tables how often each of the tables has them."""
+    place, size = _places(traits, released, real)
+    cut = len(released)
+    both = [
+        np.bincount(own, counts, size).astype(np.int64)
+        for own, counts in ((place[:cut], released.counts), (place[cut:], real.counts))
+    ]
+    return both[0], both[1]
+
+
+def _places(traits: Sequence[Trait], *tables: Records) -> tuple[Ints, int]:
+    codes = np.concatenate([one.codes for one in tables], axis=1)
+    key, _ = keys(list(codes), [trait.size for trait in traits])
+    present, place = np.unique(key, return_inverse=True)
+    return place, len(present)
+
+
+def _shown(
+    traits: Sequence[Trait], released: Records, real: Records, which: Ints
+) -> list[dict[str, object]]:
+    """Some copies as they are, for the owner."""
+    place, _ = _places(traits, released, real)
+    _, first = np.unique(place, return_index=True)
+    codes = np.concatenate([released.codes, real.codes], axis=1)[:, first[which]]
+    return [
+        {
+            trait.name: plain(trait.values[int(code)].as_py())
+            for trait, code in zip(traits, column, strict=True)
+        }
+        for column in codes.T
+    ]
+
+
+def _nearer(
+    case: Case, traits: Sequence[Trait], released: Records, real: Records, others: Records
+) -> str:
+    """Whether released rows are nearer to people of the original than to others."""
+    size = min(len(real), len(others), case.options.guesses)
+    drawn = released.codes[:, released.drawn(case.options.guesses, 1)]
+    apart = []
+    for number, one in enumerate((real, others)):
+        some = subset(len(one), size, number)
+        crowd = Crowd.of(traits, range(len(traits)), Records(one.codes[:, some], one.counts[some]))
+        apart.append(np.concatenate([least for _, _, least in crowd.nearest(drawn)]))
+    nearer = (apart[0] < apart[1]).mean() + (apart[0] == apart[1]).mean() / 2
+    return (
+        f"{percent(float(nearer))} of {drawn.shape[1]:,} released rows are nearer to one of "
+        f"{size:,} people of the original than to one of as many others; half would be."
+    )

@@ -1,0 +1,153 @@
+"""Logs: people search for themselves, and for where they live.
+
+*Attacker*: has a log of searches by people without names, and a list of people with what can stand
+in a search: names, towns. Of each person in the log, whoever of the list has most words in that
+person's searches is claimed, a word counting the more the fewer of the list have it; somebody who
+has a word alone in common is claimed only where nobody else has as much, and at least two columns
+must be met where the list has two.
+*Success*: the share of people in the log who are claimed rightly, where the list has the column of
+the person; else of those who are claimed.
+*Baseline*: anybody of the list.
+*Victims*: those who are claimed (rightly).
+*Reference*: Barbaro and Zeller, A face is exposed for AOL searcher No. 4417749, 2006; Jones, Kumar,
+Pang and Tomkins, Vanity fair: privacy in querylog bundles, 2008.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.attack.case import CannotRunError, needed
+from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
+from sfumato.attack.roles import PERSON, needed_column, ragged
+from sfumato.schema.column import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.attack.case import Case, HeldTable
+    from sfumato.counting.frequencies import Frequencies
+
+    Ints = NDArray[np.int64]
+    Reals = NDArray[np.float64]
+
+NAME = "log"
+_BREAKS = r"[^\p{L}\p{N}]+"
+_MOST_SHARED = 20_000
+"""A word that more people of the list have tells nothing of any of them."""
+
+
+def run(case: Case) -> Finding:
+    """Look for the people of a list in what others searched for."""
+    known = needed(case.known, NAME, "a list of people with names or places", "known")
+    person, query = (needed_column(case, NAME, what) for what in (PERSON, "query"))
+    clues = [
+        one.name
+        for one in known.columns
+        if one.kind is Kind.TEXT and one.name not in (person, query)
+    ]
+    if not clues:
+        raise CannotRunError(NAME, "the list has no column of text, such as names or towns.")
+    log = case.release.table.counted([person, query])
+    named = person in known.names
+    people = known.counted([*([person] if named else []), *clues])
+    best, claimed = _claims(log, people, clues)
+    tried = len(best)
+    ids = log.axis(person).decode(np.arange(tried)).cast(pa.string())
+    if named:
+        theirs = people.axis(person).decode(people.codes[0]).cast(pa.string())
+        same = pc.fill_null(pc.equal(theirs.take(pa.array(best)), ids), fill_value=False)
+        hits = claimed & np.asarray(same)
+        tried = int(np.asarray(pc.is_in(ids, value_set=theirs)).sum())
+        told = f"{percent(hits.sum() / max(claimed.sum(), 1))} of {claimed.sum():,} claims right."
+    else:
+        hits = claimed
+        told = f"The list does not name people by {person}, so that no claim can be checked."
+    shown = ids.take(pa.array(np.flatnonzero(hits)[:MOST_EXAMPLES])).to_pylist()
+    return Finding(
+        attack=NAME,
+        attacker=f"has a list of people with {', '.join(clues)}, and reads their searches",
+        meaning="Who searched" if named else "Of whom somebody is found in the list",
+        success=Rate.share(float(hits.sum()), tried),
+        baseline=Rate.share(tried / max(people.total, 1), tried),
+        victims=int(hits.sum()),
+        examples=[{person: plain(one)} for one in shown],
+        remarks=[told],
+        rows=log.total + people.total,
+        reference="Jones et al. 2008",
+    )
+
+
+def _claims(log: Frequencies, people: Frequencies, clues: list[str]) -> tuple[Ints, NDArray]:
+    """For each person of the log the best of the list, and whether that one is claimed."""
+    searchers = log.axes[0].size
+    scores, columns = np.zeros(0), np.zeros(0, dtype=np.int64)
+    pairs = np.zeros(0, dtype=np.int64)
+    for place, clue in enumerate(clues):
+        mine, theirs, weights = _met(log, people, clue)
+        pairs = np.concatenate([pairs, mine * len(people) + theirs])
+        scores = np.concatenate([scores, weights])
+        columns = np.concatenate([columns, np.full(len(mine), place)])
+    present, owner = np.unique(pairs, return_inverse=True)
+    total = np.bincount(owner, scores, len(present))
+    met = np.bincount(np.unique(np.stack([owner, columns]), axis=1)[0], minlength=len(present))
+    total[met < min(len(clues), 2)] = 0.0
+    who, whom = np.divmod(present, len(people))
+    order = np.lexsort((-total, who))
+    who, whom, total = who[order], whom[order], total[order]
+    first = np.flatnonzero(np.diff(who, prepend=-1))
+    after = np.append(total, 0.0)[1:]
+    second = np.where(np.append(who, -1)[1:] == who, after, 0.0)
+    best, claimed = np.zeros(searchers, dtype=np.int64), np.zeros(searchers, dtype=bool)
+    best[who[first]] = whom[first]
+    claimed[who[first]] = total[first] > second[first] + 1e-9
+    return best, claimed
+
+
+def _met(log: Frequencies, people: Frequencies, clue: str) -> tuple[Ints, Ints, Reals]:
+    """Pairs of a searcher and somebody of the list who have a word of a column in common."""
+    axis = people.axis(clue)
+    value_of, words = _words(axis.decode(np.arange(axis.size)))
+    known = words.unique()
+    word_of = pc.index_in(words, value_set=known).to_numpy(zero_copy_only=False)
+    query_of, asked = _words(log.axes[1].decode(np.arange(log.axes[1].size)))
+    heard = pc.index_in(asked, value_set=known).to_numpy(zero_copy_only=False)
+    heard = np.nan_to_num(heard, nan=-1).astype(np.int64)
+    said = np.unique(query_of[heard >= 0] * len(known) + heard[heard >= 0])
+    search, word = np.divmod(said, max(len(known), 1))
+    # From searches to who searched, and from words to who has a value with the word.
+    mine, place = _joined(search, log.codes[1])
+    searched = np.unique(log.codes[0][place].astype(np.int64) * len(known) + word[mine])
+    who, word = np.divmod(searched, max(len(known), 1))
+    codes = people.codes[people.columns.index(clue)]
+    of_value, place = _joined(value_of, codes)
+    has = np.unique(word_of[of_value].astype(np.int64) * len(people) + place)
+    held, whom = np.divmod(has, len(people))
+    many = np.bincount(held, minlength=len(known))
+    rarity = np.log((len(people) + 1) / many.clip(min=1))
+    telling = many[word] <= _MOST_SHARED
+    who, word = who[telling], word[telling]
+    one, other = _joined(word, held)
+    return who[one], whom[other], rarity[word[one]]
+
+
+def _joined(left: Ints, right: Ints) -> tuple[Ints, Ints]:
+    """All pairs of places with equal numbers."""
+    order = np.argsort(right, kind="stable")
+    ranked = right[order]
+    first = np.searchsorted(ranked, left, side="left")
+    many = np.searchsorted(ranked, left, side="right") - first
+    return np.repeat(np.arange(len(left)), many), order[ragged(first, many)]
+
+
+def _words(values: pa.Array) -> tuple[Ints, pa.Array]:
+    """The words of texts, and of which text each is."""
+    lists = pc.split_pattern_regex(pc.utf8_lower(values.cast(pa.string())), _BREAKS)
+    owners = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)
+    words = lists.flatten()
+    kept = np.asarray(pc.greater(pc.utf8_length(words), 1))
+    return owners[kept].astype(np.int64), words.filter(pa.array(kept))

@@ -1,0 +1,154 @@
+"""Paths: a few places and times at which a person was find all of that person's.
+
+*Attacker*: knows some points of the victim, each as a cell of places and of time, and looks for
+those in the release who were in all of them.
+*Success*: the share of people whom their points fit alone. Points are drawn without repeats; people
+with fewer points are not tried. With the original, points come from there, and the one who fits
+must be the same person in the release.
+*Baseline*: anybody.
+*Victims*: people whom their points fit alone.
+*Reference*: de Montjoye, Hidalgo, Verleysen and Blondel, Unique in the crowd, 2013.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.attack.case import CannotRunError
+from sfumato.attack.draws import mixed, subset
+from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
+from sfumato.attack.records import records
+from sfumato.attack.roles import PERSON, column_of, minutes, needed_column, ragged, texts
+from sfumato.counting.grouping import keys
+from sfumato.schema.column import Column, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.attack.case import Case
+    from sfumato.attack.records import Records, Trait
+
+    Ints = NDArray[np.int64]
+
+NAME = "path"
+_KNOWS = 4
+_BLOCK = 1 << 22
+
+
+def run(case: Case) -> Finding:
+    """Look everybody up by a few of their points."""
+    columns, words = _columns(case)
+    person = columns[0].name
+    table = case.original or case.release.table
+    if any(column.name not in table.names for column in columns):
+        raise CannotRunError(NAME, "the original lacks a column of these. Name columns alike.")
+    traits, both = records(NAME, columns, [case.release.table, table])
+    released, real = _visits(case, traits, both)
+    knows = case.options.knows or _KNOWS
+    points = _known(real, knows, case.options.guesses)
+    if not len(points):
+        raise CannotRunError(NAME, f"nobody has {knows} points. Give a smaller --knows.")
+    people = traits[0].size
+    found = np.stack([_fitting(released, points, size, people) for size in range(1, knows + 1)])
+    hits, tried = found[-1], len(points)
+    shares = ", ".join(f"{size} {percent(one.mean())}" for size, one in enumerate(found, start=1))
+    shown = traits[0].values.take(pa.array(points[hits, 0, 0][:MOST_EXAMPLES])).to_pylist()
+    return Finding(
+        attack=NAME,
+        attacker=f"knows {knows} points of a person: {words}",
+        meaning="Whom their points fit alone",
+        success=Rate.share(float(hits.sum()), tried),
+        baseline=Rate.share(tried / len(np.unique(released[0])), tried),
+        victims=int(hits.sum()),
+        examples=[{person: plain(one)} for one in shown],
+        remarks=[f"Alone by so many points: {shares}."],
+        rows=both[0].rows,
+        reference="de Montjoye et al. 2013",
+    )
+
+
+def _columns(case: Case) -> tuple[list[Column], str]:
+    """Person, time and place: a column of places, or two of coordinates."""
+    person, time = (needed_column(case, NAME, what) for what in (PERSON, "time"))
+    place = column_of(case, NAME, "place")
+    when = f"times to {case.options.minutes:g} minutes"
+    if place is not None:
+        return texts([person, time, place]), f"places as they are, {when}"
+    across = [Column(needed_column(case, NAME, what), Kind.REAL) for what in ("lon", "lat")]
+    return [*texts([person, time]), *across], f"places to {case.options.cell:g}, {when}"
+
+
+def _visits(case: Case, traits: Sequence[Trait], tables: Sequence[Records]) -> list[Ints]:
+    """Different pairs of a person, the first line, and a cell of place and time, for each table."""
+    when = minutes(NAME, traits[1].name, traits[1].values) / case.options.minutes
+    cells = [_numbered(np.floor(np.nan_to_num(when)))]
+    for trait in traits[2:]:
+        cells.append(
+            np.arange(trait.size)
+            if trait.numbers is None
+            else _numbered(np.floor(np.nan_to_num(trait.numbers) / case.options.cell))
+        )
+    sizes = [int(one.max(initial=0)) + 1 for one in cells]
+    cut = len(tables[0])
+    codes = np.concatenate([one.codes for one in tables], axis=1)
+    key, _ = keys([cell[own] for cell, own in zip(cells, codes[1:], strict=True)], sizes)
+    place = np.unique(key, return_inverse=True)[1]
+    wide = int(place.max(initial=0)) + 1
+    return [
+        np.stack(np.divmod(np.unique(people * wide + places), wide))
+        for people, places in (
+            (codes[0, :cut], place[:cut]),
+            (codes[0, cut:], place[cut:]),
+        )
+    ]
+
+
+def _numbered(values: NDArray[np.float64]) -> Ints:
+    return np.unique(values, return_inverse=True)[1].astype(np.int64)
+
+
+def _known(visits: Ints, knows: int, most: int) -> Ints:
+    """Some points of some people: (people, points, (person, cell))."""
+    people = visits[0]
+    order = np.lexsort((mixed(len(people), 1), people))
+    starts = np.flatnonzero(np.diff(people[order], prepend=-1))
+    many = np.diff(starts, append=len(order))
+    enough = starts[many >= knows]
+    chosen = enough[subset(len(enough), most, 2)]
+    places = order[ragged(chosen, np.full(len(chosen), knows))]
+    return visits[:, places].T.reshape(-1, knows, 2)
+
+
+def _fitting(visits: Ints, points: Ints, size: int, people: int) -> NDArray[np.bool_]:
+    """Whether the first so many points of each person fit that person alone."""
+    held = np.sort(visits[1] * people + visits[0])
+    cells = points[:, :size, 1]
+    first = np.searchsorted(held, cells * people, side="left")
+    many = np.searchsorted(held, (cells + 1) * people, side="left") - first
+    # The rarest of the points says who is possible, the others who is left.
+    rarest = many.argmin(axis=1)
+    lines = np.arange(len(points))
+    first, many = first[lines, rarest], many[lines, rarest]
+    alone = np.zeros(len(points), dtype=bool)
+    ends = np.cumsum(many)
+    start = 0
+    while start < len(points):
+        done = ends[start - 1] if start else 0
+        end = max(int(np.searchsorted(ends, done + _BLOCK, side="right")), start + 1)
+        owners = np.repeat(np.arange(start, end), many[start:end])
+        possible = held[ragged(first[start:end], many[start:end])] % people
+        for place in range(size):
+            wanted = cells[owners, place] * people + possible
+            spots = np.searchsorted(held, wanted).clip(max=len(held) - 1)
+            kept = held[spots] == wanted
+            owners, possible = owners[kept], possible[kept]
+        left = np.bincount(owners - start, minlength=end - start)
+        mine = np.bincount(owners - start, possible == points[owners, 0, 0], end - start)
+        alone[start:end] = (left == 1) & (mine == 1)
+        start = end
+    return alone

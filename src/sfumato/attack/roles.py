@@ -1,0 +1,89 @@
+"""Ratings, paths, logs and graphs are plain tables: which of their columns is what.
+
+A column is named by the owner (`columns`), or has the name of what it is; the person is the column
+of the schema's privacy unit where neither says more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.attack.case import CannotRunError
+from sfumato.schema.column import Column, Kind
+from sfumato.schema.names import quoted, suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.attack.case import Case
+
+PERSON = "person"
+
+
+def column_of(case: Case, attack: str, what: str) -> str | None:
+    """The column of the release that is something; None where there is none."""
+    held = case.release.table.names
+    asked = case.options.columns.get(what)
+    if asked is not None:
+        if asked not in held:
+            raise CannotRunError(
+                attack,
+                f"the release has no column {quoted(asked)} for the {what}; "
+                + suggestion(asked, sorted(held)),
+            )
+        return asked
+    if what in held:
+        return what
+    unit = case.schema.unit.column
+    return unit if what == PERSON and unit in held else None
+
+
+def needed_column(case: Case, attack: str, what: str) -> str:
+    """The same where there must be one."""
+    found = column_of(case, attack, what)
+    if found is None:
+        raise CannotRunError(
+            attack, f"it has to know which column is the {what}. Give --column {what}=COLUMN."
+        )
+    return found
+
+
+def texts(names: Sequence[str]) -> list[Column]:
+    """Columns whose values are compared as they are written."""
+    return [Column(name, Kind.TEXT) for name in names]
+
+
+def minutes(attack: str, name: str, values: pa.Array) -> NDArray[np.float64]:
+    """Times in minutes since 1970: dates, moments as ISO 8601 writes them, or seconds."""
+    try:
+        if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+            seconds = values.cast(pa.float64())
+        elif pa.types.is_string(values.type) and _numeric(values):
+            seconds = values.cast(pa.float64())
+        else:
+            seconds = values.cast(pa.timestamp("s")).cast(pa.int64()).cast(pa.float64())
+    except pa.ArrowInvalid:
+        raise CannotRunError(
+            attack,
+            f"column {quoted(name)} is no time. Write moments like 2013-07-01T09:30:00, dates, or "
+            "seconds.",
+        ) from None
+    found: NDArray[np.float64] = seconds.to_numpy(zero_copy_only=False) / 60
+    return found
+
+
+def _numeric(values: pa.Array) -> bool:
+    return bool(pc.all(pc.match_substring_regex(values, r"^-?\d+(\.\d+)?$")).as_py())
+
+
+def ragged(firsts: NDArray[np.int64], many: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The places of runs one after the other: each from its first, so many."""
+    steps = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+    places: NDArray[np.int64] = np.repeat(firsts, many) + steps
+    return places

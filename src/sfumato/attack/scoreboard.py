@@ -1,0 +1,171 @@
+"""Scoreboard: a few ratings of a person find all ratings of that person.
+
+*Attacker*: knows some items that the victim has rated, the ratings up to 1 and the days up to 14,
+and scores everybody in the release: for each known item that somebody has rated too, the weight
+1 / ln(how many rated it) times e^(-|difference of ratings| / 1.5) + e^(-|difference of days| / 30).
+Who is best is claimed where the second best is more than 1.5 standard deviations of all scores
+behind; else nobody is.
+*Success*: the share of victims who are claimed, and rightly. The known items come from the original
+where that is given, which has the same people under the same names, else from the release.
+*Baseline*: anybody.
+*Victims*: those who are claimed rightly.
+*Reference*: Narayanan and Shmatikov, Robust de-anonymization of large sparse datasets, 2008,
+section 5; items that one person alone has rated count as if two had.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.attack.case import CannotRunError
+from sfumato.attack.draws import below, mixed, subset
+from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
+from sfumato.attack.records import records
+from sfumato.attack.roles import PERSON, column_of, minutes, needed_column, ragged, texts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.attack.case import Case
+    from sfumato.attack.records import Records, Trait
+
+    Ints = NDArray[np.int64]
+    Reals = NDArray[np.float64]
+
+NAME = "scoreboard"
+_KNOWS = 8
+_RATING_OFF, _DAYS_OFF = 1, 14
+_RATING_SCALE, _DAYS_SCALE = 1.5, 30.0
+_ECCENTRIC = 1.5
+_BLOCK = 1 << 22
+
+
+def run(case: Case) -> Finding:
+    """Score everybody by what is known of each victim."""
+    person, item = (needed_column(case, NAME, what) for what in (PERSON, "item"))
+    rating, time = (column_of(case, NAME, what) for what in ("rating", "time"))
+    names = [person, item, *(one for one in (rating, time) if one is not None)]
+    table = case.original or case.release.table
+    if any(name not in table.names for name in names):
+        raise CannotRunError(NAME, "the original lacks a column of these. Name columns alike.")
+    traits, both = records(NAME, texts(names), [case.release.table, table])
+    released, known = (Ratings.of(traits, one, rating, time) for one in both)
+    people, knows = traits[0].size, case.options.knows or _KNOWS
+    known = known.some(knows, case.options.guesses)
+    if not len(known.people):
+        raise CannotRunError(NAME, f"nobody has rated {knows} items. Give a smaller --knows.")
+    victims = known.people[::knows]
+    claimed, right = _claims(released, known, knows, people)
+    hits, tried = claimed & right, len(victims)
+    told = f"{percent(hits.sum() / max(claimed.sum(), 1))} of {int(claimed.sum()):,} claims right"
+    shown = traits[0].values.take(pa.array(victims[hits][:MOST_EXAMPLES])).to_pylist()
+    return Finding(
+        attack=NAME,
+        attacker=f"knows {knows} items of a person, ratings up to {_RATING_OFF}, days up to "
+        f"{_DAYS_OFF}",
+        meaning="Which ratings are a person's",
+        success=Rate.share(float(hits.sum()), tried),
+        baseline=Rate.share(tried / len(np.unique(released.people)), tried),
+        victims=int(hits.sum()),
+        examples=[{person: plain(one)} for one in shown],
+        remarks=[f"{told}; without claims the best is right in {percent(float(right.mean()))}."],
+        rows=len(released.people),
+        reference="Narayanan and Shmatikov 2008",
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Ratings:
+    """Who rated what, how and when; ratings and days that are not known are all alike."""
+
+    people: Ints
+    items: Ints
+    ratings: Reals
+    days: Reals
+
+    @classmethod
+    def of(
+        cls, traits: list[Trait], rows: Records, rating: str | None, time: str | None
+    ) -> Ratings:
+        """Those of a table; a person and an item that come twice count once, by the first."""
+        key = rows.codes[0] * traits[1].size + rows.codes[1]
+        _, first = np.unique(key, return_index=True)
+        codes = rows.codes[:, first]
+        ratings, days = np.zeros(len(first)), np.zeros(len(first))
+        for trait, code in list(zip(traits, codes, strict=True))[2:]:
+            if trait.name == rating:
+                ratings = _numbers(trait)[code]
+            elif trait.name == time:
+                days = minutes(NAME, trait.name, trait.values)[code] / (24 * 60)
+        return cls(codes[0], codes[1], np.nan_to_num(ratings), np.nan_to_num(days))
+
+    def some(self, knows: int, most: int) -> Ratings:
+        """So many ratings of each of some people, at random and not quite as they are."""
+        order = np.lexsort((mixed(len(self.people), 1), self.people))
+        starts = np.flatnonzero(np.diff(self.people[order], prepend=-1))
+        many = np.diff(starts, append=len(order))
+        enough = starts[many >= knows]
+        chosen = enough[subset(len(enough), most, 2)]
+        places = order[ragged(chosen, np.full(len(chosen), knows))]
+        off = [below(2 * width + 1, len(places), 3 + width) - width for width in (1, 14)]
+        return Ratings(
+            self.people[places],
+            self.items[places],
+            self.ratings[places] + off[0] * bool(self.ratings.any()),
+            self.days[places] + off[1] * bool(self.days.any()),
+        )
+
+
+def _numbers(trait: Trait) -> Reals:
+    try:
+        numbers: Reals = trait.values.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        raise CannotRunError(NAME, f"the ratings in {trait.name!r} are no numbers.") from None
+    return numbers
+
+
+def _claims(
+    released: Ratings, known: Ratings, knows: int, people: int
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """For each victim whether somebody is claimed, and whether the best is the victim."""
+    order = np.argsort(released.items, kind="stable")
+    items = released.items[order]
+    first = np.searchsorted(items, known.items, side="left")
+    many = np.searchsorted(items, known.items, side="right") - first
+    weights = 1 / np.log(np.maximum(many, 2))
+    candidates = len(np.unique(released.people))
+    victims = len(known.people) // knows
+    claimed, right = np.zeros(victims, dtype=bool), np.zeros(victims, dtype=bool)
+    work = np.cumsum(many.reshape(victims, knows).sum(axis=1) + people)
+    start = 0
+    while start < victims:
+        done = work[start - 1] if start else 0
+        end = max(int(np.searchsorted(work, done + _BLOCK, side="right")), start + 1)
+        part = np.arange(start * knows, end * knows)
+        rows = order[ragged(first[part], many[part])]
+        owners = np.repeat(part, many[part])
+        score = np.exp(-np.abs(released.ratings[rows] - known.ratings[owners]) / _RATING_SCALE)
+        score += np.exp(-np.abs(released.days[rows] - known.days[owners]) / _DAYS_SCALE)
+        cells = (owners // knows - start) * people + released.people[rows]
+        board = np.bincount(cells, score * weights[owners], (end - start) * people)
+        board = board.reshape(end - start, people)
+        best, second = _best(board)
+        # People who are in the original alone are no candidates: their scores are 0.
+        mean = board.sum(axis=1) / candidates
+        spread = np.sqrt(np.maximum((board**2).sum(axis=1) / candidates - mean**2, 0))
+        claimed[start:end] = best - second > _ECCENTRIC * spread
+        truth = known.people[part[::knows]]
+        right[start:end] = (board.argmax(axis=1) == truth) & (best > second)
+        start = end
+    return claimed, right
+
+
+def _best(board: Reals) -> tuple[Reals, Reals]:
+    if board.shape[1] == 1:
+        return board[:, 0], np.zeros(len(board))
+    top = np.partition(board, board.shape[1] - 2, axis=1)[:, -2:]
+    return top[:, 1], top[:, 0]
