@@ -24,6 +24,7 @@ from sfumato.attack.records import records
 from sfumato.attack.roles import PERSON, column_of, minutes, needed_column, ragged, texts
 from sfumato.counting.grouping import keys
 from sfumato.schema.column import Column, Kind
+from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 NAME = "path"
 _KNOWS = 4
 _BLOCK = 1 << 22
+_DAY = 24 * 60
 
 
 def run(case: Case) -> Finding:
@@ -85,8 +87,14 @@ def _columns(case: Case) -> tuple[list[Column], str]:
 
 def _visits(case: Case, traits: Sequence[Trait], tables: Sequence[Records]) -> list[Ints]:
     """Different pairs of a person, the first line, and a cell of place and time, for each table."""
-    when = minutes(NAME, traits[1].name, traits[1].values) / case.options.minutes
-    cells = [_numbered(np.floor(np.nan_to_num(when)))]
+    when = np.nan_to_num(minutes(NAME, traits[1].name, traits[1].values))
+    if case.options.minutes < _DAY and len(when) > 1 and not (when % _DAY).any():
+        raise CannotRunError(
+            NAME,
+            f"column {quoted(traits[1].name)} tells the day alone. Give --minutes {_DAY}, or run "
+            "this attack by itself if the file has the time of day.",
+        )
+    cells = [_numbered(np.floor(when / case.options.minutes))]
     for trait in traits[2:]:
         cells.append(
             np.arange(trait.size)

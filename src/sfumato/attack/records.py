@@ -127,6 +127,10 @@ def _shared(attack: str, column: Column, tables: Sequence[pa.Array]) -> tuple[Tr
     numbers = None
     if column.kind in _ORDERED:
         numbers = known.to_numpy(zero_copy_only=False).astype(np.float64)
+    if column.kind is Kind.INTEGER:
+        known = known.cast(pa.int64(), safe=False)
+    elif column.kind is Kind.DATE:
+        known = known.cast(pa.int32()).cast(pa.date32())
     return Trait(column.name, known, numbers), np.split(found, ends)
 
 

@@ -153,19 +153,23 @@ def _claims(
         cells = (owners // knows - start) * people + released.people[rows]
         board = np.bincount(cells, score * weights[owners], (end - start) * people)
         board = board.reshape(end - start, people)
-        best, second = _best(board)
+        place, best, second = _best(board)
         # People who are in the original alone are no candidates: their scores are 0.
         mean = board.sum(axis=1) / candidates
-        spread = np.sqrt(np.maximum((board**2).sum(axis=1) / candidates - mean**2, 0))
+        squares = np.einsum("ij,ij->i", board, board) / candidates
+        spread = np.sqrt(np.maximum(squares - mean**2, 0))
         claimed[start:end] = best - second > _ECCENTRIC * spread
         truth = known.people[part[::knows]]
-        right[start:end] = (board.argmax(axis=1) == truth) & (best > second)
+        right[start:end] = (place == truth) & (best > second)
         start = end
     return claimed, right
 
 
-def _best(board: Reals) -> tuple[Reals, Reals]:
-    if board.shape[1] == 1:
-        return board[:, 0], np.zeros(len(board))
-    top = np.partition(board, board.shape[1] - 2, axis=1)[:, -2:]
-    return top[:, 1], top[:, 0]
+def _best(board: Reals) -> tuple[Ints, Reals, Reals]:
+    """Who is best in each line, with what score, and the score of the second."""
+    lines, place = np.arange(len(board)), board.argmax(axis=1)
+    best = board[lines, place]
+    board[lines, place] = -1.0
+    second = board.max(axis=1).clip(min=0.0)
+    board[lines, place] = best
+    return place, best, second

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato import given
 from sfumato.anonymize.buckets import COUNT, GROUP
 from sfumato.attack.case import AttackOptions, Case, HeldRelease, HeldTable
-from sfumato.attack.catalogue import ALL, ON_ANSWERS, run, run_all
+from sfumato.attack.catalogue import ALL, ON_ANSWERS, WITH_MOMENTS, run, run_all
 from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.sources import open_source
 from sfumato.errors import SchemaError
@@ -54,6 +54,8 @@ def attack(
         original = release  # nothing was released yet: the table itself is asked
     with ExitStack() as opened:
         declared = _declared(schema, release if original is None else original)
+        if name in WITH_MOMENTS:
+            declared = _with_moments(declared, options or AttackOptions())
         case = Case(
             declared,
             opened.enter_context(_release(release, declared)),
@@ -86,6 +88,13 @@ def _declared(schema: str | Path | Schema | None, source: Source) -> Schema:
         return load(given.path(schema, "schema"))
     with read(source) as table:
         return table.declared or table.schema
+
+
+def _with_moments(schema: Schema, options: AttackOptions) -> Schema:
+    """The same with times as they are written: of a date, the time of day is lost."""
+    name = options.columns.get("time", "time")
+    columns = [Column(c.name, Kind.TEXT) if c.name == name else c for c in schema.columns]
+    return Schema(schema.table, tuple(columns), schema.unit, schema.layout)
 
 
 def _maybe(opened: ExitStack, source: Source | None, schema: Schema) -> HeldTable | None:
