@@ -124,7 +124,7 @@ def _nearer(
     for number, one in enumerate((real, others)):
         some = subset(len(one), size, number)
         crowd = Crowd.of(traits, range(len(traits)), Records(one.codes[:, some], one.counts[some]))
-        apart.append(np.concatenate([least for _, _, least in crowd.nearest(drawn)]))
+        apart.append(crowd.nearest(drawn).least)
     nearer = (apart[0] < apart[1]).mean() + (apart[0] == apart[1]).mean() / 2
     return (
         f"{percent(float(nearer))} of {drawn.shape[1]:,} released rows are nearer to one of "

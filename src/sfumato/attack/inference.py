@@ -101,14 +101,13 @@ def _right(
 ) -> Rate:
     """The share of some people of whom the nearest row tells the secret."""
     drawn = people.codes[:, people.drawn(most, number)]
-    right = 0.0
-    for part, near, _ in crowd.nearest(drawn[:-1]):
-        mine, rows = crowd.rows(near)
-        hits = _agree(trait, secret, released.codes[-1, rows], drawn[-1, part][mine])
-        counts = released.counts[rows]
-        chances = np.bincount(mine, counts * hits) / np.bincount(mine, counts)
-        right += float(chances.sum())
-    return Rate.share(right, drawn.shape[1])
+    size = drawn.shape[1]
+    right, picked = np.zeros(size), np.zeros(size)
+    for mine, rows in crowd.rows(crowd.nearest(drawn[:-1])):
+        hits = _agree(trait, secret, released.codes[-1, rows], drawn[-1, mine])
+        right += np.bincount(mine, released.counts[rows] * hits, size)
+        picked += np.bincount(mine, released.counts[rows], size)
+    return Rate.share(float((right / picked).sum()), size)
 
 
 def _blind(trait: Trait, secret: Column, released: Records, people: Records, most: int) -> Rate:

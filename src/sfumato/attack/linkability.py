@@ -88,16 +88,20 @@ def linked(
 ) -> Rate:
     """The share of some people whose two halves have the same nearest row."""
     drawn = people.codes[:, people.drawn(most, number)]
-    one, other = crowds
-    cut, right = len(one.traits), 0.0
-    halves = zip(one.nearest(drawn[:cut]), other.nearest(drawn[cut:]), strict=True)
-    for (_, near, _), (_, near_other, _) in halves:
-        mine, rows = one.rows(near)
-        same = near_other[mine, other.owners[rows]]
-        both = np.bincount(mine, released.counts[rows] * same, len(near))
-        sizes = [
-            half @ np.bincount(crowd.owners, released.counts, len(crowd))
-            for half, crowd in ((near, one), (near_other, other))
-        ]
-        right += float((both / (sizes[0] * sizes[1])).sum())
-    return Rate.share(right, drawn.shape[1])
+    cut, size = len(crowds[0].traits), drawn.shape[1]
+    near = [
+        crowd.nearest(half) for crowd, half in zip(crowds, (drawn[:cut], drawn[cut:]), strict=True)
+    ]
+    picked = [
+        np.bincount(
+            one.people, np.bincount(crowd.owners, released.counts, len(crowd))[one.crowd], size
+        )
+        for one, crowd in zip(near, crowds, strict=True)
+    ]
+    other, wide = crowds[1], len(crowds[1])
+    known, both = near[1].people * wide + near[1].crowd, np.zeros(size)
+    for mine, rows in crowds[0].rows(near[0]):
+        wanted = mine * wide + other.owners[rows]
+        places = np.searchsorted(known, wanted).clip(max=len(known) - 1)
+        both += np.bincount(mine, released.counts[rows] * (known[places] == wanted), size)
+    return Rate.share(float((both / (picked[0] * picked[1])).sum()), size)

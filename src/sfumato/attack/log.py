@@ -23,7 +23,8 @@ import pyarrow.compute as pc
 
 from sfumato.attack.case import CannotRunError, needed
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
-from sfumato.attack.roles import PERSON, needed_column, ragged
+from sfumato.attack.records import ragged
+from sfumato.attack.roles import PERSON, needed_column
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:

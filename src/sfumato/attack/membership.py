@@ -103,9 +103,7 @@ def _scores(
 ) -> dict[str, Reals]:
     """Every score of everybody; higher is likelier in the data."""
     apart = [
-        np.concatenate(
-            [least for _, _, least in Crowd.of(traits, range(len(traits)), one).nearest(people)]
-        )
+        Crowd.of(traits, range(len(traits)), one).nearest(people).least
         for one in (reference, released)
     ]
     bins = [_bins(trait, released, place) for place, trait in enumerate(traits)]

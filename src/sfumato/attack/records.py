@@ -11,7 +11,8 @@ missing values do not differ, and a missing one differs from every other.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -62,7 +63,7 @@ class Trait:
         """The code of a missing value, or one that no row has."""
         return self.size - 1 if self.values.null_count else self.size
 
-    @property
+    @cached_property
     def scaled(self) -> Reals | None:
         """Numbers as shares of their range; a missing one is two ranges away from all others."""
         if self.numbers is None:
@@ -154,6 +155,15 @@ def _plain(attack: str, column: Column, values: pa.Array) -> pa.Array:
 
 
 @dataclass(frozen=True, eq=False)
+class Nearest:
+    """Who is nearest to whom: pairs of a person and one of a crowd, by person, and how far."""
+
+    people: Ints
+    crowd: Ints
+    least: Reals
+
+
+@dataclass(frozen=True, eq=False)
 class Crowd:
     """Rows by some traits alone: those that are alike in them are one."""
 
@@ -174,32 +184,103 @@ class Crowd:
     def __len__(self) -> int:
         return self.codes.shape[1]
 
-    def nearest(self, people: Ints) -> Iterator[tuple[slice, Bools, Reals]]:
-        """Portion by portion of people, given by codes: which of the crowd are nearest, how far."""
-        many = people.shape[1]
-        size = max(_BLOCK // max(len(self.owners), 1), 1)
-        for start in range(0, many, size):
-            part = slice(start, min(start + size, many))
-            apart = self.distances(people[:, part])
-            least = apart.min(axis=1)
-            yield part, apart <= least[:, None] + _ALIKE, least
+    def nearest(self, people: Ints) -> Nearest:
+        """The nearest of the crowd to each of some people, given by their codes.
 
-    def rows(self, near: Bools) -> tuple[Ints, Ints]:
-        """Pairs of a person of a portion and a row that is as near as any."""
-        people, crowd = np.nonzero(near)
+        Whoever differs in more than so many columns that are no numbers is further away than that:
+        so those are looked at first who agree in all of these columns, then those who agree in all
+        but one, each found by a join; all pairs are looked at only for people who are left.
+        """
+        left, least = np.arange(people.shape[1]), np.full(people.shape[1], np.inf)
+        parts: list[tuple[Ints, Ints]] = []
+        plain = [place for place, one in enumerate(self.traits) if one.numbers is None]
+        alike = [[plain], [[one for one in plain if one != place] for place in plain]]
+        for level, joins in enumerate(alike, start=1):
+            found = self._agreeing(people[:, left], joins)
+            if found is None:
+                break
+            mine, theirs = found
+            apart = self._apart(people[:, left[mine]], theirs)
+            low = np.full(len(left), np.inf)
+            np.minimum.at(low, mine, apart)
+            settled = low < level - _ALIKE
+            kept = settled[mine] & (apart <= low[mine] + _ALIKE)
+            parts.append((left[mine[kept]], theirs[kept]))
+            least[left[settled]] = low[settled]
+            left = left[~settled]
+        size = max(_BLOCK // max(len(self), 1), 1)
+        for start in range(0, len(left), size):
+            some = left[start : start + size]
+            far = self.distances(people[:, some])
+            least[some] = far.min(axis=1)
+            mine, theirs = np.nonzero(far <= least[some][:, None] + _ALIKE)
+            parts.append((some[mine], theirs))
+        mine, theirs = (np.concatenate([part[side] for part in parts]) for side in (0, 1))
+        pairs = np.unique(mine * len(self) + theirs)
+        return Nearest(*np.divmod(pairs, max(len(self), 1)), least)
+
+    def rows(self, near: Nearest) -> Iterator[tuple[Ints, Ints]]:
+        """Pairs of a person and a row that is as near as any, portion by portion."""
         many = np.bincount(self.owners, minlength=len(self))
         order, starts = np.argsort(self.owners, kind="stable"), np.cumsum(many) - many
-        each = many[crowd]
-        steps = np.arange(each.sum()) - np.repeat(np.cumsum(each) - each, each)
-        return np.repeat(people, each), order[np.repeat(starts[crowd], each) + steps]
+        each = many[near.crowd]
+        ends = np.cumsum(each)
+        start = 0
+        while start < len(each):
+            done = ends[start - 1] if start else 0
+            end = max(int(np.searchsorted(ends, done + _BLOCK, side="right")), start + 1)
+            part = slice(start, end)
+            places = ragged(starts[near.crowd[part]], each[part])
+            yield np.repeat(near.people[part], each[part]), order[places]
+            start = end
 
     def distances(self, people: Ints) -> Reals:
         """The distance of each of some people from each of the crowd."""
         apart = np.zeros((people.shape[1], len(self)))
         for trait, mine, theirs in zip(self.traits, people, self.codes, strict=True):
-            scaled = trait.scaled
-            if scaled is None:
-                apart += mine[:, None] != theirs
-            else:
-                apart += np.minimum(np.abs(scaled[mine][:, None] - scaled[theirs]), 1.0)
+            apart += _column_apart(trait, mine[:, None], theirs)
         return apart
+
+    def _apart(self, people: Ints, crowd: Ints) -> Reals:
+        """The distance of each person from one of the crowd."""
+        apart = np.zeros(len(crowd))
+        for trait, mine, theirs in zip(self.traits, people, self.codes, strict=True):
+            apart += _column_apart(trait, mine, theirs[crowd])
+        return apart
+
+    def _agreeing(
+        self, people: Ints, joins: Sequence[Sequence[int]]
+    ) -> tuple[Ints, Ints] | None:
+        """Pairs that agree in some columns, by one set of columns or another; None of too many."""
+        parts, most = [], people.shape[1] * len(self) // 4
+        for places in joins:
+            if not places:
+                return None
+            both = np.concatenate([people, self.codes], axis=1)[list(places)]
+            key, _ = keys(list(both), [self.traits[place].size for place in places])
+            mine, theirs = np.split(key, [people.shape[1]])
+            order = np.argsort(theirs, kind="stable")
+            ranked = theirs[order]
+            first = np.searchsorted(ranked, mine, side="left")
+            many = np.searchsorted(ranked, mine, side="right") - first
+            most -= int(many.sum())
+            if most < 0:
+                return None
+            parts.append((np.repeat(np.arange(len(mine)), many), order[ragged(first, many)]))
+        if not parts:
+            return None
+        return np.concatenate([one for one, _ in parts]), np.concatenate([two for _, two in parts])
+
+
+def _column_apart(trait: Trait, mine: Ints, theirs: Ints) -> NDArray[Any]:
+    scaled = trait.scaled
+    if scaled is None:
+        return mine != theirs
+    return np.minimum(np.abs(scaled[mine] - scaled[theirs]), 1.0)
+
+
+def ragged(firsts: Ints, many: Ints) -> Ints:
+    """The places of runs one after the other: each from its first, so many."""
+    steps = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+    places: Ints = np.repeat(firsts, many) + steps
+    return places

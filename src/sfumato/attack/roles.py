@@ -80,10 +80,3 @@ def minutes(attack: str, name: str, values: pa.Array) -> NDArray[np.float64]:
 
 def _numeric(values: pa.Array) -> bool:
     return bool(pc.all(pc.match_substring_regex(values, r"^-?\d+(\.\d+)?$")).as_py())
-
-
-def ragged(firsts: NDArray[np.int64], many: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The places of runs one after the other: each from its first, so many."""
-    steps = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-    places: NDArray[np.int64] = np.repeat(firsts, many) + steps
-    return places

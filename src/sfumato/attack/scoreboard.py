@@ -24,8 +24,8 @@ import pyarrow as pa
 from sfumato.attack.case import CannotRunError
 from sfumato.attack.draws import below, mixed, subset
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
-from sfumato.attack.records import records
-from sfumato.attack.roles import PERSON, column_of, minutes, needed_column, ragged, texts
+from sfumato.attack.records import ragged, records
+from sfumato.attack.roles import PERSON, column_of, minutes, needed_column, texts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,0 +1,170 @@
+"""Attacks on synthetic tables beside Anonymeter's, linking and paths at a million.
+
+Both get the same three tables: people, a release of them, and as many others as control. One
+release has kept a third of its rows, one is of other people altogether. Seconds are of the attack
+alone, tables being in memory before; CPU seconds stand beside them.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv
+
+from bench._peers import asked
+from sfumato.attack.finding import Finding
+from sfumato.schema.column import Column, Kind, Role
+from sfumato.schema.schema import Schema
+from sfumato.steward.attack import attack
+from sfumato.steward.attack_options import attack_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ADULT = Path(__file__).parents[2] / "shared" / "data" / "adult" / "adult.csv"
+ROWS, GUESSES, MANY = 10_000, 1_000, 1_000_000
+PEER = "Anonymeter 1.1"
+SECRET = "salary-class"
+
+
+def rows() -> Iterator[dict[str, object]]:
+    """Every measurement."""
+    yield _linking()
+    yield _paths()
+    if ADULT.exists():
+        yield from _beside_anonymeter()
+
+
+def _beside_anonymeter() -> Iterator[dict[str, object]]:
+    table = csv.read_csv(ADULT, parse_options=csv.ParseOptions(delimiter=";"))
+    draws = np.random.default_rng(16)
+    order = draws.permutation(table.num_rows)
+    original, control, fresh = (
+        table.take(pa.array(order[place * ROWS : (place + 1) * ROWS])) for place in range(3)
+    )
+    kept = draws.random(ROWS) < 1 / 3
+    leaky = pa.concat_tables([original.filter(pa.array(kept)), fresh.filter(pa.array(~kept))])
+    releases = {"leaky": leaky, "fresh": fresh}
+    names = [name for name in table.column_names if name != SECRET]
+    told = {
+        "guesses": GUESSES,
+        "first": names[::2],
+        "second": names[1::2],
+        "secret": SECRET,
+        "releases": list(releases),
+    }
+    with tempfile.TemporaryDirectory() as home:
+        folder = Path(home)
+        (folder / "told.json").write_text(json.dumps(told))
+        for name, one in {"original": original, "control": control, **releases}.items():
+            csv.write_csv(one, folder / f"{name}.csv")
+        theirs: dict[str, Any] = asked("anonymeter", folder)
+    for release, made in releases.items():
+        for name in ("singling-out", "linkability", "inference"):
+            found, spent = _timed(name, made, original, control, told)
+            peer = theirs.get(f"{release} {name}")
+            yield from _compared(f"{name}, {release} release", found, spent, peer or theirs[""])
+
+
+def _timed(
+    name: str, release: pa.Table, original: pa.Table, control: pa.Table, told: dict[str, Any]
+) -> tuple[Finding, tuple[float, float]]:
+    """What an attack finds on all people, and its best seconds of three on as many as the peer.
+
+    Seconds of the processor are those of the whole call, of the clock those of the attack.
+    """
+    schema = _schema(original, told, name)
+    best = (float("inf"), float("inf"))
+    for guesses in (GUESSES, GUESSES, GUESSES, ROWS):
+        options = attack_options(guesses=guesses, first=told["first"], sensitive=SECRET)
+        started = time.process_time()
+        found = attack(name, release, schema, original=original, control=control, options=options)
+        assert isinstance(found, Finding)
+        if guesses == GUESSES:
+            best = min(best, (found.seconds, time.process_time() - started))
+    return found, best
+
+
+def _schema(table: pa.Table, told: dict[str, Any], name: str) -> Schema:
+    """What is declared; a list that links has no secret."""
+    return Schema(
+        "adult",
+        tuple(
+            Column(
+                field.name,
+                Kind.INTEGER if pa.types.is_integer(field.type) else Kind.TEXT,
+                Role.SENSITIVE if field.name == told["secret"] else Role.QUASI,
+            )
+            for field in table.schema
+            if name != "linkability" or field.name != told["secret"]
+        ),
+    )
+
+
+def _compared(
+    name: str, found: Finding, spent: tuple[float, float], peer: Any
+) -> Iterator[dict[str, object]]:
+    seconds = {"name": f"{name}: seconds", "value": spent[0], "unit": "s", "peer": PEER}
+    cpu = {"name": f"{name}: CPU seconds", "value": spent[1], "unit": "s", "peer": PEER}
+    risk = {"name": f"{name}: risk, of all", "value": found.risk, "unit": "", "peer": PEER}
+    if isinstance(peer, dict):
+        low, high = peer["interval"]
+        seconds["peer_value"], cpu["peer_value"] = peer["seconds"]
+        seconds["wanted"] = "at least 20 x"
+        inside = "inside" if low <= found.risk <= high else "OUTSIDE"
+        risk["peer_value"] = f"{peer['risk']:.3f}"
+        risk["wanted"] = f"{inside} {low:.3f} to {high:.3f}"
+    else:
+        seconds["peer_value"] = cpu["peer_value"] = risk["peer_value"] = str(peer)
+    yield from (seconds, cpu, risk)
+
+
+def _linking() -> dict[str, object]:
+    """A list of a million people looked up in a release of a million rows by three labels."""
+    draws = np.random.default_rng(17)
+    age, town = draws.integers(18, 90, MANY), draws.integers(0, 2_000, MANY)
+    sex = np.array(["female", "male"])[draws.integers(0, 2, MANY)]
+    names = [Column("age", Kind.INTEGER, Role.QUASI), Column("town", Kind.INTEGER, Role.QUASI)]
+    schema = Schema("people", (*names, Column("sex", Kind.TEXT, Role.QUASI)))
+    people = pa.table({"age": age, "town": town, "sex": sex})
+    low, part = age // 10 * 10, town // 100 * 100
+    ranges = [
+        [f"{one}-{one + wide - 1}" for one in start.tolist()]
+        for start, wide in ((low, 10), (part, 100))
+    ]
+    release = pa.table({"age": ranges[0], "town": ranges[1], "sex": sex})
+    found = attack("link", release, schema, known=people)
+    assert isinstance(found, Finding)
+    return {
+        "name": f"link, {MANY:,} people in {MANY:,} rows",
+        "value": found.seconds,
+        "unit": "s",
+        "wanted": "under 60 s",
+    }
+
+
+def _paths() -> dict[str, object]:
+    draws = np.random.default_rng(18)
+    person = draws.integers(0, 10_000, MANY)
+    points = pa.table(
+        {
+            "person": person,
+            "time": draws.integers(0, 7 * 86_400, MANY),
+            "lon": np.round(draws.normal(0, 0.1, MANY) + person % 100 / 100, 5),
+            "lat": np.round(draws.normal(0, 0.1, MANY), 5),
+        }
+    )
+    found = attack("path", points)
+    assert isinstance(found, Finding)
+    return {
+        "name": f"path, {MANY:,} points of 10,000 people",
+        "value": found.seconds,
+        "unit": "s",
+        "wanted": "under 60 s",
+    }
