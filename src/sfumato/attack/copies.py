@@ -59,10 +59,11 @@ def run(case: Case) -> Finding:
     )
     rows, in_pairs = released.rows, float((often == 2).sum())
     spread = 2 * in_pairs**0.5 / max(real.rows, 1)
-    told = [
+    any_row = (
         f"{found.exact:,} of {rows:,} released rows are copies of any row; of a fresh sample "
         f"{found.expected:,.0f} would be."
-    ]
+    )
+    told = [any_row]
     if others:
         told.append(_nearer(case, traits, released, real, others[0]))
     alone = np.flatnonzero((often == 1) & (drawn > 0))[:MOST_EXAMPLES]

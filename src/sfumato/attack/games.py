@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
-from fractions import Fraction
 from math import exp as e_to
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +34,7 @@ from sfumato.schema.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from fractions import Fraction
 
     from numpy.typing import NDArray
 
@@ -96,6 +96,10 @@ def played(case: Case, attack: str, script: Script, attacker: str, reference: st
             told += float(question.weight) * _counts(ask, schema, question, price, games)
     right = int(((told > 0.5) == coin).sum())
     most = bound(epsilon)
+    told_most = (
+        f"{len(questions)} questions at epsilon {float(price):.3g}, together "
+        f"{float(epsilon):.3g}: nobody can be right in more than {percent(most)} of games."
+    )
     return Finding(
         attack=attack,
         attacker=attacker,
@@ -104,10 +108,7 @@ def played(case: Case, attack: str, script: Script, attacker: str, reference: st
         baseline=Rate.share(games / 2, games),
         bound=most,
         examples=[{name: plain(value) for name, value in victim.values.items()}],
-        remarks=[
-            f"{len(questions)} questions at epsilon {float(price):.3g}, together "
-            f"{float(epsilon):.3g}: nobody can be right in more than {percent(most)} of games."
-        ],
+        remarks=[told_most],
         rows=rows.num_rows,
         reference=reference,
     )

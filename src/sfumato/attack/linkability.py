@@ -62,9 +62,7 @@ def run(case: Case) -> Finding:
 def _lists(case: Case, names: set[str]) -> tuple[list[Column], list[Column]]:
     """The columns of the first list, and those of the second: all others."""
     known = [
-        one
-        for one in case.schema.columns
-        if one.name in names and one.role is not Role.IDENTIFIER
+        one for one in case.schema.columns if one.name in names and one.role is not Role.IDENTIFIER
     ]
     if len(known) < 2:
         raise CannotRunError(NAME, "two lists need two columns that all tables have.")

@@ -30,7 +30,7 @@ from sfumato.schema.column import Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.attack.case import Case, HeldTable
+    from sfumato.attack.case import Case
     from sfumato.counting.frequencies import Frequencies
 
     Ints = NDArray[np.int64]

@@ -108,8 +108,10 @@ def _scores(
     ]
     bins = [_bins(trait, released, place) for place, trait in enumerate(traits)]
     sizes = [int(one.max(initial=0)) + 1 for one in bins]
-    tables = [[own[codes] for own, codes in zip(bins, rows.codes, strict=True)]
-              for rows in (released, reference)]
+    tables = [
+        [own[codes] for own, codes in zip(bins, rows.codes, strict=True)]
+        for rows in (released, reference)
+    ]
     asked = [own[codes] for own, codes in zip(bins, people, strict=True)]
     counts = released.counts, reference.counts
     alone, together = np.zeros(people.shape[1]), np.zeros(people.shape[1])

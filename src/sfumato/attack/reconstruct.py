@@ -60,6 +60,10 @@ def run(case: Case) -> Finding:
         found = np.linalg.lstsq(groups, counts[:, block], rcond=None)[0] > 0.5
         right += int((found == secret[people]).sum())
     most, tried = bound(epsilon), len(secret)
+    told = (
+        f"{_GROUPS} questions cost epsilon {float(epsilon):.3g} together: nobody can be right of "
+        f"more than {percent(most)} of people."
+    )
     return Finding(
         attack=NAME,
         attacker=f"asks how many of {_GROUPS} random groups have a secret, and solves for all",
@@ -67,10 +71,7 @@ def run(case: Case) -> Finding:
         success=Rate.share(right, tried),
         baseline=Rate.share(tried / 2, tried),
         bound=most,
-        remarks=[
-            f"{_GROUPS} questions cost epsilon {float(epsilon):.3g} together: nobody can be right "
-            f"of more than {percent(most)} of people."
-        ],
+        remarks=[told],
         rows=tried,
         reference="Dinur and Nissim 2003",
     )

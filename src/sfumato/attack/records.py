@@ -248,9 +248,7 @@ class Crowd:
             apart += _column_apart(trait, mine, theirs[crowd])
         return apart
 
-    def _agreeing(
-        self, people: Ints, joins: Sequence[Sequence[int]]
-    ) -> tuple[Ints, Ints] | None:
+    def _agreeing(self, people: Ints, joins: Sequence[Sequence[int]]) -> tuple[Ints, Ints] | None:
         """Pairs that agree in some columns, by one set of columns or another; None of too many."""
         parts, most = [], people.shape[1] * len(self) // 4
         for places in joins:

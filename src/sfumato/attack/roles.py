@@ -62,9 +62,11 @@ def texts(names: Sequence[str]) -> list[Column]:
 def minutes(attack: str, name: str, values: pa.Array) -> NDArray[np.float64]:
     """Times in minutes since 1970: dates, moments as ISO 8601 writes them, or seconds."""
     try:
-        if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
-            seconds = values.cast(pa.float64())
-        elif pa.types.is_string(values.type) and _numeric(values):
+        if (
+            pa.types.is_integer(values.type)
+            or pa.types.is_floating(values.type)
+            or (pa.types.is_string(values.type) and _numeric(values))
+        ):
             seconds = values.cast(pa.float64())
         else:
             seconds = values.cast(pa.timestamp("s")).cast(pa.int64()).cast(pa.float64())

@@ -24,6 +24,7 @@ from sfumato.attack.case import CannotRunError, needed
 from sfumato.attack.draws import below, mixed, subset
 from sfumato.attack.finding import Finding, Rate
 from sfumato.attack.records import records
+from sfumato.counting.grouping import keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,7 +109,9 @@ def joined(parts: Sequence[Descriptions]) -> Descriptions:
         np.concatenate([getattr(one, name) for one in parts])
         for name in ("traits", "comparisons", "codes")
     ]
-    _, first = np.unique(np.hstack(every), axis=0, return_index=True)
+    columns = [*np.hstack(every).T + 1]
+    key, _ = keys(columns, [int(one.max(initial=0)) + 1 for one in columns])
+    _, first = np.unique(key, return_index=True)
     return Descriptions(*every).some(np.sort(first))
 
 
@@ -124,11 +127,12 @@ def fits(traits: Sequence[Trait], people: Ints, asked: Descriptions) -> Ints:
 
 
 def _fits(traits: Sequence[Trait], people: Ints, asked: Descriptions) -> Ints:
-    conditions = np.stack([asked.traits, asked.comparisons, asked.codes], axis=-1)
-    known, places = np.unique(conditions.reshape(-1, 3), axis=0, return_inverse=True)
-    bits = np.stack(
-        [np.packbits(_holds(traits, people, *condition)) for condition in known.tolist()]
-    )
+    wide = max(trait.size for trait in traits) + 2  # a number beside the ends is a code too
+    key = (asked.traits * 4 + asked.comparisons) * wide + asked.codes + 1
+    known, places = np.unique(key, return_inverse=True)
+    what, codes = np.divmod(known, wide)
+    conditions = np.stack([what // 4, what % 4, codes - 1], axis=1).tolist()
+    bits = np.stack([np.packbits(_holds(traits, people, *one)) for one in conditions])
     places = places.reshape(asked.codes.shape)
     both = bits[places[:, 0]]
     for place in range(1, places.shape[1]):

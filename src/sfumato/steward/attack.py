@@ -12,7 +12,7 @@ from sfumato.attack.case import AttackOptions, Case, HeldRelease, HeldTable
 from sfumato.attack.catalogue import ALL, ON_ANSWERS, WITH_MOMENTS, run, run_all
 from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.sources import open_source
-from sfumato.errors import SchemaError
+from sfumato.errors import SchemaError, SourceError
 from sfumato.release.sidecar import read_sidecar
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.file import load
@@ -52,18 +52,36 @@ def attack(
     given.text(name, "name")
     if name in ON_ANSWERS and original is None:
         original = release  # nothing was released yet: the table itself is asked
+    declared = _declared(schema, release if original is None else original)
+    asked = options or AttackOptions()
+    tables = {"known": known, "original": original, "other": other, "control": control}
+    if name in WITH_MOMENTS:
+        try:
+            return _attacked(name, release, _with_moments(declared, asked), tables, asked, progress)
+        except SourceError as error:
+            if error.code != "kind_mismatch":  # days are held as days: there is no time of day
+                raise
+    return _attacked(name, release, declared, tables, asked, progress)
+
+
+def _attacked(
+    name: str,
+    release: Source,
+    schema: Schema,
+    tables: Mapping[str, Source | None],
+    options: AttackOptions,
+    progress: Progress | None,
+) -> Finding | Findings:
     with ExitStack() as opened:
-        declared = _declared(schema, release if original is None else original)
-        if name in WITH_MOMENTS:
-            declared = _with_moments(declared, options or AttackOptions())
+        other = tables["other"]
         case = Case(
-            declared,
-            opened.enter_context(_release(release, declared)),
-            _maybe(opened, known, declared),
-            _maybe(opened, original, declared),
-            None if other is None else opened.enter_context(_release(other, declared)),
-            _maybe(opened, control, declared),
-            options or AttackOptions(),
+            schema,
+            opened.enter_context(_release(release, schema)),
+            _maybe(opened, tables["known"], schema),
+            _maybe(opened, tables["original"], schema),
+            None if other is None else opened.enter_context(_release(other, schema)),
+            _maybe(opened, tables["control"], schema),
+            options,
             throw_away,
         )
         return run_all(case, progress) if name == ALL else run(name, case)
