@@ -75,17 +75,17 @@ def run(case: Case) -> Finding:
     best = max(tuned, key=lambda name: tuned[name])
     told = ", ".join(f"{name} {percent(_right(o, truth) / len(o))}" for name, o in scores.items())
     top = np.argsort(-scores[best][~half], kind="stable")[: max(each // 50, 1)]
+    highest = (
+        f"Of the {len(top):,} who score highest, {percent(float(truth[~half][top].mean()))} are in "
+        "the data."
+    )
     return Finding(
         attack=NAME,
         attacker="has the release and people like these, and knows all columns of people",
         meaning="Who is in the data",
         success=Rate.share(_right(scores[best][~half], truth[~half]), each),
         baseline=Rate.share(each / 2, each),
-        remarks=[
-            f"Told apart by {best}. All scores: {told}.",
-            f"Of the {len(top):,} who score highest, {percent(float(truth[~half][top].mean()))} "
-            "are in the data.",
-        ],
+        remarks=[f"Told apart by {best}. All scores: {told}.", highest],
         rows=released.rows + real.rows + others.rows,
         reference="Homer et al. 2008; Golob et al. 2024; Chen et al. 2020",
     )

@@ -95,12 +95,12 @@ def _visits(case: Case, traits: Sequence[Trait], tables: Sequence[Records]) -> l
             "this attack by itself if the file has the time of day.",
         )
     cells = [_numbered(np.floor(when / case.options.minutes))]
-    for trait in traits[2:]:
-        cells.append(
-            np.arange(trait.size)
-            if trait.numbers is None
-            else _numbered(np.floor(np.nan_to_num(trait.numbers) / case.options.cell))
-        )
+    cells += [
+        np.arange(trait.size)
+        if trait.numbers is None
+        else _numbered(np.floor(np.nan_to_num(trait.numbers) / case.options.cell))
+        for trait in traits[2:]
+    ]
     sizes = [int(one.max(initial=0)) + 1 for one in cells]
     cut = len(tables[0])
     codes = np.concatenate([one.codes for one in tables], axis=1)

@@ -13,7 +13,6 @@ values. They are put into blocks, and every question asks the same of all blocks
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +29,7 @@ from sfumato.schema.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from fractions import Fraction
 
     from numpy.typing import NDArray
 

@@ -60,7 +60,7 @@ def run(case: Case) -> Finding:
         guesses = _described(traits, released, together, asked)
     if not len(guesses):
         raise CannotRunError(NAME, "no description fits one released row alone. Take more columns.")
-    by_chance = _at_random(traits, released, together, asked)
+    by_chance = _at_random(traits, together, asked)
     people = others[0].codes
     told = [f"Made of {together} of {len(columns)} columns: {len(guesses):,} descriptions."]
     control = None
@@ -190,9 +190,7 @@ def _alone(traits: Sequence[Trait], released: Records, asked: int) -> Descriptio
     return made.some(subset(len(made), asked, 0))
 
 
-def _at_random(
-    traits: Sequence[Trait], released: Records, together: int, asked: int
-) -> Descriptions:
+def _at_random(traits: Sequence[Trait], together: int, asked: int) -> Descriptions:
     """Columns, values and comparisons at random; below and above a number are what is beside it."""
     chosen = _columns(len(traits), together, asked, 1_000_000)
     sizes = np.array([trait.size for trait in traits])

@@ -86,7 +86,10 @@ def attack(
     from sfumato.steward.attack_options import attack_options
 
     supposed = {"sensitive": sensitive, "sure": sure, "exclude": exclude, "gain": gain}
-    supposed |= {"near": near, "l": l, "population_size": population_size}
+    supposed |= {"near": near, "l": l, "population_size": population_size, "guesses": guesses}
+    supposed |= {"epsilon": epsilon, "together": together, "knows": knows, "cell": cell}
+    supposed |= {"minutes": minutes, "hops": hops, "columns": column}
+    supposed["first"] = None if first is None else first.split(",")
     tables = {"known": known, "original": original, "other": other, "control": control}
     options = attack_options(**supposed)
     with values_named(), progress("Attacking", unit="attacks") as told:

@@ -1,4 +1,4 @@
-"""Scripts of questions: exact answers give the coin away, those of the door no more than it says."""
+"""Scripts of questions: exact answers give the coin away, the door's no more than it says."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import duckdb
-import numpy as np
+import pyarrow.compute as pc
 import pytest
 
 from sfumato.attack import averaging
@@ -20,6 +20,7 @@ from sfumato.steward import attack as steward
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import numpy as np
     import pyarrow as pa
 
     from sfumato.attack.finding import Finding
@@ -37,6 +38,7 @@ SCHEMA = Schema(
 )
 SCRIPTS = ("differencing", "averaging", "tracker")
 GAMES = 1000
+_throw_away = steward.throw_away
 
 
 @pytest.fixture
@@ -58,22 +60,16 @@ def exact(rows: pa.Table, schema: Schema, epsilon: Fraction) -> Iterator[Ask]:
 
         def ask(sql: str, price: Fraction) -> pa.Table:
             del price
-            answer = connection.execute(sql).to_arrow_table()
-            return answer.filter(duckdb_at_least(answer, 2))
+            answer = connection.sql(sql).to_arrow_table()
+            return answer.filter(pc.greater_equal(answer.column(1), 2))
 
         yield ask
-
-
-def duckdb_at_least(answer: pa.Table, least: int) -> Any:
-    import pyarrow.compute as pc
-
-    return pc.greater_equal(answer.column(1), least)
 
 
 @contextmanager
 def overcharged(rows: pa.Table, schema: Schema, epsilon: Fraction) -> Iterator[Ask]:
     """A door that charges for a script what one question costs."""
-    with steward.throw_away(rows, schema, 10 * epsilon) as ask:
+    with _throw_away(rows, schema, 10 * epsilon) as ask:
         yield lambda sql, price: ask(sql, 10 * price)
 
 

@@ -1,4 +1,4 @@
-"""Ratings, paths, logs and graphs: each attack finds its planted people, and nobody where none is."""
+"""Ratings, paths, logs and graphs: each attack finds its planted people, and else nobody."""
 
 from __future__ import annotations
 
