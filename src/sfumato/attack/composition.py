@@ -82,7 +82,7 @@ def _compose(case: Case, other: HeldRelease, quasi: Sequence[Column], column: Co
     return Finding(
         attack=NAME,
         attacker=f"has two releases, and a list of people with {', '.join(names)}",
-        meaning=f"Whose {column.name} is the only one that both leave possible",
+        meaning=f"People whose {column.name} is the only one that both leave possible",
         success=Rate.share(pinned, tried),
         baseline=Rate.share(single, tried),
         victims=round(pinned),

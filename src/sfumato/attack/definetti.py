@@ -73,7 +73,7 @@ def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: 
     return Finding(
         attack=NAME,
         attacker="has the release alone, and knows that like people are alike in every group",
-        meaning=f"Which {column.name} of its group is a row's",
+        meaning=f"Rows whose {column.name} is guessed right",
         success=Rate.share(success, rows.total),
         baseline=Rate.share(baseline, rows.total),
         remarks=[f"Learnt from {', '.join(names)}."],

@@ -73,7 +73,7 @@ def run(case: Case) -> Finding:
     return Finding(
         attack=NAME,
         attacker="knows the hierarchies, how common values are, and that labels are minimal",
-        meaning="What lies one step below a label",
+        meaning="Labels of which is said right what lies below",
         success=Rate.share(right, tried),
         baseline=Rate.share(guessed, tried),
         victims=min(victims, found.rows),

@@ -66,7 +66,7 @@ def run(case: Case) -> Finding:
     return Finding(
         attack=NAME,
         attacker=f"has a list of people with {', '.join(names)}, and looks each of them up",
-        meaning="Which released row is a person's",
+        meaning="People whose released row is found",
         success=Rate.share(float((right * people.counts).sum()), tried),
         baseline=Rate.share(tried / max(found.rows, 1), tried),
         victims=round(float((right * people.counts)[alone].sum())),

@@ -7,7 +7,8 @@ released rows, which is counted, and for the right row with the share m, which i
 expectation and maximization over the pairs compared. The attacker picks among the rows of largest
 weight, log m/u of columns that agree plus log (1 - m)/(1 - u) of the one that does not.
 *Success*: the share of people of the list who are in the original and whose row is picked, in
-expectation: by the column that names people in both, and what the original says of them.
+expectation: by the column that names people in both, and what the original says of them. People who
+share a name are not tried.
 *Baseline*: a pick among all released rows. The remark tells what `link`, which forgives nothing,
 would get from the same list.
 *Victims*: people who are left with one row, which is theirs.
@@ -70,7 +71,7 @@ def run(case: Case) -> Finding:
     return Finding(
         attack=NAME,
         attacker=f"has a list of people with {', '.join(names)}, in which cells may be wrong",
-        meaning="Which released row is a person's",
+        meaning="People whose released row is found",
         success=Rate.share(float((right * people.counts)[present].sum()), tried),
         baseline=Rate.share(tried / max(found.rows, 1), tried),
         victims=round(float((right * people.counts)[present & alone].sum())),
@@ -82,16 +83,22 @@ def run(case: Case) -> Finding:
 
 
 def _truth(found: Boxes, people: Frequencies, real: Frequencies, person: str) -> list[Ints]:
-    """Where the person of each row of the list really is, by name; -1 for who is not there."""
+    """Where the person of each row of the list really is, by name; -1 for who is not there.
+
+    Nor is it told of people whose name is not theirs alone, in the original or on the list.
+    """
     mine, theirs = people.axis(person), real.axis(person)
     codes = real.codes[real.columns.index(person)]
     row_of = np.full(theirs.size, -1, dtype=np.int64)
     row_of[codes] = np.arange(len(real))
+    row_of[np.bincount(codes, real.counts, theirs.size) > 1] = -1
     match = pc.index_in(
         mine.decode(np.arange(mine.size)), value_set=theirs.decode(np.arange(theirs.size))
     )
     place = match.fill_null(-1).to_numpy(zero_copy_only=False)
-    rows = np.where(place >= 0, row_of[place], -1)[people.codes[people.columns.index(person)]]
+    listed = people.codes[people.columns.index(person)]
+    shared = np.bincount(listed, people.counts, mine.size) > 1
+    rows = np.where((place >= 0) & ~shared, row_of[place], -1)[listed]
     return [np.where(rows >= 0, leaves[rows], -1) for leaves in found.locate(real)]
 
 

@@ -63,11 +63,15 @@ def run(case: Case) -> Finding:
     columns = [one for one in needed_sensitive(case, NAME) if one.name in original.names]
     if not columns:
         raise CannotRunError(NAME, "the original has no sensitive column of the release.")
-    return max((_attacked(case, original, quasi, one) for one in columns), key=_worse)
-
-
-def _worse(found: Finding) -> tuple[float, int]:
-    return found.excess, found.victims
+    found, refusal = [], None
+    for column in columns:
+        try:
+            found.append(_attacked(case, original, quasi, column))
+        except CannotRunError as error:  # of one column of several
+            refusal = refusal or error
+    if refusal is not None and not found:
+        raise refusal
+    return max(found, key=lambda one: (one.excess, one.victims))
 
 
 @dataclass(frozen=True)
@@ -162,7 +166,7 @@ def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: 
     return Finding(
         attack=NAME,
         attacker=f"knows {', '.join(names)} of everybody, and that classes are as small as may be",
-        meaning=f"Which {column.name} of its class is a person's",
+        meaning=f"People whose {column.name} is guessed right",
         success=Rate.share(right, tried),
         baseline=Rate.share(guessed, tried),
         victims=round(victims),

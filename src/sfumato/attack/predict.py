@@ -85,7 +85,7 @@ def _attacked(
     return Finding(
         attack=NAME,
         attacker=f"has the release, and knows {', '.join(names)} of people",
-        meaning=f"Which {column.name} a person has",
+        meaning=f"People whose {column.name} is guessed right",
         success=rates[0],
         baseline=Rate.share(float(real[0].counts[truth == common].sum()), real[0].total),
         control=rates[1] if len(rates) > 1 else None,

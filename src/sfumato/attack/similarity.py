@@ -53,7 +53,7 @@ def run(case: Case) -> Finding:
         lambda column, values: alike(column, values, case.options.near),
         columns=columns,
         attacker="knows what values mean, and which class a person is in",
-        meaning=f"Of whose {case.options.sensitive or 'sensitive value'} something is certain",
+        meaning=f"People of whose {case.options.sensitive or 'sensitive value'} much is certain",
         reference="Li et al. 2007",
     )
 

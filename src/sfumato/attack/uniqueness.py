@@ -61,7 +61,7 @@ def run(case: Case) -> Finding:
     return Finding(
         attack=NAME,
         attacker=f"has a list of the population of {size:,} people",
-        meaning="Who is alone in the population",
+        meaning="People who are alone in the population",
         success=success,
         baseline=Rate.share(found.rows / size, found.rows),
         victims=round(success.value * found.rows),

@@ -86,7 +86,7 @@ def _show(found: Finding | Findings) -> None:
     for one in [found] if isinstance(found, Finding) else found.findings:
         console.print(printable(f"{one.attack}: {one.words()}"))
         if one.victims:
-            console.print(printable(f"  {one.victims:,} of them for certain."))
+            console.print(printable(f"  Victims: {one.victims:,}."))
         for remark in one.remarks:
             console.print(printable(f"  {remark}"), style="dim")
     if not isinstance(found, Finding):
