@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.attack.case import CannotRunError, needed_quasi
+from sfumato.attack.case import cannot_run, needed_quasi
 from sfumato.attack.classes import boxes
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, plain
 from sfumato.attack.matching import fitting
@@ -46,7 +46,7 @@ def run(case: Case) -> Finding:
     """Look every person of the list up in the release."""
     held = case.known or case.original
     if held is None:
-        raise CannotRunError(
+        raise cannot_run(
             NAME, "it needs a list of people. Give one with --known FILE, or --original FILE."
         )
     quasi = needed_quasi(case, NAME, held, *_also(case.original))

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.compute as pc
 
-from sfumato.attack.case import CannotRunError, needed, needed_quasi
+from sfumato.attack.case import cannot_run, needed, needed_quasi
 from sfumato.attack.classes import Boxes, boxes
 from sfumato.attack.finding import Finding, Rate, percent
 from sfumato.attack.link import examples, naming
@@ -50,7 +50,7 @@ def run(case: Case) -> Finding:
     original = needed(case.original, NAME, "the original, to tell who is right", "original")
     person = naming(case, known)
     if not person:
-        raise CannotRunError(
+        raise cannot_run(
             NAME,
             "the list and the original have no column in common that names people, so nobody can "
             'tell who is right. Declare one role = "identifier" in the schema.',

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.attack.case import CannotRunError, needed_quasi
+from sfumato.attack.case import cannot_run, needed_quasi
 from sfumato.attack.classes import boxes
 from sfumato.attack.estimators import ClassSizes, dankar, deviation, pitman, snb, zayatz
 from sfumato.attack.finding import Finding, Rate, percent
@@ -34,7 +34,7 @@ NAME = "uniqueness"
 def run(case: Case) -> Finding:
     """Count who is alone in the population, or estimate it."""
     if case.known is None and case.options.population_size is None:
-        raise CannotRunError(
+        raise cannot_run(
             NAME,
             "it needs the population, as a list with --known FILE or as a number with "
             "--population-size N.",

@@ -57,7 +57,7 @@ def attack(
     Nothing is charged. What it tells is about people in the table, and for the owner alone.
 
     Examples:
-        sfumato attack link safe.csv --known voters.csv --original people.csv --schema people.toml
+        sfumato attack link safe.csv --original people.csv --schema people.toml
         sfumato attack all safe.csv --original people.csv --schema people.toml --json
     """
     from sfumato.steward.attack import attack as attacked
