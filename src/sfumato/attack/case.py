@@ -26,17 +26,14 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
 
 
-_HERE = " cannot run here: "
-
-
 def cannot_run(attack: str, reason: str) -> ParameterError:
     """The refusal of an attack that does not fit what it was given."""
-    return ParameterError("attack_cannot_run", f"The attack {attack!r}{_HERE}{reason}")
+    return ParameterError("attack_cannot_run", f"The attack {attack!r} cannot run here: {reason}")
 
 
 def reason_of(error: CallerError) -> str:
     """Why an attack did not run, without its name."""
-    return error.message.partition(_HERE)[2] or error.message
+    return error.message.partition(" cannot run here: ")[2] or error.message
 
 
 @dataclass(frozen=True, eq=False)

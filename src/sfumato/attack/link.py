@@ -98,21 +98,21 @@ def candidates(
 
     And for each class how many people fit it, of the original or else of the list.
     """
-    points = found.locate(people)
-    pairs = list(fitting(points, found))
-    crowd = np.zeros(len(found))
-    if real is None:
-        for mine, theirs in pairs:
-            crowd += np.bincount(theirs, people.counts[mine], len(found))
-    else:
-        for mine, theirs in fitting(found.locate(real), found):
-            crowd += np.bincount(theirs, real.counts[mine], len(found))
+    points, crowd = found.locate(people), crowds(found, people if real is None else real)
     share = found.sizes / np.maximum(crowd, found.sizes)
     rows, chance = np.zeros(len(people)), np.zeros(len(people))
-    for mine, theirs in pairs:
+    for mine, theirs in fitting(points, found):  # pairs may be too many to be kept
         rows += np.bincount(mine, found.sizes[theirs], len(people))
         chance += np.bincount(mine, share[theirs], len(people))
     return rows.astype(np.int64), np.minimum(chance, 1.0), crowd[crowd > 0].astype(np.int64)
+
+
+def crowds(found: Boxes, people: Frequencies) -> Reals:
+    """How many people fit each class."""
+    crowd: Reals = np.zeros(len(found))
+    for mine, theirs in fitting(found.locate(people), found):
+        crowd += np.bincount(theirs, people.counts[mine], len(found))
+    return crowd
 
 
 def in_original(

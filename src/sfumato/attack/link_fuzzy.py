@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from sfumato.attack.case import cannot_run, needed, needed_quasi
 from sfumato.attack.classes import Boxes, boxes
 from sfumato.attack.finding import Finding, Rate, percent
-from sfumato.attack.link import examples, naming
+from sfumato.attack.link import crowds, examples, naming
 from sfumato.attack.matching import covered, fitting
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 NAME = "link-fuzzy"
 _ROUNDS = 50
+_MOST_PAIRS = 20_000_000
+"""So many pairs of people and classes are compared, for each column that may be wrong."""
 
 
 def run(case: Case) -> Finding:
@@ -104,10 +106,7 @@ def _truth(found: Boxes, people: Frequencies, real: Frequencies, person: str) ->
 
 def _shares(found: Boxes, real: Frequencies) -> Reals:
     """The chance of people who fit a class to be in it."""
-    crowd = np.zeros(len(found))
-    for mine, theirs in fitting(found.locate(real), found):
-        crowd += np.bincount(theirs, real.counts[mine], len(found))
-    share: Reals = found.sizes / np.maximum(crowd, found.sizes)
+    share: Reals = found.sizes / np.maximum(crowds(found, real), found.sizes)
     return share
 
 
@@ -129,6 +128,8 @@ class Compared:
     nearly: PairsCompared
     chance: Reals
     right: Reals
+    unseen: tuple[str, ...]
+    """Columns in which no errors were looked for."""
 
     @classmethod
     def of(cls, found: Boxes, people: Frequencies) -> Compared:
@@ -137,6 +138,12 @@ class Compared:
         missing = np.stack([_missing(people, one.column.name) for one in found.columns])
         everyone = np.arange(len(people))
         fits = _pairs(found, points, missing, everyone, -1)
+        if fits is None:
+            raise cannot_run(
+                NAME,
+                f"more than {_MOST_PAIRS:,} pairs of people and classes fit each other. Take a "
+                "sample of the list.",
+            )
         left = np.setdiff1d(everyone, fits.people)
         columns = range(len(found.columns)) if len(found.columns) > 1 else ()
         nearly = [
@@ -148,8 +155,12 @@ class Compared:
                 for place in range(len(found.columns))
             ]
         )
-        some = _joined(nearly)
-        return cls(found, fits, some, chance, _right_shares(found, fits, some, chance, people))
+        unseen = tuple(
+            found.columns[place].column.name for place, one in enumerate(nearly) if one is None
+        )
+        some = _joined([one for one in nearly if one is not None])
+        right = _right_shares(found, fits, some, chance, people)
+        return cls(found, fits, some, chance, right, unseen)
 
     def best(self) -> PairsCompared:
         """The pairs of largest weight of each person."""
@@ -178,14 +189,21 @@ class Compared:
         told = ", ".join(
             f"{name} {percent(float(one))}" for name, one in zip(names, self.right, strict=True)
         )
-        return [f"Cells of the list were found to agree with people's rows: {told}."]
+        rest = ", ".join(self.unseen)
+        return [
+            f"Cells of the list were found to agree with people's rows: {told}.",
+            *([f"No errors were looked for in {rest}: the rest fits too many."] if rest else []),
+        ]
 
 
 def _pairs(
     found: Boxes, points: Sequence[Ints], missing: NDArray[np.bool_], people: Ints, wrong: int
-) -> PairsCompared:
-    """Pairs that agree in all columns but one, and but for cells that are missing."""
-    parts = []
+) -> PairsCompared | None:
+    """Pairs that agree in all columns but one, and but for cells that are missing.
+
+    None where that says so little that they are too many to be compared.
+    """
+    parts, pairs = [], 0
     for pattern in np.unique(missing[:, people], axis=1).T:
         alike = people[(missing[:, people] == pattern[:, None]).all(axis=0)]
         kept = [place for place, gone in enumerate(pattern) if not gone and place != wrong]
@@ -194,6 +212,9 @@ def _pairs(
         part = replace(found, columns=tuple(found.columns[place] for place in kept))
         for mine, theirs in fitting([points[place][alike] for place in kept], part):
             parts.append(PairsCompared(alike[mine], theirs, np.full(len(mine), wrong)))
+            pairs += len(mine)
+            if pairs > _MOST_PAIRS:
+                return None
     return _joined(parts)
 
 

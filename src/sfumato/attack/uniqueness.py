@@ -21,7 +21,7 @@ from sfumato.attack.case import cannot_run, needed_quasi
 from sfumato.attack.classes import boxes
 from sfumato.attack.estimators import ClassSizes, dankar, deviation, pitman, snb, zayatz
 from sfumato.attack.finding import Finding, Rate, percent
-from sfumato.attack.matching import fitting
+from sfumato.attack.link import crowds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,10 +51,9 @@ def run(case: Case) -> Finding:
     if people is None:
         success = _estimated(sample)
     else:
-        crowd = np.zeros(len(found))
-        for mine, theirs in fitting(found.locate(people), found):
-            crowd += np.bincount(theirs, people.counts[mine], len(found))
-        crowd = np.maximum(crowd, found.sizes)  # everyone released is of the population
+        crowd = np.maximum(
+            crowds(found, people), found.sizes
+        )  # everyone released is of the population
         success = Rate.share(float(found.sizes[crowd == 1].sum()), found.rows)
         told.append(_linked(found.sizes, crowd))
     told.append(f"{alone_here:,} of {found.rows:,} are alone in the release.")
