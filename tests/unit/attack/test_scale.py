@@ -52,7 +52,7 @@ def test_a_million_people_are_linked_with_a_million_rows_in_a_minute() -> None:
 @pytest.mark.skipif(not ADULT.exists(), reason="the shared Adult data is not beside the repository")
 @pytest.mark.parametrize(("one_in", "within"), [(20, 0.1), (5, 0.1), (2, 0.1)])
 def test_who_is_alone_in_a_known_population_is_estimated(one_in: int, within: float) -> None:
-    """10.75 % of the 1.2 million are alone by eight columns; Pitman for a twentieth, else Zayatz."""
+    """10.75 % of the 1.2 million are alone by eight columns."""
     duckdb = pytest.importorskip("duckdb")
     names = ("sex", "age", "race", "marital-status", "education", "native-country", "workclass")
     listed = ", ".join(f'"{name}"' for name in (*names, "occupation"))
