@@ -1,4 +1,4 @@
-"""Real servers for tests: one PostgreSQL and one Spark for the whole run."""
+"""What takes long to make, once for the whole run: a PostgreSQL, a Spark, a demo."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +37,8 @@ _SERVERS = {"spark": "spark_session", "postgres": "postgres_url"}
 """The servers, by the marker and the fixture that a test on them uses."""
 _LONGEST_FIRST = ("end", "property", "contract", "golden", "audit", "meta", "wrong", "unit")
 """Folders by how long a file of theirs may take: what comes last should be short."""
+_OF_THE_DEMO = ("end/test_demo_page.py", "end/test_command_line.py", "unit/demo/test_page.py")
+"""Files whose tests share a demo, and so one worker."""
 
 
 _MEMORY, _ROOM = Path("/dev/shm"), 6 << 30
@@ -91,7 +96,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 
     class ByServer(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return _server(nodeid) or nodeid.partition("::")[0]
+            file = nodeid.partition("::")[0]
+            return _server(nodeid) or ("demo" if file.endswith(_OF_THE_DEMO) else file)
 
     config.option.loadscopereorder = False  # `_turn` knows better
     return ByServer(config, log) if config.getvalue("dist") == "loadgroup" else None
@@ -101,6 +107,38 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 def _own_configuration(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep the secrets that tests draw out of the home of whoever runs them."""
     os.environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("config"))
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Path:
+    """A folder without those of all other tests beside it, among which writers look for vaults."""
+    alone = tmp_path / "own"
+    alone.mkdir()
+    return alone
+
+
+@pytest.fixture(scope="session")
+def demo(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, subprocess.CompletedProcess[bytes]]:
+    """What `sfumato demo` writes, and how it ended with standard error on a terminal."""
+    out = tmp_path_factory.mktemp("made") / "deep" / "demo"
+    command = [Path(sys.executable).with_name("sfumato"), "demo", "--out", out]
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        with suppress(OSError), os.fdopen(ours, "rb", buffering=0) as terminal:
+            while part := terminal.read(4096):  # fails when the other end is closed
+                shown += part
+        stdout, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, shown
+    return out, subprocess.CompletedProcess(command, 0, stdout, shown)
 
 
 @pytest.fixture(scope="session")
