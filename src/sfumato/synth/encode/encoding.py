@@ -236,8 +236,14 @@ class Encoding:
         described = {"as": "values", "size": axis.size, "nullable": column.nullable}
         if isinstance(axis, Grid):
             bounds = axis.bounds
-            ends = {"low": str(bounds.low), "high": str(bounds.high), "step": str(bounds.grid_step)}
+            facts = {"low": bounds.low, "high": bounds.high, "step": bounds.grid_step}
+            ends = {name: _exactly(fact) for name, fact in facts.items()}
             cuts = {"as": "bins", "starts": list(axis.starts)} if isinstance(axis, Bins) else {}
             return {**described, "as": "points", **ends, **cuts}
         values = [None if one is None else str(one) for one in axis.values.to_pylist()]
         return {**described, "values": values}
+
+
+def _exactly(fact: object) -> str:
+    """A bound or step, the same text however its decimals were written."""
+    return str(Fraction(fact) if isinstance(fact, Decimal) else fact)
