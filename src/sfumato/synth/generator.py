@@ -5,7 +5,9 @@ It is made of what was paid for alone: drawing from it, ever so often, costs not
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +20,7 @@ from pyarrow import parquet
 from sfumato import given as read
 from sfumato.cards import Card, Shown
 from sfumato.counting.axes import Grid
-from sfumato.errors import ParameterError, SchemaError
+from sfumato.errors import ParameterError, SfumatoError
 from sfumato.files import whole
 from sfumato.noise.entropy import SystemEntropy
 from sfumato.schema.file import dump, parse
@@ -29,7 +31,8 @@ from sfumato.synth.draw import draw
 from sfumato.synth.encode.bins import Bins
 from sfumato.synth.encode.decoder import RowDecoder
 from sfumato.synth.encode.encoding import Encoding
-from sfumato.synth.saved import packed, read_packed, unpacked, unreadable, write_packed
+from sfumato.synth.saved import from_file, packed, to_file, unpacked, unreadable
+from sfumato.synth.shape import TableShape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -139,14 +142,27 @@ class SynthesisModel(Shown):
 
     @classmethod
     def unpacked(cls, table: pa.Table) -> SynthesisModel:
-        """Read what `packed` is."""
-        return cls._of(*unpacked(table))
+        """Read what `packed` is; a `ValueError` says that it is something else."""
+        try:
+            fitted, log, told = unpacked(table)
+            schema = _declared_in(told["schema"])
+            encoding = Encoding.from_record(schema, told["encoding"])
+            if TableShape.of(encoding.axes) != fitted.shape:
+                raise ValueError("other columns than its schema's")
+        except _UNLIKE as error:
+            raise ValueError(f"{type(error).__name__}: {error}") from None
+        return cls(encoding, fitted, log)
+
+    @property
+    def content(self) -> bytes:
+        """What a file of it holds."""
+        return to_file(self.packed)
 
     @read.in_python
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write it to a file (Arrow), whole or not at all: the model and the noisy tables."""
         with whole(read.path(path, "path"), overwrite=overwrite) as target:
-            write_packed(self.packed, target)
+            target.write_bytes(self.content)
 
     @classmethod
     @read.in_python
@@ -154,16 +170,24 @@ class SynthesisModel(Shown):
         """Read what `save` wrote."""
         target = read.path(path, "path")
         try:
-            return cls._of(*read_packed(target))
-        except (SchemaError, KeyError, TypeError):
+            return cls.unpacked(from_file(target))
+        except (OSError, ValueError):  # Arrow's are among these
             raise unreadable(target) from None
 
-    @classmethod
-    def _of(
-        cls, fitted: FittedModel, log: MeasurementLog, told: Mapping[str, Any]
-    ) -> SynthesisModel:
-        schema = parse(told["schema"], "model", Path())
-        return cls(Encoding.from_record(schema, told["encoding"]), fitted, log)
+
+_UNLIKE = (
+    *(SfumatoError, KeyError, ValueError, TypeError, IndexError, AttributeError, ArithmeticError),
+    *(RecursionError, MemoryError, pa.ArrowException),
+)
+"""What reading a table that is no model, or a hostile one, comes to."""
+
+
+def _declared_in(text: str) -> Schema:
+    """A schema from a model, which reads no file: a stranger's would name one of ours."""
+    columns = tomllib.loads(text, parse_float=Decimal)["columns"].values()
+    if any("file" in (one.get("hierarchy") or ()) for one in columns):
+        raise ValueError("a file is named")
+    return parse(text, "model", Path())
 
 
 def drawn(model: SynthesisModel, rows: int, entropy: Entropy) -> pa.Table:

@@ -16,7 +16,8 @@ from pyarrow import parquet
 
 import sfumato as sf
 from sfumato.cli.main import run
-from sfumato.errors import BudgetError, ParameterError, QueryError
+from sfumato.errors import BudgetError, OutputError, ParameterError, QueryError
+from sfumato.release.writer import _Staged
 from sfumato.schema.constraints import DeclaredRows, ImpossibleCombination
 from sfumato.synth.catalogue import METHODS
 from sfumato.synth.generator import SynthesisModel
@@ -152,6 +153,36 @@ def test_a_saved_model_draws_and_tells_the_noisy_tables(
     with closing(sf.read(tmp_path / "out.csv", schema=SCHEMA)) as again:
         assert again.schema.columns == SCHEMA.columns
     assert "Synthetic rows of id, age" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize("fails_at", range(4))
+def test_rows_page_and_model_appear_together_or_not_at_all(
+    private: sf.Private, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: int
+) -> None:
+    made = private.synthesize(epsilon=1, method="independent", rows=20, **FEW)
+    (tmp_path / "m").mkdir()
+    places: dict[str, Any] = {"model": tmp_path / "m" / "m.arrow", "report": tmp_path / "page.html"}
+    appear, steps = _Staged.appear, iter(range(9))
+
+    def interrupted(one: _Staged, *, overwrite: bool) -> None:
+        if next(steps) == fails_at:
+            raise KeyboardInterrupt
+        appear(one, overwrite=overwrite)
+
+    monkeypatch.setattr(_Staged, "appear", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        made.save(tmp_path / "out.csv", **places)
+    assert [one.name for one in tmp_path.rglob("*")] == ["m"]
+
+
+def test_a_model_has_a_place_of_its_own(private: sf.Private, tmp_path: Path) -> None:
+    made = private.synthesize(epsilon=1, method="independent", rows=20, **FEW)
+    for model, report in [("out.csv", None), ("out.csv.json", None), ("page", "page")]:
+        page = None if report is None else tmp_path / report
+        with pytest.raises(OutputError) as refused:
+            made.save(tmp_path / "out.csv", model=tmp_path / model, report=page)
+        assert refused.value.code == "output_twice"
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 MOST_BINS = 64
 """Up to so many points of a grid are counted one by one, and into so many bins more are put."""
+_MOST_CUTS = 1 << 16
 
 _PART, _MOST_PARTS = Fraction(1, 20), Fraction(1, 4)
 """The share of the charge that the discovery of one column takes, and that of all at most."""
@@ -65,10 +66,11 @@ class Encoding:
     def __post_init__(self) -> None:
         for name in self.without:
             self.schema.column(name)
-        if type(self.most_bins) is not int or self.most_bins < 2:
+        if type(self.most_bins) is not int or not 2 <= self.most_bins <= _MOST_CUTS:
             raise ParameterError(
                 "type_wrong",
-                f"most_bins must be a whole number from 2, not {given.shown(self.most_bins)}.",
+                f"most_bins must be a whole number from 2 to {_MOST_CUTS:,}, not "
+                f"{given.shown(self.most_bins)}.",
             )
         if not (self.measured or self.open):
             raise ParameterError(
