@@ -162,6 +162,9 @@ def test_values_are_counted_where_they_were_drawn(schema: Schema, seed: int) -> 
         counter = BoundedCounter(engine, engine.table, encoding.axes, Rows(), "salt")
         for axis, drawn in zip(encoding.axes, codes, strict=True):
             counts = counter.of([axis.column]).dense()
-            assert counts.tolist() == np.bincount(drawn, minlength=axis.size).tolist()
+            expected = np.bincount(drawn, minlength=axis.size)
+            if isinstance(axis, Grid) and axis.size == axis.points + 2:  # NaN is drawn as missing
+                expected[-2:] = expected[-2:].sum(), 0
+            assert counts.tolist() == expected.tolist()
             if isinstance(axis, Grid) and not isinstance(axis, Bins):
                 assert axis.points <= encoding.most_bins

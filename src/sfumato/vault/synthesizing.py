@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sqlglot import exp
+
 from sfumato import given
 from sfumato.engines.sources import open_source
 from sfumato.errors import OutputError, ParameterError
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
-    from sqlglot import exp
 
     from sfumato.release.places import Places
     from sfumato.schema.schema import Schema
@@ -228,7 +229,8 @@ def _ask(question: exp.Select, table: pa.Table) -> pa.Table:
     """Answer a question on a table in memory."""
     with closing(open_source(table)) as engine:
         asked = question.copy()
-        asked.args["from_"].this.replace(engine.table)
+        for one in [*asked.find_all(exp.Table)]:
+            one.replace(exp.alias_(engine.table.copy(), one.alias_or_name, table=True, quoted=True))
         return engine.run(asked)
 
 

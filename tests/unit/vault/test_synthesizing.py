@@ -121,7 +121,10 @@ def test_counts_have_bars_where_the_log_tells(private: sf.Private) -> None:
     assert both["n_sd"].to_pylist() == [pytest.approx(scale * (2 * variance) ** 0.5)]
     unknown = made.query("SELECT COUNT(*) AS n FROM people WHERE sex = 'F' AND age < 9")
     assert unknown["n_sd"].to_pylist() == [None]
-    for wrong in ("DROP TABLE people", "SELECT 1 FROM others", "no sql at all ("):
+    named = made.query("SELECT COUNT(*) AS n FROM People AS p WHERE p.sex = 'F'")
+    assert named["n_sd"][0].as_py() > 0
+    wrong_ones = ("DROP TABLE people", "SELECT 1 FROM others", "no sql (", "SELECT x FROM people")
+    for wrong in wrong_ones:
         with pytest.raises(QueryError) as refused:
             made.query(wrong)
         assert refused.value.code == "synthetic_query_wrong"
@@ -147,6 +150,8 @@ def test_a_saved_model_draws_and_tells_the_noisy_tables(
     assert set(some["age"].to_pylist()) == {70}
     model.write(tmp_path / "many.parquet", 300_000)
     assert parquet.read_metadata(tmp_path / "many.parquet").num_rows == 300_000
+    model.write(tmp_path / "few.csv", 5)
+    assert (tmp_path / "few.csv").read_text().startswith("id,age,sex,smoker,town\n")
     noisy = model.marginal(["sex"])
     assert pc.sum(noisy["count"]).as_py() == pytest.approx(N, abs=200)
     assert noisy["count_sd"][0].as_py() > 0

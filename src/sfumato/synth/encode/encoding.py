@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato import given
 from sfumato.counting.axes import Grid, declared
@@ -173,8 +174,12 @@ class Encoding:
 
     @staticmethod
     def values(axis: Axis, codes: NDArray[np.integer], entropy: Entropy) -> pa.Array:
-        """The values of one axis's codes, drawn evenly within each bin."""
-        return axis.spread(codes, entropy) if isinstance(axis, Bins) else axis.decode(codes)
+        """The values of one axis's codes, drawn evenly within each bin; NaN is missing."""
+        drawn = axis.spread(codes, entropy) if isinstance(axis, Bins) else axis.decode(codes)
+        if not pa.types.is_floating(drawn.type):
+            return drawn
+        # Noise would put NaN, which takes every mean with it, into tables that never had any.
+        return pc.if_else(pc.is_nan(drawn), pa.scalar(None, drawn.type), drawn)
 
     def table(self, measured: Mapping[str, pa.ChunkedArray], first: int, rows: int) -> pa.Table:
         """All columns in the input's order, types and spelling; identifiers from number `first`."""
