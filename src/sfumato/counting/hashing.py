@@ -103,7 +103,7 @@ def sealed(key: str, values: Sequence[exp.Expr]) -> exp.Expr:
 
 
 def integer(hexadecimal: exp.Expr) -> exp.Expr:
-    """The integer that the first `DIGITS` hexadecimal digits spell, without an engine's own conversion."""
+    """The integer that the first `DIGITS` hexadecimal digits spell, in plain arithmetic."""
     value: exp.Expr = exp.convert(0)
     for place in range(1, DIGITS + 1):
         digit = exp.Substring(
