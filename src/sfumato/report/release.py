@@ -24,7 +24,7 @@ from sfumato.report.blocks import (
 from sfumato.report.page import render
 from sfumato.report.plain import decimals, glossary, limits, promises
 from sfumato.report.published import pictures
-from sfumato.report.terminal import THEIRS, in_words, named
+from sfumato.report.terminal import PERCENT, THEIRS, in_words, named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -364,6 +364,8 @@ def _is_nothing(value: Any) -> bool:
 def _value(name: str, value: Any) -> str:
     if value is True:
         return "yes"
+    if name in PERCENT and value is not None:
+        return numerals.show(value, percent=True)
     if name in _SHARES and isinstance(value, str) and "/" not in value:
         return numerals.show(float(value), percent=True)
     if isinstance(value, dict):

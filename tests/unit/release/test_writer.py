@@ -58,7 +58,7 @@ def new_folder(folder: Path, table: pa.Table, *, overwrite: bool) -> None:
     with writing(path, several=True, replace=True, overwrite=overwrite) as writer:
         for name in ("quasi", "sensitive"):
             writer.table(name, f"{name}.csv", table.to_reader(), kinds_of(table.schema))
-        writer.page(folder / "pages" / "page.html", "a page", private=True)
+        writer.beside(folder / "pages" / "page.html", b"a page", private=True)
         writer.tell(release(table))
 
 
@@ -86,7 +86,7 @@ def folder_of_parts(folder: Path, table: pa.Table, *, overwrite: bool) -> None:
     engine = cast("Engine", PartsEngine(table))
     with writing(output, replace=True, overwrite=overwrite) as writer:
         writer.rows("n", EngineRows(engine, exp.select("n"), kinds_of(table.schema), {}))
-        writer.page(folder / "pages" / "page.html", "a page", private=True)
+        writer.beside(folder / "pages" / "page.html", b"a page", private=True)
         writer.tell(release(table))
 
 
