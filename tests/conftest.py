@@ -25,6 +25,9 @@ pytest.register_assert_rewrite("sfumato.testing.engines")
 # Commands that tests start are loaded as people load them: compiled once, not each time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Java machines of tests live for minutes: to compile well would take them half of their time.
+os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 # The first case pays for what is loaded, and machines are busy: time is measured where it matters.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
