@@ -126,7 +126,7 @@ def demo(
 ) -> tuple[Path, subprocess.CompletedProcess[bytes]]:
     """What `sfumato demo` writes, and how it ended with standard error on a terminal."""
     out = tmp_path_factory.mktemp("made") / "deep" / "demo"
-    command = [Path(sys.executable).with_name("sfumato"), "demo", "--out", out]
+    command = [str(Path(sys.executable).with_name("sfumato")), "demo", "--out", str(out)]
     ours, theirs = os.openpty()
     with subprocess.Popen(
         command,
