@@ -145,11 +145,12 @@ def demo(
 
 
 @pytest.fixture(scope="session")
-def postgres_url() -> Iterator[str]:
+def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a PostgreSQL server of our own."""
     # As root the server's package opens all parents of its directory to everybody, so they must
     # not be private; and it wants a runtime directory that is.
-    home = Path(tempfile.mkdtemp(prefix="sfumato-postgres-"))
+    memory = _MEMORY if tmp_path_factory.getbasetemp().is_relative_to(_MEMORY) else None
+    home = Path(tempfile.mkdtemp(prefix="sfumato-postgres-", dir=memory))
     runtime = home / "runtime"
     runtime.mkdir(mode=0o700)
     before = os.environ.get("XDG_RUNTIME_DIR")
