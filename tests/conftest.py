@@ -38,8 +38,8 @@ os.register_at_fork(after_in_child=gc.disable)
 
 _SERVERS = {"spark": "spark_session", "postgres": "postgres_url"}
 """The servers, by the marker and the fixture that a test on them uses."""
-_LONGEST_FIRST = ("end", "property", "contract", "golden", "audit", "meta", "wrong", "unit")
-"""Folders by how long a file of theirs may take: what comes last should be short."""
+_LONGEST_FIRST = ("end", "property", "contract", "golden", "audit", "meta", "wrong")
+"""Folders by how long a file of theirs may take, before all others: what comes last is short."""
 _OF_THE_DEMO = ("end/test_demo_page.py", "end/test_command_line.py", "unit/demo/test_page.py")
 """Files whose tests share a demo, and so one worker."""
 
@@ -83,8 +83,9 @@ def _server(nodeid: str) -> str | None:
 
 def _turn(nodeid: str) -> int:
     """Servers first: their tests are one long chain each."""
-    server, folder = _server(nodeid), nodeid.split("/")[1]
-    return [*_SERVERS, *_LONGEST_FIRST].index(server or folder)
+    turns = [*_SERVERS, *_LONGEST_FIRST]
+    own = _server(nodeid) or nodeid.split("/")[1]
+    return turns.index(own) if own in turns else len(turns)
 
 
 @pytest.hookimpl(optionalhook=True)
