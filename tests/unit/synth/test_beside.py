@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -12,8 +13,10 @@ import sfumato as sf
 from sfumato.synth.beside import RowsBeside
 from sfumato.synth.draw import draw
 from sfumato.synth.encode.decoder import RowDecoder
-from sfumato.synth.generator import SynthesisModel
 from sfumato.testing.entropy import SeededEntropy
+
+if TYPE_CHECKING:
+    from sfumato.synth.generator import SynthesisModel
 
 
 @pytest.fixture(scope="module")
