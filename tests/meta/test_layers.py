@@ -53,12 +53,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     # An evaluation can be told to people as a page; the page is loaded only when asked for.
     "synth": {
         "cards", "errors", "given", "schema", "files", "engines.base", "engines.kinds",
-        "engines.files.spelled", "noise", "privacy", "mechanisms", "counting", "estimation",
-        "texts", "method", "release", "report.evaluation",
+        "engines.files.spelled", "engines.files.output", "noise", "privacy", "mechanisms",
+        "counting", "estimation", "texts", "method", "release", "report.evaluation",
     },
     "report": {
         "cards", "errors", "given", "schema", "files", "privacy", "release", "inspection",
-        "synth.evaluate",
+        "synth.evaluate", "synth.beside", "synth.generator", "texts",
     },
     "steward": {
         "cards", "errors", "given", "schema", "privacy", "engines", "files", "counting",

@@ -9,7 +9,7 @@ import pyarrow.parquet as arrow_parquet
 import pytest
 
 from sfumato.demo import page, town
-from sfumato.demo.page import BESIDE, PAGE, run
+from sfumato.demo.page import BESIDE, PAGE, TABLES, run
 from sfumato.demo.sections import SECTIONS
 from sfumato.errors import OutputError
 
@@ -151,5 +151,5 @@ def test_progress_counts_up_to_the_end(tmp_path: Path) -> None:
 
 def test_the_tables_can_be_had_without_the_page(tmp_path: Path) -> None:
     written = run(tmp_path / "town", lambda *_: None, people=PEOPLE, page=False)
-    assert sorted(path.name for path in (tmp_path / "town").iterdir()) == sorted(BESIDE)
-    assert {path.name for path in written} == set(BESIDE)
+    assert sorted(path.name for path in (tmp_path / "town").iterdir()) == sorted(TABLES)
+    assert {path.name for path in written} == set(TABLES)
