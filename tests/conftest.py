@@ -56,8 +56,16 @@ def pytest_configure(config: pytest.Config) -> None:
     # Ledgers and releases wait for the disk at every step; tests see that they ask it to, not that
     # it obeys. Workers get folders inside this one.
     apart = getattr(config.option, "numprocesses", None) and not config.option.basetemp
-    if apart and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM:
+    if apart and _has_room():
         config.option.basetemp = tempfile.mkdtemp(prefix="sfumato-tests-", dir=_MEMORY)
+
+
+def _has_room() -> bool:
+    """Whether tests may write in memory, and start what they write."""
+    if not _MEMORY.is_dir():
+        return False
+    found = os.statvfs(_MEMORY)
+    return found.f_bavail * found.f_frsize > _ROOM and not found.f_flag & os.ST_NOEXEC
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
