@@ -192,9 +192,9 @@ class Anonymized:
             self._write_tables(output, writer)
             sample = None if report is public_report is None else self._sample(output)
             if report is not None:
-                writer.page(report, page(release, sample), private=True)
+                writer.beside(report, page(release, sample).encode(), private=True)
             if public_report is not None:
-                writer.page(public_report, page(release.public, sample), private=False)
+                writer.beside(public_report, page(release.public, sample).encode(), private=False)
             writer.tell(release)
         return release
 

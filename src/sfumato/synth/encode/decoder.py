@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,7 @@ from sfumato.synth.encode.fakes import room
 from sfumato.synth.encode.repair import Determined, InOrder, NeverTogether, repeats, taken
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -43,10 +44,16 @@ class RowDecoder:
 
     `changed` says for how many rows each constraint made a value another one, `replaced` how many
     rows were made copies of rows that keep all constraints, and `left_out` how many were given up.
+    Columns that are `given` have one value, whose code is theirs, unless a repair takes another.
     """
 
-    def __init__(self, encoding: Encoding, entropy: Entropy) -> None:
-        self._encoding, self._entropy = encoding, entropy
+    def __init__(
+        self,
+        encoding: Encoding,
+        entropy: Entropy,
+        given: Mapping[str, object] = MappingProxyType({}),
+    ) -> None:
+        self._encoding, self._entropy, self._given = encoding, entropy, given
         self._made = 0
         measured = {axis.column for axis in encoding.axes}
         self._repairs: list[tuple[str, Repair]] = []
@@ -87,8 +94,10 @@ class RowDecoder:
 
     def rows(self, codes: Sequence[NDArray[np.integer]]) -> pa.Table:
         """The rows of these codes: one array for each axis, one code for each row."""
-        table = pa.table(self._encoding.columns(codes, self._entropy))
-        table = self._repaired(table, codes)
+        drawn = self._encoding.columns(codes, self._entropy)
+        for name, value in self._given.items():  # each point of its bin is as likely
+            drawn[name] = pa.repeat(pa.scalar(value, drawn[name].type), len(drawn[name]))
+        table = self._repaired(pa.table(drawn), codes)
         for name, columns in self._keys:
             table = self._different(table, name, columns)
         whole = self._whole(table)
