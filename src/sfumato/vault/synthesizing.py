@@ -49,6 +49,7 @@ def prepare(
     method: str = "auto",
     rows: int | None = None,
     columns: Sequence[str] | str | None = None,
+    quantiles: Sequence[str] | str = (),
     target: str | None = None,
     workload: Sequence[Sequence[str]] | str | Path | None = None,
 ) -> SynthesisRequest:
@@ -57,7 +58,11 @@ def prepare(
     if rows is not None:
         given.whole(rows, "rows")
     kept = _kept(schema, columns)
-    encoding = Encoding(schema, tuple(one.name for one in schema.columns if one.name not in kept))
+    encoding = Encoding(
+        schema,
+        tuple(one.name for one in schema.columns if one.name not in kept),
+        by_quantiles=tuple(dict.fromkeys(several(quantiles, "quantiles"))) if quantiles else (),
+    )
     drawn = [*encoding.measured, *encoding.open]
     names = [one.name for one in schema.columns if one in drawn]
     sets = (*_targeted(names, given.maybe_text(target, "target")), *_sets(workload, names))
