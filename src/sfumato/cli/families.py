@@ -192,7 +192,8 @@ def _show(answer: Answer, written: list[Path]) -> None:
 
     console, stated = Console(highlight=False, emoji=False), printable(answer.guarantee.statement)
     if written:
-        console.print(stated)
+        for one in (stated, *map(printable, answer.in_short)):
+            console.print(one)
     else:
         read = shown(answer)
         console.print(answer_table(read))
