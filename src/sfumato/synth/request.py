@@ -104,16 +104,15 @@ class SynthesisRequest(Shown):
     @cached_property
     def _declared(self) -> Synthesis:
         """The synthesis of the columns that are declared, by what discovery leaves of the price."""
-        _, left = self.encoding.paid(self.price)
+        left = self.encoding.paid(self.price).rest
         axes = tuple(self.encoding.declared_axes)
         return Synthesis(axes=axes, unit=self.unit, price=left, method=self.method, rows=self.rows)
 
     @property
     def event(self) -> Event:
         """What it costs, from public facts alone."""
-        discovery, _ = self.encoding.paid(self.price)
-        measuring = self._declared.event
-        return measuring if discovery is None else Composed((discovery.event, measuring))
+        before, measuring = self.encoding.paid(self.price).events, self._declared.event
+        return Composed((*before, measuring)) if before else measuring
 
     def explain(self) -> SynthesisForecast:
         """How far off each method would be, told from public facts alone; spends nothing."""
@@ -122,6 +121,7 @@ class SynthesisRequest(Shown):
             columns=tuple(axis.column for axis in assumed.axes),
             cells=tuple(axis.size for axis in assumed.axes),
             open=tuple(one.name for one in self.encoding.open),
+            by_quantiles=self.encoding.by_quantiles,
             spending=self._declared.spending,
             unit=self.unit,
             price=self.price,
@@ -152,11 +152,8 @@ class SynthesisRequest(Shown):
         data = datasets[self.dataset]
         # Fresh for each release, and never shown: it keys the hash by which rows are kept.
         salt = secret(entropy)
-        encoding = self.encoding
-        discovery, _ = encoding.paid(self.price)
-        if discovery is not None:
-            found = discovery.run(data.engine, data.table, salt, entropy)
-            encoding = encoding.discovered(found)
+        paid = self.encoding.paid(self.price)
+        encoding = self.encoding.discovered(*paid.run(data.engine, data.table, salt, entropy))
         synthesis = replace(self._declared, axes=encoding.axes, options=self._options(encoding))
         counter = BoundedCounter(data.engine, data.table, encoding.axes, self.unit, salt)
         log = synthesis.measure(counter, entropy)
