@@ -1,12 +1,12 @@
-"""Synthesis by DataSynthesizer: a network of at most two parents. It takes domains from the data."""
+"""Synthesis by DataSynthesizer: a network of at most two parents; domains are from the data."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
-import pandas as pd
 from bench.peers.synthetic import report
 from DataSynthesizer.DataDescriber import (  # type: ignore[import-not-found]
     DataDescriber,
@@ -14,6 +14,9 @@ from DataSynthesizer.DataDescriber import (  # type: ignore[import-not-found]
 from DataSynthesizer.DataGenerator import (  # type: ignore[import-not-found]
     DataGenerator,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def make(frame: pd.DataFrame, sizes: dict[str, int], method: str, epsilon: float) -> pd.DataFrame:
