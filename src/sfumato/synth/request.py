@@ -22,6 +22,7 @@ from sfumato.privacy.events import Composed
 from sfumato.release.release import Guarantee, Provenance, Release, today
 from sfumato.schema.column import Kind
 from sfumato.schema.constraints import words
+from sfumato.synth.encode.keys import key_room, too_many_for_keys
 from sfumato.synth.forecast import SynthesisForecast
 from sfumato.synth.generator import SynthesisModel, drawn
 from sfumato.synth.synthesis import MOST_CODES, Synthesis
@@ -68,7 +69,9 @@ class SynthesisRequest(Shown):
     name = "synthesize"
 
     def __post_init__(self) -> None:
-        most = most_rows(self._assumed)
+        most, room = most_rows(self._assumed), key_room(self.encoding)
+        if room is not None and self.rows is not None and self.rows > room:
+            raise too_many_for_keys(self.rows, room)
         if self.rows is not None and not 1 <= self.rows <= most:
             raise ParameterError(
                 "rows_wrong",
@@ -158,7 +161,7 @@ class SynthesisRequest(Shown):
         counter = BoundedCounter(data.engine, data.table, encoding.axes, self.unit, salt)
         log = synthesis.measure(counter, entropy)
         model = SynthesisModel(encoding, synthesis.fit(log), log)
-        rows = min(model.rows if self.rows is None else self.rows, most_rows(encoding))
+        rows = min(model.wanted(self.rows), most_rows(encoding))
         return Release(
             {ROWS: drawn(model, rows, entropy), MODEL: model.packed},
             self.guarantee,
