@@ -127,9 +127,7 @@ def _buckets(
     return buckets
 
 
-def _restricted(
-    places: Set, table: Floats, evidence: Mapping[int, NDArray[np.int64]]
-) -> Factor:
+def _restricted(places: Set, table: Floats, evidence: Mapping[int, NDArray[np.int64]]) -> Factor:
     """A factor at the codes that each row is known to have."""
     fixed = [axis for axis, place in enumerate(places) if place in evidence]
     if not fixed:
@@ -148,7 +146,8 @@ def _scaled(table: Floats, wanted: Set) -> Floats:
     by_row = table.reshape(table.shape[0], -1) if wanted[0] == _ROW else table.reshape(1, -1)
     largest = by_row.max(axis=1, keepdims=True)
     even = np.ones_like(by_row)
-    return np.divide(by_row, largest, out=even, where=largest > 0).reshape(table.shape)
+    scaled: Floats = np.divide(by_row, largest, out=even, where=largest > 0)
+    return scaled.reshape(table.shape)
 
 
 def _drawn(
@@ -180,4 +179,5 @@ def _looked_up(chances: Floats, rows: int, entropy: Entropy) -> NDArray[np.int64
     ends[ends[:, -1] <= 0] = np.arange(1, ends.shape[1] + 1)
     words = entropy.words(max(rows, BLOCK))[:rows]
     points = (words >> np.uint64(11)).astype(float) * 2.0**-53
-    return np.minimum((ends <= points[:, None] * ends[:, -1:]).sum(axis=1), ends.shape[1] - 1)
+    before = (ends <= points[:, None] * ends[:, -1:]).sum(axis=1)
+    return np.minimum(before, ends.shape[1] - 1).astype(np.int64)

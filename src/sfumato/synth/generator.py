@@ -85,7 +85,7 @@ class SynthesisModel(Shown):
 
         `given={"sex": "F"}` draws rows that have these values.
         """
-        wanted = self.rows if rows is None else _how_many(rows)
+        wanted = self.rows if rows is None else how_many(rows)
         return pa.concat_tables(_chunks(self, wanted, _fixed(given), SystemEntropy()))
 
     @read.in_python
@@ -98,7 +98,7 @@ class SynthesisModel(Shown):
         overwrite: bool = False,
     ) -> None:
         """Draw any number of rows into a Parquet file, a chunk at a time."""
-        wanted = self.rows if rows is None else _how_many(rows)
+        wanted = self.rows if rows is None else how_many(rows)
         chunks = _chunks(self, wanted, _fixed(given), SystemEntropy())
         with whole(read.path(path, "path"), overwrite=overwrite) as target:
             first = next(chunks)
@@ -216,7 +216,8 @@ def _fixed(given: object) -> dict[str, object]:
     return found
 
 
-def _how_many(rows: object) -> int:
+def how_many(rows: object) -> int:
+    """A number of rows that was asked for."""
     found = read.whole(rows, "rows")
     if found < 0:
         raise ParameterError("rows_negative", f"rows must be 0 or more, not {found:,}.")

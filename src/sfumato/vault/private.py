@@ -86,6 +86,8 @@ class SynthesisOptions(TypedDict, total=False):
     columns: Sequence[str] | str | None
     target: str | None
     workload: Sequence[Sequence[str]] | str | Path | None
+    child: str | None
+    key: str | None
 
 
 class Questions(Shown):

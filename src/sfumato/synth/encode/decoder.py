@@ -22,7 +22,7 @@ from sfumato.synth.encode.fakes import room
 from sfumato.synth.encode.repair import Determined, InOrder, NeverTogether, repeats, taken
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -48,6 +48,8 @@ class RowDecoder:
     def __init__(self, encoding: Encoding, entropy: Entropy) -> None:
         self._encoding, self._entropy = encoding, entropy
         self._made = 0
+        self._linked: Mapping[str, pa.Array] | None = None
+        self.kept = np.zeros(0, dtype=bool)
         measured = {axis.column for axis in encoding.axes}
         self._repairs: list[tuple[str, Repair]] = []
         self._keys: list[tuple[str, tuple[str, ...]]] = []
@@ -85,8 +87,17 @@ class RowDecoder:
         invented = self._encoding.invented
         return any(one.name in columns and room(one) is None for one in invented)
 
-    def rows(self, codes: Sequence[NDArray[np.integer]]) -> pa.Table:
-        """The rows of these codes: one array for each axis, one code for each row."""
+    def rows(
+        self,
+        codes: Sequence[NDArray[np.integer]],
+        linked: Mapping[str, pa.Array] | None = None,
+    ) -> pa.Table:
+        """The rows of these codes: one array for each axis, one code for each row.
+
+        Identifiers that are `linked` to rows of another table are given. `kept` tells which rows
+        were not left out.
+        """
+        self._linked = linked
         table = pa.table(self._encoding.columns(codes, self._entropy))
         table = self._repaired(table, codes)
         for name, columns in self._keys:
@@ -96,7 +107,8 @@ class RowDecoder:
         for _, columns in self._keys:
             broken |= self._repeated(whole, columns)
         self.left_out += int(broken.sum())
-        whole = whole.filter(pa.array(~broken))
+        self.kept = ~broken
+        whole = whole.filter(pa.array(self.kept))
         for _, columns in self._keys:
             self._seen[columns] = self._with_earlier(whole, columns)
         self._made += table.num_rows
@@ -104,7 +116,7 @@ class RowDecoder:
 
     def _whole(self, table: pa.Table) -> pa.Table:
         measured = dict(zip(table.column_names, table.columns, strict=True))
-        return self._encoding.table(measured, self._made, table.num_rows)
+        return self._encoding.table(measured, self._made, table.num_rows, self._linked)
 
     def _broken(self, table: pa.Table) -> Broken:
         broken = np.zeros(table.num_rows, dtype=bool)

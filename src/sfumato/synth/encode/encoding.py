@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from sfumato.counting.axes import Axis
     from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.units import Unit
     from sfumato.schema.column import Column
     from sfumato.schema.schema import Schema
 
@@ -133,29 +134,9 @@ class Encoding:
         declared_rows = (one for one in self.schema.constraints if isinstance(one, DeclaredRows))
         return next((one.rows for one in declared_rows), None)
 
-    @property
-    def share(self) -> Fraction:
-        """The share of the charge that discovery takes: nothing where all values are declared."""
-        return min(len(self.open) * _PART, _MOST_PARTS)
-
     def paid(self, price: Price) -> tuple[KeyDiscovery | None, Price]:
         """What is discovered for a part of the price, and the price left for all else."""
-        if not self.open:
-            return None, price
-        names = ", ".join(quoted(column.name) for column in self.open)
-        if not price.delta:
-            raise ParameterError(
-                "delta_missing",
-                f"The values of {names} are not declared, so they have to be discovered, which "
-                "needs a delta. Give --delta 1e-7, say, which is a part of the budget's delta, or "
-                "add under the column in its schema: values = [...]",
-            )
-        # A rho needs no delta of its own; an epsilon needs one half to become a rho.
-        keys = price.delta if price.rho is not None else price.delta / 2
-        whole = spendings(price, conversion=keys)[-1]
-        part, rest = whole.scaled(self.share), whole.scaled(1 - self.share)
-        discovery = KeyDiscovery(self.open, self.schema.unit, part, keys)
-        return discovery, Price(epsilon=rest.epsilon, rho=rest.rho)
+        return paid(self.open, self.schema.unit, price)
 
     def discovered(self, found: Mapping[str, Sequence[str]]) -> Encoding:
         """The same plan with the values that were discovered."""
@@ -174,10 +155,21 @@ class Encoding:
         """The values of one axis's codes, drawn evenly within each bin."""
         return axis.spread(codes, entropy) if isinstance(axis, Bins) else axis.decode(codes)
 
-    def table(self, measured: Mapping[str, pa.ChunkedArray], first: int, rows: int) -> pa.Table:
-        """All columns in the input's order, types and spelling; identifiers from number `first`."""
-        made_up = {one.name: fakes(one, first, rows) for one in self.invented}
-        arrays = {**measured, **made_up}
+    def table(
+        self,
+        measured: Mapping[str, pa.ChunkedArray],
+        first: int,
+        rows: int,
+        linked: Mapping[str, pa.Array] | None = None,
+    ) -> pa.Table:
+        """All columns in the input's order, types and spelling; identifiers from number `first`.
+
+        Those that are `linked` to rows of another table are as they are there.
+        """
+        known = dict(linked or {})
+        made_up = {one.name: fakes(one, first, rows) for one in self.invented
+                   if one.name not in known}  # fmt: skip
+        arrays = {**measured, **made_up, **known}
         types = pa.schema([(one.name, STORED[one.kind]) for one in self.kept])
         spelled = {one.name: one.spelling for one in self.kept if one.spelling is not None}
         table = pa.Table.from_arrays([arrays[one.name] for one in self.kept], schema=types)
@@ -241,3 +233,25 @@ class Encoding:
             return {**described, "as": "points", **ends, **cuts}
         values = [None if one is None else str(one) for one in axis.values.to_pylist()]
         return {**described, "values": values}
+
+
+def paid(
+    columns: tuple[Column, ...], unit: Unit, price: Price
+) -> tuple[KeyDiscovery | None, Price]:
+    """How the values of columns are discovered for a part of a price, and what is left of it."""
+    if not columns:
+        return None, price
+    names = ", ".join(quoted(column.name) for column in columns)
+    if not price.delta:
+        raise ParameterError(
+            "delta_missing",
+            f"The values of {names} are not declared, so they have to be discovered, which "
+            "needs a delta. Give --delta 1e-7, say, which is a part of the budget's delta, or "
+            "add under the column in its schema: values = [...]",
+        )
+    # A rho needs no delta of its own; an epsilon needs one half to become a rho.
+    keys = price.delta if price.rho is not None else price.delta / 2
+    whole = spendings(price, conversion=keys)[-1]
+    share = min(len(columns) * _PART, _MOST_PARTS)
+    part, rest = whole.scaled(share), whole.scaled(1 - share)
+    return KeyDiscovery(columns, unit, part, keys), Price(epsilon=rest.epsilon, rho=rest.rho)
