@@ -180,4 +180,4 @@ def _looked_up(chances: Floats, rows: int, entropy: Entropy) -> NDArray[np.int64
     words = entropy.words(max(rows, BLOCK))[:rows]
     points = (words >> np.uint64(11)).astype(float) * 2.0**-53
     before = (ends <= points[:, None] * ends[:, -1:]).sum(axis=1)
-    return np.minimum(before, ends.shape[1] - 1).astype(np.int64)
+    return np.asarray(np.minimum(before, ends.shape[1] - 1), dtype=np.int64)

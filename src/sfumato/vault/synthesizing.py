@@ -174,8 +174,12 @@ class Synthesized(Answer):
         target = given.path(model, "model")
         check_target(target, overwrite=overwrite, kept=self.kept)
         written = super().save(path, overwrite=overwrite, report=report)
-        self.model.save(target, overwrite=overwrite)
+        self._drawn_from.save(target, overwrite=overwrite)
         return [*written, target]
+
+    @property
+    def _drawn_from(self) -> SynthesisModel | LinkedModel:
+        return self.model
 
 
 @dataclass(frozen=True, repr=False)
@@ -183,6 +187,10 @@ class LinkedTwins(Synthesized):
     """Synthetic rows of a parent and a child table; `model` is that of the parent alone."""
 
     linked: LinkedModel = field(kw_only=True)
+
+    @property
+    def _drawn_from(self) -> LinkedModel:
+        return self.linked
 
     @property
     def models(self) -> dict[str, SynthesisModel]:

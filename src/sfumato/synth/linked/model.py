@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,23 +11,28 @@ import pyarrow as pa
 
 from sfumato import given as read
 from sfumato.cards import Card, Shown
+from sfumato.errors import SfumatoError
+from sfumato.files import whole
 from sfumato.noise.entropy import SystemEntropy
 from sfumato.synth.encode.codes import codes_of
 from sfumato.synth.encode.decoder import RowDecoder
 from sfumato.synth.encode.fakes import fakes, room
 from sfumato.synth.evidence import draw_given
-from sfumato.synth.generator import CHUNK, drawn, how_many
+from sfumato.synth.generator import CHUNK, SynthesisModel, drawn, how_many
 from sfumato.synth.request import most_rows
+from sfumato.synth.saved import unreadable, write_packed
+from sfumato.texts import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from sfumato.noise.entropy import Entropy
     from sfumato.synth.draw import Codes
-    from sfumato.synth.generator import SynthesisModel
 
+_LINK = b"sfumato link"
 _TRIES = 16
 """How often a child that fell to a constraint is drawn again."""
 _CELLS = 1 << 24
@@ -64,7 +70,10 @@ class LinkedModel(Shown):
     def _card(self) -> Card:
         parent, child = (one.encoding.schema.table for one in (self.parent, self.child))
         line = f"of {parent} and {child}, about {self.parent.fitted.total:,.0f} rows of {parent}"
-        return Card(line, {parent: [*self.parent.measured], child: [*self.child.measured]})
+        told = {parent: self.parent.measured, child: self.child.measured}
+        facts = {f"Measured of {name}": [", ".join(one) for one in sets]
+                 for name, sets in told.items()}  # fmt: skip
+        return Card(line, facts)
 
     @read.in_python
     def draw(self, rows: int | None = None) -> dict[str, pa.Table]:
@@ -74,6 +83,32 @@ class LinkedModel(Shown):
         )
         names = (one.encoding.schema.table for one in (self.parent, self.child))
         return dict(zip(names, (parents, children), strict=True))
+
+    @read.in_python
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write it to a file (Arrow), whole or not at all: both models and their noisy tables."""
+        parts = [_bytes(one.packed) for one in (self.parent, self.child)]
+        table = pa.table({"model": pa.array(parts, pa.large_binary())})
+        told = dumps(asdict(self.link)).encode()
+        with whole(read.path(path, "path"), overwrite=overwrite) as target:
+            write_packed(table.replace_schema_metadata({_LINK: told}), target)
+
+    @classmethod
+    @read.in_python
+    def load(cls, path: str | Path) -> LinkedModel:
+        """Read what `save` wrote."""
+        target = read.path(path, "path")
+        try:
+            with pa.OSFile(str(target), "rb") as source:
+                table = pa.ipc.open_file(source).read_all()
+            link = Link(**json.loads(table.schema.metadata[_LINK]))
+            parent, child = (
+                SynthesisModel.unpacked(pa.ipc.open_stream(one).read_all())
+                for one in table.column("model").to_pylist()
+            )
+        except (OSError, KeyError, ValueError, TypeError, IndexError, SfumatoError):
+            raise unreadable(target) from None
+        return cls(parent, child, link)
 
     def drawn(self, rows: int, entropy: Entropy) -> tuple[pa.Table, pa.Table]:
         """Draw parents and their children from a given source of randomness.
@@ -127,3 +162,10 @@ class LinkedModel(Shown):
             names.index(seen): codes_of(axes[seen], parents.column(name))
             for name, seen in self.link.seen.items()
         }
+
+
+def _bytes(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
