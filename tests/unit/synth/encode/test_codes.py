@@ -22,7 +22,7 @@ COLUMNS = (
     Column("dose", Kind.REAL, domain=Bounds(Decimal("-0.3"), Decimal("99.7"))),
     Column("grade", Kind.REAL, domain=Bounds(Decimal("0.5"), Decimal(5), Decimal("0.5"))),
     Column("level", Kind.REAL, domain=Values((Decimal("0.5"), Decimal(2)))),
-    Column("day", Kind.DATE, domain=Bounds(date(1950, 12, 30), date(2003, 1, 3), 2)),
+    Column("day", Kind.DATE, domain=Bounds(date(1950, 12, 30), date(2003, 1, 3), 11)),
     Column("sex", Kind.TEXT, domain=Values(("F", "M"))),
     Column("smoker", Kind.BOOLEAN),
     Column("town", Kind.TEXT),
