@@ -45,9 +45,11 @@ class RowDecoder:
     rows were made copies of rows that keep all constraints, and `left_out` how many were given up.
     """
 
-    def __init__(self, encoding: Encoding, entropy: Entropy) -> None:
+    def __init__(self, encoding: Encoding, entropy: Entropy, linked: Sequence[str] = ()) -> None:
         self._encoding, self._entropy = encoding, entropy
         self._made = 0
+        self._repeating = set(linked)
+        """Identifiers that are those of rows of another table, which several rows may share."""
         self._linked: Mapping[str, pa.Array] | None = None
         self.kept = np.zeros(0, dtype=bool)
         measured = {axis.column for axis in encoding.axes}
@@ -84,8 +86,8 @@ class RowDecoder:
 
     def _always_new(self, columns: Sequence[str]) -> bool:
         """Whether a column of a key never has the same identifier twice."""
-        invented = self._encoding.invented
-        return any(one.name in columns and room(one) is None for one in invented)
+        new = {one.name for one in self._encoding.invented if room(one) is None}
+        return not (new - self._repeating).isdisjoint(columns)
 
     def rows(
         self,

@@ -136,7 +136,7 @@ class LinkedModel(Shown):
     ) -> Iterator[pa.Table]:
         """Draw the children of all parents, some at a time: at least one table."""
         known = self._known(parents)
-        decoder = RowDecoder(self.child.encoding, entropy)
+        decoder = RowDecoder(self.child.encoding, entropy, [self.link.child_key])
         most = max(1, min(CHUNK, _CELLS // max(self.child.fitted.shape.sizes)))
         wanted = np.repeat(np.arange(parents.num_rows), numbers)
         for first in range(0, max(len(wanted), 1), most):
