@@ -127,7 +127,7 @@ class LinkedRequest(Shown):
                 f"--rows must be from 1 to {most:,}, not {self.rows:,}: so many keys and rows of "
                 f"{quoted(self.parent.dataset)} there can be.",
             )
-        for _, synthesis in self._paid:  # what cannot be measured is refused before the charge
+        for _, synthesis in self.parts:  # what cannot be measured is refused before the charge
             _ = synthesis.event
         for side in self._sides:
             check_cells(side.encoding.declared_axes, side.sets)
@@ -170,7 +170,8 @@ class LinkedRequest(Shown):
         return first, second
 
     @cached_property
-    def _paid(self) -> list[tuple[KeyDiscovery | None, Synthesis]]:
+    def parts(self) -> list[tuple[KeyDiscovery | None, Synthesis]]:
+        """What is discovered and measured of the parent by its part of the charge; of the child."""
         pairs = zip(self._sides, self._prices, strict=True)
         return [side.paid(price, self.method) for side, price in pairs]
 
@@ -178,7 +179,7 @@ class LinkedRequest(Shown):
     def event(self) -> Event:
         """What it costs, from public facts alone."""
         events: list[Event] = []
-        for discovery, synthesis in self._paid:
+        for discovery, synthesis in self.parts:
             events += [] if discovery is None else [discovery.event]
             events.append(synthesis.event)
         return Composed(tuple(events))
@@ -188,7 +189,7 @@ class LinkedRequest(Shown):
         told = (
             forecast_of(assumed, side.encoding.open, synthesis, self.price, side.sets)
             for side, assumed, (_, synthesis) in zip(
-                self._sides, self._assumed, self._paid, strict=True
+                self._sides, self._assumed, self.parts, strict=True
             )
         )
         parent, child = told
@@ -215,7 +216,7 @@ class LinkedRequest(Shown):
         salt = secret(entropy)
         found: dict[str, tuple[str, ...]] = {}
         plans: list[Encoding] = []
-        for side, (discovery, _) in zip(self._sides, self._paid, strict=True):
+        for side, (discovery, _) in zip(self._sides, self.parts, strict=True):
             data = datasets[side.dataset]
             if discovery is not None:
                 found |= discovery.run(data.engine, data.table, salt, entropy)
@@ -249,7 +250,7 @@ class LinkedRequest(Shown):
         self, place: int, plan: Encoding, counter: BoundedCounter, entropy: Entropy
     ) -> SynthesisModel:
         """Measure one table by its part of the charge, and fit what was measured."""
-        _, declared = self._paid[place]
+        _, declared = self.parts[place]
         options = set_options(self.method, plan, self._sides[place].sets)
         synthesis = replace(declared, axes=plan.axes, options=options)
         log = synthesis.measure(counter, entropy)

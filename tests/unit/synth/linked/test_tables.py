@@ -6,78 +6,27 @@ and tables of members by the declared bound at most, and no row of anybody else.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from itertools import combinations_with_replacement, product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from sfumato.counting.axes import declared
-from sfumato.counting.frequencies import BoundedCounter
-from sfumato.engines.sources import open_duckdb
-from sfumato.privacy.units import Entity, Rows, count_sensitivity
-from sfumato.schema.column import Column, Kind
-from sfumato.schema.domain import Bounds
-from sfumato.synth.linked.tables import LinkedTables
+from sfumato.privacy.units import Rows, count_sensitivity
+from sfumato.testing.linked import CHILDREN, MOST, PARENTS, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from sfumato.counting.axes import Axis
     from sfumato.privacy.units import Unit
-
-MOST = 2
-PARENTS, CHILDREN = Entity("who", 1), Entity("whose", MOST)
-Person = tuple[tuple[int, ...], tuple[int, ...]]
-"""The values of a person's rows in the parent table, and in the child table."""
+    from sfumato.testing.linked import Person
 
 
-def axis(name: str, high: int) -> Axis:
-    return declared(Column(name, Kind.INTEGER, domain=Bounds(0, high), nullable=False))
-
-
-FAMILY = (axis("a", 1), axis("n", MOST))
-MEMBER = (axis("b", 1), axis("p.a", 1), axis("p.n", MOST))
-
-
-def counted(
-    people: Sequence[Person],
-    *,
-    strangers: bool = False,
-    unit: Unit = CHILDREN,
-    by_person: bool = False,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The whole tables of families and of members; of each person, first axis, if asked."""
-    parents = [(who, one) for who, (rows, _) in enumerate(people) for one in rows]
-    children = [(who, one) for who, (_, rows) in enumerate(people) for one in rows]
-    if strangers:
-        parents, children = [*parents, (None, 1)], [*children, (None, 1), (None, 0)]
-    last = len(people) - 1
-    found = []
-    with ExitStack() as stack:
-        engine = open_duckdb(_table("who", "a", parents))
-        stack.callback(engine.close)
-        lent = stack.enter_context(engine.lend(_table("whose", "b", children)))
-        tables = LinkedTables(
-            engine, engine.table, lent, PARENTS, CHILDREN,
-            ["a"], ["b"], Kind.INTEGER, "n", {"a": "p.a", "n": "p.n"},
-        )  # fmt: skip
-        views = stack.enter_context(tables.opened("salt"))
-        sides = ((FAMILY, Rows(), "who"), (MEMBER, unit, "whose"))
-        for view, (axes, counts_as, key) in zip(views, sides, strict=True):
-            asked = (axis(key, last), *axes) if by_person else axes
-            counter = BoundedCounter(engine, view, asked, counts_as, "salt")
-            found.append(counter.of([one.column for one in asked]).dense())
-    return found[0], found[1]
-
-
-def _table(key: str, name: str, rows: Sequence[tuple[int | None, int]]) -> pa.Table:
-    keys, values = [one for one, _ in rows], [one for _, one in rows]
-    return pa.table({key: pa.array(keys, pa.int64()), name: pa.array(values, pa.int64())})
+def dense(people: Sequence[Person], **how: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    families, members = counted(people, **how)
+    return families.dense(), members.dense()
 
 
 def everybody() -> Iterator[Person]:
@@ -105,22 +54,22 @@ def moves(rows: NDArray[np.int64], unit: Unit) -> int:
 
 
 def test_what_is_counted_of_anybody_keeps_to_the_bounds() -> None:
-    families, members = counted(EVERYBODY, by_person=True)
+    families, members = dense(EVERYBODY, by_person=True)
     assert max(moves(one, PARENTS) for one in families) == 1
     assert max(moves(one, CHILDREN) for one in members) == MOST
 
 
 @pytest.mark.parametrize("place", [0, 9, 20, 33, 41])
 def test_nobody_else_moves_with_a_person(place: int) -> None:
-    there = counted(EVERYBODY)
-    gone = counted([*EVERYBODY[:place], ((), ()), *EVERYBODY[place + 1 :]])
+    there = dense(EVERYBODY)
+    gone = dense([*EVERYBODY[:place], ((), ()), *EVERYBODY[place + 1 :]])
     for old, new, unit in zip(gone, there, (PARENTS, CHILDREN), strict=True):
         assert (new >= old).all()
         moves(new - old, unit)
 
 
 def test_children_that_nobody_bounded_are_seen() -> None:
-    _, members = counted(EVERYBODY, unit=Rows(), by_person=True)
+    _, members = dense(EVERYBODY, unit=Rows(), by_person=True)
     with pytest.raises(AssertionError):
         for one in members:
             moves(one, CHILDREN)
@@ -138,7 +87,7 @@ def test_children_that_nobody_bounded_are_seen() -> None:
 def test_what_is_counted_of_a_person(
     person: Person, family: tuple[int, int] | None, members: dict[tuple[int, ...], int]
 ) -> None:
-    families, of_children = counted([person], strangers=True)
+    families, of_children = dense([person], strangers=True)
     assert families.sum() == (family is not None)
     assert family is None or families[family] == 1
     assert of_children.sum() == sum(members.values())
@@ -146,7 +95,7 @@ def test_what_is_counted_of_a_person(
 
 
 def test_of_several_rows_of_a_parent_one_is_taken_for_both_tables() -> None:
-    families, members = counted([((0, 1), (0, 0))] * 20)
+    families, members = dense([((0, 1), (0, 0))] * 20)
     assert families.sum() == 20
     assert members.sum() == 40
     assert np.array_equal(2 * families.sum(axis=1), members.sum(axis=(0, 2)))
@@ -154,4 +103,4 @@ def test_of_several_rows_of_a_parent_one_is_taken_for_both_tables() -> None:
 
 
 def test_empty_tables_count_nothing() -> None:
-    assert [one.sum() for one in counted([])] == [0, 0]
+    assert [one.sum() for one in dense([])] == [0, 0]
