@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 EPSILON = Fraction(2)
 OTHERS: list[Person] = [((0,), ()), ((1,), (0, 1))]
-PEOPLE = (OTHERS, [*OTHERS, ((1,), (1,) * 8)])
+PEOPLE = (OTHERS, [*OTHERS, ((1,), (1,) * 40)])
 
 
 def accused(run: Any, pair: Any, draws: int) -> Audit:
