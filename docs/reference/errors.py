@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,7 +79,7 @@ class Call:
     function: ast.FunctionDef | None
     node: ast.Call
 
-    @property
+    @cached_property
     def name(self) -> tuple[Path | None, str]:
         """What is called; a private function is one of its own module."""
         return _known_as(self.path, ast.unparse(self.node.func).rpartition(".")[2])

@@ -10,10 +10,13 @@ from contextlib import closing
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from sqlglot import exp
+
 from sfumato import given
 from sfumato.engines.sources import open_source
 from sfumato.errors import OutputError, ParameterError
 from sfumato.files import check_target
+from sfumato.release.codec import unreadable_answer
 from sfumato.release.in_use import vault_files_around
 from sfumato.release.places import check_places
 from sfumato.schema.names import quoted
@@ -32,8 +35,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
-    from sqlglot import exp
 
+    from sfumato.release.places import Places
     from sfumato.synth.request import ColumnSets
     from sfumato.vault.session import Facts, Offer
 
@@ -117,8 +120,15 @@ def check_targets(
     """Refuse what could not be written of a synthesis, before anything is spent on it."""
     in_use = (*kept, *vault_files_around(out))
     found = check_places(out, request.datasets, overwrite=overwrite, kept=in_use)
+    _check_beside(found, (report, model), overwrite=overwrite, kept=kept)
+
+
+def _check_beside(
+    found: Places, beside: Sequence[Path | None], *, overwrite: bool, kept: Sequence[Path]
+) -> None:
+    """Refuse a page or a model where it cannot be written, or where something else of it goes."""
     taken = set(map(os.path.realpath, [found.path, *found.written]))
-    for one in (report, model):
+    for one in beside:
         if one is None:
             continue
         check_target(one, overwrite=overwrite, kept=(*kept, *vault_files_around(one)))
@@ -169,13 +179,16 @@ class Synthesized(Answer):
         model: str | Path | None = None,
     ) -> list[Path]:
         """Write the rows as any release does; the model with the noisy tables, too, if asked."""
-        if model is None:
-            return super().save(path, overwrite=overwrite, report=report)
-        target = given.path(model, "model")
-        check_target(target, overwrite=overwrite, kept=self.kept)
-        written = super().save(path, overwrite=overwrite, report=report)
-        self._drawn_from.save(target, overwrite=overwrite)
-        return [*written, target]
+        place = None if model is None else given.path(model, "model")
+        if place is not None:
+            page = None if report is None else given.path(report, "report")
+            found = check_places(
+                given.path(path, "path"), list(self.tables), overwrite=overwrite, kept=self.kept
+            )
+            _check_beside(found, (page, place), overwrite=overwrite, kept=self.kept)
+        beside = {} if place is None else {place: self._drawn_from.content}
+        written = self._saved(path, overwrite=overwrite, report=report, beside=beside)
+        return [*written, *beside]
 
     @property
     def _drawn_from(self) -> SynthesisModel | LinkedModel:
@@ -225,19 +238,22 @@ def _ask(question: exp.Select, table: pa.Table) -> pa.Table:
     """Answer a question on a table in memory."""
     with closing(open_source(table)) as engine:
         asked = question.copy()
-        asked.args["from_"].this.replace(engine.table)
+        for one in [*asked.find_all(exp.Table)]:
+            one.replace(exp.alias_(engine.table.copy(), one.alias_or_name, table=True, quoted=True))
         return engine.run(asked)
 
 
 def result(answer: Answer, request: SynthesisRequest | LinkedRequest) -> Synthesized:
     """The answer of the gatekeeper to a synthesis, with the means to draw more."""
     paid = {one.name: getattr(answer, one.name) for one in fields(answer)}
-    model = SynthesisModel.unpacked(answer.tables[MODEL])
-    if isinstance(request, LinkedRequest):
-        rows = (answer.tables[ROWS], answer.tables[CHILD_ROWS])
-        paid["tables"] = dict(zip(request.datasets, rows, strict=True))
-        children = SynthesisModel.unpacked(answer.tables[CHILD_MODEL])
-        linked = LinkedModel(model, children, request.link)
-        return LinkedTwins(**paid, model=model, linked=linked, method=request.method)
-    paid["tables"] = {request.dataset: answer.tables[ROWS]}
+    try:
+        model = SynthesisModel.unpacked(answer.tables[MODEL])
+        paid["tables"] = {request.datasets[0]: answer.tables[ROWS]}
+        if isinstance(request, LinkedRequest):
+            paid["tables"][request.datasets[1]] = answer.tables[CHILD_ROWS]
+            children = SynthesisModel.unpacked(answer.tables[CHILD_MODEL])
+            linked = LinkedModel(model, children, request.link)
+            return LinkedTwins(**paid, model=model, linked=linked, method=request.method)
+    except (KeyError, ValueError) as error:
+        raise unreadable_answer(error) from None
     return Synthesized(**paid, model=model, method=request.method)

@@ -22,7 +22,7 @@ _EPOCH = 719163
 
 
 def codes_of(axis: Axis, values: pa.ChunkedArray) -> NDArray[np.int32]:
-    """The codes of values that are all on the axis."""
+    """The codes of values that are all on the axis; as drawn, with missing values for NaN."""
     if isinstance(axis, Listed):
         found = pc.index_in(values.cast(axis.values.type), value_set=axis.values)
         return np.asarray(found.combine_chunks(), dtype=np.int32)
@@ -31,9 +31,6 @@ def codes_of(axis: Axis, values: pa.ChunkedArray) -> NDArray[np.int32]:
     places = _points(grid, values)
     if isinstance(axis, Bins):
         places = np.searchsorted(axis.starts, places, "right") - 1
-    if grid.kind is Kind.REAL:
-        nan = np.asarray(pc.is_nan(values).fill_null(False), dtype=bool)
-        places = np.where(nan, axis.points + 1, places)
     return np.where(missing, axis.points, places).astype(np.int32)
 
 
@@ -43,7 +40,7 @@ def _points(grid: Grid, values: pa.ChunkedArray) -> NDArray[np.int64]:
     step: Any = grid.bounds.grid_step or 1
     if grid.kind is Kind.REAL:
         reals = np.asarray(values.fill_null(float(low)), dtype=np.float64)
-        steps = np.nan_to_num(reals - float(low)) / float(step)
+        steps = (reals - float(low)) / float(step)
         return np.clip(np.rint(steps), 0, grid.points - 1).astype(np.int64)
     if grid.kind is Kind.DATE:
         values, low = values.cast(pa.int32()), low.toordinal() - _EPOCH

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,10 +44,17 @@ class RowDecoder:
 
     `changed` says for how many rows each constraint made a value another one, `replaced` how many
     rows were made copies of rows that keep all constraints, and `left_out` how many were given up.
+    Columns that are `given` have one value, whose code is theirs, unless a repair takes another.
     """
 
-    def __init__(self, encoding: Encoding, entropy: Entropy, linked: Sequence[str] = ()) -> None:
-        self._encoding, self._entropy = encoding, entropy
+    def __init__(
+        self,
+        encoding: Encoding,
+        entropy: Entropy,
+        given: Mapping[str, object] = MappingProxyType({}),
+        linked: Sequence[str] = (),
+    ) -> None:
+        self._encoding, self._entropy, self._given = encoding, entropy, given
         self._made = 0
         self._repeating = set(linked)
         """Identifiers that are those of rows of another table, which several rows may share."""
@@ -100,8 +108,10 @@ class RowDecoder:
         were not left out.
         """
         self._linked = linked
-        table = pa.table(self._encoding.columns(codes, self._entropy))
-        table = self._repaired(table, codes)
+        drawn = self._encoding.columns(codes, self._entropy)
+        for name, value in self._given.items():  # each point of its bin is as likely
+            drawn[name] = pa.repeat(pa.scalar(value, drawn[name].type), len(drawn[name]))
+        table = self._repaired(pa.table(drawn), codes)
         for name, columns in self._keys:
             table = self._different(table, name, columns)
         whole = self._whole(table)

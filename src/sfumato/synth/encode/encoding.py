@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato import given
 from sfumato.counting.axes import Grid, declared
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 MOST_BINS = 64
 """Up to so many points of a grid are counted one by one, and into so many bins more are put."""
+_MOST_CUTS = 1 << 16
 
 _PART, _MOST_PARTS = Fraction(1, 20), Fraction(1, 4)
 """The share of the charge that the discovery of one column takes, and that of all at most."""
@@ -66,10 +68,11 @@ class Encoding:
     def __post_init__(self) -> None:
         for name in self.without:
             self.schema.column(name)
-        if type(self.most_bins) is not int or self.most_bins < 2:
+        if type(self.most_bins) is not int or not 2 <= self.most_bins <= _MOST_CUTS:
             raise ParameterError(
                 "type_wrong",
-                f"most_bins must be a whole number from 2, not {given.shown(self.most_bins)}.",
+                f"most_bins must be a whole number from 2 to {_MOST_CUTS:,}, not "
+                f"{given.shown(self.most_bins)}.",
             )
         if not (self.measured or self.open):
             raise ParameterError(
@@ -152,8 +155,12 @@ class Encoding:
 
     @staticmethod
     def values(axis: Axis, codes: NDArray[np.integer], entropy: Entropy) -> pa.Array:
-        """The values of one axis's codes, drawn evenly within each bin."""
-        return axis.spread(codes, entropy) if isinstance(axis, Bins) else axis.decode(codes)
+        """The values of one axis's codes, drawn evenly within each bin; NaN is missing."""
+        drawn = axis.spread(codes, entropy) if isinstance(axis, Bins) else axis.decode(codes)
+        if not pa.types.is_floating(drawn.type):
+            return drawn
+        # Noise would put NaN, which takes every mean with it, into tables that never had any.
+        return pc.if_else(pc.is_nan(drawn), pa.scalar(None, drawn.type), drawn)
 
     def table(
         self,
@@ -228,7 +235,8 @@ class Encoding:
         described = {"as": "values", "size": axis.size, "nullable": column.nullable}
         if isinstance(axis, Grid):
             bounds = axis.bounds
-            ends = {"low": str(bounds.low), "high": str(bounds.high), "step": str(bounds.grid_step)}
+            facts = {"low": bounds.low, "high": bounds.high, "step": bounds.grid_step}
+            ends = {name: _exactly(fact) for name, fact in facts.items()}
             cuts = {"as": "bins", "starts": list(axis.starts)} if isinstance(axis, Bins) else {}
             return {**described, "as": "points", **ends, **cuts}
         values = [None if one is None else str(one) for one in axis.values.to_pylist()]
@@ -255,3 +263,8 @@ def paid(
     share = min(len(columns) * _PART, _MOST_PARTS)
     part, rest = whole.scaled(share), whole.scaled(1 - share)
     return KeyDiscovery(columns, unit, part, keys), Price(epsilon=rest.epsilon, rho=rest.rho)
+
+
+def _exactly(fact: object) -> str:
+    """A bound or step, the same text however its decimals were written."""
+    return str(Fraction(fact) if isinstance(fact, Decimal) else fact)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato import given as read
 from sfumato.cards import Card, Shown
-from sfumato.errors import SfumatoError
 from sfumato.files import whole
 from sfumato.noise.entropy import SystemEntropy
 from sfumato.synth.encode.codes import codes_of
@@ -20,11 +19,11 @@ from sfumato.synth.encode.fakes import fakes, room
 from sfumato.synth.evidence import draw_given
 from sfumato.synth.generator import CHUNK, SynthesisModel, drawn, how_many
 from sfumato.synth.request import most_rows
-from sfumato.synth.saved import unreadable, write_packed
+from sfumato.synth.saved import from_content, from_file, to_file, unreadable
 from sfumato.texts import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -84,14 +83,19 @@ class LinkedModel(Shown):
         names = (one.encoding.schema.table for one in (self.parent, self.child))
         return dict(zip(names, (parents, children), strict=True))
 
-    @read.in_python
-    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write it to a file (Arrow), whole or not at all: both models and their noisy tables."""
-        parts = [_bytes(one.packed) for one in (self.parent, self.child)]
+    @property
+    def content(self) -> bytes:
+        """What a file of it holds: both models and their noisy tables."""
+        parts = [one.content for one in (self.parent, self.child)]
         table = pa.table({"model": pa.array(parts, pa.large_binary())})
         told = dumps(asdict(self.link)).encode()
+        return to_file(table.replace_schema_metadata({_LINK: told}))
+
+    @read.in_python
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write it to a file (Arrow), whole or not at all."""
         with whole(read.path(path, "path"), overwrite=overwrite) as target:
-            write_packed(table.replace_schema_metadata({_LINK: told}), target)
+            target.write_bytes(self.content)
 
     @classmethod
     @read.in_python
@@ -99,16 +103,13 @@ class LinkedModel(Shown):
         """Read what `save` wrote."""
         target = read.path(path, "path")
         try:
-            with pa.OSFile(str(target), "rb") as source:
-                table = pa.ipc.open_file(source).read_all()
-            link = Link(**json.loads(table.schema.metadata[_LINK]))
-            parent, child = (
-                SynthesisModel.unpacked(pa.ipc.open_stream(one).read_all())
-                for one in table.column("model").to_pylist()
-            )
-        except (OSError, KeyError, ValueError, TypeError, IndexError, SfumatoError):
+            table = from_file(target)
+            link = json.loads(table.schema.metadata[_LINK])
+            parts = table.column("model").to_pylist()
+            models = [SynthesisModel.unpacked(from_content(one)) for one in parts]
+            return cls(models[0], models[1], _link(link, models))
+        except (OSError, KeyError, ValueError, TypeError, IndexError):
             raise unreadable(target) from None
-        return cls(parent, child, link)
 
     def drawn(self, rows: int, entropy: Entropy) -> tuple[pa.Table, pa.Table]:
         """Draw parents and their children from a given source of randomness.
@@ -136,7 +137,7 @@ class LinkedModel(Shown):
     ) -> Iterator[pa.Table]:
         """Draw the children of all parents, some at a time: at least one table."""
         known = self._known(parents)
-        decoder = RowDecoder(self.child.encoding, entropy, [self.link.child_key])
+        decoder = RowDecoder(self.child.encoding, entropy, linked=[self.link.child_key])
         most = max(1, min(CHUNK, _CELLS // max(self.child.fitted.shape.sizes)))
         wanted = np.repeat(np.arange(parents.num_rows), numbers)
         for first in range(0, max(len(wanted), 1), most):
@@ -164,8 +165,16 @@ class LinkedModel(Shown):
         }
 
 
-def _bytes(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
+def _link(told: Mapping[str, Any], models: Sequence[SynthesisModel]) -> Link:
+    """How two models belong together; refused where it is not of columns that they have."""
+    link = Link(**told)
+    parent, child = models
+    drawn = [axis.column for axis in parent.encoding.axes]
+    known = {axis.column: axis.size for axis in child.encoding.axes}
+    sizes = {axis.column: axis.size for axis in parent.encoding.axes}
+    keys = [(parent, link.parent_key), (child, link.child_key)]
+    invented = all(key in [one.name for one in model.encoding.invented] for model, key in keys)
+    alike = all(sizes[name] == known[seen] for name, seen in link.seen.items())
+    if list(link.seen) != drawn or not invented or not alike or link.number not in drawn:
+        raise ValueError("other columns than the models'")
+    return link

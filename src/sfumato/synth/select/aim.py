@@ -108,7 +108,7 @@ class _Rounds:
             [np.rint(counts[one]).astype(np.int64) for one in fitting],
             [round(ALLOWED * noises[one]) for one in fitting],
             [1] * len(fitting),
-            stop=True,
+            stop=bench.stopping(len(fitting), choosing),
         )
         place = bench.choose(scoring, choosing)
         if place == len(fitting):

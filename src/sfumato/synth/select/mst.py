@@ -2,7 +2,7 @@
 
 Each pair is chosen by the exponential mechanism among those that join two parts of the tree, by how
 far independence is off for them beyond the noise that measuring them would have; one more candidate
-of score 0 stops, when no pair is worth its noise.
+stops, when no pair is worth its noise; it is as likely as all pairs of no worth together.
 
 *Reference*: McKenna, Miklau & Sheldon 2021.
 Decision 0261.
@@ -66,7 +66,7 @@ def choose_tree(bench: Workbench, share: Fraction, measuring: Fraction) -> list[
             ],
             [round(noise * bench.shape.cells(one)) for one in open_pairs],
             [1] * len(open_pairs),
-            stop=True,
+            stop=bench.stopping(len(open_pairs), each),
         )
         place = bench.choose(scoring, each)
         if place == len(open_pairs):
