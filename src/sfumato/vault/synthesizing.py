@@ -151,6 +151,12 @@ class Synthesized(Answer):
     def _facts(self) -> dict[str, Any]:
         return {**super()._facts(), "Method": self.method, "Expected error": dict(self.error or {})}
 
+    @property
+    def drawn_from(self) -> dict[str, tuple[SynthesisModel, pa.Table]]:
+        """The model behind each table, and its rows with all columns that the model has."""
+        [name] = self.tables
+        return {name: (self.model, self.table)}
+
     def summary(self) -> dict[str, Any]:
         """The method, how many rows of which columns, and the sets that were measured."""
         return {
@@ -186,12 +192,12 @@ class Synthesized(Answer):
                 given.path(path, "path"), list(self.tables), overwrite=overwrite, kept=self.kept
             )
             _check_beside(found, (page, place), overwrite=overwrite, kept=self.kept)
-        beside = {} if place is None else {place: self._drawn_from.content}
+        beside = {} if place is None else {place: self._model_to_save.content}
         written = self._saved(path, overwrite=overwrite, report=report, beside=beside)
         return [*written, *beside]
 
     @property
-    def _drawn_from(self) -> SynthesisModel | LinkedModel:
+    def _model_to_save(self) -> SynthesisModel | LinkedModel:
         return self.model
 
 
@@ -202,8 +208,18 @@ class LinkedTwins(Synthesized):
     linked: LinkedModel = field(kw_only=True)
 
     @property
-    def _drawn_from(self) -> LinkedModel:
+    def _model_to_save(self) -> LinkedModel:
         return self.linked
+
+    @property
+    def drawn_from(self) -> dict[str, tuple[SynthesisModel, pa.Table]]:
+        """The model behind each table, and its rows with all columns that the model has.
+
+        These are the number of children too, and behind a child's own columns those of its parent.
+        """
+        models = (self.linked.parent, self.linked.child)
+        rows = self.linked.beside_each_other(*self.tables.values())
+        return dict(zip(self.tables, zip(models, rows, strict=True), strict=True))
 
     @property
     def models(self) -> dict[str, SynthesisModel]:

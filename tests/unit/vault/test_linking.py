@@ -165,7 +165,10 @@ def test_both_files_read_back_with_their_schemas(twins: LinkedTwins, tmp_path: P
     for schema in (PATIENTS, VISITS):
         with closing(sf.read(tmp_path / "out" / f"{schema.table}.csv", schema=schema)) as back:
             assert back.schema.columns == schema.columns
-    assert "Synthetic rows of patients.patient" in (tmp_path / "page.html").read_text()
+    page = (tmp_path / "page.html").read_text()
+    assert "Synthetic rows of patients.patient" in page
+    for name in ("visits", "ward", "patients.smoker"):  # the number of visits among them
+        assert f"{name}: share of rows, measured and drawn" in page
     again = sf.Release.load(tmp_path / "out")
     assert again.tables["visits"].num_rows == twins.tables["visits"].num_rows
     model = LinkedModel.load(tmp_path / "m.arrow")
@@ -175,6 +178,17 @@ def test_both_files_read_back_with_their_schemas(twins: LinkedTwins, tmp_path: P
     with pytest.raises(SfumatoError) as refused:
         LinkedModel.load(tmp_path / "page.html")
     assert refused.value.code == "synthesis_unreadable"
+
+
+def test_pictures_show_both_tables(twins: LinkedTwins) -> None:
+    _, (model, rows) = twins.drawn_from.values()
+    assert rows.num_rows == twins.tables["visits"].num_rows
+    assert {axis.column for axis in model.encoding.axes} <= set(rows.column_names)
+    both = zip(rows["patient"].to_pylist(), rows["patients.smoker"].to_pylist(), strict=True)
+    parents = twins.tables["patients"]
+    smokes = dict(zip(parents["patient"].to_pylist(), parents["smoker"].to_pylist(), strict=True))
+    assert all(smokes[who] == smoker for who, smoker in both)
+    assert len(twins.plot()) == 4 + 7
 
 
 def test_counts_of_either_table_have_bars(twins: LinkedTwins) -> None:

@@ -27,7 +27,7 @@ def codes_of(axis: Axis, values: pa.ChunkedArray) -> NDArray[np.int32]:
         found = pc.index_in(values.cast(axis.values.type), value_set=axis.values)
         return np.asarray(found.combine_chunks(), dtype=np.int32)
     grid = axis.fine if isinstance(axis, Bins) else axis
-    missing = np.asarray(pc.is_null(values), dtype=bool)
+    missing = np.asarray(pc.is_null(values, nan_is_null=True), dtype=bool)
     places = _points(grid, values)
     if isinstance(axis, Bins):
         places = np.searchsorted(axis.starts, places, "right") - 1
@@ -40,7 +40,7 @@ def _points(grid: Grid, values: pa.ChunkedArray) -> NDArray[np.int64]:
     step: Any = grid.bounds.grid_step or 1
     if grid.kind is Kind.REAL:
         reals = np.asarray(values.fill_null(float(low)), dtype=np.float64)
-        steps = (reals - float(low)) / float(step)
+        steps = np.nan_to_num(reals - float(low)) / float(step)
         return np.clip(np.rint(steps), 0, grid.points - 1).astype(np.int64)
     if grid.kind is Kind.DATE:
         values, low = values.cast(pa.int32()), low.toordinal() - _EPOCH

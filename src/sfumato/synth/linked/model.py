@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato import given as read
 from sfumato.cards import Card, Shown
@@ -110,6 +111,20 @@ class LinkedModel(Shown):
             return cls(models[0], models[1], _link(link, models))
         except (OSError, KeyError, ValueError, TypeError, IndexError):
             raise unreadable(target) from None
+
+    def beside_each_other(self, parents: pa.Table, children: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """Rows that were drawn, with the columns that only their models have.
+
+        Parents come with the number of their children, children with what they know of parents.
+        """
+        link, keys = self.link, parents.column(self.link.parent_key).combine_chunks()
+        owners = pc.index_in(children.column(link.child_key).combine_chunks(), value_set=keys)
+        numbers = np.bincount(np.asarray(owners, dtype=np.int64), minlength=len(keys))
+        parents = parents.append_column(link.number, pa.array(numbers, pa.int64()))
+        seen = parents.select(list(link.seen)).rename_columns(list(link.seen.values())).take(owners)
+        for name in seen.column_names:
+            children = children.append_column(name, seen.column(name))
+        return parents, children
 
     def drawn(self, rows: int, entropy: Entropy) -> tuple[pa.Table, pa.Table]:
         """Draw parents and their children from a given source of randomness.
