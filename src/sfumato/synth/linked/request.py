@@ -172,8 +172,10 @@ class LinkedRequest(Shown):
     @cached_property
     def parts(self) -> list[tuple[KeyDiscovery | None, Synthesis]]:
         """What is discovered and measured of the parent by its part of the charge; of the child."""
-        pairs = zip(self._sides, self._prices, strict=True)
-        return [side.paid(price, self.method) for side, price in pairs]
+        # Columns alone, which `auto` may come to, would leave children unlike their parents.
+        methods = (self.method, "aim" if self.method == "auto" else self.method)
+        asked = zip(self._sides, self._prices, methods, strict=True)
+        return [side.paid(price, method) for side, price, method in asked]
 
     @property
     def event(self) -> Event:
