@@ -217,6 +217,7 @@ PUBLICATIONS = [
     Case("workload_missing", (*SYNTHESIS, "--method", "workload")),
     Case("workload_not_used", (*SYNTHESIS, "--method", "mst", "--target", "age")),
     Case("column_not_synthesized", (*SYNTHESIS, "--target", "name")),
+    Case("quantiles_not_needed", (*SYNTHESIS, "--quantiles", "age,name")),
     Case("output_twice", (*SYNTHESIS, "--model", "x.csv")),
     Case("child_or_key_missing", (*CHILD, "people")),
     Case("child_or_key_missing", (*CHILD[:-1], "--key", "patient")),

@@ -22,6 +22,7 @@ from sfumato.privacy.events import Composed
 from sfumato.release.release import Guarantee, Provenance, Release, today
 from sfumato.schema.column import Kind
 from sfumato.schema.constraints import words
+from sfumato.synth.encode.keys import key_room, too_many_for_keys
 from sfumato.synth.forecast import SynthesisForecast
 from sfumato.synth.generator import SynthesisModel, drawn
 from sfumato.synth.synthesis import MOST_CODES, Synthesis
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.price import Price
     from sfumato.privacy.units import Unit
     from sfumato.schema.column import Column
+    from sfumato.schema.layout import FileLayout
     from sfumato.synth.encode.encoding import Encoding
     from sfumato.synth.log import MeasurementLog
     from sfumato.synth.shape import Set
@@ -70,7 +72,9 @@ class SynthesisRequest(Shown):
     name = "synthesize"
 
     def __post_init__(self) -> None:
-        most = most_rows(self._assumed)
+        most, room = most_rows(self._assumed), key_room(self.encoding)
+        if room is not None and self.rows is not None and self.rows > room:
+            raise too_many_for_keys(self.rows, room)
         if self.rows is not None and not 1 <= self.rows <= most:
             raise ParameterError(
                 "rows_wrong",
@@ -90,6 +94,11 @@ class SynthesisRequest(Shown):
         """The data set it reads."""
         return (self.dataset,)
 
+    @property
+    def layout(self) -> FileLayout:
+        """How a file of its table is written."""
+        return self.encoding.schema.layout
+
     @cached_property
     def _assumed(self) -> Encoding:
         """The plan as if nothing were discovered."""
@@ -98,16 +107,15 @@ class SynthesisRequest(Shown):
     @cached_property
     def _declared(self) -> Synthesis:
         """The synthesis of the columns that are declared, by what discovery leaves of the price."""
-        _, left = self.encoding.paid(self.price)
+        left = self.encoding.paid(self.price).rest
         axes = tuple(self.encoding.declared_axes)
         return Synthesis(axes=axes, unit=self.unit, price=left, method=self.method, rows=self.rows)
 
     @property
     def event(self) -> Event:
         """What it costs, from public facts alone."""
-        discovery, _ = self.encoding.paid(self.price)
-        measuring = self._declared.event
-        return measuring if discovery is None else Composed((discovery.event, measuring))
+        before, measuring = self.encoding.paid(self.price).events, self._declared.event
+        return Composed((*before, measuring)) if before else measuring
 
     def explain(self) -> SynthesisForecast:
         """How far off each method would be, told from public facts alone; spends nothing."""
@@ -132,20 +140,14 @@ class SynthesisRequest(Shown):
         data = datasets[self.dataset]
         # Fresh for each release, and never shown: it keys the hash by which rows are kept.
         salt = secret(entropy)
-        encoding = self.encoding
-        discovery, _ = encoding.paid(self.price)
-        if discovery is not None:
-            found = discovery.run(data.engine, data.table, salt, entropy)
-            encoding = encoding.discovered(found)
-        synthesis = replace(
-            self._declared,
-            axes=encoding.axes,
-            options=set_options(self.method, encoding, self.sets),
-        )
+        paid = self.encoding.paid(self.price)
+        encoding = self.encoding.discovered(*paid.run(data.engine, data.table, salt, entropy))
+        options = set_options(self.method, encoding, self.sets)
+        synthesis = replace(self._declared, axes=encoding.axes, options=options)
         counter = BoundedCounter(data.engine, data.table, encoding.axes, self.unit, salt)
         log = synthesis.measure(counter, entropy)
         model = SynthesisModel(encoding, synthesis.fit(log), log)
-        rows = min(model.rows if self.rows is None else self.rows, most_rows(encoding))
+        rows = min(model.wanted(self.rows), most_rows(encoding))
         return Release(
             {ROWS: drawn(model, rows, entropy), MODEL: model.packed},
             self.guarantee,
@@ -185,6 +187,7 @@ def forecast_of(
         columns=tuple(axis.column for axis in assumed.axes),
         cells=tuple(axis.size for axis in assumed.axes),
         open=tuple(one.name for one in open_columns),
+        by_quantiles=assumed.by_quantiles,
         spending=declared.spending,
         unit=declared.unit,
         price=price,

@@ -113,45 +113,51 @@ def linked_request(
     *,
     rows: int | None,
     columns: Sequence[str] | None,
+    quantiles: Sequence[str] = (),
     method: str,
     target: str | None,
     sets: ColumnSets,
 ) -> LinkedRequest:
     """The request of two tables. A child's model names columns of its parent `parent.column`."""
     parent, child = pair.schemas
-    for name in columns or ():
+    for name in (*(columns or ()), *quantiles):
         if name not in [one.name for one in child.columns]:
             parent.column(name)  # or refused
     number = untaken(child.table, [one.name for one in parent.columns])
     bounds = Bounds(0, pair.child_unit.max_rows)
-    first = _plan(parent, pair.parent_unit, columns, Column(
-        number, Kind.INTEGER, domain=bounds, nullable=False
-    ))  # fmt: skip
+    counted = Column(number, Kind.INTEGER, domain=bounds, nullable=False)
+    first = _plan(parent, pair.parent_unit, columns, quantiles, [counted])
     known = [one for one in first.kept if one not in first.invented]
     taken = [one.name for one in child.columns]
     seen = {one.name: untaken(f"{parent.table}.{one.name}", taken) for one in known}
     joined = [replace(one, name=seen[one.name]) for one in known]
-    second = _plan(child, pair.child_unit, columns, *joined)
+    cut = [*quantiles, *(seen[name] for name in first.by_quantiles)]
+    second = _plan(child, pair.child_unit, columns, cut, joined)
     named = _parted(target, sets, _drawn(first), _drawn(second))
-    once, link = pair.parent_unit.bounded(1), Link(
-        pair.parent_unit.column, pair.child_unit.column, number, seen
-    )  # fmt: skip
     return LinkedRequest(
-        parent=_side(parent, first, once, named[0]),
+        parent=_side(parent, first, pair.parent_unit.bounded(1), named[0]),
         child=_side(child, second, pair.child_unit, named[1]),
-        link=link,
+        link=Link(pair.parent_unit.column, pair.child_unit.column, number, seen),
         price=price,
         method=method,
         rows=rows,
     )
 
 
-def _plan(schema: Schema, unit: Entity, columns: Sequence[str] | None, *more: Column) -> Encoding:
+def _plan(
+    schema: Schema,
+    unit: Entity,
+    columns: Sequence[str] | None,
+    quantiles: Sequence[str],
+    more: Sequence[Column],
+) -> Encoding:
     """What becomes of a table's columns, beside those that only its model has."""
     names = [one.name for one in schema.columns]
     kept = names if columns is None else {unit.column, *columns}
     left_out = tuple(name for name in names if name not in kept)
-    return Encoding(replace(schema, columns=(*schema.columns, *more)), left_out)
+    here = {*names, *(one.name for one in more)}
+    cut = tuple(name for name in quantiles if name in here)
+    return Encoding(replace(schema, columns=(*schema.columns, *more)), left_out, by_quantiles=cut)
 
 
 def _side(schema: Schema, encoding: Encoding, unit: Entity, sets: ColumnSets) -> LinkedSide:

@@ -16,10 +16,11 @@ from sfumato import given
 from sfumato.engines.sources import open_source
 from sfumato.errors import OutputError, ParameterError
 from sfumato.files import check_target
+from sfumato.publish.options import several
 from sfumato.release.codec import unreadable_answer
 from sfumato.release.in_use import vault_files_around
 from sfumato.release.places import check_places
-from sfumato.schema.names import quoted
+from sfumato.schema.names import count, quoted
 from sfumato.synth.bars import answered, table_named
 from sfumato.synth.encode.encoding import Encoding
 from sfumato.synth.generator import SynthesisModel
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
     from sfumato.vault.session import Facts, Offer
 
 
+_TOLD = 8
+"""So many sets of columns that were measured together are told."""
+
+
 def prepare(
     facts: Facts,
     offer: Offer,
@@ -49,6 +54,7 @@ def prepare(
     method: str = "auto",
     rows: int | None = None,
     columns: Sequence[str] | str | None = None,
+    quantiles: Sequence[str] | str = (),
     target: str | None = None,
     workload: Sequence[Sequence[str]] | str | Path | None = None,
     child: str | None = None,
@@ -58,6 +64,7 @@ def prepare(
     schema = facts.declared.schema  # with the unit that the vault says
     if rows is not None:
         given.whole(rows, "rows")
+    cut = tuple(dict.fromkeys(several(quantiles, "quantiles"))) if quantiles else ()
     if child is not None or key is not None:
         named = read_sets(workload)
         aim = given.maybe_text(target, "target")
@@ -66,12 +73,14 @@ def prepare(
             facts.price(offer),
             rows=rows,
             columns=None if columns is None else column_names(columns, schema),
+            quantiles=cut,
             method=_method(method, named if aim is None else ((aim,), *named)),
             target=aim,
             sets=named,
         )
     kept = [schema.column(one).name for one in column_names(columns, schema)]
-    encoding = Encoding(schema, tuple(one.name for one in schema.columns if one.name not in kept))
+    left_out = tuple(one.name for one in schema.columns if one.name not in kept)
+    encoding = Encoding(schema, left_out, by_quantiles=cut)
     drawn = [*encoding.measured, *encoding.open]
     names = [one.name for one in schema.columns if one in drawn]
     aim = given.maybe_text(target, "target")
@@ -156,6 +165,21 @@ class Synthesized(Answer):
         """The model behind each table, and its rows with all columns that the model has."""
         [name] = self.tables
         return {name: (self.model, self.table)}
+
+    @property
+    def in_short(self) -> Sequence[str]:
+        """How many rows there are, and what was measured together."""
+        told = []
+        for name, (model, _) in self.drawn_from.items():
+            table = self.tables[name]
+            rows, columns = count(table.num_rows, "row"), count(table.num_columns, "column")
+            together = [" with ".join(one) for one in model.measured if len(one) > 1]
+            measured = "; ".join(together[:_TOLD]) or "nothing: every column is by itself"
+            more = f"; and {len(together) - _TOLD:,} more" if len(together) > _TOLD else ""
+            which = f" of {name}" if len(self.tables) > 1 else ""
+            told.append(f"Made up {rows} of {columns}{which}, by method {self.method}.")
+            told.append(f"Measured together: {measured}{more}.")
+        return told
 
     def summary(self) -> dict[str, Any]:
         """The method, how many rows of which columns, and the sets that were measured."""
@@ -263,6 +287,7 @@ def result(answer: Answer, request: SynthesisRequest | LinkedRequest) -> Synthes
     """The answer of the gatekeeper to a synthesis, with the means to draw more."""
     paid = {one.name: getattr(answer, one.name) for one in fields(answer)}
     try:
+        paid["layout"] = request.layout  # so that its schema reads what is saved
         model = SynthesisModel.unpacked(answer.tables[MODEL])
         paid["tables"] = {request.datasets[0]: answer.tables[ROWS]}
         if isinstance(request, LinkedRequest):

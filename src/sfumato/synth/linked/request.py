@@ -21,7 +21,6 @@ from sfumato.privacy.price import Price
 from sfumato.privacy.units import Rows
 from sfumato.release.release import Guarantee, Provenance, Release, today
 from sfumato.schema.names import quoted
-from sfumato.synth.encode.encoding import paid
 from sfumato.synth.encode.fakes import room
 from sfumato.synth.generator import SynthesisModel
 from sfumato.synth.linked.forecast import LinkedForecast
@@ -50,8 +49,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event
     from sfumato.privacy.units import Entity
     from sfumato.schema.column import Column
-    from sfumato.synth.encode.encoding import Encoding
-    from sfumato.synth.encode.opened import KeyDiscovery
+    from sfumato.schema.layout import FileLayout
+    from sfumato.synth.encode.encoding import Encoding, PaidBefore
     from sfumato.synth.linked.model import Link
     from sfumato.synth.request import ColumnSets
 
@@ -79,11 +78,11 @@ class LinkedSide:
         """The columns of the table itself whose values have to be discovered."""
         return tuple(one for one in self.encoding.open if one.name in self.own)
 
-    def paid(self, price: Price, method: str) -> tuple[KeyDiscovery | None, Synthesis]:
-        """What is done for a part of the charge: values discovered, declared columns measured."""
-        discovery, left = paid(self.open, self.unit, price)
+    def paid(self, price: Price, method: str) -> tuple[PaidBefore, Synthesis]:
+        """What is done for a part of the charge: what is found first, and what is measured."""
+        before = self.encoding.paid(price, among=self.own)
         axes = self.encoding.declared_axes
-        return discovery, Synthesis(axes=axes, unit=self.unit, price=left, method=method)
+        return before, Synthesis(axes=axes, unit=self.unit, price=before.rest, method=method)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -145,6 +144,11 @@ class LinkedRequest(Shown):
         """The data sets it reads, charged together."""
         return tuple(side.dataset for side in self._sides)
 
+    @property
+    def layout(self) -> FileLayout:
+        """How files of both are written: as that of the parent."""
+        return self.parent.encoding.schema.layout
+
     @cached_property
     def _assumed(self) -> tuple[Encoding, ...]:
         """The plans as if nothing were discovered."""
@@ -170,8 +174,8 @@ class LinkedRequest(Shown):
         return first, second
 
     @cached_property
-    def parts(self) -> list[tuple[KeyDiscovery | None, Synthesis]]:
-        """What is discovered and measured of the parent by its part of the charge; of the child."""
+    def parts(self) -> list[tuple[PaidBefore, Synthesis]]:
+        """What is found and measured of the parent by its part of the charge; of the child."""
         # Columns alone, which `auto` may come to, would leave children unlike their parents.
         methods = (self.method, "aim" if self.method == "auto" else self.method)
         asked = zip(self._sides, self._prices, methods, strict=True)
@@ -181,9 +185,8 @@ class LinkedRequest(Shown):
     def event(self) -> Event:
         """What it costs, from public facts alone."""
         events: list[Event] = []
-        for discovery, synthesis in self.parts:
-            events += [] if discovery is None else [discovery.event]
-            events.append(synthesis.event)
+        for before, synthesis in self.parts:
+            events += [*before.events, synthesis.event]
         return Composed(tuple(events))
 
     def explain(self) -> LinkedForecast:
@@ -216,15 +219,18 @@ class LinkedRequest(Shown):
         """Discover, measure, fit and draw. What is read of the tables are counts alone."""
         # Fresh for each release, and never shown: it keys the hash by which rows are kept.
         salt = secret(entropy)
-        found: dict[str, tuple[str, ...]] = {}
         plans: list[Encoding] = []
-        for side, (discovery, _) in zip(self._sides, self.parts, strict=True):
+        known: tuple[dict[str, Any], ...] = {}, {}  # values, and ends of bins
+        for side, (before, _) in zip(self._sides, self.parts, strict=True):
             data = datasets[side.dataset]
-            if discovery is not None:
-                found |= discovery.run(data.engine, data.table, salt, entropy)
-            plans.append(side.encoding.discovered(found))
-            found = {self.link.seen[name]: values for name, values in found.items()
-                     if name in self.link.seen}  # fmt: skip
+            found = before.run(data.engine, data.table, salt, entropy)
+            known = tuple({**old, **new} for old, new in zip(known, found, strict=True))
+            plans.append(side.encoding.discovered(*known))
+            # The child's model has what was found of the parent under other names.
+            known = tuple(
+                {seen: one[name] for name, seen in self.link.seen.items() if name in one}
+                for one in known
+            )
         tables = self._tables(datasets)
         with tables.opened(salt) as (families, members):
             # By construction a person has one row of the first.
