@@ -22,6 +22,7 @@ from sfumato.privacy.units import Rows
 from sfumato.release.release import Guarantee, Provenance, Release, today
 from sfumato.schema.names import quoted
 from sfumato.synth.encode.fakes import room
+from sfumato.synth.encode.keys import key_room
 from sfumato.synth.generator import SynthesisModel
 from sfumato.synth.linked.forecast import LinkedForecast
 from sfumato.synth.linked.model import LinkedModel
@@ -119,7 +120,8 @@ class LinkedRequest(Shown):
 
     def __post_init__(self) -> None:
         key = self.parent.encoding.schema.column(self.link.parent_key)
-        most = min(most_rows(self._assumed[0]), room(key) or most_rows(self._assumed[0]))
+        rooms = (room(key), key_room(self.parent.encoding), most_rows(self._assumed[0]))
+        most = min(one for one in rooms if one is not None)
         if self.rows is not None and not 1 <= self.rows <= most:
             raise ParameterError(
                 "rows_wrong",
@@ -244,7 +246,7 @@ class LinkedRequest(Shown):
                 for place, (plan, counter) in enumerate(zip(plans, counters, strict=True))
             ]
         model = LinkedModel(models[0], models[1], self.link)
-        rows = min(models[0].rows if self.rows is None else self.rows, most_rows(plans[0]))
+        rows = min(models[0].wanted(self.rows), most_rows(plans[0]))
         parents, children = model.drawn(rows, entropy)
         stored = {ROWS: parents, CHILD_ROWS: children}
         return Release(
