@@ -1,7 +1,7 @@
 """Synthetic Adult: the mean distance of pairs by every method, its time and memory, beside peers.
 
-Each method has a process of its own. Of the slow peers one run at one epsilon is made; ours are means
-of five. Time is compared at equal error: ours is the quickest method that is no further off.
+Each method has a process of its own. Of the slow peers one run at one epsilon is made; ours are
+means of five. Time is compared at equal error: ours is the quickest method that is no further off.
 """
 
 from __future__ import annotations

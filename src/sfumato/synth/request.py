@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 ROWS, MODEL = "rows", "model"
 """The tables of the release as it is stored."""
+WEIGHING = ("aim", "mst")
+"""The methods that choose by themselves, and to which tables with a target matter more."""
 MOST_BYTES = 1 << 28
 """The most that the rows of a release may take, which the ledger stores."""
 
@@ -63,6 +65,8 @@ class SynthesisRequest(Shown):
     rows: int | None = None
     sets: ColumnSets = ()
     """The sets of columns that matter, for the method of that name."""
+    target: str | None = None
+    """A column that the others are to tell, for methods that choose by themselves."""
 
     public = ()
     name = "synthesize"
@@ -144,7 +148,8 @@ class SynthesisRequest(Shown):
             "rows": self.rows,
             "workload": [list(one) for one in self.sets],
             "unit": self.unit.sentence(),
-            "method": {"method": self.method},
+            "method": {"method": self.method}
+            | ({} if self.target is None else {"target": self.target}),
         }
 
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
@@ -170,9 +175,11 @@ class SynthesisRequest(Shown):
         )
 
     def _options(self, encoding: Encoding) -> dict[str, Any]:
+        names = [axis.column for axis in encoding.axes]
+        if self.target is not None:
+            return {"target": names.index(self.target)}
         if self.method != "workload":
             return {}
-        names = [axis.column for axis in encoding.axes]
         sets: list[Set] = [tuple(sorted(map(names.index, one))) for one in self.sets]
         return {"sets": sets}
 

@@ -245,7 +245,7 @@ FAMILIES = _listed(
             Field("columns", "The columns to have; by default all.", "A,B"),
             Field(
                 "target",
-                "A column that others are to tell: measure it with each of them.",
+                "A column that others are to tell: measured with each, or weighed by aim and mst.",
                 "COLUMN",
             ),
             Field(

@@ -24,7 +24,7 @@ from sfumato.schema.names import quoted
 from sfumato.synth.bars import answered
 from sfumato.synth.encode.encoding import Encoding
 from sfumato.synth.generator import SynthesisModel
-from sfumato.synth.request import MODEL, ROWS, SynthesisRequest
+from sfumato.synth.request import MODEL, ROWS, WEIGHING, SynthesisRequest
 from sfumato.vault.answer import Answer
 
 if TYPE_CHECKING:
@@ -57,7 +57,10 @@ def prepare(
     encoding = Encoding(schema, tuple(one.name for one in schema.columns if one.name not in kept))
     drawn = [*encoding.measured, *encoding.open]
     names = [one.name for one in schema.columns if one in drawn]
-    sets = (*_targeted(names, given.maybe_text(target, "target")), *_sets(workload, names))
+    wanted = given.maybe_text(target, "target")
+    _check_drawn(() if wanted is None else (wanted,), names)
+    weighed = method in WEIGHING and wanted is not None
+    sets = (*(() if weighed else _targeted(names, wanted)), *_sets(workload, names))
     return SynthesisRequest(
         dataset=schema.table,
         encoding=encoding,
@@ -66,6 +69,7 @@ def prepare(
         method=_method(method, sets),
         rows=rows,
         sets=sets,
+        target=wanted if weighed else None,
     )
 
 
@@ -103,7 +107,6 @@ def _targeted(names: Sequence[str], target: str | None) -> ColumnSets:
     """Each column together with the one that others are to be told by."""
     if target is None:
         return ()
-    _check_drawn((target,), names)
     return tuple((target, name) for name in names if name != target) or ((target,),)
 
 

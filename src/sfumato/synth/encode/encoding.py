@@ -236,8 +236,20 @@ class Encoding:
         described = {"as": "values", "size": axis.size, "nullable": column.nullable}
         if isinstance(axis, Grid):
             bounds = axis.bounds
-            ends = {"low": str(bounds.low), "high": str(bounds.high), "step": str(bounds.grid_step)}
+            ends = {
+                name: _plain(end, column.kind)
+                for name, end in (
+                    ("low", bounds.low),
+                    ("high", bounds.high),
+                    ("step", bounds.grid_step),
+                )
+            }
             cuts = {"as": "bins", "starts": list(axis.starts)} if isinstance(axis, Bins) else {}
             return {**described, "as": "points", **ends, **cuts}
         values = [None if one is None else str(one) for one in axis.values.to_pylist()]
         return {**described, "values": values}
+
+
+def _plain(end: object, kind: Kind) -> str:
+    """An end of bounds in one form, however it was written: 0 and 0.0 are the same."""
+    return f"{Decimal(str(end)).normalize():f}" if kind is Kind.REAL else str(end)
