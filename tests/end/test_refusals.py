@@ -199,6 +199,7 @@ PUBLICATIONS = [
     Case("workload_missing", (*SYNTHESIS, "--method", "workload")),
     Case("workload_not_used", (*SYNTHESIS, "--method", "privbayes", "--target", "age")),
     Case("column_not_synthesized", (*SYNTHESIS, "--target", "name")),
+    Case("quantiles_not_needed", (*SYNTHESIS, "--quantiles", "age,name")),
     Case("output_twice", (*SYNTHESIS, "--model", "x.csv")),
     Case("column_unknown", (*HISTOGRAM, "agee", "-o", "x.csv")),
     Case("columns_wrong", (*HISTOGRAM, "age,age", "-o", "x.csv")),
@@ -395,36 +396,3 @@ def test_no_refused_question_changes_anything(
 ) -> None:
     for question, code in QUESTIONS.items():
         check_refused(Case(code, ("query", question, "--epsilon", "0.1")), home, capsys)
-
-
-def test_no_refusal_prints_a_password(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    del home
-    for address in ("sc://host/;token=canary#t", "postgresql://me:canary@host/db#t"):
-        assert run(["add", "more", address, "--epsilon", "1", "--vault", "clinic", "--json"]) == 2
-        output = capsys.readouterr()
-        assert "canary" not in output.out + output.err
-        assert "host" in output.err
-
-
-@pytest.mark.parametrize(
-    ("address", "needed"),
-    [
-        ("postgresql:/me:canary@host/db#t", "postgresql://"),
-        ("Postgresql://me:canary@host/db#t", "postgresql:// at its very beginning, in small"),
-        ("POSTGRESQL://me@host/db#t", "postgresql:// at its very beginning, in small"),
-        (" postgresql://me:canary@host/db#t", "at its very beginning"),
-        ("s3://me:canary@bucket/t.parquet", "Files of another machine are not read"),
-        ("https://me:canary@host/t.csv", "Files of another machine are not read"),
-    ],
-)
-def test_an_address_that_nothing_reads_is_told_what_it_needs(
-    address: str, needed: str, home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    del home
-    for options in (["--json"], []):
-        assert run(["inspect", address, *options]) == 2
-        output = capsys.readouterr()
-        assert "canary" not in output.out + output.err
-        assert needed in output.err
-    assert run(["add", "more", address, "--epsilon", "1", "--vault", "clinic"]) == 2
-    assert "canary" not in capsys.readouterr().err

@@ -12,15 +12,18 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sqlglot import exp
+
 from sfumato import given
 from sfumato.engines.sources import open_source
 from sfumato.errors import OutputError, ParameterError
 from sfumato.files import check_target
 from sfumato.publish.options import several
+from sfumato.release.codec import unreadable_answer
 from sfumato.release.in_use import vault_files_around
 from sfumato.release.places import check_places
 from sfumato.schema.document import read_text
-from sfumato.schema.names import quoted
+from sfumato.schema.names import count, quoted
 from sfumato.synth.bars import answered
 from sfumato.synth.encode.encoding import Encoding
 from sfumato.synth.generator import SynthesisModel
@@ -31,11 +34,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
-    from sqlglot import exp
 
+    from sfumato.release.places import Places
     from sfumato.schema.schema import Schema
     from sfumato.synth.request import ColumnSets
     from sfumato.vault.session import Facts, Offer
+
+
+_TOLD = 8
+"""So many sets of columns that were measured together are told."""
 
 
 def prepare(
@@ -46,6 +53,7 @@ def prepare(
     method: str = "auto",
     rows: int | None = None,
     columns: Sequence[str] | str | None = None,
+    quantiles: Sequence[str] | str = (),
     target: str | None = None,
     workload: Sequence[Sequence[str]] | str | Path | None = None,
 ) -> SynthesisRequest:
@@ -54,7 +62,11 @@ def prepare(
     if rows is not None:
         given.whole(rows, "rows")
     kept = _kept(schema, columns)
-    encoding = Encoding(schema, tuple(one.name for one in schema.columns if one.name not in kept))
+    encoding = Encoding(
+        schema,
+        tuple(one.name for one in schema.columns if one.name not in kept),
+        by_quantiles=tuple(dict.fromkeys(several(quantiles, "quantiles"))) if quantiles else (),
+    )
     drawn = [*encoding.measured, *encoding.open]
     names = [one.name for one in schema.columns if one in drawn]
     wanted = given.maybe_text(target, "target")
@@ -154,8 +166,15 @@ def check_targets(
     """Refuse what could not be written of a synthesis, before anything is spent on it."""
     in_use = (*kept, *vault_files_around(out))
     found = check_places(out, [request.dataset], overwrite=overwrite, kept=in_use)
+    _check_beside(found, (report, model), overwrite=overwrite, kept=kept)
+
+
+def _check_beside(
+    found: Places, beside: Sequence[Path | None], *, overwrite: bool, kept: Sequence[Path]
+) -> None:
+    """Refuse a page or a model where it cannot be written, or where something else of it goes."""
     taken = set(map(os.path.realpath, [found.path, *found.written]))
-    for one in (report, model):
+    for one in beside:
         if one is None:
             continue
         check_target(one, overwrite=overwrite, kept=(*kept, *vault_files_around(one)))
@@ -177,6 +196,18 @@ class Synthesized(Answer):
 
     def _facts(self) -> dict[str, Any]:
         return {**super()._facts(), "Method": self.method, "Expected error": dict(self.error or {})}
+
+    @property
+    def in_short(self) -> Sequence[str]:
+        """How many rows there are, and what was measured together."""
+        rows, columns = count(self.table.num_rows, "row"), count(self.table.num_columns, "column")
+        together = [" with ".join(one) for one in self.model.measured if len(one) > 1]
+        measured = "; ".join(together[:_TOLD]) or "nothing: every column is by itself"
+        more = f"; and {len(together) - _TOLD:,} more" if len(together) > _TOLD else ""
+        return (
+            f"Made up {rows} of {columns}, by method {self.method}.",
+            f"Measured together: {measured}{more}.",
+        )
 
     def summary(self) -> dict[str, Any]:
         """The method, how many rows of which columns, and the sets that were measured."""
@@ -206,26 +237,34 @@ class Synthesized(Answer):
         model: str | Path | None = None,
     ) -> list[Path]:
         """Write the rows as any release does; the model with the noisy tables, too, if asked."""
-        if model is None:
-            return super().save(path, overwrite=overwrite, report=report)
-        target = given.path(model, "model")
-        check_target(target, overwrite=overwrite, kept=self.kept)
-        written = super().save(path, overwrite=overwrite, report=report)
-        self.model.save(target, overwrite=overwrite)
-        return [*written, target]
+        place = None if model is None else given.path(model, "model")
+        if place is not None:
+            page = None if report is None else given.path(report, "report")
+            found = check_places(
+                given.path(path, "path"), list(self.tables), overwrite=overwrite, kept=self.kept
+            )
+            _check_beside(found, (page, place), overwrite=overwrite, kept=self.kept)
+        beside = {} if place is None else {place: self.model.content}
+        written = self._saved(path, overwrite=overwrite, report=report, beside=beside)
+        return [*written, *beside]
 
 
 def _ask(question: exp.Select, table: pa.Table) -> pa.Table:
     """Answer a question on a table in memory."""
     with closing(open_source(table)) as engine:
         asked = question.copy()
-        asked.args["from_"].this.replace(engine.table)
+        for one in [*asked.find_all(exp.Table)]:
+            one.replace(exp.alias_(engine.table.copy(), one.alias_or_name, table=True, quoted=True))
         return engine.run(asked)
 
 
 def result(answer: Answer, request: SynthesisRequest) -> Synthesized:
     """The answer of the gatekeeper to a synthesis, with the means to draw more."""
     paid = {one.name: getattr(answer, one.name) for one in fields(answer)}
-    paid["tables"] = {request.dataset: answer.tables[ROWS]}
-    model = SynthesisModel.unpacked(answer.tables[MODEL])
+    try:
+        paid["tables"] = {request.dataset: answer.tables[ROWS]}
+        paid["layout"] = request.encoding.schema.layout  # so that its schema reads what is saved
+        model = SynthesisModel.unpacked(answer.tables[MODEL])
+    except (KeyError, ValueError) as error:
+        raise unreadable_answer(error) from None
     return Synthesized(**paid, model=model, method=request.method)
