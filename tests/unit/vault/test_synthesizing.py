@@ -108,6 +108,17 @@ def test_what_was_measured_and_how_far_off_it_is(private: sf.Private) -> None:
     assert alone.to_json()["error"]["two_way"] is None
 
 
+def test_a_target_is_weighed_by_methods_that_choose(private: sf.Private) -> None:
+    made = private.synthesize(epsilon=2, target="smoker", method="mst", **FEW)
+    told = made.to_json([Path("x.csv")])
+    assert told["method"] == "mst"
+    assert ["age"] in told["measured"]  # columns too: it is no workload
+    assert private.synthesize(epsilon=2, method="mst", **FEW).charged  # another request
+    with pytest.raises(ParameterError) as refused:
+        private.synthesize(epsilon=2, target="name", method="mst", **FEW)
+    assert refused.value.code == "column_not_synthesized"
+
+
 def test_counts_have_bars_where_the_log_tells(private: sf.Private) -> None:
     made = private.synthesize(epsilon=2, target="smoker", **FEW)
     asked = "SELECT sex, COUNT(*) AS n, AVG(age) AS mean FROM people WHERE smoker GROUP BY sex"
