@@ -108,7 +108,8 @@ class SynthesisModel(Shown):
             batches = (batch for one in chain([first], chunks) for batch in one.to_batches())
             return pa.RecordBatchReader.from_batches(first.schema, batches)
 
-        write_file(opened, read.path(path, "path"), overwrite=overwrite)
+        layout = self.encoding.schema.layout
+        write_file(opened, read.path(path, "path"), overwrite=overwrite, layout=layout)
 
     def _fixed(self, given: object) -> dict[str, object]:
         """Values that are given, by column, as rows have them."""

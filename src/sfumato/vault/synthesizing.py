@@ -239,6 +239,7 @@ def result(answer: Answer, request: SynthesisRequest) -> Synthesized:
     paid = {one.name: getattr(answer, one.name) for one in fields(answer)}
     try:
         paid["tables"] = {request.dataset: answer.tables[ROWS]}
+        paid["layout"] = request.encoding.schema.layout  # so that its schema reads what is saved
         model = SynthesisModel.unpacked(answer.tables[MODEL])
     except (KeyError, ValueError) as error:
         raise unreadable_answer(error) from None
