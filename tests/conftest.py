@@ -25,6 +25,9 @@ pytest.register_assert_rewrite("sfumato.testing.engines")
 # Commands that tests start are loaded as people load them: compiled once, not each time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Java machines of tests live for minutes: to compile well would take them half of their time.
+os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 # The first case pays for what is loaded, and machines are busy: time is measured where it matters.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
@@ -35,8 +38,8 @@ os.register_at_fork(after_in_child=gc.disable)
 
 _SERVERS = {"spark": "spark_session", "postgres": "postgres_url"}
 """The servers, by the marker and the fixture that a test on them uses."""
-_LONGEST_FIRST = ("end", "property", "contract", "golden", "audit", "meta", "wrong", "unit")
-"""Folders by how long a file of theirs may take: what comes last should be short."""
+_LONGEST_FIRST = ("end", "property", "contract", "golden", "audit", "meta", "wrong")
+"""Folders by how long a file of theirs may take, before all others: what comes last is short."""
 _OF_THE_DEMO = ("end/test_demo_page.py", "end/test_command_line.py", "unit/demo/test_page.py")
 """Files whose tests share a demo, and so one worker."""
 
@@ -53,8 +56,16 @@ def pytest_configure(config: pytest.Config) -> None:
     # Ledgers and releases wait for the disk at every step; tests see that they ask it to, not that
     # it obeys. Workers get folders inside this one.
     apart = getattr(config.option, "numprocesses", None) and not config.option.basetemp
-    if apart and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM:
+    if apart and _has_room():
         config.option.basetemp = tempfile.mkdtemp(prefix="sfumato-tests-", dir=_MEMORY)
+
+
+def _has_room() -> bool:
+    """Whether tests may write in memory, and start what they write."""
+    if not _MEMORY.is_dir():
+        return False
+    found = os.statvfs(_MEMORY)
+    return found.f_bavail * found.f_frsize > _ROOM and not found.f_flag & os.ST_NOEXEC
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
@@ -80,8 +91,9 @@ def _server(nodeid: str) -> str | None:
 
 def _turn(nodeid: str) -> int:
     """Servers first: their tests are one long chain each."""
-    server, folder = _server(nodeid), nodeid.split("/")[1]
-    return [*_SERVERS, *_LONGEST_FIRST].index(server or folder)
+    turns = [*_SERVERS, *_LONGEST_FIRST]
+    own = _server(nodeid) or nodeid.split("/")[1]
+    return turns.index(own) if own in turns else len(turns)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -123,7 +135,7 @@ def demo(
 ) -> tuple[Path, subprocess.CompletedProcess[bytes]]:
     """What `sfumato demo` writes, and how it ended with standard error on a terminal."""
     out = tmp_path_factory.mktemp("made") / "deep" / "demo"
-    command = [Path(sys.executable).with_name("sfumato"), "demo", "--out", out]
+    command = [str(Path(sys.executable).with_name("sfumato")), "demo", "--out", str(out)]
     ours, theirs = os.openpty()
     with subprocess.Popen(
         command,
@@ -142,11 +154,12 @@ def demo(
 
 
 @pytest.fixture(scope="session")
-def postgres_url() -> Iterator[str]:
+def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a PostgreSQL server of our own."""
     # As root the server's package opens all parents of its directory to everybody, so they must
     # not be private; and it wants a runtime directory that is.
-    home = Path(tempfile.mkdtemp(prefix="sfumato-postgres-"))
+    memory = _MEMORY if tmp_path_factory.getbasetemp().is_relative_to(_MEMORY) else None
+    home = Path(tempfile.mkdtemp(prefix="sfumato-postgres-", dir=memory))
     runtime = home / "runtime"
     runtime.mkdir(mode=0o700)
     before = os.environ.get("XDG_RUNTIME_DIR")

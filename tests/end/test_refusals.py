@@ -199,6 +199,7 @@ PUBLICATIONS = [
     Case("workload_missing", (*SYNTHESIS, "--method", "workload")),
     Case("workload_not_used", (*SYNTHESIS, "--method", "mst", "--target", "age")),
     Case("column_not_synthesized", (*SYNTHESIS, "--target", "name")),
+    Case("quantiles_not_needed", (*SYNTHESIS, "--quantiles", "age,name")),
     Case("output_twice", (*SYNTHESIS, "--model", "x.csv")),
     Case("column_unknown", (*HISTOGRAM, "agee", "-o", "x.csv")),
     Case("columns_wrong", (*HISTOGRAM, "age,age", "-o", "x.csv")),

@@ -55,6 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cards", "errors", "given", "schema", "files", "engines.base", "engines.kinds",
         "engines.files.spelled", "engines.files.output", "noise", "privacy", "mechanisms",
         "counting", "estimation", "texts", "method", "release", "report.evaluation",
+        "publish.quantiles", "publish.request",
     },
     "report": {
         "cards", "errors", "given", "schema", "files", "privacy", "release", "inspection",

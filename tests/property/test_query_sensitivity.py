@@ -379,7 +379,7 @@ def test_on_postgres(postgres_url: str, runs: int) -> None:
     assert compare_postgres(postgres_url, runs // 10) > MOVES
 
 
-def compare_spark(session: Any, wanted: int, worlds: int) -> float:
+def compare_spark(session: Any, wanted: int, seed: int, worlds: int) -> float:
     from sfumato.engines.spark.engine import Spark
 
     write = partial(render, dialect="spark")
@@ -401,16 +401,17 @@ def compare_spark(session: Any, wanted: int, worlds: int) -> float:
     try:
         duckdb_too = InMemory(optimizes=False)
         native = Spark.traits.hashed
-        return brute_force(run, native, wanted, PARTS + 1, worlds=worlds, other=duckdb_too)
+        return brute_force(run, native, wanted, seed, worlds=worlds, other=duckdb_too)
     finally:
         for name in settings:
             session.conf.unset(name)
 
 
 def test_some_on_spark(spark_session: Any) -> None:
-    assert compare_spark(spark_session, 6, worlds=3) > MOVES
+    # Two joins, one of them capped, in which people move much and whose queries are short.
+    assert compare_spark(spark_session, 4, seed=13, worlds=3) > MOVES
 
 
 @pytest.mark.slow
 def test_on_spark(spark_session: Any, runs: int) -> None:
-    assert compare_spark(spark_session, runs // 80, worlds=6) > MOVES
+    assert compare_spark(spark_session, runs // 80, seed=PARTS + 1, worlds=6) > MOVES

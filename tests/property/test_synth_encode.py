@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,9 +35,6 @@ from sfumato.synth.generator import SynthesisModel
 from sfumato.synth.generator import drawn as rows_drawn
 from sfumato.synth.synthesis import Synthesis
 from sfumato.testing.entropy import SeededEntropy
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 WORDS = st.text("abcXYZ ,;\"'é0", min_size=1, max_size=6).filter(lambda text: text == text.strip())
 
@@ -105,14 +102,15 @@ def rows_of(schema: Schema, rows: int, seed: int) -> pa.Table:
 def test_synthetic_rows_are_read_back_by_the_schema(schema: Schema, rows: int, seed: int) -> None:
     original = rows_of(schema, rows, seed)
     plan = Encoding(schema)
-    discovery, rest = plan.paid(price(epsilon=4, delta="1e-3"))
+    finer = tuple(axis.column for axis in plan.declared_axes if isinstance(axis, Bins))
+    plan = Encoding(schema, by_quantiles=finer[:2])
+    paid = plan.paid(price(epsilon=4, delta="1e-3"))
     with closing(open_duckdb(original)) as engine:
-        found: Mapping[str, tuple[str, ...]] = {}
-        if discovery is not None:
-            found = discovery.run(engine, engine.table, "salt", SeededEntropy(seed))
-        encoding = plan.discovered(found)
+        encoding = plan.discovered(*paid.run(engine, engine.table, "salt", SeededEntropy(seed)))
         counter = BoundedCounter(engine, engine.table, encoding.axes, Rows(), "salt")
-        synthesis = Synthesis(axes=encoding.axes, unit=Rows(), price=rest, method="independent")
+        synthesis = Synthesis(
+            axes=encoding.axes, unit=Rows(), price=paid.rest, method="independent"
+        )
         log = synthesis.measure(counter, SeededEntropy(seed))
     model = SynthesisModel(encoding, synthesis.fit(log), log)
     drawn = rows_drawn(model, model.rows, SeededEntropy(seed))

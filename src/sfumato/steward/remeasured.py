@@ -98,7 +98,8 @@ def told_apart(engine: Engine, kinds: Mapping[str, Kind]) -> list[exp.Expr]:
 
     Zeros of either sign are equal, missing values too.
     """
-    salt, numbers = token_hex(16), []
+    salt = token_hex(16)
+    numbers: list[exp.Expr] = []
     for name, kind in kinds.items():
         value = column(name) + exp.convert(0) if kind is Kind.REAL else column(name)
         missing = exp.case().when(column(name).is_(exp.Null()), exp.convert(_MISSING))
@@ -151,21 +152,19 @@ def _recoded(
         kept = np.isin(mine, theirs, invert=True)
         found = zip(maps, places, strict=True)
         return kept, {one.column: _worn(one.labels, place[kept]) for one, place in found}
-    order = np.argsort(theirs)
-    at = np.minimum(np.searchsorted(theirs, mine, sorter=order), len(order) - 1)
-    kept = theirs[order][at] == mine
-    share = order[at[kept]]
+    kept, order = np.isin(mine, theirs), np.argsort(theirs)
+    share = order[np.searchsorted(theirs, mine[kept], sorter=order)]
     released = listed.select(listed.column_names[len(maps) + 1 :])
     columns = zip(released.column_names, released.columns, strict=True)
     return kept, {name: _worn(one.combine_chunks(), share) for name, one in columns}
 
 
 def _places(counted: Frequencies, name: str, values: pa.Array) -> NDArray[np.integer]:
-    """Where the values of a column stand among some others."""
+    """Where counted values of a column stand among those of its map, which has them all."""
     axis = counted.axis(name)
     met = axis.decode(np.arange(axis.size)).cast(values.type)
-    found: NDArray[np.integer] = pc.index_in(met, value_set=values).to_numpy()
-    return found[counted.codes[counted.columns.index(name)]]
+    places: NDArray[np.int32] = pc.index_in(met, value_set=values).to_numpy()
+    return places.take(counted.codes[counted.columns.index(name)])
 
 
 def _worn(labels: pa.Array, places: NDArray[np.integer]) -> pa.DictionaryArray:

@@ -63,6 +63,7 @@ class SynthesisForecast(Shown):
     columns: tuple[str, ...]
     cells: tuple[int, ...]
     open: tuple[str, ...]
+    by_quantiles: tuple[str, ...]
     spending: Spending
     unit: Unit
     price: Price
@@ -128,6 +129,11 @@ class SynthesisForecast(Shown):
             notes.append(
                 "How many rows there are is not declared; where everybody may know it, add to the "
                 "schema under [[constraints]]: rows = 10000, say."
+            )
+        if self.by_quantiles:
+            notes.append(
+                f"Where bins of {', '.join(self.by_quantiles)} end is found by private quantiles, "
+                "for a part of the cost."
             )
         if self.open:
             names = ", ".join(self.open)

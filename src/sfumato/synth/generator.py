@@ -30,6 +30,7 @@ from sfumato.synth.condition import conditioned
 from sfumato.synth.draw import draw
 from sfumato.synth.encode.decoder import RowDecoder
 from sfumato.synth.encode.encoding import Encoding
+from sfumato.synth.encode.keys import key_room, too_many_for_keys
 from sfumato.synth.given import as_drawn, code_of
 from sfumato.synth.saved import from_file, packed, to_file, unpacked, unreadable
 from sfumato.synth.shape import TableShape
@@ -46,6 +47,10 @@ CHUNK = 1 << 18
 """So many rows are drawn at once."""
 _TRIES = 64
 """How often rows that fell to a constraint, or beside a given value in its bin, are drawn again."""
+_EVEN_AFTER = 8
+"""After so many times in vain they are drawn evenly: noise may have left nothing possible."""
+MOST_IN_MEMORY = 1 << 30
+"""The most rows that are drawn at once; a file takes more."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,7 +92,13 @@ class SynthesisModel(Shown):
 
         `given={"sex": "F"}` draws rows that have these values.
         """
-        wanted = self.rows if rows is None else _how_many(rows)
+        wanted = self.wanted(rows)
+        if wanted > MOST_IN_MEMORY:
+            raise ParameterError(
+                "rows_wrong",
+                f"At most {MOST_IN_MEMORY:,} rows are drawn into memory, not {wanted:,}. Use "
+                "write(), which takes any number.",
+            )
         return pa.concat_tables(_chunks(self, wanted, self._fixed(given), SystemEntropy()))
 
     @read.in_python
@@ -100,7 +111,7 @@ class SynthesisModel(Shown):
         overwrite: bool = False,
     ) -> None:
         """Draw any number of rows into a file, a chunk at a time: .parquet, .csv, ..."""
-        wanted = self.rows if rows is None else _how_many(rows)
+        wanted = self.wanted(rows)
         chunks = _chunks(self, wanted, self._fixed(given), SystemEntropy())
 
         def opened() -> pa.RecordBatchReader:
@@ -110,6 +121,16 @@ class SynthesisModel(Shown):
 
         layout = self.encoding.schema.layout
         write_file(opened, read.path(path, "path"), overwrite=overwrite, layout=layout)
+
+    def wanted(self, rows: object) -> int:
+        """How many rows to draw: those asked for, or the table's; no more than keys allow."""
+        room = key_room(self.encoding)
+        if rows is None:
+            return self.rows if room is None else min(self.rows, room)
+        found = _how_many(rows)
+        if room is not None and found > room:
+            raise too_many_for_keys(found, room)
+        return found
 
     def _fixed(self, given: object) -> dict[str, object]:
         """Values that are given, by column, as rows have them."""
@@ -218,6 +239,8 @@ def _chunks(
     fitted, decoder = _conditioned(model, fixed), RowDecoder(model.encoding, entropy, fixed)
     left, vain = wanted, 0
     while left == wanted or (left and vain < _TRIES):
+        if vain == _EVEN_AFTER:
+            fitted = _conditioned(model, fixed, even=True)
         kept = _having(decoder.rows(draw(fitted, min(left, CHUNK), entropy)), fixed)
         left -= kept.num_rows
         vain = 0 if kept.num_rows else vain + 1
@@ -234,14 +257,17 @@ def _chunks(
             )
 
 
-def _conditioned(model: SynthesisModel, fixed: Mapping[str, object]) -> FittedModel:
+def _conditioned(
+    model: SynthesisModel, fixed: Mapping[str, object], *, even: bool = False
+) -> FittedModel:
     """The model given these values; its total is how many rows have them."""
+    fitted = model.fitted.even if even else model.fitted
     axes = {axis.column: (place, axis) for place, axis in enumerate(model.encoding.axes)}
     codes = {}
     for name, value in fixed.items():
         place, axis = axes[name]
         codes[place] = code_of(axis, value)
-    return conditioned(model.fitted, codes) if codes else model.fitted
+    return conditioned(fitted, codes) if codes else fitted
 
 
 def _how_many(rows: object) -> int:

@@ -22,6 +22,7 @@ from sfumato.privacy.events import Composed
 from sfumato.release.release import Guarantee, Provenance, Release, today
 from sfumato.schema.column import Kind
 from sfumato.schema.constraints import words
+from sfumato.synth.encode.keys import key_room, too_many_for_keys
 from sfumato.synth.forecast import SynthesisForecast
 from sfumato.synth.generator import SynthesisModel, drawn
 from sfumato.synth.synthesis import MOST_CODES, Synthesis
@@ -68,7 +69,9 @@ class SynthesisRequest(Shown):
     name = "synthesize"
 
     def __post_init__(self) -> None:
-        most = most_rows(self._assumed)
+        most, room = most_rows(self._assumed), key_room(self.encoding)
+        if room is not None and self.rows is not None and self.rows > room:
+            raise too_many_for_keys(self.rows, room)
         if self.rows is not None and not 1 <= self.rows <= most:
             raise ParameterError(
                 "rows_wrong",
@@ -104,16 +107,15 @@ class SynthesisRequest(Shown):
     @cached_property
     def _declared(self) -> Synthesis:
         """The synthesis of the columns that are declared, by what discovery leaves of the price."""
-        _, left = self.encoding.paid(self.price)
+        left = self.encoding.paid(self.price).rest
         axes = tuple(self.encoding.declared_axes)
         return Synthesis(axes=axes, unit=self.unit, price=left, method=self.method, rows=self.rows)
 
     @property
     def event(self) -> Event:
         """What it costs, from public facts alone."""
-        discovery, _ = self.encoding.paid(self.price)
-        measuring = self._declared.event
-        return measuring if discovery is None else Composed((discovery.event, measuring))
+        before, measuring = self.encoding.paid(self.price).events, self._declared.event
+        return Composed((*before, measuring)) if before else measuring
 
     def explain(self) -> SynthesisForecast:
         """How far off each method would be, told from public facts alone; spends nothing."""
@@ -122,6 +124,7 @@ class SynthesisRequest(Shown):
             columns=tuple(axis.column for axis in assumed.axes),
             cells=tuple(axis.size for axis in assumed.axes),
             open=tuple(one.name for one in self.encoding.open),
+            by_quantiles=self.encoding.by_quantiles,
             spending=self._declared.spending,
             unit=self.unit,
             price=self.price,
@@ -152,16 +155,13 @@ class SynthesisRequest(Shown):
         data = datasets[self.dataset]
         # Fresh for each release, and never shown: it keys the hash by which rows are kept.
         salt = secret(entropy)
-        encoding = self.encoding
-        discovery, _ = encoding.paid(self.price)
-        if discovery is not None:
-            found = discovery.run(data.engine, data.table, salt, entropy)
-            encoding = encoding.discovered(found)
+        paid = self.encoding.paid(self.price)
+        encoding = self.encoding.discovered(*paid.run(data.engine, data.table, salt, entropy))
         synthesis = replace(self._declared, axes=encoding.axes, options=self._options(encoding))
         counter = BoundedCounter(data.engine, data.table, encoding.axes, self.unit, salt)
         log = synthesis.measure(counter, entropy)
         model = SynthesisModel(encoding, synthesis.fit(log), log)
-        rows = min(model.rows if self.rows is None else self.rows, most_rows(encoding))
+        rows = min(model.wanted(self.rows), most_rows(encoding))
         return Release(
             {ROWS: drawn(model, rows, entropy), MODEL: model.packed},
             self.guarantee,

@@ -23,7 +23,7 @@ from sfumato.release.codec import unreadable_answer
 from sfumato.release.in_use import vault_files_around
 from sfumato.release.places import check_places
 from sfumato.schema.document import read_text
-from sfumato.schema.names import quoted
+from sfumato.schema.names import count, quoted
 from sfumato.synth.bars import answered
 from sfumato.synth.encode.encoding import Encoding
 from sfumato.synth.generator import SynthesisModel
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from sfumato.vault.session import Facts, Offer
 
 
+_TOLD = 8
+"""So many sets of columns that were measured together are told."""
+
+
 def prepare(
     facts: Facts,
     offer: Offer,
@@ -49,6 +53,7 @@ def prepare(
     method: str = "auto",
     rows: int | None = None,
     columns: Sequence[str] | str | None = None,
+    quantiles: Sequence[str] | str = (),
     target: str | None = None,
     workload: Sequence[Sequence[str]] | str | Path | None = None,
 ) -> SynthesisRequest:
@@ -57,7 +62,11 @@ def prepare(
     if rows is not None:
         given.whole(rows, "rows")
     kept = _kept(schema, columns)
-    encoding = Encoding(schema, tuple(one.name for one in schema.columns if one.name not in kept))
+    encoding = Encoding(
+        schema,
+        tuple(one.name for one in schema.columns if one.name not in kept),
+        by_quantiles=tuple(dict.fromkeys(several(quantiles, "quantiles"))) if quantiles else (),
+    )
     drawn = [*encoding.measured, *encoding.open]
     names = [one.name for one in schema.columns if one in drawn]
     sets = (*_targeted(names, given.maybe_text(target, "target")), *_sets(workload, names))
@@ -184,6 +193,18 @@ class Synthesized(Answer):
 
     def _facts(self) -> dict[str, Any]:
         return {**super()._facts(), "Method": self.method, "Expected error": dict(self.error or {})}
+
+    @property
+    def in_short(self) -> Sequence[str]:
+        """How many rows there are, and what was measured together."""
+        rows, columns = count(self.table.num_rows, "row"), count(self.table.num_columns, "column")
+        together = [" with ".join(one) for one in self.model.measured if len(one) > 1]
+        measured = "; ".join(together[:_TOLD]) or "nothing: every column is by itself"
+        more = f"; and {len(together) - _TOLD:,} more" if len(together) > _TOLD else ""
+        return (
+            f"Made up {rows} of {columns}, by method {self.method}.",
+            f"Measured together: {measured}{more}.",
+        )
 
     def summary(self) -> dict[str, Any]:
         """The method, how many rows of which columns, and the sets that were measured."""

@@ -23,12 +23,10 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Six Java machines that live for a minute: they should not spend it on compiling well.
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+JAVA = os.environ["SPARK_SUBMIT_OPTS"]  # those of tests, for what is not the driver
 SETTINGS = f"""\
 spark.executor.memory 512m
 spark.executor.extraJavaOptions {JAVA}
-spark.driver.extraJavaOptions {JAVA}
 spark.driver.host 127.0.0.1
 spark.driver.bindAddress 127.0.0.1
 spark.sql.shuffle.partitions 4

@@ -5,14 +5,10 @@ Databases hold infinite days, days before Christ and after the year 9999, and ti
 
 from __future__ import annotations
 
-from contextlib import closing
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf

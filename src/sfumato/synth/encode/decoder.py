@@ -20,6 +20,7 @@ from sfumato.schema.constraints import (
     words,
 )
 from sfumato.synth.encode.fakes import room
+from sfumato.synth.encode.keys import free_keys
 from sfumato.synth.encode.repair import Determined, InOrder, NeverTogether, repeats, taken
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from sfumato.noise.entropy import Entropy
     from sfumato.schema.constraints import Constraint
     from sfumato.synth.encode.encoding import Encoding
-    from sfumato.synth.encode.repair import Broken, Repair
+    from sfumato.synth.encode.repair import Broken, Codes, Repair
 
 _ROUNDS = 4
 """How often all repairs are made: one may undo another."""
@@ -100,6 +101,8 @@ class RowDecoder:
         table = self._repaired(pa.table(drawn), codes)
         for name, columns in self._keys:
             table = self._different(table, name, columns)
+        if self._keys:
+            table = self._mended(table, {})  # another key may have broken what was whole
         whole = self._whole(table)
         broken = self._broken(table)
         for _, columns in self._keys:
@@ -123,15 +126,7 @@ class RowDecoder:
 
     def _repaired(self, table: pa.Table, codes: Sequence[NDArray[np.integer]]) -> pa.Table:
         """The table with repairs, and copies of rows without fault where these did not help."""
-        bins = dict(zip(table.column_names, codes, strict=True))
-        for _ in range(_ROUNDS):
-            for name, repair in self._repairs:
-                before = table
-                table = repair.repaired(table, bins, self._entropy)
-                self.changed[name] += _differing(before, table)
-            if not self._broken(table).any():
-                return table
-            bins = {}  # what was repaired may be in another bin now
+        table = self._mended(table, dict(zip(table.column_names, codes, strict=True)))
         broken = self._broken(table)
         rows, donors = np.flatnonzero(broken), np.flatnonzero(~broken)
         if len(donors):
@@ -139,6 +134,18 @@ class RowDecoder:
             source[rows] = donors[uniform_integers(len(donors), len(rows), self._entropy)]
             self.replaced += len(rows)
             table = taken(table, table.column_names, source)
+        return table
+
+    def _mended(self, table: pa.Table, bins: Codes) -> pa.Table:
+        """The table with repairs, as far as they go."""
+        for _ in range(_ROUNDS):
+            for name, repair in self._repairs:
+                before = table
+                table = repair.repaired(table, bins, self._entropy)
+                self.changed[name] += _differing(before, table)
+            if not self._broken(table).any():
+                break
+            bins = {}  # what was repaired may be in another bin now
         return table
 
     def _different(self, table: pa.Table, name: str, columns: tuple[str, ...]) -> pa.Table:
@@ -158,6 +165,24 @@ class RowDecoder:
             place = table.column_names.index(axis.column)
             table = table.set_column(place, axis.column, held.take(pa.array(source)))
             self.changed[name] += len(rows)
+        return self._with_free_keys(table, columns)
+
+    def _with_free_keys(self, table: pa.Table, columns: tuple[str, ...]) -> pa.Table:
+        """The table with any key that is free where the key repeats still."""
+        whole = self._whole(table)
+        rows = np.flatnonzero(self._repeated(whole, columns))
+        taken_keys = self._with_earlier(whole, columns)
+        if not len(rows):
+            return table
+        free = free_keys(self._encoding, columns, taken_keys, len(rows), self._entropy)
+        if free is None:
+            return table
+        source = np.arange(table.num_rows)
+        source[rows[: free.num_rows]] = table.num_rows + np.arange(free.num_rows)
+        for name in columns:
+            held = pa.chunked_array([*table.column(name).chunks, *free.column(name).chunks])
+            place = table.column_names.index(name)
+            table = table.set_column(place, name, held.take(pa.array(source)))
         return table
 
     def _repeated(self, whole: pa.Table, columns: tuple[str, ...]) -> Broken:

@@ -26,10 +26,10 @@ COLUMNS_SHARE = Fraction(2, 5)
 CHOICE_SHARE = Fraction(1, 20)
 TREE_SHARE = Fraction(3, 10)
 """For all pairs of a tree; columns, which matter most, get what pairs leave."""
-NOISY = 0.05
+NOISY = 0.1
 """The noise of a column's cheapest pair, as a share of all rows, from which on a tree is taken."""
 
-HOPELESS = 0.2
+HOPELESS = 0.5
 """And from which on columns alone are measured."""
 
 

@@ -63,18 +63,18 @@ def test_rows_have_the_input_s_form() -> None:
 
 
 def test_discovery_is_paid_out_of_the_price() -> None:
-    discovery, rest = PLAN.paid(price(rho=1, delta="1e-6"))
+    discovery, _, rest = PLAN.paid(price(rho=1, delta="1e-6"))
     assert discovery is not None
     assert discovery.spending.rho == Fraction(1, 20)
     assert discovery.delta == Fraction(1, 10**6)
     assert rest == price(rho=Fraction(19, 20))
-    discovery, rest = PLAN.paid(price(epsilon=1, delta="1e-6"))
+    discovery, _, rest = PLAN.paid(price(epsilon=1, delta="1e-6"))
     assert discovery is not None
     assert discovery.delta == Fraction(1, 2 * 10**6)
     assert rest.rho is not None
     assert discovery.spending.rho == rest.rho / 19
-    closed, whole = Encoding(SCHEMA, ("notes", "town")).paid(price(epsilon=1))
-    assert (closed, whole) == (None, price(epsilon=1))
+    closed = Encoding(SCHEMA, ("notes", "town")).paid(price(epsilon=1))
+    assert closed == (None, None, price(epsilon=1))
     with pytest.raises(ParameterError, match="delta") as refused:
         PLAN.paid(price(epsilon=1))
     assert refused.value.code == "delta_missing"
