@@ -51,9 +51,7 @@ def run(case: Case) -> Finding:
     if people is None:
         success = _estimated(sample)
     else:
-        crowd = np.maximum(
-            crowds(found, people), found.sizes
-        )  # everyone released is of the population
+        crowd = np.maximum(crowds(found, people), found.sizes)  # who is released is one of them
         success = Rate.share(float(found.sizes[crowd == 1].sum()), found.rows)
         told.append(_linked(found.sizes, crowd))
     told.append(f"{alone_here:,} of {found.rows:,} are alone in the release.")
