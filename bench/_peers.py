@@ -21,6 +21,43 @@ PEERS = {
 }
 
 
+SYNTHESIZERS = (
+    ("dpmm", "mst", "dpmm 0.1.9, mst"),
+    ("dpmm", "aim", "dpmm 0.1.9, aim"),
+    ("dpmm", "privbayes", "dpmm 0.1.9, privbayes"),
+    ("datasynthesizer", "network", "DataSynthesizer 0.1.13, at 2 epsilon"),
+)
+"""Environment, method, and what they are called."""
+LONGEST = 1800
+"""Seconds for one synthesis."""
+
+
+def synthesized(
+    peer: str, method: str, table: Path, domain: Path, *, epsilon: float, out: Path
+) -> dict[str, float] | str:
+    """What a peer's synthesis took, of which the rows are in a file; or why there is none."""
+    try:
+        python = _environment(peer)
+    except subprocess.CalledProcessError:
+        return "does not install here"
+    module = f"bench.peers.synthetic_{peer}"
+    script = [str(python), "-W", "ignore", "-m", module, *map(str, (table, domain, method))]
+    try:
+        done = subprocess.run(
+            [*script, str(epsilon), str(out)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=LONGEST,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"not within {LONGEST} s"
+    lines = [one for one in done.stdout.splitlines() if one.startswith(b'{"synthetic"')]
+    found: dict[str, float] | str = json.loads(lines[-1])["synthetic"] if lines else "failed"
+    return found
+
+
 def asked(peer: str, table: Path) -> dict[str, float | str]:
     """A peer's seconds for each question, by its number, or why there are none."""
     try:

@@ -1,12 +1,16 @@
-"""Real servers for tests: one PostgreSQL and one Spark for the whole run."""
+"""What takes long to make, once for the whole run: a PostgreSQL, a Spark, a demo."""
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,29 +25,75 @@ pytest.register_assert_rewrite("sfumato.testing.engines")
 # Commands that tests start are loaded as people load them: compiled once, not each time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Java machines of tests live for minutes: to compile well would take them half of their time.
+os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 # The first case pays for what is loaded, and machines are busy: time is measured where it matters.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
+# A child that a test forks lacks the threads of what its parent opened: to collect a connection of
+# DuckDB there ends it by SIGSEGV.
+os.register_at_fork(after_in_child=gc.disable)
+
 _SERVERS = {"spark": "spark_session", "postgres": "postgres_url"}
 """The servers, by the marker and the fixture that a test on them uses."""
-_TOGETHER = ("end/test_demo_page.py", "end/test_pictures.py", "demo/test_page.py")
-"""Files whose tests share what takes long to make, and so one worker."""
+_LONGEST_FIRST = ("end", "property", "contract", "golden", "audit", "meta", "wrong")
+"""Folders by how long a file of theirs may take, before all others: what comes last is short."""
+_OF_THE_DEMO = ("end/test_demo_page.py", "end/test_command_line.py", "unit/demo/test_page.py")
+"""Files whose tests share a demo, and so one worker."""
+
+
+_MEMORY, _ROOM = Path("/dev/shm"), 6 << 30
+"""A file system in memory, and how much room must be in it: a run of all tests leaves a tenth."""
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     # A shell lets what it starts in the background ignore Ctrl-C, which tests send to commands.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Ledgers and releases wait for the disk at every step; tests see that they ask it to, not that
+    # it obeys. Workers get folders inside this one.
+    apart = getattr(config.option, "numprocesses", None) and not config.option.basetemp
+    if apart and _has_room():
+        config.option.basetemp = tempfile.mkdtemp(prefix="sfumato-tests-", dir=_MEMORY)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def _has_room() -> bool:
+    """Whether tests may write in memory, and start what they write."""
+    if not _MEMORY.is_dir():
+        return False
+    found = os.statvfs(_MEMORY)
+    return found.f_bavail * found.f_frsize > _ROOM and not found.f_flag & os.ST_NOEXEC
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    made = str(session.config.option.basetemp or "")
+    here = not hasattr(session.config, "workerinput")
+    if here and exitstatus == 0 and made.startswith(f"{_MEMORY}/sfumato-tests-"):
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         for server, fixture in _SERVERS.items():
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(server)
                 item.add_marker(pytest.mark.xdist_group(server))
+    if hasattr(config, "workerinput"):  # that of pytest-xdist
+        items.sort(key=lambda item: _turn(item.nodeid))
+
+
+def _server(nodeid: str) -> str | None:
+    return next((server for server in _SERVERS if server in nodeid.lower()), None)
+
+
+def _turn(nodeid: str) -> int:
+    """Servers first: their tests are one long chain each."""
+    turns = [*_SERVERS, *_LONGEST_FIRST]
+    own = _server(nodeid) or nodeid.split("/")[1]
+    return turns.index(own) if own in turns else len(turns)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -52,14 +102,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 
     The `xdist_group` marker should do that, but pytest-xdist 3.8 passes it on by an attribute
     that pytest 9.2 no longer reads, so tests on Spark started a Java machine in every worker.
+    All other tests of a file stay together, so that what they share is made once.
     """
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
     class ByServer(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            shared = (*_SERVERS, *_TOGETHER)
-            return next((one for one in shared if one in nodeid.lower()), nodeid)
+            file = nodeid.partition("::")[0]
+            return _server(nodeid) or ("demo" if file.endswith(_OF_THE_DEMO) else file)
 
+    config.option.loadscopereorder = False  # `_turn` knows better
     return ByServer(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
@@ -69,12 +121,45 @@ def _own_configuration(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("config"))
 
 
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Path:
+    """A folder without those of all other tests beside it, among which writers look for vaults."""
+    alone = tmp_path / "own"
+    alone.mkdir()
+    return alone
+
+
 @pytest.fixture(scope="session")
-def postgres_url() -> Iterator[str]:
+def demo(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, subprocess.CompletedProcess[bytes]]:
+    """What `sfumato demo` writes, and how it ended with standard error on a terminal."""
+    out = tmp_path_factory.mktemp("made") / "deep" / "demo"
+    command = [str(Path(sys.executable).with_name("sfumato")), "demo", "--out", str(out)]
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        with suppress(OSError), os.fdopen(ours, "rb", buffering=0) as terminal:
+            while part := terminal.read(4096):  # fails when the other end is closed
+                shown += part
+        stdout, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, shown
+    return out, subprocess.CompletedProcess(command, 0, stdout, shown)
+
+
+@pytest.fixture(scope="session")
+def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a PostgreSQL server of our own."""
     # As root the server's package opens all parents of its directory to everybody, so they must
     # not be private; and it wants a runtime directory that is.
-    home = Path(tempfile.mkdtemp(prefix="sfumato-postgres-"))
+    memory = _MEMORY if tmp_path_factory.getbasetemp().is_relative_to(_MEMORY) else None
+    home = Path(tempfile.mkdtemp(prefix="sfumato-postgres-", dir=memory))
     runtime = home / "runtime"
     runtime.mkdir(mode=0o700)
     before = os.environ.get("XDG_RUNTIME_DIR")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import sys
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "sfumato"
@@ -60,44 +61,66 @@ def codes() -> Iterator[tuple[Path, str, int, str]]:
     """Every place in the source that gives a code, with its exit code and its message."""
     from sfumato.privacy.numbers import CODES
 
-    calls = [
-        call
-        for path in sorted(SOURCE.rglob("*.py"))
-        for call in _calls(path, ast.parse(path.read_text()), None)
-    ]
-    yield from _codes(calls)
+    trees = {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
+    calls = [call for path, tree in trees.items() for call in _calls(path, tree)]
+    yield from _codes(calls, _with_derived(exit_codes(), trees.values()))
     for code in CODES:  # built from the name of a parameter and what is wrong with it
         yield SOURCE / "privacy" / "numbers.py", code, exit_codes()["ParameterError"], "{...}"
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call, and the function in which it stands."""
+    """A call, and the class and the function in which it stands."""
 
     path: Path
+    within: str
     function: ast.FunctionDef | None
     node: ast.Call
 
-    @property
+    @cached_property
     def name(self) -> tuple[Path | None, str]:
         """What is called; a private function is one of its own module."""
-        return _known_as(self.path, ast.unparse(self.node.func).rpartition(".")[2])
+        called = ast.unparse(self.node.func).rpartition(".")[2]
+        return _known_as(self.path, self.within if called == "cls" else called)
 
 
 def _known_as(path: Path, name: str) -> tuple[Path | None, str]:
     return path if name.startswith("_") else None, name
 
 
-def _calls(path: Path, node: ast.AST, function: ast.FunctionDef | None) -> Iterator[Call]:
+def _calls(
+    path: Path, node: ast.AST, within: str = "", function: ast.FunctionDef | None = None
+) -> Iterator[Call]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Call):
-            yield Call(path, function, child)
-        yield from _calls(path, child, child if isinstance(child, ast.FunctionDef) else function)
+            yield Call(path, within, function, child)
+        yield from _calls(
+            path,
+            child,
+            child.name if isinstance(child, ast.ClassDef) else within,
+            child if isinstance(child, ast.FunctionDef) else function,
+        )
 
 
-def _codes(calls: Sequence[Call]) -> Iterator[tuple[Path, str, int, str]]:
+def _with_derived(leaving: Mapping[str, int], trees: Iterable[ast.AST]) -> dict[str, int]:
+    """The exit codes of errors, and of classes elsewhere that are made from them."""
+    classes = [one for tree in trees for one in ast.walk(tree) if isinstance(one, ast.ClassDef)]
+    found = dict(leaving)
+    known = 0
+    while known < len(found):
+        known = len(found)
+        for one in classes:
+            for base in map(ast.unparse, one.bases):
+                if base in found:
+                    found.setdefault(one.name, found[base])
+    return found
+
+
+def _codes(
+    calls: Sequence[Call], leaving: Mapping[str, int]
+) -> Iterator[tuple[Path, str, int, str]]:
     """Codes with their exit code and message: given to errors, or to functions that make them."""
-    refusers = _refusers(calls)
+    refusers = _refusers(calls, leaving)
     for call in calls:
         code = _code(call, refusers)
         if isinstance(code, ast.Constant) and isinstance(code.value, str):
@@ -106,9 +129,11 @@ def _codes(calls: Sequence[Call]) -> Iterator[tuple[Path, str, int, str]]:
             yield call.path, code.value, leaving, _words(call, code)
 
 
-def _refusers(calls: Sequence[Call]) -> dict[tuple[Path | None, str], Refuser]:
+def _refusers(
+    calls: Sequence[Call], leaving: Mapping[str, int]
+) -> dict[tuple[Path | None, str], Refuser]:
     found: dict[tuple[Path | None, str], Refuser] = {
-        (None, name): Refuser(0, exit_code) for name, exit_code in exit_codes().items()
+        (None, name): Refuser(0, exit_code) for name, exit_code in leaving.items()
     }
     found[SOURCE / "cli" / "main.py", "_fail"] = Refuser(0, None)
     known = 0

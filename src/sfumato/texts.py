@@ -1,4 +1,4 @@
-"""Texts that others read: JSON without NaN and infinity, and words without passwords."""
+"""Texts that others read: JSON without NaN and infinity, shares, words without passwords."""
 
 from __future__ import annotations
 
@@ -33,6 +33,15 @@ def _finite(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_finite(one) for one in value]
     return value
+
+
+def share(fraction: float) -> str:
+    """Write a share in percent; only none is 0 %, only all is 100 %."""
+    percent = 100 * fraction
+    for edge, word in ((0.0, "< 0.1 %"), (100.0, "> 99.9 %")):
+        if percent != edge and abs(percent - edge) < 0.05:
+            return word
+    return f"{percent:.0f} %" if percent in {0.0, 100.0} else f"{percent:.1f} %"
 
 
 HIDDEN = "***"

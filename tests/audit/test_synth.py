@@ -9,18 +9,23 @@ in tests/wrong.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
+from sfumato.counting.axes import Grid, declared
 from sfumato.mechanisms.laplace import Geometric
 from sfumato.mechanisms.spending import Spending
 from sfumato.privacy.events import LaplaceNoise
 from sfumato.privacy.losses import Pure
 from sfumato.privacy.units import Rows, count_sensitivity
+from sfumato.schema.column import Column, Kind
+from sfumato.schema.domain import Bounds
 from sfumato.synth.catalogue import METHODS
+from sfumato.synth.encode.quantile_bins import QuantileBins
 from sfumato.synth.exact import ExactTables
 from sfumato.synth.scores import Dependence, Misfit
 from sfumato.synth.shape import TableShape
@@ -77,8 +82,9 @@ def whole(method: str) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_keeps_its_epsilon(method: str) -> None:
+    """Sampled, end to end; the whole of the loss shows in test_synth_losses."""
     claim = Pure(epsilon=EPSILON)
-    found = audit(whole(method), PAIR, claim, entropy=SeededEntropy(1), draws=4000)
+    found = audit(whole(method), PAIR, claim, entropy=SeededEntropy(1), draws=1500)
     assert not found.violated, found.sentence()
     assert found.lower_bound > 0.3, found.sentence()  # the two sides are told apart
 
@@ -132,6 +138,28 @@ def test_one_run_tells_of_no_more_people_than_epsilon_allows(method: str) -> Non
 
 def test_a_purse_that_fills_up_again_is_caught() -> None:
     assert chance(recognised("independent", Fraction(1), refill=True), 1) < 1e-6
+
+
+GRID = 8
+COLUMN = [1] * 6 + [6] * 5
+"""Codes of a column; a row more at 6 moves the middle."""
+
+
+def ends(codes: list[int], count: int, entropy: Entropy) -> NDArray[Any]:
+    """Where bins of one column begin, each time as a number of which a bit is a start."""
+    table = table_of((GRID,), codes)
+    grid = declared(Column("c0", Kind.INTEGER, domain=Bounds(0, GRID - 1), nullable=False))
+    assert isinstance(grid, Grid)
+    bins = QuantileBins((grid,), Rows(), Spending(epsilon=EPSILON), bins=4)  # few, for speed
+    counter = replace(table, axes=(grid,))
+    found = (bins.found(counter, entropy)["c0"] for _ in range(count))
+    return np.array([[sum(1 << start for start in starts)] for starts in found])
+
+
+def test_bins_by_quantiles_keep_their_epsilon() -> None:
+    claim, pair = Pure(epsilon=EPSILON), (COLUMN, [*COLUMN, 6])
+    found = audit(ends, pair, claim, entropy=SeededEntropy(4), draws=200)
+    assert not found.violated, found.sentence()
 
 
 def choice(scoring: Scoring) -> Any:

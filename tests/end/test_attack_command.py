@@ -88,7 +88,7 @@ def test_all_attacks_tell_what_they_found_or_why_they_did_not_run(
 def test_people_read_sentences(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["attack", "all", "people.csv", "--schema", "people.toml"]) == 0
     words = " ".join(capsys.readouterr().out.split())
-    assert "homogeneity: Whose sensitive value is certain: right in" in words
+    assert "homogeneity: People whose sensitive value is certain:" in words
     assert "link did not run: it needs a list of people." in words
     assert "For the owner" in words
 

@@ -197,30 +197,13 @@ def test_a_full_disk_is_reported_in_one_line(people: Path) -> None:
     assert done.stderr == "sfumato: The system refused: No space left on device.\n"
 
 
-def test_a_bar_appears_on_a_terminal_when_work_takes_a_while(tmp_path: Path) -> None:
+def test_a_bar_appears_on_a_terminal_when_work_takes_a_while(
+    demo: tuple[Path, subprocess.CompletedProcess[bytes]],
+) -> None:
     """On a pseudo-terminal standard error shows the demo's progress; standard output does not."""
-    ours, theirs = os.openpty()
-    process = subprocess.Popen(
-        [COMMAND, "demo", "--out", tmp_path / "demo"],
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
-    )
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            part = os.read(ours, 4096)
-        except OSError:  # the other end is closed
-            break
-        if not part:
-            break
-        shown += part
-    stdout, _ = process.communicate(timeout=60)
-    os.close(ours)
-    assert process.returncode == 0
-    assert b"Making up a town" in shown
-    assert b"Making up a town" not in stdout
+    _, done = demo
+    assert b"Making up a town" in done.stderr
+    assert b"Making up a town" not in done.stdout
 
 
 INTERRUPTED_AT_IMPORT = """

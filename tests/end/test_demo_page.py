@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,6 +12,7 @@ from .browsing import SCREENS, needs_chromium, open_page, words_at_fault, worst_
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from playwright.sync_api import Browser, Page
 
@@ -22,12 +20,8 @@ pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
-def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("demo")
-    command = [str(Path(sys.executable).with_name("sfumato")), "demo", "--out", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return out / "index.html"
+def page_file(demo: tuple[Path, Any]) -> Path:
+    return demo[0] / "index.html"
 
 
 @dataclass(frozen=True)

@@ -31,3 +31,7 @@ def test_every_code_that_a_test_has_met_is_in_the_reference() -> None:
 def test_the_reference_says_what_the_source_says() -> None:
     written = runpy.run_path(str(REFERENCE))["page"]()
     assert REFERENCE.with_suffix(".md").read_text() == written, "run: make reference"
+
+
+def test_codes_of_errors_that_are_declared_elsewhere_are_in_the_reference() -> None:
+    assert "| `too_many_combinations` | 2 |" in REFERENCE.with_suffix(".md").read_text()

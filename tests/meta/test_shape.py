@@ -5,17 +5,22 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "sfumato"
 FILES = sorted(SOURCE.rglob("*.py"))
-TREES = {path: ast.parse(path.read_text()) for path in FILES}
 LINES = {path: len(path.read_text().splitlines()) for path in FILES}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 MODULE_LINES, FUNCTION_LINES = 400, 60
 VAGUE = {"utils", "helpers", "common", "manager", "handler", "misc"}
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    return {path: ast.parse(path.read_text()) for path in FILES}
 
 
 def name_of(path: Path) -> str:
@@ -31,7 +36,7 @@ def test_modules_are_small_and_well_named() -> None:
 def test_functions_are_small() -> None:
     long = {
         f"{name_of(path)}:{node.name}": (node.end_lineno or 0) - node.lineno + 1
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, FUNCTIONS) and (node.end_lineno or 0) - node.lineno >= FUNCTION_LINES
     }
@@ -39,10 +44,10 @@ def test_functions_are_small() -> None:
 
 
 def test_everything_public_has_a_docstring() -> None:
-    bare = [name_of(path) for path, tree in TREES.items() if not ast.get_docstring(tree)]
+    bare = [name_of(path) for path, tree in trees().items() if not ast.get_docstring(tree)]
     bare += [
         f"{name_of(path)}:{node.name}"
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         for node in _public_definitions(tree)
         if not ast.get_docstring(node)
     ]
@@ -99,7 +104,7 @@ def test_json_is_written_in_one_place() -> None:
     alone = {"texts.py", "ledger/checker.py"}
     loose = [
         name_of(path)
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and ast.unparse(node.func) in {"json.dumps", "json.dump"}

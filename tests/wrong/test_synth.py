@@ -6,11 +6,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tests.audit.test_synth import GRID
 
 from sfumato.mechanisms.laplace import Geometric
 from sfumato.mechanisms.selection import Exponential
 from sfumato.privacy.losses import Pure
 from sfumato.privacy.units import Rows, count_sensitivity
+from sfumato.synth.encode.quantile_bins import BINS, starts_of
 from sfumato.synth.scores import Dependence
 from sfumato.testing.audit import audit
 from sfumato.testing.entropy import SeededEntropy
@@ -137,3 +139,19 @@ def test_as_many_rows_as_the_table_has_are_caught() -> None:
 
     assert accused(known, TABLES, 2_000).violated
     assert not accused(noisy, TABLES).violated
+
+
+def test_bins_at_the_quantiles_of_the_data_are_caught() -> None:
+    """Bins that nobody paid for: where they begin tells which side of the middle a row is on.
+
+    Those that are paid for pass in tests/audit.
+    """
+
+    def observed(codes: list[int], count: int, entropy: Entropy) -> NDArray[Any]:
+        del entropy
+        exact = np.quantile(codes, np.arange(1, BINS) / BINS, method="lower")
+        starts = starts_of(exact.astype(np.int64), GRID)
+        return np.full((count, 1), sum(1 << start for start in starts))
+
+    pair = ([1] * 6 + [6] * 6, [1] * 6 + [6] * 6 + [3])
+    assert accused(observed, pair, 2_000).violated

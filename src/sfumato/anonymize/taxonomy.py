@@ -288,6 +288,8 @@ class _Reader:
         pairs = [(leaf, place) for place, leaf in enumerate(taxonomy.leaves) if ordered(leaf)]
         self._line = sorted(pairs, key=lambda pair: pair[0])  # type: ignore[arg-type,return-value]
         self._values = [leaf for leaf, _ in self._line]
+        places = [place for _, place in self._line]
+        self._in_a_row = places == list(range(places[0], places[-1] + 1)) if places else False
 
     def read(self, label: Leaf) -> tuple[list[tuple[int, int]], tuple[int, int]]:
         """The runs that a label covers, and its ends where it is a range."""
@@ -304,9 +306,11 @@ class _Reader:
             low, high, closed = bounds
             start = bisect_left(self._values, low)  # type: ignore[type-var]
             side = bisect_right if closed else bisect_left
-            places = [place for _, place in self._line[start : side(self._values, high)]]  # type: ignore[type-var]
-            if places:
-                return _in_runs(places), ends
+            end = side(self._values, high)  # type: ignore[type-var]
+            if start < end and self._in_a_row:  # the leaves themselves stand in order
+                return [(self._line[start][1], self._line[end - 1][1])], ends
+            if start < end:
+                return _in_runs([place for _, place in self._line[start:end]]), ends
         members = [] if text is None else members_of(text) or [text]
         found = [self._run_of(one) for one in members]
         if found and None not in found:

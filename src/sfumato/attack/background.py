@@ -31,6 +31,6 @@ def run(case: Case) -> Finding:
         "background",
         lambda _column, _values: lambda found: surely(found, exclude, sure),
         attacker=f"knows which class a person is in and can exclude {count(exclude, 'value')}",
-        meaning=f"Whose {case.options.sensitive or 'sensitive value'} is then certain",
+        meaning=f"People whose {case.options.sensitive or 'sensitive value'} is then certain",
         reference="Martin et al. 2007",
     )

@@ -82,6 +82,7 @@ def believed(
         found.append((success.beyond(baseline), success.value, words, success, baseline, shown))
     worst = max(found, key=lambda one: one[:2])
     _, _, words, success, baseline, shown = worst
+    others = [one[2] for one in found if one is not worst]
     return Finding(
         attack=attack,
         attacker=attacker,
@@ -91,7 +92,7 @@ def believed(
         baseline=baseline,
         victims=round(success.value * success.tried),
         examples=shown,
-        remarks=[f"The worst column is {words}", *(one[2] for one in found if one is not worst)],
+        remarks=others and [f"The worst column is {words}", *others],
         rows=success.tried,
     )
 

@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
     from sfumato.counting.frequencies import Frequencies
     from sfumato.engines.base import Engine
+    from sfumato.errors import CallerError
     from sfumato.schema.column import Column
     from sfumato.schema.schema import Schema
 
     Asking = AbstractContextManager[Callable[[str, Fraction], pa.Table]]
 
 
-class CannotRunError(ParameterError):
-    """An attack does not fit what it was given."""
+def cannot_run(attack: str, reason: str) -> ParameterError:
+    """The refusal of an attack that does not fit what it was given."""
+    return ParameterError("attack_cannot_run", f"The attack {attack!r} cannot run here: {reason}")
 
-    def __init__(self, attack: str, reason: str) -> None:
-        super().__init__("attack_cannot_run", f"The attack {attack!r} cannot run here: {reason}")
-        self.reason = reason
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return ParameterError, (self.code, self.message)
+def reason_of(error: CallerError) -> str:
+    """Why an attack did not run, without its name."""
+    return error.message.partition(" cannot run here: ")[2] or error.message
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +169,7 @@ def needed_sensitive(case: Case, attack: str) -> list[Column]:
     """The sensitive columns of a case that has some."""
     found = case.sensitive
     if not found:
-        raise CannotRunError(
+        raise cannot_run(
             attack,
             'the release has no column that its schema calls role = "sensitive". Declare one, or '
             "name a column with --sensitive.",
@@ -181,7 +181,7 @@ def needed_quasi(case: Case, attack: str, *tables: HeldTable) -> list[Column]:
     """The quasi-identifiers that all have; where there is none, nobody can be found by one."""
     found = case.quasi(*tables)
     if not found:
-        raise CannotRunError(
+        raise cannot_run(
             attack,
             "the release and the other tables have no quasi-identifier in common. Name columns "
             'alike, and declare them role = "quasi" in the schema.',
@@ -192,5 +192,5 @@ def needed_quasi(case: Case, attack: str, *tables: HeldTable) -> list[Column]:
 def needed(table: HeldTable | None, attack: str, what: str, flag: str) -> HeldTable:
     """A table without which an attack makes no sense."""
     if table is None:
-        raise CannotRunError(attack, f"it needs {what}. Give it with --{flag} FILE.")
+        raise cannot_run(attack, f"it needs {what}. Give it with --{flag} FILE.")
     return table

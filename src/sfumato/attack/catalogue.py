@@ -7,7 +7,7 @@ from importlib import import_module
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from sfumato.attack.case import CannotRunError
+from sfumato.attack.case import reason_of
 from sfumato.attack.finding import Finding, Findings
 from sfumato.errors import CallerError, ParameterError
 from sfumato.schema.names import suggestion
@@ -69,10 +69,8 @@ def run_all(case: Case, progress: Callable[[float, float], None] | None = None) 
     for done, name in enumerate(ATTACKS, start=1):
         try:
             found.append(run(name, case))
-        except CannotRunError as error:
-            not_run[name] = error.reason
-        except CallerError as error:  # such as labels that cannot be read
-            not_run[name] = error.message
+        except CallerError as error:  # it does not fit, or labels cannot be read
+            not_run[name] = reason_of(error)
         if progress is not None:
             progress(done, len(ATTACKS))
     return Findings(tuple(found), not_run)

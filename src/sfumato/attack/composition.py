@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.attack.case import CannotRunError, needed_quasi, needed_sensitive
+from sfumato.attack.case import cannot_run, needed_quasi, needed_sensitive
 from sfumato.attack.classes import boxes_of
 from sfumato.attack.finding import Finding, Rate
 from sfumato.attack.link import examples, naming
@@ -39,14 +39,14 @@ NAME = "composition"
 def run(case: Case) -> Finding:
     """Intersect what two releases leave possible of each person."""
     if case.other is None:
-        raise CannotRunError(NAME, "it needs a second release. Give it with --other RELEASE.")
+        raise cannot_run(NAME, "it needs a second release. Give it with --other RELEASE.")
     if case.release.buckets is not None or case.other.buckets is not None:
-        raise CannotRunError(
+        raise cannot_run(
             NAME, "one release is an anatomy, which names its groups; compare two tables."
         )
     held = case.known or case.original
     if held is None:
-        raise CannotRunError(
+        raise cannot_run(
             NAME, "it needs the people. Give them with --known FILE, or --original FILE."
         )
     quasi = needed_quasi(case, NAME, held, case.other.table)
@@ -56,7 +56,7 @@ def run(case: Case) -> Finding:
         if column.name in case.other.table.names
     ]
     if not found:
-        raise CannotRunError(NAME, "the two releases have no sensitive column in common.")
+        raise cannot_run(NAME, "the two releases have no sensitive column in common.")
     return max(found, key=lambda one: one.excess)
 
 
@@ -82,7 +82,7 @@ def _compose(case: Case, other: HeldRelease, quasi: Sequence[Column], column: Co
     return Finding(
         attack=NAME,
         attacker=f"has two releases, and a list of people with {', '.join(names)}",
-        meaning=f"Whose {column.name} is the only one that both leave possible",
+        meaning=f"People whose {column.name} is the only one that both leave possible",
         success=Rate.share(pinned, tried),
         baseline=Rate.share(single, tried),
         victims=round(pinned),

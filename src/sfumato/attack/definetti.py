@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.anonymize.buckets import COUNT, GROUP
-from sfumato.attack.case import CannotRunError, needed, needed_quasi, needed_sensitive
+from sfumato.attack.case import cannot_run, needed, needed_quasi, needed_sensitive
 from sfumato.attack.classes import boxes_of
 from sfumato.attack.finding import Finding, Rate
 from sfumato.counting.grouping import keys
@@ -46,7 +46,7 @@ _SCALINGS = 8
 def run(case: Case) -> Finding:
     """Learn across buckets, and guess inside them."""
     if case.release.buckets is None:
-        raise CannotRunError(
+        raise cannot_run(
             NAME,
             "the release is no anatomy, and rows that look alike cannot be told apart. Name the "
             "folder that anatomy wrote.",
@@ -55,7 +55,7 @@ def run(case: Case) -> Finding:
     quasi = needed_quasi(case, NAME, original)
     columns = [one for one in needed_sensitive(case, NAME) if one.name in original.names]
     if not columns:
-        raise CannotRunError(NAME, "the original has no sensitive column of the release.")
+        raise cannot_run(NAME, "the original has no sensitive column of the release.")
     found = [_attacked(case, original, quasi, column) for column in columns]
     return max(found, key=lambda one: one.excess)
 
@@ -73,7 +73,7 @@ def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: 
     return Finding(
         attack=NAME,
         attacker="has the release alone, and knows that like people are alike in every group",
-        meaning=f"Which {column.name} of its group is a row's",
+        meaning=f"Rows whose {column.name} is guessed right",
         success=Rate.share(success, rows.total),
         baseline=Rate.share(baseline, rows.total),
         remarks=[f"Learnt from {', '.join(names)}."],

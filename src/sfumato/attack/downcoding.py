@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.attack.case import CannotRunError, needed, needed_quasi
+from sfumato.attack.case import cannot_run, needed, needed_quasi
 from sfumato.attack.classes import boxes
 from sfumato.attack.finding import Finding, Rate
 from sfumato.attack.matching import fitting
@@ -44,7 +44,7 @@ def run(case: Case) -> Finding:
     """Say what lies under the labels of each class."""
     original = needed(case.original, NAME, "the original, to tell who is right", "original")
     if case.release.buckets is not None:
-        raise CannotRunError(NAME, "an anatomy generalizes nothing.")
+        raise cannot_run(NAME, "an anatomy generalizes nothing.")
     quasi = needed_quasi(case, NAME, original)
     names = [one.name for one in quasi]
     real = original.counted(names)
@@ -66,14 +66,14 @@ def run(case: Case) -> Finding:
                 right += 1
                 victims += int(found.sizes[one])
     if not tried:
-        raise CannotRunError(
+        raise cannot_run(
             NAME, "no class wears a label of a hierarchy, so there is nothing to take back."
         )
     where = "in the release" if listed is None else "on the list"
     return Finding(
         attack=NAME,
         attacker="knows the hierarchies, how common values are, and that labels are minimal",
-        meaning="What lies one step below a label",
+        meaning="Labels of which is said right what lies below",
         success=Rate.share(right, tried),
         baseline=Rate.share(guessed, tried),
         victims=min(victims, found.rows),

@@ -198,7 +198,7 @@ def _root(
     falling: Callable[[float], float], low: float, high: float, *, logarithmic: bool = True
 ) -> float:
     """Where a falling function is zero; the end where it is nearest if it is nowhere."""
-    for _ in range(80):
+    for _ in range(48):
         middle = sqrt(low * high) if logarithmic else (low + high) / 2
         low, high = (middle, high) if falling(middle) > 0 else (low, middle)
     return sqrt(low * high) if logarithmic else (low + high) / 2

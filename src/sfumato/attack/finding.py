@@ -65,7 +65,7 @@ class Rate:
 
 @dataclass(frozen=True, repr=False)
 class Finding(Shown):
-    """One attack on one release. `meaning` says what the attacker is right about.
+    """One attack on one release. `meaning` says of what a share is told.
 
     `victims` are people who are hit for certain. Examples and victims are real people.
     """
@@ -139,12 +139,12 @@ class Finding(Shown):
         """What was found, in a sentence."""
         success, baseline = self.success, self.baseline
         told = (
-            f"{self.meaning}: right in {percent(success.value)} of {success.tried:,} "
-            f"({percent(success.low)} to {percent(success.high)}), by a guess in "
+            f"{self.meaning}: {percent(success.value)} of {success.tried:,} "
+            f"({percent(success.low)} to {percent(success.high)}), by a guess "
             f"{percent(baseline.value)}"
         )
         if self.control is not None:
-            told += f", of people who are not in the data in {percent(self.control.value)}"
+            told += f", of people who are not in the data {percent(self.control.value)}"
         return f"{told}."
 
     def _card(self) -> Card:

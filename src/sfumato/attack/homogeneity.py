@@ -32,7 +32,7 @@ def run(case: Case) -> Finding:
         "homogeneity",
         lambda _column, _values: lambda found: surely(found, 0, sure),
         attacker="knows which class a person is in",
-        meaning=f"Whose {_of(case)} is certain",
+        meaning=f"People whose {_of(case)} is certain",
         reference="Machanavajjhala et al. 2006",
     )
 

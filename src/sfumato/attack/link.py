@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.attack.case import CannotRunError, needed_quasi
+from sfumato.attack.case import cannot_run, needed_quasi
 from sfumato.attack.classes import boxes
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, plain
 from sfumato.attack.matching import fitting
@@ -46,7 +46,7 @@ def run(case: Case) -> Finding:
     """Look every person of the list up in the release."""
     held = case.known or case.original
     if held is None:
-        raise CannotRunError(
+        raise cannot_run(
             NAME, "it needs a list of people. Give one with --known FILE, or --original FILE."
         )
     quasi = needed_quasi(case, NAME, held, *_also(case.original))
@@ -66,7 +66,7 @@ def run(case: Case) -> Finding:
     return Finding(
         attack=NAME,
         attacker=f"has a list of people with {', '.join(names)}, and looks each of them up",
-        meaning="Which released row is a person's",
+        meaning="People whose released row is found",
         success=Rate.share(float((right * people.counts).sum()), tried),
         baseline=Rate.share(tried / max(found.rows, 1), tried),
         victims=round(float((right * people.counts)[alone].sum())),
@@ -98,21 +98,21 @@ def candidates(
 
     And for each class how many people fit it, of the original or else of the list.
     """
-    points = found.locate(people)
-    pairs = list(fitting(points, found))
-    crowd = np.zeros(len(found))
-    if real is None:
-        for mine, theirs in pairs:
-            crowd += np.bincount(theirs, people.counts[mine], len(found))
-    else:
-        for mine, theirs in fitting(found.locate(real), found):
-            crowd += np.bincount(theirs, real.counts[mine], len(found))
+    points, crowd = found.locate(people), crowds(found, people if real is None else real)
     share = found.sizes / np.maximum(crowd, found.sizes)
     rows, chance = np.zeros(len(people)), np.zeros(len(people))
-    for mine, theirs in pairs:
+    for mine, theirs in fitting(points, found):  # pairs may be too many to be kept
         rows += np.bincount(mine, found.sizes[theirs], len(people))
         chance += np.bincount(mine, share[theirs], len(people))
     return rows.astype(np.int64), np.minimum(chance, 1.0), crowd[crowd > 0].astype(np.int64)
+
+
+def crowds(found: Boxes, people: Frequencies) -> Reals:
+    """How many people fit each class."""
+    crowd: Reals = np.zeros(len(found))
+    for mine, theirs in fitting(found.locate(people), found):
+        crowd += np.bincount(theirs, people.counts[mine], len(found))
+    return crowd
 
 
 def in_original(

@@ -7,7 +7,8 @@ released rows, which is counted, and for the right row with the share m, which i
 expectation and maximization over the pairs compared. The attacker picks among the rows of largest
 weight, log m/u of columns that agree plus log (1 - m)/(1 - u) of the one that does not.
 *Success*: the share of people of the list who are in the original and whose row is picked, in
-expectation: by the column that names people in both, and what the original says of them.
+expectation: by the column that names people in both, and what the original says of them. People who
+share a name are not tried.
 *Baseline*: a pick among all released rows. The remark tells what `link`, which forgives nothing,
 would get from the same list.
 *Victims*: people who are left with one row, which is theirs.
@@ -22,10 +23,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.compute as pc
 
-from sfumato.attack.case import CannotRunError, needed, needed_quasi
+from sfumato.attack.case import cannot_run, needed, needed_quasi
 from sfumato.attack.classes import Boxes, boxes
 from sfumato.attack.finding import Finding, Rate, percent
-from sfumato.attack.link import examples, naming
+from sfumato.attack.link import crowds, examples, naming
 from sfumato.attack.matching import covered, fitting
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 NAME = "link-fuzzy"
 _ROUNDS = 50
+_MOST_PAIRS = 20_000_000
+"""So many pairs of people and classes are compared, for each column that may be wrong."""
 
 
 def run(case: Case) -> Finding:
@@ -49,7 +52,7 @@ def run(case: Case) -> Finding:
     original = needed(case.original, NAME, "the original, to tell who is right", "original")
     person = naming(case, known)
     if not person:
-        raise CannotRunError(
+        raise cannot_run(
             NAME,
             "the list and the original have no column in common that names people, so nobody can "
             'tell who is right. Declare one role = "identifier" in the schema.',
@@ -70,7 +73,7 @@ def run(case: Case) -> Finding:
     return Finding(
         attack=NAME,
         attacker=f"has a list of people with {', '.join(names)}, in which cells may be wrong",
-        meaning="Which released row is a person's",
+        meaning="People whose released row is found",
         success=Rate.share(float((right * people.counts)[present].sum()), tried),
         baseline=Rate.share(tried / max(found.rows, 1), tried),
         victims=round(float((right * people.counts)[present & alone].sum())),
@@ -82,25 +85,28 @@ def run(case: Case) -> Finding:
 
 
 def _truth(found: Boxes, people: Frequencies, real: Frequencies, person: str) -> list[Ints]:
-    """Where the person of each row of the list really is, by name; -1 for who is not there."""
+    """Where the person of each row of the list really is, by name; -1 for who is not there.
+
+    Nor is it told of people whose name is not theirs alone, in the original or on the list.
+    """
     mine, theirs = people.axis(person), real.axis(person)
     codes = real.codes[real.columns.index(person)]
     row_of = np.full(theirs.size, -1, dtype=np.int64)
     row_of[codes] = np.arange(len(real))
+    row_of[np.bincount(codes, real.counts, theirs.size) > 1] = -1
     match = pc.index_in(
         mine.decode(np.arange(mine.size)), value_set=theirs.decode(np.arange(theirs.size))
     )
     place = match.fill_null(-1).to_numpy(zero_copy_only=False)
-    rows = np.where(place >= 0, row_of[place], -1)[people.codes[people.columns.index(person)]]
+    listed = people.codes[people.columns.index(person)]
+    shared = np.bincount(listed, people.counts, mine.size) > 1
+    rows = np.where((place >= 0) & ~shared, row_of[place], -1)[listed]
     return [np.where(rows >= 0, leaves[rows], -1) for leaves in found.locate(real)]
 
 
 def _shares(found: Boxes, real: Frequencies) -> Reals:
     """The chance of people who fit a class to be in it."""
-    crowd = np.zeros(len(found))
-    for mine, theirs in fitting(found.locate(real), found):
-        crowd += np.bincount(theirs, real.counts[mine], len(found))
-    share: Reals = found.sizes / np.maximum(crowd, found.sizes)
+    share: Reals = found.sizes / np.maximum(crowds(found, real), found.sizes)
     return share
 
 
@@ -122,6 +128,8 @@ class Compared:
     nearly: PairsCompared
     chance: Reals
     right: Reals
+    unseen: tuple[str, ...]
+    """Columns in which no errors were looked for."""
 
     @classmethod
     def of(cls, found: Boxes, people: Frequencies) -> Compared:
@@ -130,6 +138,12 @@ class Compared:
         missing = np.stack([_missing(people, one.column.name) for one in found.columns])
         everyone = np.arange(len(people))
         fits = _pairs(found, points, missing, everyone, -1)
+        if fits is None:
+            raise cannot_run(
+                NAME,
+                f"more than {_MOST_PAIRS:,} pairs of people and classes fit each other. Take a "
+                "sample of the list.",
+            )
         left = np.setdiff1d(everyone, fits.people)
         columns = range(len(found.columns)) if len(found.columns) > 1 else ()
         nearly = [
@@ -141,8 +155,12 @@ class Compared:
                 for place in range(len(found.columns))
             ]
         )
-        some = _joined(nearly)
-        return cls(found, fits, some, chance, _right_shares(found, fits, some, chance, people))
+        unseen = tuple(
+            found.columns[place].column.name for place, one in enumerate(nearly) if one is None
+        )
+        some = _joined([one for one in nearly if one is not None])
+        right = _right_shares(found, fits, some, chance, people)
+        return cls(found, fits, some, chance, right, unseen)
 
     def best(self) -> PairsCompared:
         """The pairs of largest weight of each person."""
@@ -171,14 +189,21 @@ class Compared:
         told = ", ".join(
             f"{name} {percent(float(one))}" for name, one in zip(names, self.right, strict=True)
         )
-        return [f"Cells of the list were found to agree with people's rows: {told}."]
+        rest = ", ".join(self.unseen)
+        return [
+            f"Cells of the list were found to agree with people's rows: {told}.",
+            *([f"No errors were looked for in {rest}: the rest fits too many."] if rest else []),
+        ]
 
 
 def _pairs(
     found: Boxes, points: Sequence[Ints], missing: NDArray[np.bool_], people: Ints, wrong: int
-) -> PairsCompared:
-    """Pairs that agree in all columns but one, and but for cells that are missing."""
-    parts = []
+) -> PairsCompared | None:
+    """Pairs that agree in all columns but one, and but for cells that are missing.
+
+    None where that says so little that they are too many to be compared.
+    """
+    parts, pairs = [], 0
     for pattern in np.unique(missing[:, people], axis=1).T:
         alike = people[(missing[:, people] == pattern[:, None]).all(axis=0)]
         kept = [place for place, gone in enumerate(pattern) if not gone and place != wrong]
@@ -187,6 +212,9 @@ def _pairs(
         part = replace(found, columns=tuple(found.columns[place] for place in kept))
         for mine, theirs in fitting([points[place][alike] for place in kept], part):
             parts.append(PairsCompared(alike[mine], theirs, np.full(len(mine), wrong)))
+            pairs += len(mine)
+            if pairs > _MOST_PAIRS:
+                return None
     return _joined(parts)
 
 

@@ -31,10 +31,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.attack.case import CannotRunError, needed, needed_quasi, needed_sensitive
+from sfumato.attack.case import cannot_run, needed, needed_quasi, needed_sensitive
 from sfumato.attack.classes import boxes
 from sfumato.attack.finding import Finding, Rate
 from sfumato.attack.matching import fitting
+from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -58,16 +59,20 @@ def run(case: Case) -> Finding:
     """Guess by the worlds that a minimal algorithm leaves."""
     original = needed(case.original, NAME, "the original, to tell who is right", "original")
     if case.release.buckets is not None:
-        raise CannotRunError(NAME, "the groups of an anatomy are not made by generalizing.")
+        raise cannot_run(NAME, "the groups of an anatomy are not made by generalizing.")
     quasi = needed_quasi(case, NAME, original)
     columns = [one for one in needed_sensitive(case, NAME) if one.name in original.names]
     if not columns:
-        raise CannotRunError(NAME, "the original has no sensitive column of the release.")
-    return max((_attacked(case, original, quasi, one) for one in columns), key=_worse)
-
-
-def _worse(found: Finding) -> tuple[float, int]:
-    return found.excess, found.victims
+        raise cannot_run(NAME, "the original has no sensitive column of the release.")
+    found, refusal = [], None
+    for column in columns:
+        try:
+            found.append(_attacked(case, original, quasi, column))
+        except ParameterError as error:  # of one column of several
+            refusal = refusal or error
+    if refusal is not None and not found:
+        raise refusal
+    return max(found, key=lambda one: (one.excess, one.victims))
 
 
 @dataclass(frozen=True)
@@ -130,10 +135,10 @@ def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: 
     found = boxes(case.release, quasi, [real])
     members = list(_members(found, real, column.name))
     if not members:
-        raise CannotRunError(NAME, "no class of the release is that of people of the original.")
+        raise cannot_run(NAME, "no class of the release is that of people of the original.")
     asked = asked_of(case.release.told, column.name) or _shown(case, members)
     if asked.least < 2:
-        raise CannotRunError(
+        raise cannot_run(
             NAME,
             f"some class has one {column.name} for more than half of its people, so no l-diversity "
             "was asked for that the attacker could reason from. Give it with --l L.",
@@ -162,7 +167,7 @@ def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: 
     return Finding(
         attack=NAME,
         attacker=f"knows {', '.join(names)} of everybody, and that classes are as small as may be",
-        meaning=f"Which {column.name} of its class is a person's",
+        meaning=f"People whose {column.name} is guessed right",
         success=Rate.share(right, tried),
         baseline=Rate.share(guessed, tried),
         victims=round(victims),

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.attack.case import CannotRunError, needed, needed_quasi, needed_sensitive
+from sfumato.attack.case import cannot_run, needed, needed_quasi, needed_sensitive
 from sfumato.attack.classes import boxes_of
 from sfumato.attack.finding import Finding, Rate
 from sfumato.attack.matching import fitting
@@ -46,7 +46,7 @@ def run(case: Case) -> Finding:
     """Train on the release, and guess people's values."""
     original = needed(case.original, NAME, "the original, to tell who is right", "original")
     if case.release.buckets is not None:
-        raise CannotRunError(NAME, "an anatomy keeps values apart from rows; see definetti.")
+        raise cannot_run(NAME, "an anatomy keeps values apart from rows; see definetti.")
     tables = [original, *([] if case.control is None else [case.control])]
     quasi = needed_quasi(case, NAME, *tables)
     columns = [
@@ -55,7 +55,7 @@ def run(case: Case) -> Finding:
         if all(one.name in table.names for table in tables)
     ]
     if not columns:
-        raise CannotRunError(NAME, "the other tables have no sensitive column of the release.")
+        raise cannot_run(NAME, "the other tables have no sensitive column of the release.")
     found = [_attacked(case, tables, quasi, column) for column in columns]
     return max(found, key=lambda one: one.risk)
 
@@ -85,7 +85,7 @@ def _attacked(
     return Finding(
         attack=NAME,
         attacker=f"has the release, and knows {', '.join(names)} of people",
-        meaning=f"Which {column.name} a person has",
+        meaning=f"People whose {column.name} is guessed right",
         success=rates[0],
         baseline=Rate.share(float(real[0].counts[truth == common].sum()), real[0].total),
         control=rates[1] if len(rates) > 1 else None,

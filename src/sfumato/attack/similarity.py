@@ -18,7 +18,7 @@ import numpy as np
 
 from sfumato.anonymize.taxonomy import grow
 from sfumato.attack.beliefs import believed
-from sfumato.attack.case import CannotRunError, needed_sensitive
+from sfumato.attack.case import cannot_run, needed_sensitive
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def run(case: Case) -> Finding:
         if column.hierarchy is not None or column.kind in _ORDERED
     ]
     if not columns:
-        raise CannotRunError(
+        raise cannot_run(
             NAME,
             "no sensitive column is a number or a date or has a hierarchy, so nothing says which "
             "values are alike. Declare a hierarchy of the sensitive column.",
@@ -53,7 +53,7 @@ def run(case: Case) -> Finding:
         lambda column, values: alike(column, values, case.options.near),
         columns=columns,
         attacker="knows what values mean, and which class a person is in",
-        meaning=f"Of whose {case.options.sensitive or 'sensitive value'} something is certain",
+        meaning=f"People of whose {case.options.sensitive or 'sensitive value'} much is certain",
         reference="Li et al. 2007",
     )
 

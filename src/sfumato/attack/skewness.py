@@ -41,7 +41,7 @@ def run(case: Case) -> Finding:
         "skewness",
         hit,
         attacker="knows how common values are, and which class a person is in",
-        meaning=f"Whose own {case.options.sensitive or 'sensitive value'} is believed "
+        meaning=f"People whose own {case.options.sensitive or 'sensitive value'} is believed "
         f"{gain:g} times as much",
         reference="Li et al. 2007",
     )

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.attack.case import CannotRunError, needed_quasi
+from sfumato.attack.case import cannot_run, needed_quasi
 from sfumato.attack.classes import boxes
 from sfumato.attack.estimators import ClassSizes, dankar, deviation, pitman, snb, zayatz
 from sfumato.attack.finding import Finding, Rate, percent
-from sfumato.attack.matching import fitting
+from sfumato.attack.link import crowds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +34,7 @@ NAME = "uniqueness"
 def run(case: Case) -> Finding:
     """Count who is alone in the population, or estimate it."""
     if case.known is None and case.options.population_size is None:
-        raise CannotRunError(
+        raise cannot_run(
             NAME,
             "it needs the population, as a list with --known FILE or as a number with "
             "--population-size N.",
@@ -51,17 +51,14 @@ def run(case: Case) -> Finding:
     if people is None:
         success = _estimated(sample)
     else:
-        crowd = np.zeros(len(found))
-        for mine, theirs in fitting(found.locate(people), found):
-            crowd += np.bincount(theirs, people.counts[mine], len(found))
-        crowd = np.maximum(crowd, found.sizes)  # everyone released is of the population
+        crowd = np.maximum(crowds(found, people), found.sizes)  # who is released is one of them
         success = Rate.share(float(found.sizes[crowd == 1].sum()), found.rows)
         told.append(_linked(found.sizes, crowd))
     told.append(f"{alone_here:,} of {found.rows:,} are alone in the release.")
     return Finding(
         attack=NAME,
         attacker=f"has a list of the population of {size:,} people",
-        meaning="Who is alone in the population",
+        meaning="People who are alone in the population",
         success=success,
         baseline=Rate.share(found.rows / size, found.rows),
         victims=round(success.value * found.rows),

@@ -78,7 +78,7 @@ def attack(
     Nothing is charged. What it tells is about people in the table, and for the owner alone.
 
     Examples:
-        sfumato attack link safe.csv --known voters.csv --original people.csv --schema people.toml
+        sfumato attack link safe.csv --original people.csv --schema people.toml
         sfumato attack all safe.csv --original people.csv --schema people.toml --json
         sfumato attack differencing people.csv --schema people.toml --epsilon 1
     """
@@ -111,7 +111,7 @@ def _show(found: Finding | Findings) -> None:
     for one in [found] if isinstance(found, Finding) else found.findings:
         console.print(printable(f"{one.attack}: {one.words()}"))
         if one.victims:
-            console.print(printable(f"  {one.victims:,} of them for certain."))
+            console.print(printable(f"  Victims: {one.victims:,}."))
         for remark in one.remarks:
             console.print(printable(f"  {remark}"), style="dim")
     if not isinstance(found, Finding):

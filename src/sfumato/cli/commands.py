@@ -11,8 +11,8 @@ from typing import Any
 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "Look around": ("demo",),
-    "See the risk": ("inspect", "attack"),
-    "Release a table": ("anonymize", "measure", "worlds", "evaluate"),
+    "See the risk": ("inspect",),
+    "Release a table": ("anonymize", "measure", "worlds", "evaluate", "attack"),
     "Answer questions": ("init", "add", "ledger"),
 }
 

@@ -39,16 +39,14 @@ if TYPE_CHECKING:
     from sfumato.vault.private import Questions
 
 Dataset = Annotated[str, argument("NAME", "A data set of the vault.", autocompletion=datasets)]
-Out = Annotated[
-    Path | None,
-    option(
-        "OUT",
-        "A .csv, .parquet or .geojson; several tables go into a folder.",
-        "-o",
-        "--out",
-        rich_help_panel=OUTPUT,
-    ),
-]
+
+
+def _out(family: Family) -> object:
+    """Where a command writes, in the words of its family."""
+    names = "-o", "--out"
+    return Annotated[Path | None, option("OUT", family.out_help, *names, rich_help_panel=OUTPUT)]
+
+
 Options = Annotated[
     list[str] | None,
     option("NAME=VALUE", "An option of the kind, such as way=2; repeatable.", "--option"),
@@ -93,7 +91,7 @@ def _parameters(family: Family) -> Iterator[Parameter]:
     needed = [one for one in said if one.required and not one.positional]
     yield from map(parameter_of, needed)
     if family.writes != "never":
-        yield declared("out", Out, None)
+        yield declared("out", _out(family), None)
     yield from map(parameter_of, family.cost)
     yield from (parameter_of(one) for one in said if one not in first and one not in needed)
     if family.has_options:
@@ -194,7 +192,8 @@ def _show(answer: Answer, written: list[Path]) -> None:
 
     console, stated = Console(highlight=False, emoji=False), printable(answer.guarantee.statement)
     if written:
-        console.print(stated)
+        for one in (stated, *map(printable, answer.in_short)):
+            console.print(one)
     else:
         read = shown(answer)
         console.print(answer_table(read))

@@ -56,8 +56,12 @@ class Listed:
         return self.values.take(pa.array(codes))
 
     def code(self) -> exp.Expr:
-        """The SQL of the value itself, whose code is looked up when it comes."""
-        return exp.column(self.column, quoted=True)
+        """The SQL of the value itself, whose code is looked up when it comes.
+
+        A database may hold days as timestamps.
+        """
+        value: exp.Expr = exp.column(self.column, quoted=True)
+        return exp.cast(value, "DATE") if pa.types.is_date32(self.values.type) else value
 
     def holds(self, key: str) -> exp.Expr:
         """The SQL that says whether a value of `code` is on the axis."""

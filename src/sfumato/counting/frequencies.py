@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 _DENSE_LIMIT = 1 << 28
 
+DIFFERENT = -2
+"""What stands for numbers of rows that are not all the same."""
+
 
 @dataclass(frozen=True)
 class Frequencies:
@@ -125,6 +128,7 @@ def count(
     salt: str | None = None,
     outside: Literal["refuse", "drop"] = "refuse",
     most: int | None = None,
+    shared: Sequence[exp.Expr] = (),
 ) -> Frequencies:
     """Count combinations of values in the engine.
 
@@ -132,10 +136,13 @@ def count(
     and rows with a value outside it are refused, or dropped where no one may learn of them. With
     `weight`, an integer column is added up instead of rows. With an `Entity` as unit, each person's
     contribution is bounded under the secret `salt`. More combinations than `most` are refused as
-    soon as they are met.
+    soon as they are met. For each of the `shared`, numbers of rows that are not negative or -1, one
+    more column tells which all rows of a combination share, or that they are `DIFFERENT`.
     """
-    keys = _keys(columns)
+    keys, numbers = _keys(columns), [f"sf_shared_{place}" for place in range(len(shared))]
     rows: exp.Query = _rows(table, columns, keys, where)
+    named = (exp.alias_(one, name) for one, name in zip(shared, numbers, strict=True))
+    rows = rows.select(*named)
     if unit.by_person:
         if salt is None or weight is not None:
             raise ParameterError(
@@ -147,11 +154,13 @@ def count(
     elif weight is not None:
         rows = rows.select(exp.alias_(exp.column(weight, quoted=True), COUNT))
     counted = _counted(rows, keys, has_counts=unit.by_person or weight is not None)
+    for place, name in enumerate(numbers, start=len(keys)):
+        counted.selects.insert(place, _if_alike(name))
     reader = engine.stream(counted)
     if most is not None:
         names = [column if isinstance(column, str) else column.column for column in columns]
         reader = bounded(reader, names, most)
-    axes, codes, counts = encode(reader, columns)
+    axes, codes, counts = encode(reader, [*columns, *numbers])
     return _keep_inside(axes, codes, counts, outside)
 
 
@@ -257,6 +266,13 @@ def _counted(rows: exp.Query, keys: Sequence[str], *, has_counts: bool) -> exp.S
     query = exp.select(*names, exp.alias_(exp.cast(how_many, "BIGINT"), COUNT))
     query = query.from_(rows.subquery("sf_counted"))
     return query.group_by(*names) if names else query
+
+
+def _if_alike(name: str) -> exp.Expr:
+    """The number that all rows of a group have."""
+    least, most = exp.Min(this=exp.column(name)), exp.Max(this=exp.column(name))
+    case = exp.case().when(exp.EQ(this=least, expression=most), least.copy())
+    return exp.alias_(case.else_(exp.convert(DIFFERENT)), name)
 
 
 def _collect(

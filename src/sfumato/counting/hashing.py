@@ -102,10 +102,10 @@ def sealed(key: str, values: Sequence[exp.Expr]) -> exp.Expr:
     return folded(hashed, values)
 
 
-def integer(hexadecimal: exp.Expr, first: int = 1) -> exp.Expr:
-    """The integer that `DIGITS` hexadecimal digits spell, without an engine's own conversion."""
+def integer(hexadecimal: exp.Expr) -> exp.Expr:
+    """The integer that the first `DIGITS` hexadecimal digits spell, in plain arithmetic."""
     value: exp.Expr = exp.convert(0)
-    for place in range(first, first + DIGITS):
+    for place in range(1, DIGITS + 1):
         digit = exp.Substring(
             this=hexadecimal.copy(), start=exp.convert(place), length=exp.convert(1)
         )

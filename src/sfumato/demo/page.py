@@ -11,7 +11,7 @@ import pyarrow.parquet as arrow_parquet
 
 from sfumato import __version__
 from sfumato.demo import registers, town
-from sfumato.demo.sections import SECTIONS
+from sfumato.demo.sections import SECTIONS, synthesize
 from sfumato.demo.town import Town
 from sfumato.errors import OutputError
 from sfumato.files import check_apart, whole
@@ -39,8 +39,11 @@ BESIDE = {
     "visits.csv": "one row per visit to the clinic, several for some people",
     "visits.toml": "the same about the visits, with the person as privacy unit",
     "voters.csv": "the public voter list of the same town",
+    "twin.csv": "a synthetic twin of town.csv: rows that belong to nobody",
 }
 """The files beside the page and what is in them."""
+TABLES = tuple(name for name in BESIDE if name != "twin.csv")
+"""Those that can be made without spending anything."""
 
 _GENERATOR = "Sfumato demo"
 
@@ -53,7 +56,7 @@ def run(
     Pages of an earlier demo are replaced; anything else in the way is refused. `progress` is told
     how many steps of how many are done. Without a `page` only the tables are made.
     """
-    names = [PAGE, *BESIDE] if page else [*BESIDE]
+    names = [PAGE, *BESIDE] if page else [*TABLES]
     _check(out, names)
     steps = len(SECTIONS) + 3 if page else 2
     with _folder(out), ExitStack() as stack:
@@ -66,6 +69,8 @@ def run(
             "voters": registers.voters_table(people),
         }
         progress(1, steps)
+        if page:
+            tables["twin"] = synthesize.twin_of(tables["town"])
         _write_files(tables, places)
         progress(2, steps)
         if page:
@@ -90,7 +95,8 @@ def _look(tables: dict[str, pa.Table], schema: Path) -> Town:
         guesses = tuple(map(Guess, unknown.schema.columns, unknown.reasons))
     with closing(read(tables["town"], schema)) as known:
         inspection = known.inspect()
-    return Town(tables["town"], tables["visits"], tables["voters"], guesses, inspection)
+    people, visits, voters, twin = (tables[one] for one in ("town", "visits", "voters", "twin"))
+    return Town(people, visits, voters, guesses, inspection, twin)
 
 
 def _page(blocks: list[Block]) -> str:

@@ -40,6 +40,8 @@ class Town:
     voters: pa.Table
     guesses: tuple[Guess, ...]
     inspection: Inspection
+    twin: pa.Table
+    """A synthetic table of the people."""
 
 
 TODAY = date(2025, 1, 1)

@@ -38,6 +38,8 @@ class Traits:
 
     It need not be the same on two engines, nor in two versions of one; it must be spread evenly.
     """
+    from_hex: Callable[[exp.Expr], exp.Expr]
+    """The BIGINT that seven hexadecimal digits, in small letters, spell."""
     keeps_source: bool = False
     """Whether a source that changes after it was opened is noticed by every query."""
 

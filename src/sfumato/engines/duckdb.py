@@ -82,11 +82,17 @@ def _hashed(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
     return exp.cast(exp.BitwiseRightShift(this=unsigned, expression=exp.convert(1)), "BIGINT")
 
 
+def _from_hex(digits: exp.Expr) -> exp.Expr:
+    return exp.cast(exp.DPipe(this=exp.convert("0x"), expression=digits), "BIGINT")
+
+
 class DuckDB:
     """An embedded database with one source, locked so that no query reaches anything else."""
 
     dialect: ClassVar[str] = "duckdb"
-    traits: ClassVar[Traits] = Traits(creates_tables=False, hashed=_hashed, keeps_source=True)
+    traits: ClassVar[Traits] = Traits(
+        creates_tables=False, hashed=_hashed, from_hex=_from_hex, keeps_source=True
+    )
 
     @translating_errors(translate)
     def __init__(self, *, memory_limit: str = MEMORY_LIMIT) -> None:

@@ -121,11 +121,16 @@ def _hashed(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
     return exp.Paren(this=exp.BitwiseAnd(this=signed, expression=exp.convert(2**63 - 1)))
 
 
+def _from_hex(digits: exp.Expr) -> exp.Expr:
+    bits = exp.cast(exp.DPipe(this=exp.convert("x"), expression=digits), "BIT(28)")
+    return exp.cast(bits, "BIGINT")
+
+
 class Postgres:
     """A PostgreSQL database, read through Arrow."""
 
     dialect: ClassVar[str] = "postgres"
-    traits: ClassVar[Traits] = Traits(creates_tables=True, hashed=_hashed)
+    traits: ClassVar[Traits] = Traits(creates_tables=True, hashed=_hashed, from_hex=_from_hex)
 
     @translating_errors(_translate)
     def __init__(self, address: str, table: exp.Table) -> None:

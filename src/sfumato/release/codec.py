@@ -50,12 +50,16 @@ def from_bytes(stored: bytes) -> Release:
             described["receipt"],
         )
     except (ValueError, KeyError, TypeError, RecursionError, pa.ArrowException) as error:
-        detail = f"{type(error).__name__}: {error}"
-    raise LedgerError(
+        raise unreadable_answer(error) from None
+
+
+def unreadable_answer(error: Exception) -> LedgerError:
+    """Say that an answer in store is not what this version would have stored."""
+    return LedgerError(
         "answer_unreadable",
         "The stored answer cannot be read: this version did not write it. The charge stays spent. "
         "Read it with the version that wrote it, or let the operator look for the cause.",
-        detail=detail,
+        detail=f"{type(error).__name__}: {error}",
     )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sfumato.counting.hashing import DIGITS, digest, folded, integer
+from sfumato.counting.hashing import DIGITS, digest, folded
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
@@ -56,10 +56,15 @@ def _sums(engine: Engine, table: exp.Table, values: Sequence[exp.Expr]) -> list[
     """The number of rows and the sums of their hashes."""
     row = folded(partial(digest, ""), values)
     hashed = exp.select(exp.alias_(row, "sf_hash")).from_(table.copy())
-    lanes = [
-        exp.cast(exp.Sum(this=integer(exp.column("sf_hash"), 1 + lane * DIGITS)), "BIGINT")
+    digits = [
+        exp.Substring(
+            this=exp.column("sf_hash"),
+            start=exp.convert(1 + lane * DIGITS),
+            length=exp.convert(DIGITS),
+        )
         for lane in range(_LANES)
     ]
+    lanes = [exp.cast(exp.Sum(this=engine.traits.from_hex(one)), "BIGINT") for one in digits]
     totals = [exp.cast(exp.Count(this=exp.Star()), "BIGINT"), *lanes]
     query = exp.select(
         *(exp.alias_(total, f"sf_total_{place}") for place, total in enumerate(totals))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from contextlib import suppress
 from pathlib import Path
@@ -91,9 +92,12 @@ def vault_files_around(target: Path) -> tuple[Path, ...]:
     found: list[Path] = []
     with suppress(OSError):
         parent = target.resolve().parent
-        beside = (one for near in (parent, parent.parent) for one in near.iterdir())
-        folders = dict.fromkeys([parent, *parent.parents, *(one for one in beside if one.is_dir())])
-        for folder in folders:
-            if (folder / VAULT).is_file():
-                found += vault_files(folder)
+        folders = [str(one) for one in (parent, *parent.parents)]
+        for near in (parent, parent.parent):
+            with suppress(OSError), os.scandir(near) as beside:
+                folders += [one.path for one in beside]
+        for folder in dict.fromkeys(folders):
+            # There may be thousands beside it, and paths that are objects take their time.
+            if os.path.isfile(f"{folder}/{VAULT}"):  # noqa: PTH113
+                found += vault_files(Path(folder))
     return tuple(found)

@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sfumato import __version__, given
@@ -211,6 +212,17 @@ class Release(Shown):
         Where an engine has the rows, it writes `OUT/`, a folder of Parquet files, and `table:NAME`,
         a table where the data lies, by itself.
         """
+        return self._saved(path, overwrite=overwrite, report=report)
+
+    def _saved(
+        self,
+        path: str | Path,
+        *,
+        overwrite: bool,
+        report: str | Path | None,
+        beside: Mapping[Path, bytes] = MappingProxyType({}),
+    ) -> list[Path]:
+        """Save it together with other files, all or nothing."""
         target = given.path(path, "path")
         output = Output.said(path)
         if output.by_engine and len(self.tables) == 1:
@@ -225,6 +237,8 @@ class Release(Shown):
                 with on_demand(self.tables).streamed(name) as rows:
                     writer.table(name, file, rows, kinds_of(rows.schema), self.layout)
             self._write_report(writer, report, overwrite=overwrite)
+            for place, content in beside.items():
+                writer.beside(place, content)
             writer.tell(self)
         return writer.written
 
@@ -262,7 +276,7 @@ class Release(Shown):
 
             target = given.path(report, "report")
             check_target(target, overwrite=overwrite, kept=self.kept)
-            writer.page(target, page(self), private=self.holder is not None)
+            writer.beside(target, page(self).encode(), private=self.holder is not None)
 
     @given.in_python
     def report(self, path: str | Path, *, public: bool = False, overwrite: bool = False) -> None:

@@ -134,9 +134,9 @@ class ReleaseWriter:
         place.write_text(text, encoding="utf-8")
         self._files[place] = checksum(place)
 
-    def page(self, path: Path, text: str, *, private: bool) -> None:
-        """Write a page about the release, which is no part of it."""
-        self._stage(path, private=private).write_text(text, encoding="utf-8")
+    def beside(self, path: Path, content: bytes, *, private: bool = False) -> None:
+        """Write what appears with the release and is no part of it: a page, a model."""
+        self._stage(path, private=private).write_bytes(content)
 
     def tell(self, release: Release) -> None:
         """Write what tells of the release, at last: to its holder where there is something to."""

@@ -48,6 +48,7 @@ _WORST = 5
 _FEWEST_DRAWN = 3
 _KEPT = 2.0
 """So many times the copies that are expected are a sign that rows were kept."""
+_VALUE = "Cramér's V"
 _STRENGTHS = (0.05, 0.1, 0.2, 0.4, 0.7)
 _DIFFERENCES = (0.02, 0.05, 0.1, 0.2, 0.4)
 """Where the shades of associations and of their differences change."""
@@ -173,13 +174,17 @@ def _columns(found: Evaluation) -> list[Block]:
     ordered = sorted(found.columns, key=lambda one: one.distance.floor - one.distance.tvd)
     blocks: list[Block] = [Heading("Each column, original beside synthetic")]
     for place, one in enumerate(ordered):
-        wide = len(one.coding.starts) > _BARS
-        picture = _stretched(one) if wide else _listed(one)
+        picture = column_picture(one)
         if place < _OPEN:
             blocks.append(picture)
         else:
             blocks.append(Folded(f"{one.name}: {share(one.distance.tvd)} would move", [picture]))
     return blocks
+
+
+def column_picture(one: ComparedColumn) -> Picture:
+    """A column of both tables: two lines where it is long, else two bars for each value."""
+    return _stretched(one) if len(one.coding.starts) > _BARS else _listed(one)
 
 
 def _label(one: ComparedColumn) -> str:
@@ -252,16 +257,10 @@ def _together(found: Evaluation) -> list[Block]:
     if len(names) < _FEWEST_DRAWN:
         return []
     original, synthetic = (_matrix(found.pairs, names, side) for side in (0, 1))
-    rows = [
-        (" and ".join(one.columns), *(f"{v:.2f}" for v in one.association), _correlated(one))
-        for one in found.pairs
-    ]
-    headers = ("Columns", _ORIGINAL, _SYNTHETIC, "Correlation")
-    table = PageTable("How strongly columns hang together", headers, rows, folded=True)
+    maps = association_maps(found)
     looked_at, total = found.sets[2].looked_at, found.sets[2].of
     sampled = "" if looked_at == total else f" Of {total:,} pairs {looked_at:,} were looked at."
     side = MapSide("", names)
-    value = "Cramér's V"
     return [
         Heading("How columns hang together"),
         Paragraph(
@@ -269,22 +268,34 @@ def _together(found: Evaluation) -> list[Block]:
             "tone, the more one of them tells about the other. The two maps should look alike."
             + sampled
         ),
-        mosaic(
-            [(_ORIGINAL, original[::-1]), (_SYNTHETIC, synthetic[::-1])],
-            label="How strongly columns hang together in either table",
-            table=table,
-            value=value,
-            steps=_STRENGTHS,
-        ),
+        maps,
         heat(
             np.abs(original - synthetic),
             (side, side),
             label="Where they differ: by how much Cramér's V is off",
-            table=table,
-            value=f"Difference in {value}",
+            table=maps.table,
+            value=f"Difference in {_VALUE}",
             steps=_DIFFERENCES,
         ),
     ]
+
+
+def association_maps(found: Evaluation) -> Picture:
+    """How strongly columns hang together, the original's map beside the synthetic one's."""
+    names = [one.name for one in found.columns]
+    rows = [
+        (" and ".join(one.columns), *(f"{v:.2f}" for v in one.association), _correlated(one))
+        for one in found.pairs
+    ]
+    headers = ("Columns", _ORIGINAL, _SYNTHETIC, "Correlation")
+    sides = ((_ORIGINAL, 0), (_SYNTHETIC, 1))
+    return mosaic(
+        [(name, _matrix(found.pairs, names, side)[::-1]) for name, side in sides],
+        label="How strongly columns hang together in either table",
+        table=PageTable("How strongly columns hang together", headers, rows, folded=True),
+        value=_VALUE,
+        steps=_STRENGTHS,
+    )
 
 
 def _matrix(pairs: Sequence[ComparedPair], names: Sequence[str], side: int) -> NDArray[np.float64]:

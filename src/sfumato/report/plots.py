@@ -13,6 +13,7 @@ from sfumato.report.charts import bar
 from sfumato.report.figures import Figures, error_bar, picture_of
 from sfumato.report.numerals import show
 from sfumato.report.published import published_pictures
+from sfumato.report.synthesized import synthesis_pictures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,6 +31,9 @@ def pictures_of(release: Release) -> list[Picture]:
     """The pictures that the page of a release has, or those of an answer; none where none helps."""
     if release.guarantee.kind != _PRIVATE:
         return []
+    drawn = getattr(release, "drawn_from", {})
+    if drawn:
+        return [one for model, rows in drawn.values() for one in synthesis_pictures(model, rows)]
     if "columns" in release.provenance.parameters:
         return published_pictures(release)
     return answer_pictures(release)

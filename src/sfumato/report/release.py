@@ -24,7 +24,8 @@ from sfumato.report.blocks import (
 from sfumato.report.page import render
 from sfumato.report.plain import decimals, glossary, limits, promises
 from sfumato.report.published import pictures
-from sfumato.report.terminal import THEIRS, in_words, named
+from sfumato.report.synthesized import synthesis_blocks
+from sfumato.report.terminal import PERCENT, THEIRS, in_words, named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -93,7 +94,11 @@ def _published(release: Release) -> tuple[str, str, list[Block]]:
     title = _TITLES.get(method, method.removeprefix("publish "))
     said = {"name": facts.get("table"), "columns": columns, "unit": facts.get("unit")}
     blocks = _about(release.provenance, said)
-    if release.tables and columns:
+    drawn = getattr(release, "drawn_from", {})  # of a synthesis that was not read from a file
+    for name, (model, rows) in drawn.items():
+        blocks += [Heading(name)] if len(drawn) > 1 else []
+        blocks += synthesis_blocks(model, rows)
+    if not drawn and release.tables and columns:
         blocks += pictures(columns, release.tables, release.error)
     if error:
         # The figures of a question have the names that it gave them.
@@ -364,6 +369,8 @@ def _is_nothing(value: Any) -> bool:
 def _value(name: str, value: Any) -> str:
     if value is True:
         return "yes"
+    if name in PERCENT and value is not None:
+        return numerals.show(value, percent=True)
     if name in _SHARES and isinstance(value, str) and "/" not in value:
         return numerals.show(float(value), percent=True)
     if isinstance(value, dict):

@@ -13,6 +13,7 @@ from rich.text import Text
 from sfumato.report.numerals import show
 from sfumato.report.palette import TONES
 from sfumato.report.plain import decimals
+from sfumato.texts import share
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,6 +39,8 @@ _NAMES = {
     "largest95": "95 % bound of the largest error",
 }
 """What figures are called by people, where that is not what programs call them."""
+PERCENT = {"one_way", "two_way"}
+"""Figures that are shares."""
 THEIRS = {"columns", "marginals", "name", "made by", "shares", "shuffled", "tables", "weights"}
 """Under which names stand those of the user, or texts: they are shown as they are."""
 
@@ -96,6 +99,8 @@ def in_words(value: Any, *, theirs: bool = False) -> str:
 
 def told(name: str, value: Any) -> str:
     """A figure of ours with its name."""
+    if name in PERCENT and value is not None:
+        return f"{named(name)}: {share(value)}"
     return f"{named(name)}: {in_words(value, theirs=name in THEIRS)}"
 
 

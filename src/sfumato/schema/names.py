@@ -64,6 +64,8 @@ def check_names(names: list[str]) -> None:
 def suggestion(given: str, allowed: Iterable[str]) -> str:
     """Guess what was meant: an ending for a message."""
     names = list(allowed)
+    if not names:
+        return "there are none."
     near = get_close_matches(given, names, n=1)
     if near:
         return f"did you mean {quoted(near[0])}?"

@@ -21,6 +21,7 @@ from sfumato.counting.room import SizeCounts, TooManyCombinationsError, cells_of
 from sfumato.errors import ParameterError
 from sfumato.inspection.reidentification import attacker
 from sfumato.privacy.numbers import decimal_of, not_negative, probability
+from sfumato.release.recoding import ByCuts
 from sfumato.schema.column import Kind, Role
 from sfumato.steward.advice import TOO_LARGE, advise, too_large
 from sfumato.steward.anonymized import Anonymized
@@ -34,6 +35,7 @@ from sfumato.steward.handed import mark_before
 from sfumato.steward.parted import CutTree, cells_to_cut, cut_in_engine
 from sfumato.steward.perturbative import PERTURBATIVE, PerturbativeOptions
 from sfumato.steward.problem import person_of, pose
+from sfumato.steward.remeasured import regroup, told_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from sfumato.counting.frequencies import Frequencies
     from sfumato.privacy.numbers import Number
     from sfumato.steward.anonymized import Suppressed
+    from sfumato.steward.remeasured import ReleasedClasses
     from sfumato.steward.table import Table
 
 
@@ -145,6 +148,8 @@ def anonymize(
     }
     parameters = {name: value for name, value in used.items() if name in member.takes}
     decided = replace(_generalized(table, counted, problem, outcome, parameters), **told)
+    if problem.floor is None and suppressed == "drop":
+        decided = replace(decided, classes=_classes(decided, counted))
     return _advised(decided, problem, outcome, weights, watch, given) if advice else decided
 
 
@@ -170,6 +175,7 @@ def _posed(
             population=population,
             rolls_up=able,
             to_roots=cuts,
+            shared=told_apart(table.engine, _watched(table)),
         )
 
 
@@ -298,11 +304,24 @@ def _generalized(
         },
         protected=tuple(looked_at),
         remarks=(*outcome.notes, *([outcome.verdict] if outcome.verdict else [])),
-        watched=tuple(column.name for column in table.schema.by_role(Role.SENSITIVE)),
+        watched=tuple(_watched(table)),
         suppressed=parameters.get("suppressed", "drop"),
         risk=_risk(table, counted, quasi, sizes, rolled_up=floor is not None),
         **in_plain_words(problem.criteria, person),
     )
+
+
+def _watched(table: Table) -> dict[str, Kind]:
+    """The columns of which everyone in a class may share a value."""
+    return {column.name: column.kind for column in table.schema.by_role(Role.SENSITIVE)}
+
+
+def _classes(decided: Anonymized, counted: Frequencies) -> ReleasedClasses | None:
+    """The classes of a release of which all combinations were counted, unless rows are dealt."""
+    recoding = decided.spelled_recoding()
+    if isinstance(recoding, ByCuts) or not recoding.by_value:
+        return None
+    return regroup(counted, recoding, labelled=[*decided.recoded], sensitive=decided.watched)
 
 
 def _risk(

@@ -76,7 +76,7 @@ class Anonymized:
     `words` has what became of columns whose labels do not tell it, `promises` and `limits` what the
     criteria mean to a person and what they leave open; `by` is who says to have made it. `mark` is
     the fingerprint of the table before anything was counted, where its engine would not notice that
-    it changes.
+    it changes. `classes` are those of the release, where what was counted tells them.
     """
 
     table: Table
@@ -103,6 +103,7 @@ class Anonymized:
     limits: tuple[str, ...] = ()
     by: str | None = None
     mark: str | None = None
+    classes: ReleasedClasses | None = None
 
     @property
     def unprotected(self) -> tuple[str, ...]:
@@ -191,9 +192,9 @@ class Anonymized:
             self._write_tables(output, writer)
             sample = None if report is public_report is None else self._sample(output)
             if report is not None:
-                writer.page(report, page(release, sample), private=True)
+                writer.beside(report, page(release, sample).encode(), private=True)
             if public_report is not None:
-                writer.page(public_report, page(release.public, sample), private=False)
+                writer.beside(public_report, page(release.public, sample).encode(), private=False)
             writer.tell(release)
         return release
 
@@ -222,14 +223,16 @@ class Anonymized:
             writer.table(name, f"{name}.csv", table.to_reader(), kinds_of(table.schema), layout)
 
     def _measured(self) -> ReleasedClasses:
-        """The classes of the rows that are released, counted in the engine."""
+        """The classes of the rows that are released; what is not known is counted in the engine."""
+        if self.classes is not None:
+            return self.classes
         quasi = [c.name for c in self.table.schema.by_role(Role.QUASI) if c.name in self.columns]
         labelled = [column.name for column in self._labelled]
         if not quasi or not (labelled or self.watched):
             return NO_CLASSES
         return remeasure(
             self.table.engine,
-            self._spelled_recoding(),
+            self.spelled_recoding(),
             self.columns,
             quasi=quasi,
             labelled=labelled,
@@ -358,7 +361,7 @@ class Anonymized:
         engine, starred = self.table.engine, self.suppressed == "star"
         names = [exp.column(name, quoted=True) for name in self.columns]
         with ExitStack() as lent:
-            rows = lent.enter_context(self._spelled_recoding().released(engine, engine.table))
+            rows = lent.enter_context(self.spelled_recoding().released(engine, engine.table))
             rows.set("order", None)
             rows = exp.select(*names).from_(rows.subquery("sf_recoded"))
             if starred and self.figures["suppressed"]:
@@ -380,7 +383,7 @@ class Anonymized:
         """Released fields that carry how they are written, or whose labels they hold."""
         return labelled(marked(schema, self._spellings), self.table.schema.columns)
 
-    def _spelled_recoding(self) -> Recoding:
+    def spelled_recoding(self) -> Recoding:
         """What is released, with labels of spelled columns as people write them."""
         labelled = [name for name, kind in self.recoded.items() if kind is Kind.TEXT]
         return relabelled(

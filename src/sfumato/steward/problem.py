@@ -38,6 +38,8 @@ from sfumato.steward.rolled import roll_up
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from sqlglot import exp
+
     from sfumato.anonymize.criteria import Criterion
     from sfumato.counting.frequencies import Frequencies
     from sfumato.privacy.numbers import Number
@@ -164,12 +166,14 @@ def pose(
     further: Sequence[str] = (),
     rolls_up: bool = True,
     to_roots: bool = False,
+    shared: Sequence[exp.Expr] = (),
 ) -> tuple[Problem, Frequencies]:
     """Set the problem up, and give the counts of quasi-identifiers, sensitive and further columns.
 
     Where the unit is a person, their column is counted too: how many people a class has is known
     only from who they are. The population is counted by the quasi-identifiers alone. Where all that
     is too much for memory, it is counted at the finest levels that fit, or `to_roots`, or refused.
+    What rows of a combination have in common of the `shared` is told where all were counted.
     """
     quasi = [column.name for column in table.schema.by_role(Role.QUASI)]
     sensitive = list(dict.fromkeys(c.column for c in criteria if c.column is not None))
@@ -182,7 +186,8 @@ def pose(
     names = [counted, quasi][: len(sources)]
     rolled = None
     try:
-        tables = [counted_whole(*one) for one in zip(sources, names, strict=True)]
+        told = [shared, ()]
+        tables = [counted_whole(*one) for one in zip(sources, names, told, strict=False)]
     except TooManyCombinationsError:
         if not rolls_up or not quasi:
             raise
@@ -208,9 +213,12 @@ def pose(
     return problem, tables[0]
 
 
-def counted_whole(table: Table, names: Sequence[str]) -> Frequencies:
+def counted_whole(
+    table: Table, names: Sequence[str], shared: Sequence[exp.Expr] = ()
+) -> Frequencies:
     """All combinations of some columns, or a refusal where they do not fit in memory."""
-    return count(table.engine, table.engine.table, names, most=most_combinations(len(names)))
+    most = most_combinations(len(names))
+    return count(table.engine, table.engine.table, names, most=most, shared=shared)
 
 
 def person_of(schema: Schema) -> str | None:

@@ -1,12 +1,16 @@
-"""What can be counted in a release by whoever has it, counted where its rows are made.
+"""What can be counted in a release by whoever has it: from counts that are held, or in the engine.
 
-Decisions 0192, 0246.
+Whether everyone in a class shares a sensitive value is told by a salted hash of it, which engines
+compare quicker than texts: Spark sorts all rows to find the least text of each group.
+
+Decisions 0192, 0246, 0272.
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,8 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from sfumato.counting.frequencies import DIFFERENT
+from sfumato.counting.grouping import keys, runs
 from sfumato.engines.base import column
 from sfumato.errors import CriterionError
+from sfumato.release.recoding import ByColumn, ByRow
 from sfumato.schema.column import Kind
 from sfumato.schema.hierarchy.base import ROOT
 from sfumato.schema.names import count
@@ -23,12 +30,16 @@ from sfumato.schema.names import count
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from sfumato.anonymize.classes import Counts
+    from sfumato.counting.frequencies import Frequencies
     from sfumato.engines.base import Engine
     from sfumato.release.recoding import Recoding
 
 _ROWS, _BLANK = "sf_class_rows", "sf_class_blank"
-_OF_VALUES = ("low", "high", "known")
+_OF_VALUES = ("low", "high")
+_MISSING = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +93,85 @@ NO_CLASSES = ReleasedClasses(
 """Of a release in which nobody looks for classes."""
 
 
+def told_apart(engine: Engine, kinds: Mapping[str, Kind]) -> list[exp.Expr]:
+    """A number for each value of some columns: the same for equal ones, a hash that none foresees.
+
+    Zeros of either sign are equal, missing values too.
+    """
+    salt = token_hex(16)
+    numbers: list[exp.Expr] = []
+    for name, kind in kinds.items():
+        value = column(name) + exp.convert(0) if kind is Kind.REAL else column(name)
+        missing = exp.case().when(column(name).is_(exp.Null()), exp.convert(_MISSING))
+        numbers.append(missing.else_(engine.traits.hashed(salt, [value])))
+    return numbers
+
+
+def regroup(
+    counted: Frequencies,
+    recoding: ByColumn | ByRow,
+    *,
+    labelled: Sequence[str],
+    sensitive: Sequence[str],
+) -> ReleasedClasses:
+    """Unite combinations that are held into the classes of what a recoding releases.
+
+    Rows alike in its columns must be released alike. The last columns of what was counted tell what
+    all rows of a combination share of the sensitive ones, as `told_apart` numbers them. Blank rows
+    are not looked for.
+    """
+    kept, worn = _recoded(counted, recoding)
+    labels = [worn[name] for name in labelled]
+    codes = [one.indices.to_numpy() for one in labels]
+    classes = runs(codes, [len(one.dictionary) for one in labels], counted.counts[kept])
+    first = classes.order[classes.starts]
+    found = {_label(place): one.take(pa.array(first)) for place, one in enumerate(labels)}
+    found |= {_ROWS: classes.counts, _BLANK: np.zeros(len(first), np.int64)}
+    told = len(counted.axes) - len(sensitive)
+    for place in range(len(sensitive)):
+        axis, shares = counted.axes[told + place], counted.codes[told + place]
+        numbers = axis.decode(shares[kept][classes.order]).to_numpy()
+        low, high = (one.reduceat(numbers, classes.starts) for one in (np.minimum, np.maximum))
+        found[_shared(place)] = ((low == high) & (low != DIFFERENT)).astype(np.int64)
+    return ReleasedClasses(pa.table(found), tuple(labelled), tuple(sensitive))
+
+
+def _recoded(
+    counted: Frequencies, recoding: ByColumn | ByRow
+) -> tuple[NDArray[np.bool_], dict[str, pa.DictionaryArray]]:
+    """Which combinations are released, and the labels that they wear."""
+    maps = recoding.maps
+    places = [_places(counted, one.column, one.values) for one in maps]
+    codes = [one.codes.to_numpy()[place] for one, place in zip(maps, places, strict=True)]
+    listed = recoding.suppressed if isinstance(recoding, ByColumn) else recoding.shares
+    named = [listed.column(place).to_numpy() for place in range(len(maps))]
+    both = [np.concatenate(pair).astype(np.int64) for pair in zip(codes, named, strict=True)]
+    key, _ = keys(both, [int(one.max(initial=0)) + 1 for one in both])
+    mine, theirs = np.split(key, [len(counted)])
+    if isinstance(recoding, ByColumn):
+        kept = np.isin(mine, theirs, invert=True)
+        found = zip(maps, places, strict=True)
+        return kept, {one.column: _worn(one.labels, place[kept]) for one, place in found}
+    kept, order = np.isin(mine, theirs), np.argsort(theirs)
+    share = order[np.searchsorted(theirs, mine[kept], sorter=order)]
+    released = listed.select(listed.column_names[len(maps) + 1 :])
+    columns = zip(released.column_names, released.columns, strict=True)
+    return kept, {name: _worn(one.combine_chunks(), share) for name, one in columns}
+
+
+def _places(counted: Frequencies, name: str, values: pa.Array) -> NDArray[np.integer]:
+    """Where counted values of a column stand among those of its map, which has them all."""
+    axis = counted.axis(name)
+    met = axis.decode(np.arange(axis.size)).cast(values.type)
+    places: NDArray[np.int32] = pc.index_in(met, value_set=values).to_numpy()
+    return places.take(counted.codes[counted.columns.index(name)])
+
+
+def _worn(labels: pa.Array, places: NDArray[np.integer]) -> pa.DictionaryArray:
+    """The labels at some places; a missing one is a label like others."""
+    return labels.dictionary_encode(null_encoding="encode").take(pa.array(places))
+
+
 def remeasure(
     engine: Engine,
     recoding: Recoding,
@@ -96,7 +186,9 @@ def remeasure(
     Where rows alike in the mapped columns are released alike, they are counted first and recoded
     then, which is less to join.
     """
-    facts = _Facts(_unused((*kinds, *engine.columns(engine.table))), sensitive, kinds)
+    unused = _unused((*kinds, *engine.columns(engine.table)))
+    numbers = told_apart(engine, {name: kinds[name] for name in sensitive})
+    facts = _Facts(unused, sensitive, kinds, numbers)
     with ExitStack() as lent:
         if recoding.by_value:
             mapped = [one.column for one in recoding.maps]
@@ -121,10 +213,11 @@ class _Facts:
     prefix: str
     sensitive: Sequence[str]
     kinds: Mapping[str, Kind]
+    numbers: Sequence[exp.Expr]
 
     @property
     def names(self) -> list[str]:
-        """Rows, those without any sensitive value, and least, greatest and present values."""
+        """Rows, those without any sensitive value, and least and greatest numbers of values."""
         values = [f"{self.prefix}{what}_{n}" for n in self._places for what in _OF_VALUES]
         return [f"{self.prefix}rows", f"{self.prefix}bare", *values]
 
@@ -137,12 +230,8 @@ class _Facts:
         empty = [_empty(name, self.kinds[name]) for name in self.sensitive]
         bare = exp.case().when(exp.and_(exp.true(), *empty), exp.convert(1)).else_(exp.convert(0))
         facts: list[exp.Expr] = [_whole(exp.Count(this=exp.Star())), _whole(exp.Sum(this=bare))]
-        for name in self.sensitive:
-            # PostgreSQL has no least of truth values.
-            truth = self.kinds[name] is Kind.BOOLEAN
-            value = exp.cast(column(name), "TEXT") if truth else column(name)
-            known = _whole(exp.Count(this=column(name)))
-            facts += [exp.Min(this=value), exp.Max(this=value.copy()), known]
+        for number in self.numbers:
+            facts += [exp.Min(this=number.copy()), exp.Max(this=number.copy())]
         named = (exp.alias_(one, name) for name, one in zip(self.names, facts, strict=True))
         keys = [column(name) for name in by]
         return exp.select(*keys, *named).from_(rows).group_by(*(key.copy() for key in keys))
@@ -160,11 +249,8 @@ class _Facts:
         }
         told |= {_ROWS: size, _BLANK: blanks}
         for place in self._places:
-            low, high, known = values[3 * place : 3 * place + 3]
-            one = exp.EQ(this=exp.Min(this=low), expression=exp.Max(this=high))
-            present = exp.Sum(this=known)
-            everywhere = exp.and_(exp.EQ(this=present, expression=size.copy()), one)
-            alike = exp.or_(everywhere, present.copy().eq(0))
+            low, high = values[2 * place : 2 * place + 2]
+            alike = exp.EQ(this=exp.Min(this=low), expression=exp.Max(this=high))
             told[_shared(place)] = exp.case().when(alike, exp.convert(1)).else_(exp.convert(0))
         return (
             exp.select(*(exp.alias_(value, name) for name, value in told.items()))

@@ -145,7 +145,7 @@ def read(
     else:
         engine, known = open_labels(place, known, strict=strict)
     try:
-        check_columns(engine, known)
+        check_columns(engine, known, strict=strict)
     except BaseException:
         engine.close()
         raise
@@ -180,8 +180,11 @@ def _read_unknown(source: Source, progress: Progress | None, *, ours: bool) -> T
     )
 
 
-def check_columns(engine: Engine, schema: Schema) -> None:
-    """The schema's columns are there and hold what it says; others are left alone."""
+def check_columns(engine: Engine, schema: Schema, *, strict: bool = True) -> None:
+    """The schema's columns are there and hold what it says; others are left alone.
+
+    Unless that is `strict`, nothing depends on any row.
+    """
     held = engine.columns(engine.table)
     for column in schema.columns:
         if column.name not in held:
@@ -203,7 +206,8 @@ def check_columns(engine: Engine, schema: Schema) -> None:
                 f"Column {quoted(column.name)} is declared {column.kind} but holds "
                 f"{held[column.name]}. Change its kind in the schema.",
             )
-    check_dates(engine, [c.name for c in schema.columns if c.kind is Kind.DATE])
+    if strict:
+        check_dates(engine, [one.name for one in schema.columns if one.kind is Kind.DATE])
 
 
 def save_schema(table: Table, path: Path, *, overwrite: bool = False) -> None:

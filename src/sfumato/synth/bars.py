@@ -7,6 +7,7 @@ combinations of values, which is public.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -15,10 +16,11 @@ import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
-from sfumato.errors import QueryError
+from sfumato.errors import EngineError, QueryError
+from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from sfumato.synth.generator import SynthesisModel
 
@@ -35,8 +37,8 @@ def parsed(sql: str, table: str) -> exp.Select:
         found = sqlglot.parse_one(sql, read="duckdb")
     except sqlglot.ParseError:
         found = None
-    named = [] if found is None else [one.name for one in found.find_all(exp.Table)]
-    if not isinstance(found, exp.Select) or set(named) != {table}:
+    named = [] if found is None else [one.name.lower() for one in found.find_all(exp.Table)]
+    if not isinstance(found, exp.Select) or set(named) != {table.lower()}:
         raise QueryError(
             "synthetic_query_wrong",
             f"A synthetic table answers one SELECT from {table}. Write, say, SELECT COUNT(*) FROM "
@@ -45,10 +47,27 @@ def parsed(sql: str, table: str) -> exp.Select:
     return found
 
 
+def table_named(sql: str, tables: Sequence[str]) -> str:
+    """The first of some tables that a question names; the first of all where it names none."""
+    with suppress(sqlglot.ParseError):
+        found = sqlglot.parse_one(sql, read="duckdb")
+        named = {one.name for one in found.find_all(exp.Table)}
+        return next((one for one in tables if one in named), tables[0])
+    return tables[0]
+
+
 def answered(sql: str, rows: pa.Table, model: SynthesisModel, ask: Ask) -> pa.Table:
     """The answer of synthetic rows; behind each COUNT(*) stands its deviation, or NULL."""
     question = parsed(sql, model.encoding.schema.table)
-    answer = ask(question, rows)
+    try:
+        answer = ask(question, rows)
+    except EngineError as error:
+        raise QueryError(
+            "synthetic_query_wrong",
+            "The synthetic table cannot answer this SELECT. It has the columns "
+            f"{', '.join(map(quoted, rows.column_names))}, and DuckDB's functions.",
+            detail=error.detail,
+        ) from None
     told = len(question.selects) == answer.num_columns  # a star stands for several
     counted = [told and _counts(one) for one in question.selects]
     if not any(counted):

@@ -21,6 +21,7 @@ from sfumato.synth.select import aim, auto, mst, privbayes
 from sfumato.synth.select.independent import divided
 from sfumato.synth.shape import TableShape
 from sfumato.synth.workbench import mean_noise
+from sfumato.texts import share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,6 +63,7 @@ class SynthesisForecast(Shown):
     columns: tuple[str, ...]
     cells: tuple[int, ...]
     open: tuple[str, ...]
+    by_quantiles: tuple[str, ...]
     spending: Spending
     unit: Unit
     price: Price
@@ -87,7 +89,8 @@ class SynthesisForecast(Shown):
 
     def methods(self, rows: int) -> list[MethodForecast]:
         """Every method for so many rows."""
-        found = [self._selecting(name, rows) for name in SHARES]
+        names = SHARES if len(self.columns) > 1 else ("independent",)
+        found = [self._selecting(name, rows) for name in names]
         return [*found, self._named(rows)] if self.sets else found
 
     def to_json(self) -> dict[str, Any]:
@@ -114,7 +117,8 @@ class SynthesisForecast(Shown):
         """The forecast for people."""
         lines = [f"Cost: {self.price.sentence()}. Nothing was spent."]
         for rows in self.sizes:
-            lines.append(f"With {rows:,} rows: {_VERDICTS[self.suited(rows)]}")
+            verdict = _VERDICTS[self.suited(rows)] if len(self.columns) > 1 else _ALONE
+            lines.append(f"With {rows:,} rows: {verdict}")
             lines += [f"  {one.method}: {_said(one)}" for one in self.methods(rows)]
         return "\n".join([*lines, *self._notes])
 
@@ -125,6 +129,11 @@ class SynthesisForecast(Shown):
             notes.append(
                 "How many rows there are is not declared; where everybody may know it, add to the "
                 "schema under [[constraints]]: rows = 10000, say."
+            )
+        if self.by_quantiles:
+            notes.append(
+                f"Where bins of {', '.join(self.by_quantiles)} end is found by private quantiles, "
+                "for a part of the cost."
             )
         if self.open:
             names = ", ".join(self.open)
@@ -182,6 +191,7 @@ class SynthesisForecast(Shown):
         return MethodForecast("workload", rows, _mean(one_way), _mean(several) if several else None)
 
 
+_ALONE = "there is one column, which every method measures alike."
 _VERDICTS = {
     "independent": "pairs would drown in noise; 'independent' would be as good as any method.",
     "mst": "some pairs are worth measuring; 'mst' suits.",
@@ -190,8 +200,8 @@ _VERDICTS = {
 
 
 def _said(one: MethodForecast) -> str:
-    pairs = "pairs not measured" if one.two_way is None else f"a measured pair {one.two_way:.1%}"
-    return f"a column off by {one.one_way:.1%}, {pairs}"
+    pairs = "pairs not measured" if one.two_way is None else f"a measured pair {share(one.two_way)}"
+    return f"a column off by {share(one.one_way)}, {pairs}"
 
 
 def _mean(values: Sequence[float]) -> float:

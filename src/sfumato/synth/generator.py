@@ -5,20 +5,22 @@ It is made of what was paid for alone: drawing from it, ever so often, costs not
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import parquet
 
 from sfumato import given as read
 from sfumato.cards import Card, Shown
-from sfumato.counting.axes import Grid
-from sfumato.errors import ParameterError, SchemaError
+from sfumato.engines.files.output import write_file
+from sfumato.errors import ParameterError, SfumatoError
 from sfumato.files import whole
 from sfumato.noise.entropy import SystemEntropy
 from sfumato.schema.file import dump, parse
@@ -26,15 +28,16 @@ from sfumato.schema.hierarchy.tree import Tree
 from sfumato.schema.names import quoted, suggestion
 from sfumato.synth.condition import conditioned
 from sfumato.synth.draw import draw
-from sfumato.synth.encode.bins import Bins
 from sfumato.synth.encode.decoder import RowDecoder
 from sfumato.synth.encode.encoding import Encoding
-from sfumato.synth.saved import packed, read_packed, unpacked, unreadable, write_packed
+from sfumato.synth.encode.keys import key_room, too_many_for_keys
+from sfumato.synth.given import as_drawn, code_of
+from sfumato.synth.saved import from_file, packed, to_file, unpacked, unreadable
+from sfumato.synth.shape import TableShape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from sfumato.counting.axes import Axis
     from sfumato.noise.entropy import Entropy
     from sfumato.schema.schema import Schema
     from sfumato.synth.log import MeasurementLog
@@ -44,6 +47,10 @@ CHUNK = 1 << 18
 """So many rows are drawn at once."""
 _TRIES = 64
 """How often rows that fell to a constraint, or beside a given value in its bin, are drawn again."""
+_EVEN_AFTER = 8
+"""After so many times in vain they are drawn evenly: noise may have left nothing possible."""
+MOST_IN_MEMORY = 1 << 30
+"""The most rows that are drawn at once; a file takes more."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,8 +92,14 @@ class SynthesisModel(Shown):
 
         `given={"sex": "F"}` draws rows that have these values.
         """
-        wanted = self.rows if rows is None else _how_many(rows)
-        return pa.concat_tables(_chunks(self, wanted, _fixed(given), SystemEntropy()))
+        wanted = self.wanted(rows)
+        if wanted > MOST_IN_MEMORY:
+            raise ParameterError(
+                "rows_wrong",
+                f"At most {MOST_IN_MEMORY:,} rows are drawn into memory, not {wanted:,}. Use "
+                "write(), which takes any number.",
+            )
+        return pa.concat_tables(_chunks(self, wanted, self._fixed(given), SystemEntropy()))
 
     @read.in_python
     def write(
@@ -97,15 +110,42 @@ class SynthesisModel(Shown):
         given: Mapping[str, object] | None = None,
         overwrite: bool = False,
     ) -> None:
-        """Draw any number of rows into a Parquet file, a chunk at a time."""
-        wanted = self.rows if rows is None else _how_many(rows)
-        chunks = _chunks(self, wanted, _fixed(given), SystemEntropy())
-        with whole(read.path(path, "path"), overwrite=overwrite) as target:
+        """Draw any number of rows into a file, a chunk at a time: .parquet, .csv, ..."""
+        wanted = self.wanted(rows)
+        chunks = _chunks(self, wanted, self._fixed(given), SystemEntropy())
+
+        def opened() -> pa.RecordBatchReader:
             first = next(chunks)
-            with parquet.ParquetWriter(target, first.schema) as writer:
-                writer.write_table(first)
-                for one in chunks:
-                    writer.write_table(one)
+            batches = (batch for one in chain([first], chunks) for batch in one.to_batches())
+            return pa.RecordBatchReader.from_batches(first.schema, batches)
+
+        layout = self.encoding.schema.layout
+        write_file(opened, read.path(path, "path"), overwrite=overwrite, layout=layout)
+
+    def wanted(self, rows: object) -> int:
+        """How many rows to draw: those asked for, or the table's; no more than keys allow."""
+        room = key_room(self.encoding)
+        if rows is None:
+            return self.rows if room is None else min(self.rows, room)
+        found = _how_many(rows)
+        if room is not None and found > room:
+            raise too_many_for_keys(found, room)
+        return found
+
+    def _fixed(self, given: object) -> dict[str, object]:
+        """Values that are given, by column, as rows have them."""
+        allowed = "values by column, such as {'sex': 'F'}"
+        found = dict(read.require({} if given is None else given, "given", dict, allowed))
+        names = [axis.column for axis in self.encoding.axes]
+        for name, value in found.items():
+            read.require(name, "a column of given", str, "a text")
+            if name not in names:
+                raise ParameterError(
+                    "given_unknown",
+                    f"There is no drawn column {quoted(name)}; {suggestion(name, names)}",
+                )
+            found[name] = as_drawn(self.encoding.schema.column(name).kind, value)
+        return found
 
     @read.in_python
     def marginal(self, columns: Sequence[str]) -> pa.Table:
@@ -139,14 +179,27 @@ class SynthesisModel(Shown):
 
     @classmethod
     def unpacked(cls, table: pa.Table) -> SynthesisModel:
-        """Read what `packed` is."""
-        return cls._of(*unpacked(table))
+        """Read what `packed` is; a `ValueError` says that it is something else."""
+        try:
+            fitted, log, told = unpacked(table)
+            schema = _declared_in(told["schema"])
+            encoding = Encoding.from_record(schema, told["encoding"])
+            if TableShape.of(encoding.axes) != fitted.shape:
+                raise ValueError("other columns than its schema's")
+        except _UNLIKE as error:
+            raise ValueError(f"{type(error).__name__}: {error}") from None
+        return cls(encoding, fitted, log)
+
+    @property
+    def content(self) -> bytes:
+        """What a file of it holds."""
+        return to_file(self.packed)
 
     @read.in_python
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write it to a file (Arrow), whole or not at all: the model and the noisy tables."""
         with whole(read.path(path, "path"), overwrite=overwrite) as target:
-            write_packed(self.packed, target)
+            target.write_bytes(self.content)
 
     @classmethod
     @read.in_python
@@ -154,16 +207,24 @@ class SynthesisModel(Shown):
         """Read what `save` wrote."""
         target = read.path(path, "path")
         try:
-            return cls._of(*read_packed(target))
-        except (SchemaError, KeyError, TypeError):
+            return cls.unpacked(from_file(target))
+        except (OSError, ValueError):  # Arrow's are among these
             raise unreadable(target) from None
 
-    @classmethod
-    def _of(
-        cls, fitted: FittedModel, log: MeasurementLog, told: Mapping[str, Any]
-    ) -> SynthesisModel:
-        schema = parse(told["schema"], "model", Path())
-        return cls(Encoding.from_record(schema, told["encoding"]), fitted, log)
+
+_UNLIKE = (
+    *(SfumatoError, KeyError, ValueError, TypeError, IndexError, AttributeError, ArithmeticError),
+    *(RecursionError, MemoryError, pa.ArrowException),
+)
+"""What reading a table that is no model, or a hostile one, comes to."""
+
+
+def _declared_in(text: str) -> Schema:
+    """A schema from a model, which reads no file: a stranger's would name one of ours."""
+    columns = tomllib.loads(text, parse_float=Decimal)["columns"].values()
+    if any("file" in (one.get("hierarchy") or ()) for one in columns):
+        raise ValueError("a file is named")
+    return parse(text, "model", Path())
 
 
 def drawn(model: SynthesisModel, rows: int, entropy: Entropy) -> pa.Table:
@@ -175,9 +236,11 @@ def _chunks(
     model: SynthesisModel, wanted: int, fixed: Mapping[str, object], entropy: Entropy
 ) -> Iterator[pa.Table]:
     """Draw rows, some at a time: at least one table, which may have no rows."""
-    fitted, decoder = _conditioned(model, fixed), RowDecoder(model.encoding, entropy)
+    fitted, decoder = _conditioned(model, fixed), RowDecoder(model.encoding, entropy, fixed)
     left, vain = wanted, 0
     while left == wanted or (left and vain < _TRIES):
+        if vain == _EVEN_AFTER:
+            fitted = _conditioned(model, fixed, even=True)
         kept = _having(decoder.rows(draw(fitted, min(left, CHUNK), entropy)), fixed)
         left -= kept.num_rows
         vain = 0 if kept.num_rows else vain + 1
@@ -194,26 +257,17 @@ def _chunks(
             )
 
 
-def _conditioned(model: SynthesisModel, fixed: Mapping[str, object]) -> FittedModel:
+def _conditioned(
+    model: SynthesisModel, fixed: Mapping[str, object], *, even: bool = False
+) -> FittedModel:
     """The model given these values; its total is how many rows have them."""
-    names, codes = model.fitted.shape.names, {}
+    fitted = model.fitted.even if even else model.fitted
+    axes = {axis.column: (place, axis) for place, axis in enumerate(model.encoding.axes)}
+    codes = {}
     for name, value in fixed.items():
-        if name not in names:
-            raise ParameterError(
-                "given_unknown",
-                f"There is no drawn column {quoted(name)}; {suggestion(name, names)}",
-            )
-        place = names.index(name)
-        codes[place] = _code(model.encoding.axes[place], value)
-    return conditioned(model.fitted, codes) if codes else model.fitted
-
-
-def _fixed(given: object) -> dict[str, object]:
-    allowed = "values by column, such as {'sex': 'F'}"
-    found = dict(read.require({} if given is None else given, "given", dict, allowed))
-    for name in found:
-        read.require(name, "a column of given", str, "a text")
-    return found
+        place, axis = axes[name]
+        codes[place] = code_of(axis, value)
+    return conditioned(fitted, codes) if codes else fitted
 
 
 def _how_many(rows: object) -> int:
@@ -233,47 +287,9 @@ def _plain(schema: Schema) -> Schema:
 
 
 def _having(table: pa.Table, fixed: Mapping[str, object]) -> pa.Table:
-    """Rows that have these values; a bin has others beside them."""
+    """Rows that have these values still, after repairs."""
     for name, value in fixed.items():
         column = table.column(name)
-        same = pc.is_null(column) if value is None else pc.equal(column, _scalar(value, column))
-        table = table.filter(same)
+        wanted = pa.scalar(value, column.type)
+        table = table.filter(pc.is_null(column) if value is None else pc.equal(column, wanted))
     return table
-
-
-def _scalar(value: object, column: pa.ChunkedArray) -> pa.Scalar:
-    return pa.scalar(value, column.type)
-
-
-def _code(axis: Axis, value: object) -> int:
-    """The code that a value has."""
-    grid = axis.fine if isinstance(axis, Bins) else axis
-    try:
-        if isinstance(grid, Grid):
-            place = _point(grid, value)
-        else:
-            values = [(type(one), one) for one in grid.values.to_pylist()]  # True is not 1
-            place = values.index((type(value), value))
-    except (ValueError, TypeError, ArithmeticError):
-        place = -1
-    if place < 0:
-        raise ParameterError(
-            "given_outside_domain",
-            f"{read.shown(value)} is no declared value of column {quoted(axis.column)}. "
-            "Give one that its schema allows.",
-        )
-    if isinstance(axis, Bins):
-        missing = place >= axis.fine.points
-        return axis.points if missing else int(np.searchsorted(axis.starts, place, "right")) - 1
-    return place
-
-
-def _point(grid: Grid, value: Any) -> int:
-    """The number of a point of a grid; -1 if it is none."""
-    if value is None:
-        return grid.points if grid.nullable else -1
-    low: Any = grid.bounds.low
-    distance = value - (float(low) if isinstance(value, float) else low)
-    steps = float(getattr(distance, "days", distance)) / float(grid.bounds.grid_step or 1)
-    place = round(steps)
-    return place if abs(steps - place) < 1e-6 and 0 <= place < grid.points else -1

@@ -46,6 +46,13 @@ class FittedModel:
     def _of(self) -> dict[int, Conditional]:
         return {one.column: one for one in self.conditionals}
 
+    @property
+    def even(self) -> FittedModel:
+        """The same columns, each code as likely as another."""
+        sizes = enumerate(self.shape.sizes)
+        conditionals = (Conditional(one, (), np.full(size, 1 / size)) for one, size in sizes)
+        return FittedModel(self.shape, tuple(conditionals), self.total)
+
     def probabilities(self, places: Set) -> Floats:
         """The exact distribution of some columns.
 

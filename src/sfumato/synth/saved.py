@@ -23,9 +23,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
+    from sfumato.synth.shape import Set
+
+    Floats = NDArray[np.float64]
+
 _KEY = b"sfumato"
 _VERSION = 1
 _CONDITIONAL, _MEASURED = "conditional", "measured"
+_MOST_ROWS = 1 << 53
+_ROUNDING = 1e-6
+"""How far probabilities may be from adding up to 1."""
 
 
 def packed(model: FittedModel, log: MeasurementLog, told: Mapping[str, Any]) -> pa.Table:
@@ -55,43 +64,72 @@ def packed(model: FittedModel, log: MeasurementLog, told: Mapping[str, Any]) -> 
 
 
 def unpacked(table: pa.Table) -> tuple[FittedModel, MeasurementLog, dict[str, Any]]:
-    """The model, the log and what else was told, as `packed` has them."""
+    """The model, the log and what else was told, as `packed` has them.
+
+    A table of anybody's making is refused, with a `ValueError` or what Python says of it.
+    """
+    table.validate(full=True)  # offsets that point elsewhere would be followed
     header = json.loads((table.schema.metadata or {})[_KEY])
-    if header["version"] != _VERSION:
-        raise ValueError("another version")
-    shape = TableShape(tuple(header["columns"]), tuple(header["sizes"]))
+    _require(header["version"] == _VERSION)
+    shape = _shape(header["columns"], header["sizes"])
+    total = header["total"]
+    _require(type(total) is float and 0 < total <= _MOST_ROWS)
     log, conditionals = MeasurementLog(shape), list[Conditional]()
-    known: set[int] = set()
-    for row in table.to_pylist():
+    cells = table.column("cells").combine_chunks()
+    for number, row in enumerate(table.drop_columns(["cells"]).to_pylist()):
         places = tuple(row["places"])
-        cells = np.array(row["cells"], dtype=float).reshape(shape.of_set(places))
+        _require(len(set(places)) == len(places) and set(places) <= set(shape.columns))
+        found = cells[number].values.to_numpy(zero_copy_only=False).astype(float)
+        found = found.reshape(shape.of_set(places))
+        _require(bool(np.isfinite(found).all()))
         if row["part"] == _MEASURED:
+            _require(0 < row["variance"] < float("inf"))
             event = events.from_record(json.loads(row["event"]))
-            log.add(MeasuredTable(places, cells, row["variance"], event))
-            continue
-        *parents, column = places
-        if not known.issuperset(parents) or column in known:
-            raise ValueError("a column before its parents")
-        known.add(column)
-        conditionals.append(Conditional(column, tuple(parents), cells))
-    if known != set(shape.columns):
-        raise ValueError("a column is missing")
-    return FittedModel(shape, tuple(conditionals), float(header["total"])), log, header["told"]
+            log.add(MeasuredTable(places, found, row["variance"], event))
+        else:
+            conditionals.append(_conditional(places, found, conditionals))
+    _require({one.column for one in conditionals} == set(shape.columns) and bool(log.tables))
+    return FittedModel(shape, tuple(conditionals), total), log, header["told"]
 
 
-def write_packed(table: pa.Table, path: Path) -> None:
-    """Write what `packed` made as an Arrow file."""
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+def _shape(names: list[str], sizes: list[int]) -> TableShape:
+    _require(all(type(one) is str for one in names) and len(set(names)) == len(names))
+    _require(all(type(one) is int and one > 0 for one in sizes) and len(names) == len(sizes))
+    return TableShape(tuple(names), tuple(sizes))
+
+
+def _conditional(places: Set, cells: Floats, before: list[Conditional]) -> Conditional:
+    """Probabilities that add up to 1, of a column that comes behind those it depends on."""
+    *parents, column = places
+    known = {one.column for one in before}
+    _require(known.issuperset(parents) and column not in known)
+    sums = cells.sum(axis=-1)
+    _require(bool((cells >= 0).all() and (np.abs(sums - 1) < _ROUNDING).all()))
+    return Conditional(column, tuple(parents), cells)
+
+
+def _require(holds: bool) -> None:
+    if not holds:
+        raise ValueError("not what a synthesis writes")
+
+
+def to_file(table: pa.Table) -> bytes:
+    """What `packed` made as the content of an Arrow file."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
+    return bytes(sink.getvalue())
 
 
-def read_packed(path: Path) -> tuple[FittedModel, MeasurementLog, dict[str, Any]]:
-    """Read what `write_packed` wrote."""
-    try:
-        with pa.OSFile(str(path), "rb") as source:
-            return unpacked(pa.ipc.open_file(source).read_all())
-    except (OSError, KeyError, ValueError, TypeError, IndexError):  # Arrow's are among these
-        raise unreadable(path) from None
+def from_file(path: Path) -> pa.Table:
+    """Read a file of what `to_file` made."""
+    with pa.OSFile(str(path), "rb") as source:
+        return pa.ipc.open_file(source).read_all()
+
+
+def from_content(content: bytes) -> pa.Table:
+    """Read what `to_file` made."""
+    return pa.ipc.open_file(pa.py_buffer(content)).read_all()
 
 
 def unreadable(path: Path) -> SourceError:

@@ -40,13 +40,13 @@ class Misfit:
     guesses: Sequence[NDArray[np.int64]]
     allowances: Sequence[int]
     weights: Sequence[int]
-    stop: bool = False
-    """Whether one more candidate, the last, is to choose none of them: its score is 0."""
+    stop: int | None = None
+    """The score of one more candidate, the last, which is to choose none of them; public."""
 
     @property
     def candidates(self) -> int:
         """How many candidates there are."""
-        return len(self.sets) + self.stop
+        return len(self.sets) + (self.stop is not None)
 
     def sensitivity(self, table: Sensitivity) -> Fraction:
         """The most that one person moves a score."""
@@ -60,7 +60,7 @@ class Misfit:
                 self.sets, self.guesses, self.allowances, self.weights, strict=True
             )
         ]
-        return np.array([*found, 0] if self.stop else found, dtype=np.int64)
+        return np.array(found if self.stop is None else [*found, self.stop], dtype=np.int64)
 
 
 @dataclass(frozen=True)

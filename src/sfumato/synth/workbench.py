@@ -123,6 +123,11 @@ class Workbench:
             sensitivity=scoring.sensitivity(self._sensitivity),
         )
 
+    def stopping(self, candidates: int, share: Fraction, *, weight: int = 1) -> int:
+        """The score by which stopping is as likely as so many candidates of score 0 together."""
+        epsilon = self._spending.choice_epsilon(share)
+        return round(2 * weight * self._sensitivity.l1 * math.log(candidates) / epsilon)
+
     def expect(self, sets: list[Set]) -> None:
         """Say which sets will be asked for, so that they are counted together."""
         self._exact.expect(sets)

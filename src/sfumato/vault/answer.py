@@ -80,6 +80,11 @@ class Answer(Release):
         told: Sequence[str] = self.guarantee.parameters.get("notes", ())
         return told
 
+    @property
+    def in_short(self) -> Sequence[str]:
+        """What a person is told of what was written, besides its guarantee and error."""
+        return ()
+
     def summary(self) -> dict[str, Any]:
         """Its tables by their lengths, and the choices that were made for them."""
         return {

@@ -218,11 +218,11 @@ class DataStore:
             return
         if location.source is None:  # the caller's own, which cannot be opened again
             opened = self._open(name)
-            check_columns(opened.table.engine, opened.table.schema)
+            check_columns(opened.table.engine, opened.table.schema, strict=False)
             return
         if opened is not None:
             try:
-                check_columns(opened.table.engine, opened.table.schema)
+                check_columns(opened.table.engine, opened.table.schema, strict=False)
                 _check_shown(opened)
             except SfumatoError:
                 self._retire(name)

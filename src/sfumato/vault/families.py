@@ -90,6 +90,8 @@ class Family:
     """Whether it is asked of one data set; else what is asked names them."""
     writes: Literal["never", "may", "must"] = "never"
     """Whether its command writes files."""
+    out_help: str = "A .csv, .parquet or .xlsx; several tables go into a folder."
+    """What its command says of where it writes."""
     also_writes: tuple[Field, ...] = ()
     """What else its command writes where it is told to: files that `save` takes by these names."""
     explain: tuple[str, ...] = ("--explain",)
@@ -198,6 +200,7 @@ FAMILIES = _listed(
             ),
         ),
         writes="must",
+        out_help="A .csv, .parquet or .xlsx, boxes also .geojson; several tables go into a folder.",
         has_options=True,
         examples=(
             "sfumato publish histogram people --columns sex --vault clinic -o sexes.csv",
@@ -244,8 +247,14 @@ FAMILIES = _listed(
             ),
             Field("columns", "The columns to have; by default all.", "A,B"),
             Field(
+                "quantiles",
+                "Columns to cut where rows crowd, at private quantiles: for a part of the price.",
+                "A,B",
+                default=(),
+            ),
+            Field(
                 "target",
-                "A column that others are to tell: measure it with each of them.",
+                "A column that others are to tell: measured with each, or weighed by aim and mst.",
                 "COLUMN",
             ),
             Field(
@@ -254,8 +263,21 @@ FAMILIES = _listed(
                 "FILE",
                 type=Path,
             ),
+            Field(
+                "child",
+                "A data set with several rows a person, to be had with this one.",
+                "NAME",
+                topic="A child table",
+            ),
+            Field(
+                "key",
+                "The column of both that says which row a child belongs to.",
+                "COLUMN",
+                topic="A child table",
+            ),
         ),
         writes="must",
+        out_help="A .csv, .tsv, .parquet or .xlsx, as its name ends.",
         also_writes=(
             Field(
                 "model",
@@ -269,6 +291,7 @@ FAMILIES = _listed(
         examples=(
             "sfumato synthesize people --epsilon 1 --vault clinic -o twin.csv",
             "sfumato synthesize people --epsilon 1 --vault clinic -o twin.csv --plan",
+            "sfumato synthesize people --target smoker --vault clinic -o t.parquet --model m.arrow",
         ),
     ),
 )

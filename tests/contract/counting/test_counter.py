@@ -65,8 +65,10 @@ def test_tables_are_marginals_of_one_table(open_engine: Open, unit: Unit) -> Non
     counter = BoundedCounter(engine, engine.table, axes, unit, "a secret")
     joint = counter.of(NAMES)
     assert 0 < joint.total < 400
-    asked = [*combinations(NAMES, 2), ("male", "city"), ("dose",), ()]
-    for columns in asked:
+    pairs = list(combinations(NAMES, 2))
+    if engine.dialect == "spark":  # which takes its time for each
+        pairs = pairs[::3]
+    for columns in [*pairs, ("male", "city"), ("dose",), ()]:
         found, expected = counter.of(columns), joint.marginal(columns)
         assert found.columns == tuple(columns)
         assert found.total == expected.total == joint.total

@@ -23,10 +23,13 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SETTINGS = """\
+JAVA = os.environ["SPARK_SUBMIT_OPTS"]  # those of tests, for what is not the driver
+SETTINGS = f"""\
 spark.executor.memory 512m
+spark.executor.extraJavaOptions {JAVA}
 spark.driver.host 127.0.0.1
 spark.driver.bindAddress 127.0.0.1
+spark.sql.shuffle.partitions 4
 """
 HERE = Path(__file__).parent
 
@@ -43,6 +46,7 @@ class Cluster:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_CONF_DIR": str(home / "settings"),
             "SPARK_DAEMON_MEMORY": "128m",
+            "SPARK_DAEMON_JAVA_OPTS": JAVA,
             "PYSPARK_PYTHON": sys.executable,
         }
         port = _free_port()

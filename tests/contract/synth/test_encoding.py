@@ -63,7 +63,7 @@ def people(rows: int = 600) -> pa.Table:
 
 def found_and_counted(engine: Engine) -> tuple[dict[str, object], list[list[int]]]:
     plan = Encoding(SCHEMA)
-    discovery, _ = plan.paid(price(rho=50, delta="1e-4"))
+    discovery = plan.paid(price(rho=50, delta="1e-4")).discovery
     assert discovery is not None
     found = discovery.run(engine, engine.table, "salt", SeededEntropy(5))
     encoding = plan.discovered(found)

@@ -133,6 +133,17 @@ def test_values_that_have_nothing_to_do_with_classes_are_found_by_chance_alone(
     assert not told.beats_baseline
 
 
+def test_near_numbers_by_chance_are_no_finding(found: Attacked) -> None:
+    draws = np.random.default_rng(1)
+    release = {
+        "ward": [f"ward {one}" for one in draws.integers(0, 600, 2000)],
+        "salary": draws.integers(0, 1000, 2000).tolist(),
+    }
+    told = found("similarity", release, HEIGHTS)
+    assert told.victims > 50
+    assert told.baseline.low <= told.success.value <= told.baseline.high
+
+
 def test_dealing_keeps_classes_and_values() -> None:
     values = ClassValues(
         np.array([0, 0, 1, 2]), np.array([0, 1, 1, 2]), np.array([40, 3, 10, 20]), ["a", "b", "c"]

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import re
 from math import comb
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as arrow_parquet
 import pytest
 
 from sfumato.demo import page, town
-from sfumato.demo.page import BESIDE, PAGE, run
+from sfumato.demo.page import BESIDE, PAGE, TABLES, run
 from sfumato.demo.sections import SECTIONS
 from sfumato.errors import OutputError
 
@@ -23,11 +23,9 @@ def silent(_done: float, _total: float) -> None:
     """Take no notice of progress."""
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("made") / "deep" / "demo"
-    run(out, silent, people=PEOPLE)
-    return out
+@pytest.fixture(scope="session")
+def written(demo: tuple[Path, Any]) -> Path:
+    return demo[0]
 
 
 def test_the_page_and_the_files_that_it_names(written: Path) -> None:
@@ -37,9 +35,9 @@ def test_the_page_and_the_files_that_it_names(written: Path) -> None:
 
 
 def test_files_hold_the_town(written: Path) -> None:
-    assert arrow_parquet.read_table(written / "town.parquet").equals(town.table(PEOPLE))
+    assert arrow_parquet.read_table(written / "town.parquet").equals(town.table(town.TOWN_SIZE))
     rows = arrow_csv.read_csv(written / "town.csv")
-    assert rows.num_rows == PEOPLE
+    assert rows.num_rows == town.TOWN_SIZE
     assert rows.column_names == town.SCHEMA.names
     assert (written / "town.csv").read_text("utf-8").splitlines()[1].count('"') == 0
 
@@ -47,10 +45,12 @@ def test_files_hold_the_town(written: Path) -> None:
 def test_figures_on_the_page_are_those_of_the_town(written: Path) -> None:
     page = (written / PAGE).read_text("utf-8").replace("\u00a0", " ")
     groups = (
-        town.table(PEOPLE).group_by(["birth_date", "sex", "zip"]).aggregate([([], "count_all")])
+        town.table(town.TOWN_SIZE)
+        .group_by(["birth_date", "sex", "zip"])
+        .aggregate([([], "count_all")])
     )
     alone = groups["count_all"].to_pylist().count(1)
-    assert f'<p class="figure">{100 * alone / PEOPLE:.0f} %</p>' in page
+    assert f'<p class="figure">{100 * alone / town.TOWN_SIZE:.0f} %</p>' in page
     sets = sum(comb(7, size) for size in range(1, 5)) + 1
     assert f"for each of {sets} sets of columns" in page
 
@@ -151,5 +151,5 @@ def test_progress_counts_up_to_the_end(tmp_path: Path) -> None:
 
 def test_the_tables_can_be_had_without_the_page(tmp_path: Path) -> None:
     written = run(tmp_path / "town", lambda *_: None, people=PEOPLE, page=False)
-    assert sorted(path.name for path in (tmp_path / "town").iterdir()) == sorted(BESIDE)
-    assert {path.name for path in written} == set(BESIDE)
+    assert sorted(path.name for path in (tmp_path / "town").iterdir()) == sorted(TABLES)
+    assert {path.name for path in written} == set(TABLES)

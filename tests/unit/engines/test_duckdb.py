@@ -133,8 +133,8 @@ def test_interrupt() -> None:
         "from sqlglot import parse_one\n"
         "from sfumato.engines.sources import open_duckdb\n"
         "engine = open_duckdb(pa.table({'a': [1]}))\n"
-        "print('ready', flush=True)\n"
-        "try:\n    engine.run(parse_one(sys.argv[1], dialect='duckdb'))\n"
+        "try:\n    print('ready', flush=True)\n"
+        "    engine.run(parse_one(sys.argv[1], dialect='duckdb'))\n"
         "except KeyboardInterrupt as end:\n    print('interrupted', end.__context__)\n"
         "print(engine.run(parse_one('SELECT 1 AS a')).to_pylist())\n"
     )

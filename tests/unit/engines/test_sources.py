@@ -105,7 +105,7 @@ def test_unreadable(tmp_path: Path) -> None:
         "try:\n    open_source(sys.argv[1])\n"
         "except SourceError as error:\n    print(error.code)\n"
     )
-    for directory in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+    for directory in (tmp_path, *list(tmp_path.parents)[:3]):
         directory.chmod(0o755)
     done = subprocess.run(
         [sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=False

@@ -206,9 +206,13 @@ def test_counts_beyond_64_bits_are_cut_to_them() -> None:
 def test_a_million_cells_take_a_fraction_of_a_second() -> None:
     axes = line(1_000_000)
     method = prepare(request(axes))
-    started = time.process_time()
-    assert len(method.release(empty(axes), SeededEntropy(1))["histogram"]) == 1_000_000
-    assert time.process_time() - started < 1
+    # The best of three: one of them may meet the garbage of all other tests.
+    times = []
+    for _ in range(3):
+        started = time.process_time()
+        assert len(method.release(empty(axes), SeededEntropy(1))["histogram"]) == 1_000_000
+        times.append(time.process_time() - started)
+    assert min(times) < 1
 
 
 def test_it_is_a_kind_of_publication() -> None:

@@ -9,15 +9,44 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.release.test_writer import NEW, OLD, one_file
+from tests.unit.release.test_writer import NEW, OLD, a_map, one_file, release
 
 from sfumato.errors import SourceError
 from sfumato.release.release import Release
-from sfumato.release.sidecar import sidecar_file
+from sfumato.release.sidecar import holder_file, sidecar_file
 from sfumato.steward.released import described
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+def test_the_side_car_tells_of_every_file(tmp_path: Path) -> None:
+    release(NEW, other=OLD).save(tmp_path / "out")
+    told = json.loads((tmp_path / "out" / "release.json").read_text())
+    files = {one.name: one.stat().st_size for one in (tmp_path / "out").glob("*.parquet")}
+    assert {name: one["bytes"] for name, one in told["files"].items()} == files
+    assert holder_file(tmp_path / "out").is_file()
+    (tmp_path / "out" / "other.parquet").unlink()
+    with pytest.raises(SourceError) as refusal:
+        Release.load(tmp_path / "out")
+    assert refusal.value.code == "release_incomplete"
+
+
+def test_a_map_that_was_changed_is_refused(tmp_path: Path) -> None:
+    a_map(tmp_path, NEW, overwrite=False)
+    (tmp_path / "out.geojson").write_text("{}")
+    with pytest.raises(SourceError) as refusal:
+        Release.load(tmp_path / "out.geojson")
+    assert refusal.value.code == "release_changed"
+
+
+def test_side_cars_without_files_are_read_as_ever(tmp_path: Path) -> None:
+    one_file(tmp_path, NEW, overwrite=False)
+    beside = sidecar_file(tmp_path / "out.csv")
+    told = json.loads(beside.read_text())
+    del told["files"]
+    beside.write_text(json.dumps(told))
+    assert Release.load(tmp_path / "out.csv").table.equals(NEW)
 
 
 def test_a_copy_under_another_name_is_the_file_that_is_read(tmp_path: Path) -> None:

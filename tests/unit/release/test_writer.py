@@ -58,7 +58,7 @@ def new_folder(folder: Path, table: pa.Table, *, overwrite: bool) -> None:
     with writing(path, several=True, replace=True, overwrite=overwrite) as writer:
         for name in ("quasi", "sensitive"):
             writer.table(name, f"{name}.csv", table.to_reader(), kinds_of(table.schema))
-        writer.page(folder / "pages" / "page.html", "a page", private=True)
+        writer.beside(folder / "pages" / "page.html", b"a page", private=True)
         writer.tell(release(table))
 
 
@@ -86,7 +86,7 @@ def folder_of_parts(folder: Path, table: pa.Table, *, overwrite: bool) -> None:
     engine = cast("Engine", PartsEngine(table))
     with writing(output, replace=True, overwrite=overwrite) as writer:
         writer.rows("n", EngineRows(engine, exp.select("n"), kinds_of(table.schema), {}))
-        writer.page(folder / "pages" / "page.html", "a page", private=True)
+        writer.beside(folder / "pages" / "page.html", b"a page", private=True)
         writer.tell(release(table))
 
 
@@ -332,35 +332,6 @@ def test_of_two_writers_one_has_written_all(tmp_path: Path, kind: str) -> None:
         one.join()
     assert scratch(folder) == []
     Release.load(path_of(folder))
-
-
-def test_the_side_car_tells_of_every_file(tmp_path: Path) -> None:
-    release(NEW, other=OLD).save(tmp_path / "out")
-    told = json.loads((tmp_path / "out" / "release.json").read_text())
-    files = {one.name: one.stat().st_size for one in (tmp_path / "out").glob("*.parquet")}
-    assert {name: one["bytes"] for name, one in told["files"].items()} == files
-    assert holder_file(tmp_path / "out").is_file()
-    (tmp_path / "out" / "other.parquet").unlink()
-    with pytest.raises(SourceError) as refusal:
-        Release.load(tmp_path / "out")
-    assert refusal.value.code == "release_incomplete"
-
-
-def test_a_map_that_was_changed_is_refused(tmp_path: Path) -> None:
-    a_map(tmp_path, NEW, overwrite=False)
-    (tmp_path / "out.geojson").write_text("{}")
-    with pytest.raises(SourceError) as refusal:
-        Release.load(tmp_path / "out.geojson")
-    assert refusal.value.code == "release_changed"
-
-
-def test_side_cars_without_files_are_read_as_ever(tmp_path: Path) -> None:
-    one_file(tmp_path, NEW, overwrite=False)
-    beside = sidecar_file(tmp_path / "out.csv")
-    told = json.loads(beside.read_text())
-    del told["files"]
-    beside.write_text(json.dumps(told))
-    assert Release.load(tmp_path / "out.csv").table.equals(NEW)
 
 
 @pytest.mark.parametrize("kind", ["one_file", "new_folder"])

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from sfumato.errors import SourceError
 from sfumato.privacy.events import GaussianNoise
-from sfumato.synth.fit.junction import fit_junction
 from sfumato.synth.log import MeasuredTable, MeasurementLog
-from sfumato.synth.saved import packed, read_packed, write_packed
 from sfumato.synth.shape import TableShape
 from sfumato.testing.counts import agrees
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SHAPE = TableShape(("a", "b", "c"), (2, 3, 2))
 EVENT = GaussianNoise(variance=Fraction(9), l2_sensitivity_squared=Fraction(1))
@@ -60,29 +53,3 @@ def test_the_number_of_rows_is_never_below_one() -> None:
     log = MeasurementLog(SHAPE)
     log.add(MeasuredTable((0,), np.array([-5.0, 2.0]), 1.0, EVENT))
     assert log.total() == 1
-
-
-def test_logs_and_models_survive_a_file(tmp_path: Path) -> None:
-    log = noisy_log(5)
-    model = fit_junction(log)
-    write_packed(packed(model, log, {"more": [1]}), tmp_path / "model.arrow")
-    loaded, again, told = read_packed(tmp_path / "model.arrow")
-    assert told == {"more": [1]}
-    assert again.shape == log.shape
-    for one, other in zip(log.tables, again.tables, strict=True):
-        assert (one.places, one.variance, one.event) == (other.places, other.variance, other.event)
-        assert (one.counts == other.counts).all()
-    assert (loaded.shape, loaded.total) == (model.shape, model.total)
-    assert (loaded.counts((0, 1, 2)) == model.counts((0, 1, 2))).all()
-
-
-def test_other_files_are_refused(tmp_path: Path) -> None:
-    log = noisy_log(6)
-    table = packed(fit_junction(log), log, {})
-    write_packed(table.slice(1), tmp_path / "half.arrow")
-    write_packed(table.replace_schema_metadata(None), tmp_path / "headless.arrow")
-    (tmp_path / "text").write_text("no arrow")
-    for name in ("half.arrow", "headless.arrow", "text", "absent"):
-        with pytest.raises(SourceError) as caught:
-            read_packed(tmp_path / name)
-        assert caught.value.code == "synthesis_unreadable"

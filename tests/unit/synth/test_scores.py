@@ -118,7 +118,7 @@ SETS = [(0,), (1,), (0, 1)]
 def misfit(rows: list[tuple[int, int]], guesses: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     table = table_of((2, 2), rows)
     exact = ExactTables(TableShape.of(table.axes), table)
-    return Misfit(SETS, guesses, [3, 1, 4], [2, 1, 3], stop=True).scores(exact)
+    return Misfit(SETS, guesses, [3, 1, 4], [2, 1, 3], stop=0).scores(exact)
 
 
 def test_no_row_moves_a_misfit_by_more_than_its_weight() -> None:

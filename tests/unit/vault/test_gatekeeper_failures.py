@@ -7,6 +7,7 @@ import time
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -125,11 +126,11 @@ def test_L1_a_thread_that_comes_too_late_draws_nothing(
     ledger: Ledger, gatekeeper: Gatekeeper, counting: Any
 ) -> None:
     """The deadline passed while data were opened: the next asker has the receipt, and it alone."""
-    ended, outcomes = threading.Event(), list[str]()
+    answered, ended, outcomes = threading.Event(), threading.Event(), list[str]()
 
     @contextmanager
     def open_slowly() -> Iterator[dict[str, Any]]:
-        time.sleep(0.3)
+        answered.wait(60)
         try:
             yield {}
             outcomes.append("drew")
@@ -143,7 +144,8 @@ def test_L1_a_thread_that_comes_too_late_draws_nothing(
     with pytest.raises(EngineError):
         limited.answer(counting(), OWNER, open_slowly)
     assert not gatekeeper.answer(counting(), OWNER, nothing).charged
-    assert ended.wait(10)
+    answered.set()
+    assert ended.wait(60)
     assert outcomes == ["receipt_spent"]
     assert spent(ledger, "visits") == Fraction(1, 2)
 
@@ -154,11 +156,21 @@ def test_what_cannot_be_read_is_refused_for_nothing(
     def gone() -> None:
         raise SourceError("source_unready", "Gone.")
 
-    limited = replace(gatekeeper, deadline_seconds=0.05)
-    for check_data, code in ((gone, "source_unready"), (lambda: time.sleep(1), "data_unreachable")):
+    given_up = threading.Event()
+
+    def slow() -> None:
+        given_up.wait(60)
+
+    for seconds, check_data, code in (
+        (60, gone, "source_unready"),
+        (0.05, slow, "data_unreachable"),
+    ):
         with pytest.raises(SfumatoError) as refused:
-            limited.answer(counting(), OWNER, nothing, check_data=check_data)
+            replace(gatekeeper, deadline_seconds=seconds).answer(
+                counting(), OWNER, nothing, check_data=check_data
+            )
         assert refused.value.code == code
+    given_up.set()
     assert spent(ledger, "visits") == 0
 
 
@@ -201,19 +213,26 @@ def test_L2_a_request_whose_answer_was_lost_is_never_computed_again(
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_answers_and_failures_leave_on_the_tick(
-    fails: bool, gatekeeper: Gatekeeper, counting: Any
+    fails: bool, gatekeeper: Gatekeeper, counting: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tick = 0.2
+    tick: Any = Fraction(1, 5)
+    now = [Fraction(23, 100)]
+
+    def sleep(seconds: Fraction) -> None:
+        now[0] += seconds
+
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
+    monkeypatch.setattr("sfumato.vault.gatekeeper.time", clock)
     ticking = replace(gatekeeper, tick_seconds=tick)
 
     def effect() -> None:
+        now[0] += Fraction(1, 3)
         if fails:
             raise MemoryError
 
-    for about in ("one", "two"):
+    for about, leaves in (("one", 3), ("two", 5)):
         try:
             ticking.answer(counting(about=about, effect=effect), OWNER, nothing)
         except EngineError:
             assert fails
-        # Never before the tick; after it, as soon as the machine lets us.
-        assert time.monotonic() % tick < tick / 2
+        assert now[0] == leaves * tick

@@ -16,8 +16,10 @@ from pyarrow import parquet
 
 import sfumato as sf
 from sfumato.cli.main import run
-from sfumato.errors import BudgetError, ParameterError, QueryError
+from sfumato.errors import BudgetError, OutputError, ParameterError, QueryError
+from sfumato.release.writer import _Staged
 from sfumato.schema.constraints import DeclaredRows, ImpossibleCombination
+from sfumato.schema.layout import FileLayout
 from sfumato.synth.catalogue import METHODS
 from sfumato.synth.generator import SynthesisModel
 from sfumato.synth.methods import METHOD_WORDS
@@ -107,6 +109,17 @@ def test_what_was_measured_and_how_far_off_it_is(private: sf.Private) -> None:
     assert alone.to_json()["error"]["two_way"] is None
 
 
+def test_a_target_is_weighed_by_methods_that_choose(private: sf.Private) -> None:
+    made = private.synthesize(epsilon=2, target="smoker", method="mst", **FEW)
+    told = made.to_json([Path("x.csv")])
+    assert told["method"] == "mst"
+    assert ["age"] in told["measured"]  # columns too: it is no workload
+    assert private.synthesize(epsilon=2, method="mst", **FEW).charged  # another request
+    with pytest.raises(ParameterError) as refused:
+        private.synthesize(epsilon=2, target="name", method="mst", **FEW)
+    assert refused.value.code == "column_not_synthesized"
+
+
 def test_counts_have_bars_where_the_log_tells(private: sf.Private) -> None:
     made = private.synthesize(epsilon=2, target="smoker", **FEW)
     asked = "SELECT sex, COUNT(*) AS n, AVG(age) AS mean FROM people WHERE smoker GROUP BY sex"
@@ -120,7 +133,10 @@ def test_counts_have_bars_where_the_log_tells(private: sf.Private) -> None:
     assert both["n_sd"].to_pylist() == [pytest.approx(scale * (2 * variance) ** 0.5)]
     unknown = made.query("SELECT COUNT(*) AS n FROM people WHERE sex = 'F' AND age < 9")
     assert unknown["n_sd"].to_pylist() == [None]
-    for wrong in ("DROP TABLE people", "SELECT 1 FROM others", "no sql at all ("):
+    named = made.query("SELECT COUNT(*) AS n FROM People AS p WHERE p.sex = 'F'")
+    assert named["n_sd"][0].as_py() > 0
+    wrong_ones = ("DROP TABLE people", "SELECT 1 FROM others", "no sql (", "SELECT x FROM people")
+    for wrong in wrong_ones:
         with pytest.raises(QueryError) as refused:
             made.query(wrong)
         assert refused.value.code == "synthetic_query_wrong"
@@ -146,12 +162,44 @@ def test_a_saved_model_draws_and_tells_the_noisy_tables(
     assert set(some["age"].to_pylist()) == {70}
     model.write(tmp_path / "many.parquet", 300_000)
     assert parquet.read_metadata(tmp_path / "many.parquet").num_rows == 300_000
+    model.write(tmp_path / "few.csv", 5)
+    assert (tmp_path / "few.csv").read_text().startswith("id,age,sex,smoker,town\n")
     noisy = model.marginal(["sex"])
     assert pc.sum(noisy["count"]).as_py() == pytest.approx(N, abs=200)
     assert noisy["count_sd"][0].as_py() > 0
     with closing(sf.read(tmp_path / "out.csv", schema=SCHEMA)) as again:
         assert again.schema.columns == SCHEMA.columns
     assert "Synthetic rows of id, age" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize("fails_at", range(4))
+def test_rows_page_and_model_appear_together_or_not_at_all(
+    private: sf.Private, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: int
+) -> None:
+    made = private.synthesize(epsilon=1, method="independent", rows=20, **FEW)
+    (tmp_path / "m").mkdir()
+    places: dict[str, Any] = {"model": tmp_path / "m" / "m.arrow", "report": tmp_path / "page.html"}
+    appear, steps = _Staged.appear, iter(range(9))
+
+    def interrupted(one: _Staged, *, overwrite: bool) -> None:
+        if next(steps) == fails_at:
+            raise KeyboardInterrupt
+        appear(one, overwrite=overwrite)
+
+    monkeypatch.setattr(_Staged, "appear", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        made.save(tmp_path / "out.csv", **places)
+    assert [one.name for one in tmp_path.rglob("*")] == ["m"]
+
+
+def test_a_model_has_a_place_of_its_own(private: sf.Private, tmp_path: Path) -> None:
+    made = private.synthesize(epsilon=1, method="independent", rows=20, **FEW)
+    for model, report in [("out.csv", None), ("out.csv.json", None), ("page", "page")]:
+        page = None if report is None else tmp_path / report
+        with pytest.raises(OutputError) as refused:
+            made.save(tmp_path / "out.csv", model=tmp_path / model, report=page)
+        assert refused.value.code == "output_twice"
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize(
@@ -266,3 +314,22 @@ def test_a_person_with_many_rows_is_bounded() -> None:
         private = sf.protect(people, unit=unit, epsilon=9)
         made = private.synthesize(epsilon=9, method="independent", columns=["id", "sex", "smoker"])
     assert made.table.num_rows == pytest.approx(2 * N / 40, abs=40)
+
+
+@pytest.mark.parametrize(("encoding", "separator"), [("windows-1252", ";"), (None, "\t")])
+def test_files_are_written_as_the_schema_declares(
+    tmp_path: Path, encoding: str | None, separator: str
+) -> None:
+    towns = sf.Column("città", sf.Kind.TEXT, domain=sf.Values(("Forlì", "Bra; Alba")))
+    layout = FileLayout(encoding=encoding, separator=separator)
+    schema = sf.Schema("people", (towns, sf.Column("known", sf.Kind.BOOLEAN)), layout=layout)
+    rows = {"città": ["Forlì", None] * 20, "known": [True, False] * 20}
+    with closing(sf.read(rows, schema)) as people:
+        made = sf.protect(people, unit=sf.Rows(), epsilon=9).synthesize(epsilon=3)
+    made.save(tmp_path / "rows.csv")
+    made.model.write(tmp_path / "more.csv", 50)
+    for name, many in (("rows.csv", made.table.num_rows), ("more.csv", 50)):
+        with closing(sf.read(tmp_path / name, schema)) as table:
+            assert table.inspect().rows == many
+    saved = sf.Release.load(tmp_path / "rows.csv")
+    assert saved.table.equals(made.table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.demo.sections import anonymize, publish, questions, risk
+from sfumato.demo.sections import anonymize, publish, questions, risk, synthesize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,4 +17,5 @@ SECTIONS: tuple[Callable[[Town], list[Block]], ...] = (
     anonymize.section,
     questions.section,
     publish.section,
+    synthesize.section,
 )

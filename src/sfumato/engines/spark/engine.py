@@ -50,6 +50,11 @@ def _hashed(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
     return exp.Paren(this=exp.BitwiseAnd(this=signed, expression=exp.convert(2**63 - 1)))
 
 
+def _from_hex(digits: exp.Expr) -> exp.Expr:
+    decimal = exp.Anonymous(this="CONV", expressions=[digits, exp.convert(16), exp.convert(10)])
+    return exp.cast(decimal, "BIGINT")
+
+
 def create_view(frame: DataFrame, name: str) -> None:
     """Let queries see a frame under a new name.
 
@@ -67,7 +72,7 @@ class Spark:
     """
 
     dialect: ClassVar[str] = "spark"
-    traits: ClassVar[Traits] = Traits(creates_tables=True, hashed=_hashed)
+    traits: ClassVar[Traits] = Traits(creates_tables=True, hashed=_hashed, from_hex=_from_hex)
 
     def __init__(
         self,

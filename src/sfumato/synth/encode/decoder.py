@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,17 +20,18 @@ from sfumato.schema.constraints import (
     words,
 )
 from sfumato.synth.encode.fakes import room
+from sfumato.synth.encode.keys import free_keys
 from sfumato.synth.encode.repair import Determined, InOrder, NeverTogether, repeats, taken
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from sfumato.noise.entropy import Entropy
     from sfumato.schema.constraints import Constraint
     from sfumato.synth.encode.encoding import Encoding
-    from sfumato.synth.encode.repair import Broken, Repair
+    from sfumato.synth.encode.repair import Broken, Codes, Repair
 
 _ROUNDS = 4
 """How often all repairs are made: one may undo another."""
@@ -43,11 +45,22 @@ class RowDecoder:
 
     `changed` says for how many rows each constraint made a value another one, `replaced` how many
     rows were made copies of rows that keep all constraints, and `left_out` how many were given up.
+    Columns that are `given` have one value, whose code is theirs, unless a repair takes another.
     """
 
-    def __init__(self, encoding: Encoding, entropy: Entropy) -> None:
-        self._encoding, self._entropy = encoding, entropy
+    def __init__(
+        self,
+        encoding: Encoding,
+        entropy: Entropy,
+        given: Mapping[str, object] = MappingProxyType({}),
+        linked: Sequence[str] = (),
+    ) -> None:
+        self._encoding, self._entropy, self._given = encoding, entropy, given
         self._made = 0
+        self._repeating = set(linked)
+        """Identifiers that are those of rows of another table, which several rows may share."""
+        self._linked: Mapping[str, pa.Array] | None = None
+        self.kept = np.zeros(0, dtype=bool)
         measured = {axis.column for axis in encoding.axes}
         self._repairs: list[tuple[str, Repair]] = []
         self._keys: list[tuple[str, tuple[str, ...]]] = []
@@ -82,21 +95,35 @@ class RowDecoder:
 
     def _always_new(self, columns: Sequence[str]) -> bool:
         """Whether a column of a key never has the same identifier twice."""
-        invented = self._encoding.invented
-        return any(one.name in columns and room(one) is None for one in invented)
+        new = {one.name for one in self._encoding.invented if room(one) is None}
+        return not (new - self._repeating).isdisjoint(columns)
 
-    def rows(self, codes: Sequence[NDArray[np.integer]]) -> pa.Table:
-        """The rows of these codes: one array for each axis, one code for each row."""
-        table = pa.table(self._encoding.columns(codes, self._entropy))
-        table = self._repaired(table, codes)
+    def rows(
+        self,
+        codes: Sequence[NDArray[np.integer]],
+        linked: Mapping[str, pa.Array] | None = None,
+    ) -> pa.Table:
+        """The rows of these codes: one array for each axis, one code for each row.
+
+        Identifiers that are `linked` to rows of another table are given. `kept` tells which rows
+        were not left out.
+        """
+        self._linked = linked
+        drawn = self._encoding.columns(codes, self._entropy)
+        for name, value in self._given.items():  # each point of its bin is as likely
+            drawn[name] = pa.repeat(pa.scalar(value, drawn[name].type), len(drawn[name]))
+        table = self._repaired(pa.table(drawn), codes)
         for name, columns in self._keys:
             table = self._different(table, name, columns)
+        if self._keys:
+            table = self._mended(table, {})  # another key may have broken what was whole
         whole = self._whole(table)
         broken = self._broken(table)
         for _, columns in self._keys:
             broken |= self._repeated(whole, columns)
         self.left_out += int(broken.sum())
-        whole = whole.filter(pa.array(~broken))
+        self.kept = ~broken
+        whole = whole.filter(pa.array(self.kept))
         for _, columns in self._keys:
             self._seen[columns] = self._with_earlier(whole, columns)
         self._made += table.num_rows
@@ -104,7 +131,7 @@ class RowDecoder:
 
     def _whole(self, table: pa.Table) -> pa.Table:
         measured = dict(zip(table.column_names, table.columns, strict=True))
-        return self._encoding.table(measured, self._made, table.num_rows)
+        return self._encoding.table(measured, self._made, table.num_rows, self._linked)
 
     def _broken(self, table: pa.Table) -> Broken:
         broken = np.zeros(table.num_rows, dtype=bool)
@@ -114,15 +141,7 @@ class RowDecoder:
 
     def _repaired(self, table: pa.Table, codes: Sequence[NDArray[np.integer]]) -> pa.Table:
         """The table with repairs, and copies of rows without fault where these did not help."""
-        bins = dict(zip(table.column_names, codes, strict=True))
-        for _ in range(_ROUNDS):
-            for name, repair in self._repairs:
-                before = table
-                table = repair.repaired(table, bins, self._entropy)
-                self.changed[name] += _differing(before, table)
-            if not self._broken(table).any():
-                return table
-            bins = {}  # what was repaired may be in another bin now
+        table = self._mended(table, dict(zip(table.column_names, codes, strict=True)))
         broken = self._broken(table)
         rows, donors = np.flatnonzero(broken), np.flatnonzero(~broken)
         if len(donors):
@@ -130,6 +149,18 @@ class RowDecoder:
             source[rows] = donors[uniform_integers(len(donors), len(rows), self._entropy)]
             self.replaced += len(rows)
             table = taken(table, table.column_names, source)
+        return table
+
+    def _mended(self, table: pa.Table, bins: Codes) -> pa.Table:
+        """The table with repairs, as far as they go."""
+        for _ in range(_ROUNDS):
+            for name, repair in self._repairs:
+                before = table
+                table = repair.repaired(table, bins, self._entropy)
+                self.changed[name] += _differing(before, table)
+            if not self._broken(table).any():
+                break
+            bins = {}  # what was repaired may be in another bin now
         return table
 
     def _different(self, table: pa.Table, name: str, columns: tuple[str, ...]) -> pa.Table:
@@ -149,6 +180,24 @@ class RowDecoder:
             place = table.column_names.index(axis.column)
             table = table.set_column(place, axis.column, held.take(pa.array(source)))
             self.changed[name] += len(rows)
+        return self._with_free_keys(table, columns)
+
+    def _with_free_keys(self, table: pa.Table, columns: tuple[str, ...]) -> pa.Table:
+        """The table with any key that is free where the key repeats still."""
+        whole = self._whole(table)
+        rows = np.flatnonzero(self._repeated(whole, columns))
+        taken_keys = self._with_earlier(whole, columns)
+        if not len(rows):
+            return table
+        free = free_keys(self._encoding, columns, taken_keys, len(rows), self._entropy)
+        if free is None:
+            return table
+        source = np.arange(table.num_rows)
+        source[rows[: free.num_rows]] = table.num_rows + np.arange(free.num_rows)
+        for name in columns:
+            held = pa.chunked_array([*table.column(name).chunks, *free.column(name).chunks])
+            place = table.column_names.index(name)
+            table = table.set_column(place, name, held.take(pa.array(source)))
         return table
 
     def _repeated(self, whole: pa.Table, columns: tuple[str, ...]) -> Broken:

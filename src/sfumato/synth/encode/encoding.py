@@ -13,9 +13,11 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato import given
 from sfumato.counting.axes import Grid, declared
@@ -26,29 +28,56 @@ from sfumato.mechanisms.spending import spendings
 from sfumato.privacy.price import Price
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.constraints import DeclaredRows
-from sfumato.schema.domain import Bounds
-from sfumato.schema.names import quoted
+from sfumato.schema.domain import Bounds, Values
+from sfumato.schema.names import quoted, suggestion
 from sfumato.synth.encode.bins import Bins
 from sfumato.synth.encode.cuts import starts
 from sfumato.synth.encode.fakes import can_be_faked, fakes
 from sfumato.synth.encode.opened import Discovered, KeyDiscovery
+from sfumato.synth.encode.quantile_bins import QuantileBins, evenly
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
+    from sqlglot import exp
 
     from sfumato.counting.axes import Axis
+    from sfumato.engines.base import Engine
     from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.events import Event
     from sfumato.schema.column import Column
     from sfumato.schema.schema import Schema
 
 MOST_BINS = 64
 """Up to so many points of a grid are counted one by one, and into so many bins more are put."""
+_MOST_CUTS = 1 << 16
 
-_PART, _MOST_PARTS = Fraction(1, 20), Fraction(1, 4)
-"""The share of the charge that the discovery of one column takes, and that of all at most."""
+_PART, _QUANTILES_PART, _MOST_PARTS = Fraction(1, 20), Fraction(1, 10), Fraction(1, 4)
+"""The share of the charge that discovery takes for a column, that quantiles do, and all at most."""
+
+
+class PaidBefore(NamedTuple):
+    """What is found before anything is measured, each for its part of the price."""
+
+    discovery: KeyDiscovery | None
+    bins: QuantileBins | None
+    rest: Price
+    """What is left for all else."""
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What it costs."""
+        return tuple(one.event for one in (self.discovery, self.bins) if one is not None)
+
+    def run(
+        self, engine: Engine, table: exp.Table, salt: str, entropy: Entropy
+    ) -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, tuple[int, ...]]]:
+        """The values and the ends of bins that are found."""
+        where = engine, table, salt, entropy
+        found = {} if self.discovery is None else self.discovery.run(*where)
+        return found, {} if self.bins is None else self.bins.run(*where)
 
 
 @dataclass(frozen=True)
@@ -61,14 +90,19 @@ class Encoding:
     most_bins: int = MOST_BINS
     found: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The values that were discovered, once they were."""
+    by_quantiles: tuple[str, ...] = ()
+    """Columns whose bins are to hold about equally many rows."""
+    cuts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Where these bins begin, once that was found."""
 
     def __post_init__(self) -> None:
         for name in self.without:
             self.schema.column(name)
-        if type(self.most_bins) is not int or self.most_bins < 2:
+        if type(self.most_bins) is not int or not 2 <= self.most_bins <= _MOST_CUTS:
             raise ParameterError(
                 "type_wrong",
-                f"most_bins must be a whole number from 2, not {given.shown(self.most_bins)}.",
+                f"most_bins must be a whole number from 2 to {_MOST_CUTS:,}, not "
+                f"{given.shown(self.most_bins)}.",
             )
         if not (self.measured or self.open):
             raise ParameterError(
@@ -76,6 +110,8 @@ class Encoding:
                 f"Table {quoted(self.schema.table)} has no column left to synthesize. Leave out "
                 "fewer columns.",
             )
+        for name in self.by_quantiles:
+            self._check_cut(name)
         _ = self._fixed  # what cannot be measured is refused at once
 
     @cached_property
@@ -133,34 +169,36 @@ class Encoding:
         declared_rows = (one for one in self.schema.constraints if isinstance(one, DeclaredRows))
         return next((one.rows for one in declared_rows), None)
 
-    @property
-    def share(self) -> Fraction:
-        """The share of the charge that discovery takes: nothing where all values are declared."""
-        return min(len(self.open) * _PART, _MOST_PARTS)
+    def paid(self, price: Price, among: Collection[str] | None = None) -> PaidBefore:
+        """What is found for parts of the price before anything is measured, and what is left.
 
-    def paid(self, price: Price) -> tuple[KeyDiscovery | None, Price]:
-        """What is discovered for a part of the price, and the price left for all else."""
-        if not self.open:
-            return None, price
-        names = ", ".join(quoted(column.name) for column in self.open)
-        if not price.delta:
-            raise ParameterError(
-                "delta_missing",
-                f"The values of {names} are not declared, so they have to be discovered, which "
-                "needs a delta. Give --delta 1e-7, say, which is a part of the budget's delta, or "
-                "add under the column in its schema: values = [...]",
-            )
-        # A rho needs no delta of its own; an epsilon needs one half to become a rho.
-        keys = price.delta if price.rho is not None else price.delta / 2
+        Of columns that are not `among` some names, where these are given, it is known already.
+        """
+        columns = tuple(one for one in self.open if among is None or one.name in among)
+        grids = tuple(one for one in self._grids if among is None or one.column in among)
+        texts, ends = len(columns) * _PART, len(grids) * _QUANTILES_PART
+        if not texts + ends:
+            return PaidBefore(None, None, price)
+        capped = min(_MOST_PARTS / (texts + ends), Fraction(1))
+        keys = _keys_delta(columns, price) if columns else None
         whole = spendings(price, conversion=keys)[-1]
-        part, rest = whole.scaled(self.share), whole.scaled(1 - self.share)
-        discovery = KeyDiscovery(self.open, self.schema.unit, part, keys)
-        return discovery, Price(epsilon=rest.epsilon, rho=rest.rho)
+        rest = whole.scaled(1 - capped * (texts + ends))
+        return PaidBefore(
+            KeyDiscovery(columns, self.schema.unit, whole.scaled(capped * texts), keys)
+            if keys
+            else None,
+            QuantileBins(grids, self.schema.unit, whole.scaled(capped * ends)) if ends else None,
+            Price(epsilon=rest.epsilon, rho=rest.rho),
+        )
 
-    def discovered(self, found: Mapping[str, Sequence[str]]) -> Encoding:
-        """The same plan with the values that were discovered."""
+    def discovered(
+        self,
+        found: Mapping[str, Sequence[str]],
+        cuts: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
+    ) -> Encoding:
+        """The same plan with the values, and the ends of bins, that were found."""
         known = {column.name: tuple(found[column.name]) for column in self.open}
-        return Encoding(self.schema, self.without, self.most_bins, known)
+        return replace(self, found=known, cuts=dict(cuts))
 
     def columns(
         self, codes: Sequence[NDArray[np.integer]], entropy: Entropy
@@ -171,38 +209,78 @@ class Encoding:
 
     @staticmethod
     def values(axis: Axis, codes: NDArray[np.integer], entropy: Entropy) -> pa.Array:
-        """The values of one axis's codes, drawn evenly within each bin."""
-        return axis.spread(codes, entropy) if isinstance(axis, Bins) else axis.decode(codes)
+        """The values of one axis's codes, drawn evenly within each bin; NaN is missing."""
+        drawn = axis.spread(codes, entropy) if isinstance(axis, Bins) else axis.decode(codes)
+        if not pa.types.is_floating(drawn.type):
+            return drawn
+        # Noise would put NaN, which takes every mean with it, into tables that never had any.
+        return pc.if_else(pc.is_nan(drawn), pa.scalar(None, drawn.type), drawn)
 
-    def table(self, measured: Mapping[str, pa.ChunkedArray], first: int, rows: int) -> pa.Table:
-        """All columns in the input's order, types and spelling; identifiers from number `first`."""
-        made_up = {one.name: fakes(one, first, rows) for one in self.invented}
-        arrays = {**measured, **made_up}
+    def table(
+        self,
+        measured: Mapping[str, pa.ChunkedArray],
+        first: int,
+        rows: int,
+        linked: Mapping[str, pa.Array] | None = None,
+    ) -> pa.Table:
+        """All columns in the input's order, types and spelling; identifiers from number `first`.
+
+        Those that are `linked` to rows of another table are as they are there.
+        """
+        known = dict(linked or {})
+        made_up = {one.name: fakes(one, first, rows) for one in self.invented
+                   if one.name not in known}  # fmt: skip
+        arrays = {**measured, **made_up, **known}
         types = pa.schema([(one.name, STORED[one.kind]) for one in self.kept])
         spelled = {one.name: one.spelling for one in self.kept if one.spelling is not None}
         table = pa.Table.from_arrays([arrays[one.name] for one in self.kept], schema=types)
         return table.cast(marked(types, spelled))
 
+    def _check_cut(self, name: str) -> None:
+        """Refuse quantiles of what has none, or needs none, and ends that are none."""
+        column, grid = self.schema.column(name), None
+        if column in self.measured and not isinstance(column.public_domain, Values):
+            grid = None if column.kind is Kind.BOOLEAN else self._grid(column)
+        if grid is None or grid.points <= self.most_bins:
+            finer = [one.name for one in self.measured if self._is_fine(one)]
+            raise ParameterError(
+                "quantiles_not_needed",
+                f"Column {quoted(name)} cannot be cut at quantiles: they are for numbers and dates "
+                f"within bounds of more than {self.most_bins} points; {suggestion(name, finer)}",
+            )
+        starts = self.cuts.get(name)
+        if starts is not None and not (
+            starts[0] == 0 and starts[-1] < grid.points and [*starts] == sorted({*starts})
+        ):
+            raise ParameterError("type_wrong", f"Bins of {quoted(name)} must begin in order.")
+
+    def _is_fine(self, column: Column) -> bool:
+        bounded = isinstance(column.public_domain, Bounds)
+        return bounded and self._grid(column).points > self.most_bins
+
+    @property
+    def _grids(self) -> tuple[Grid, ...]:
+        return tuple(self._grid(self.schema.column(name)) for name in self.by_quantiles)
+
     def _axis(self, column: Column) -> Axis:
+        if not isinstance(column.public_domain, Bounds):
+            return declared(column)
+        return self._binned(self._grid(column), column)
+
+    def _grid(self, column: Column) -> Grid:
         domain = column.public_domain
         if column.kind is Kind.REAL and isinstance(domain, Bounds) and domain.stepped() is None:
-            return self._unstepped(column, domain)
+            column = _stepped(column, domain)
         axis = declared(column)
-        return self._binned(axis, column) if isinstance(axis, Grid) else axis
-
-    def _unstepped(self, column: Column, domain: Bounds) -> Axis:
-        """Reals that no round step divides, and a single one: a grid of their last digit."""
-        low, high = Decimal(domain.low), Decimal(domain.high)  # type: ignore[arg-type]
-        digits = min(int(end.normalize().as_tuple().exponent) for end in (low, high))
-        stepped = Bounds(low, high, Decimal(1).scaleb(min(digits, 0)))
-        axis = declared(replace(column, domain=stepped, spelling=None))
         assert isinstance(axis, Grid)
-        return self._binned(axis, column)
+        return axis
 
     def _binned(self, grid: Grid, column: Column) -> Axis:
         cuts = starts(grid, column.hierarchy, self.most_bins)
         if cuts is None:
             return grid
+        if column.name in self.by_quantiles:
+            cuts = self.cuts.get(column.name) or evenly(grid.points)
         return Bins(grid.column, grid.kind, grid.bounds, grid.nullable, cuts)
 
     def to_record(self) -> dict[str, Any]:
@@ -212,13 +290,15 @@ class Encoding:
             "most_bins": self.most_bins,
             "found": {name: list(values) for name, values in self.found.items()},
             "columns": {one.name: self._described(one) for one in self.kept},
+            "quantiles": {name: list(self.cuts.get(name, ())) for name in self.by_quantiles},
         }
 
     @classmethod
     def from_record(cls, schema: Schema, record: Mapping[str, Any]) -> Encoding:
         """Read what `to_record` wrote, for a schema that declares the same."""
         found = {name: tuple(values) for name, values in record["found"].items()}
-        read = cls(schema, tuple(record["without"]), record["most_bins"], found)
+        cuts = {name: tuple(starts) for name, starts in record["quantiles"].items()}
+        read = cls(schema, tuple(record["without"]), record["most_bins"], found, (*cuts,), cuts)
         if read.to_record() != record:
             raise SourceError(
                 "encoding_changed",
@@ -236,8 +316,36 @@ class Encoding:
         described = {"as": "values", "size": axis.size, "nullable": column.nullable}
         if isinstance(axis, Grid):
             bounds = axis.bounds
-            ends = {"low": str(bounds.low), "high": str(bounds.high), "step": str(bounds.grid_step)}
+            facts = {"low": bounds.low, "high": bounds.high, "step": bounds.grid_step}
+            ends = {name: _exactly(fact) for name, fact in facts.items()}
             cuts = {"as": "bins", "starts": list(axis.starts)} if isinstance(axis, Bins) else {}
             return {**described, "as": "points", **ends, **cuts}
         values = [None if one is None else str(one) for one in axis.values.to_pylist()]
         return {**described, "values": values}
+
+
+def _keys_delta(columns: Sequence[Column], price: Price) -> Fraction:
+    """The part of delta that pays for the keys of columns, which they need."""
+    names = ", ".join(quoted(column.name) for column in columns)
+    if not price.delta:
+        raise ParameterError(
+            "delta_missing",
+            f"The values of {names} are not declared, so they have to be discovered, which "
+            "needs a delta. Give --delta 1e-7, say, which is a part of the budget's delta, or "
+            "add under the column in its schema: values = [...]",
+        )
+    # A rho needs no delta of its own; an epsilon needs one half to become a rho.
+    return price.delta if price.rho is not None else price.delta / 2
+
+
+def _stepped(column: Column, domain: Bounds) -> Column:
+    """Reals that no round step divides, and a single one: on a grid of their last digit."""
+    low, high = Decimal(domain.low), Decimal(domain.high)  # type: ignore[arg-type]
+    digits = min(int(end.normalize().as_tuple().exponent) for end in (low, high))
+    stepped = Bounds(low, high, Decimal(1).scaleb(min(digits, 0)))
+    return replace(column, domain=stepped, spelling=None)
+
+
+def _exactly(fact: object) -> str:
+    """A bound or step, the same text however its decimals were written."""
+    return str(Fraction(fact) if isinstance(fact, Decimal) else fact)

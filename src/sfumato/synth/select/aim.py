@@ -51,21 +51,24 @@ SWEEPS = 8
 _UNITS = 1 << 10
 
 
-def select_adaptively(bench: Workbench) -> None:
-    """Measure columns, then a tree of pairs, then what the model explains worst."""
+def select_adaptively(bench: Workbench, target: int | None = None) -> None:
+    """Measure columns, then a tree of pairs, then what the model explains worst.
+
+    Tables with a target, a column that the others are to tell, matter more.
+    """
     measure_columns(bench, COLUMNS_SHARE if len(bench.shape.columns) > 1 else bench.purse.left)
-    measure_adaptively(bench)
+    measure_adaptively(bench, target)
 
 
-def measure_adaptively(bench: Workbench) -> None:
+def measure_adaptively(bench: Workbench, target: int | None = None) -> None:
     """Go on once columns are measured, by what is left."""
     if len(bench.shape.columns) < 2:
         return
     measuring = bench.purse.left * TREE_SHARE
-    tree = choose_tree(bench, bench.purse.left * TREE_CHOICE_SHARE, measuring)
+    tree = choose_tree(bench, bench.purse.left * TREE_CHOICE_SHARE, measuring, target)
     if tree:
         measure_sets(bench, tree, measuring)
-    rounds = _Rounds(bench)
+    rounds = _Rounds(bench, target)
     while bench.purse.left > 0:
         rounds.next()
 
@@ -73,9 +76,9 @@ def measure_adaptively(bench: Workbench) -> None:
 class _Rounds:
     """The model, fitted again after each measurement, and what a round may spend."""
 
-    def __init__(self, bench: Workbench) -> None:
+    def __init__(self, bench: Workbench, target: int | None) -> None:
         shape = bench.shape
-        self._bench = bench
+        self._bench, self._target = bench, target
         self._tree: CalibratedTree | None = None
         self._candidates = [*((column,) for column in shape.columns), *shape.pairs()]
         cells = np.array([float(shape.cells(one)) for one in self._candidates])
@@ -103,12 +106,13 @@ class _Rounds:
         }
         noises = {one: bench.magnitude(shares[one]) * bench.shape.cells(one) for one in fitting}
         counts = self._counts(fitting)
+        weights = [bench.shape.weight(one, self._target) for one in fitting]
         scoring = Misfit(
             fitting,
             [np.rint(counts[one]).astype(np.int64) for one in fitting],
             [round(ALLOWED * noises[one]) for one in fitting],
-            [1] * len(fitting),
-            stop=True,
+            weights,
+            stop=bench.stopping(len(fitting), choosing, weight=max(weights)),
         )
         place = bench.choose(scoring, choosing)
         if place == len(fitting):

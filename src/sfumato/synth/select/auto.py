@@ -5,7 +5,7 @@ typical column's cheapest pair would be a good part of all rows, adaptive rounds
 go by and a tree is taken; where it would be most of them, columns alone are measured again. Nothing
 else is looked at, and nothing more is paid.
 
-Decision 0261.
+Decisions 0261 and 0278.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from sfumato.synth.select.aim import measure_adaptively
-from sfumato.synth.select.independent import measure_columns
-from sfumato.synth.select.mst import measure_tree
+from sfumato.synth.select.independent import measure_columns, measure_sets
+from sfumato.synth.select.mst import choose_tree
 
 if TYPE_CHECKING:
     from sfumato.synth.shape import Set, TableShape
     from sfumato.synth.workbench import Workbench
 
 COLUMNS_SHARE = Fraction(2, 5)
-MORE_COLUMNS_SHARE = Fraction(1, 4)
-"""Where a tree is taken, columns matter most."""
-NOISY = 0.05
+CHOICE_SHARE = Fraction(1, 20)
+TREE_SHARE = Fraction(3, 10)
+"""For all pairs of a tree; columns, which matter most, get what pairs leave."""
+NOISY = 0.1
 """The noise of a column's cheapest pair, as a share of all rows, from which on a tree is taken."""
 
-HOPELESS = 0.2
+HOPELESS = 0.5
 """And from which on columns alone are measured."""
 
 
@@ -45,8 +46,15 @@ def select_automatically(bench: Workbench) -> None:
     elif method == "independent":
         measure_columns(bench, bench.purse.left)
     else:
-        measure_columns(bench, MORE_COLUMNS_SHARE)
-        measure_tree(bench)
+        _measure_some_pairs(bench)
+
+
+def _measure_some_pairs(bench: Workbench) -> None:
+    """Measure the pairs that are worth it, each by the same part, and columns by what is left."""
+    chosen = choose_tree(bench, CHOICE_SHARE, TREE_SHARE)
+    if chosen:
+        measure_sets(bench, chosen, TREE_SHARE * len(chosen) / (len(bench.shape.columns) - 1))
+    measure_columns(bench, bench.purse.left)
 
 
 def cheapest_pairs(shape: TableShape) -> list[Set]:

@@ -2,7 +2,7 @@
 
 Each pair is chosen by the exponential mechanism among those that join two parts of the tree, by how
 far independence is off for them beyond the noise that measuring them would have; one more candidate
-of score 0 stops, when no pair is worth its noise.
+stops, when no pair is worth its noise; it is as likely as all pairs of no worth together.
 
 *Reference*: McKenna, Miklau & Sheldon 2021.
 Decision 0261.
@@ -30,22 +30,24 @@ ALLOWED = 0.25
 """How much of the noise of a pair it must be worth: sums and signs take much of the noise out."""
 
 
-def select_tree(bench: Workbench) -> None:
-    """Measure columns and the pairs of a tree."""
+def select_tree(bench: Workbench, target: int | None = None) -> None:
+    """Measure columns and the pairs of a tree, of which those with a target matter more."""
     measure_columns(bench, COLUMNS_SHARE if len(bench.shape.columns) > 1 else bench.purse.left)
-    measure_tree(bench)
+    measure_tree(bench, target)
 
 
-def measure_tree(bench: Workbench) -> None:
+def measure_tree(bench: Workbench, target: int | None = None) -> None:
     """Choose and measure the pairs of a tree, once columns are measured, by what is left."""
     if len(bench.shape.columns) < 2:
         return
     choosing = bench.purse.left * CHOICE_SHARE
-    chosen = choose_tree(bench, choosing, bench.purse.left - choosing)
+    chosen = choose_tree(bench, choosing, bench.purse.left - choosing, target)
     measure_sets(bench, chosen or [(one,) for one in bench.shape.columns], bench.purse.left)
 
 
-def choose_tree(bench: Workbench, share: Fraction, measuring: Fraction) -> list[Set]:
+def choose_tree(
+    bench: Workbench, share: Fraction, measuring: Fraction, target: int | None = None
+) -> list[Set]:
     """Choose the pairs of a tree by a share of the charge; another share will measure them."""
     columns = bench.shape.columns
     each = share / (len(columns) - 1)
@@ -58,6 +60,7 @@ def choose_tree(bench: Workbench, share: Fraction, measuring: Fraction) -> list[
     part = list(columns)
     chosen: list[Set] = []
     while open_pairs := [one for one in pairs if part[one[0]] != part[one[1]]]:
+        weights = [bench.shape.weight(one, target) for one in open_pairs]
         scoring = Misfit(
             open_pairs,
             [
@@ -65,8 +68,8 @@ def choose_tree(bench: Workbench, share: Fraction, measuring: Fraction) -> list[
                 for pair in open_pairs
             ],
             [round(noise * bench.shape.cells(one)) for one in open_pairs],
-            [1] * len(open_pairs),
-            stop=True,
+            weights,
+            stop=bench.stopping(len(open_pairs), each, weight=max(weights)),
         )
         place = bench.choose(scoring, each)
         if place == len(open_pairs):

@@ -169,13 +169,11 @@ def test_a_million_dates_are_read_in_a_second() -> None:
     import time
 
     first = dt.date(1930, 1, 1)
-    days = [
-        (first + dt.timedelta(days=n * 7919 % 30_000)).strftime("%d.%m.%Y") for n in range(10**6)
-    ]
-    cells = pa.array(days)
+    days = [(first + dt.timedelta(days=n)).strftime("%d.%m.%Y") for n in range(30_000)]
+    cells = pa.array(days).take(pa.array([n * 7919 % 30_000 for n in range(10**6)]))
     seconds = []
     for _ in range(3):
-        began = time.perf_counter()
+        began = time.process_time()
         read_spelled(cells, DOTS, Kind.DATE)
-        seconds.append(time.perf_counter() - began)
+        seconds.append(time.process_time() - began)
     assert min(seconds) < 1

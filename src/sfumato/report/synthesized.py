@@ -1,0 +1,208 @@
+"""Synthetic rows as pictures: each column beside the noisy counts that it was drawn from.
+
+All of it was released. What the rows lack against the original, an evaluation tells its owner.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.report import charts
+from sfumato.report.blocks import Folded, Heading, KeyFigures, Note, PageTable, Paragraph
+from sfumato.report.charts import NOISE_ALONE, Bar, Point
+from sfumato.report.heat import heat, mosaic
+from sfumato.report.numerals import share, show
+from sfumato.report.sides import MapSide
+from sfumato.schema.constraints import DeclaredRows, words
+from sfumato.synth.beside import RowsBeside
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from sfumato.report.blocks import Block
+    from sfumato.report.picture import Picture
+    from sfumato.synth.beside import ColumnBeside, PairBeside
+    from sfumato.synth.generator import SynthesisModel
+
+_NOISY, _DRAWN = "Measured, with noise", "Synthetic rows"
+_SERIES = "What"
+_OPEN = 6
+_VALUES = 8
+_BARS = 12
+"""Of more places than that a scale of numbers is drawn as lines, of fewer as bars."""
+_FEWEST_IN_MAP = 3
+_TILES = 2
+_DEVIATIONS = 2.12
+"""So many standard deviations hold 95 % of a Laplace noise, and more of a rounder one."""
+_KEPT = (
+    "Values were changed until rows kept what always holds, which moves the shares of columns that "
+    "were not measured together:"
+)
+_STRENGTHS = (0.05, 0.1, 0.2, 0.4, 0.7)
+
+
+def synthesis_blocks(model: SynthesisModel, rows: pa.Table) -> list[Block]:
+    """What was measured and what was drawn from it, of columns, then of pairs."""
+    beside = RowsBeside.of(model, rows)
+    columns, pairs = beside.columns(), beside.pairs()
+    together = [one for one in model.measured if len(one) > 1]
+    figures = [
+        (f"{rows.num_rows:,}", "synthetic rows"),
+        (f"{rows.num_columns:,}", "columns"),
+        (f"{len(together):,}", "sets of columns measured together"),
+    ]
+    blocks: list[Block] = [
+        Heading("What was measured, and what was drawn from it"),
+        Paragraph(
+            "Nobody's row is in the table. Counts were measured with noise that hides any one "
+            "person; rows were made up that have about these counts. Each picture shows both."
+        ),
+        KeyFigures(figures),
+    ]
+    ordered = sorted(columns, key=lambda one: -float(np.abs(one.noisy - one.drawn).sum()))
+    for place, one in enumerate(ordered):
+        picture = _column(one)
+        blocks.append(picture if place < _OPEN else Folded(one.name, [picture]))
+    declared = model.encoding.schema.constraints
+    kept = [words(one) for one in declared if not isinstance(one, DeclaredRows)]
+    blocks += [Note(f"{_KEPT} {'; '.join(kept)}.")] if kept else []
+    return [*blocks, *_together(columns, pairs), *_measured(together)]
+
+
+def synthesis_pictures(model: SynthesisModel, rows: pa.Table) -> list[Picture]:
+    """The pictures of all columns, in the table's order."""
+    return [_column(one) for one in RowsBeside.of(model, rows).columns()]
+
+
+def _column(one: ColumnBeside) -> Picture:
+    return _stretched(one) if len(one.starts) > _BARS else _listed(one)
+
+
+def _label(one: ColumnBeside) -> str:
+    return f"{one.name}: share of rows, measured and drawn"
+
+
+def _stretched(one: ColumnBeside) -> Picture:
+    """Numbers and dates as two lines in steps, the noisy one in its band."""
+    many, far = len(one.starts) - 1, _DEVIATIONS * one.stddev
+    heights = {_NOISY: one.noisy[:many].tolist(), _DRAWN: one.drawn[:many].tolist()}
+    points = []
+    for name, shares in heights.items():
+        band = (-far, far) if name == _NOISY else ()
+        points += [
+            Point(name, start, height, *(height + end for end in band))
+            for start, height in zip(one.starts, [*shares, shares[-1]], strict=True)
+        ]
+    missing = [
+        f"{label}: {share(max(float(noisy), 0))} measured, {share(float(drawn))} drawn."
+        for label, noisy, drawn in zip(
+            one.labels[many:], one.noisy[many:], one.drawn[many:], strict=True
+        )
+    ][:1]
+    return charts.line(
+        points,
+        label=_label(one),
+        x=one.name,
+        y="Share of rows",
+        series=_SERIES,
+        percent=True,
+        steps=True,
+        dates=one.dates,
+        table=_table(one),
+        note=" ".join([*missing, NOISE_ALONE]),
+    )
+
+
+def _table(one: ColumnBeside) -> PageTable:
+    rows = [
+        (label, f"{share(float(noisy))} ± {share(_DEVIATIONS * one.stddev)}", share(float(drawn)))
+        for label, noisy, drawn in zip(one.labels, one.noisy, one.drawn, strict=True)
+    ]
+    return PageTable(_label(one), (one.name, _NOISY, _DRAWN), rows, folded=True)
+
+
+def _listed(one: ColumnBeside) -> Picture:
+    """Values as two bars each, the commonest of them; the others in one."""
+    order = np.argsort(-np.maximum(one.noisy, one.drawn), kind="stable")
+    shown, rest = sorted(order[:_VALUES].tolist()), order[_VALUES:]
+    far = _DEVIATIONS * one.stddev
+    groups = [
+        (one.labels[code], _pair(float(one.noisy[code]), far, float(one.drawn[code])))
+        for code in shown
+    ]
+    if len(rest):
+        noisy, drawn = (float(side[rest].sum()) for side in (one.noisy, one.drawn))
+        groups.append((f"{len(rest):,} other values", _pair(noisy, far * len(rest) ** 0.5, drawn)))
+    return charts.grouped(
+        groups,
+        label=_label(one),
+        what=(one.name, _SERIES),
+        value="Rows in percent",
+        note=NOISE_ALONE,
+    )
+
+
+def _pair(noisy: float, far: float, drawn: float) -> list[Bar]:
+    return [
+        Bar(_NOISY, *(round(100 * height, 2) for height in (noisy, noisy - far, noisy + far))),
+        Bar(_DRAWN, round(100 * drawn, 2)),
+    ]
+
+
+def _together(columns: Sequence[ColumnBeside], pairs: Sequence[PairBeside]) -> list[Block]:
+    """The strongest measured pairs beside what was drawn, and a map of all pairs."""
+    if len(columns) < _FEWEST_IN_MAP or not pairs:
+        return []
+    blocks: list[Block] = [Heading("How columns hang together")]
+    strong = sorted(pairs, key=lambda one: (max(one.drawn.shape) < _BARS, -one.strength))
+    blocks += [_tiles(one, one.noisy) for one in strong if one.noisy is not None][:_TILES]
+    names = [one.name for one in columns]
+    place = {name: number for number, name in enumerate(names)}
+    matrix = np.eye(len(names))
+    for one in pairs:
+        at = tuple(place[name] for name in one.columns)
+        matrix[at] = matrix[at[::-1]] = one.strength
+    rows = [(" and ".join(one.columns), show(round(one.strength, 2))) for one in pairs]
+    label = "How strongly columns of the synthetic rows hang together (Cramér's V)"
+    side = MapSide("", names)
+    blocks.append(
+        heat(
+            matrix,
+            (side, side),
+            label=label,
+            table=PageTable(label, ("Columns", "Cramér's V"), rows, folded=True),
+            value="Cramér's V",
+            steps=_STRENGTHS,
+        )
+    )
+    return blocks
+
+
+def _tiles(one: PairBeside, noisy: NDArray[np.float64]) -> Picture:
+    """Two columns that were measured together, in both ways."""
+    scale = one.drawn.sum() / max(float(noisy.sum()), 1.0)
+    tiles = [(_DRAWN, one.drawn), (_NOISY, scale * np.maximum(noisy, 0))]
+    if one.drawn.shape[0] < one.drawn.shape[1]:  # the longer side lies across
+        tiles = [(name, cells.T) for name, cells in tiles]
+    across, up = one.columns if tiles[0][1] is one.drawn else one.columns[::-1]
+    label = f"{across} (across) and {up} (up), measured together"
+    rows = [(name, f"{cells.sum():,.0f}", f"{(cells > 0).sum():,}") for name, cells in tiles]
+    return mosaic(
+        [(name, cells.T[::-1].astype(float)) for name, cells in tiles],
+        label=label,
+        table=PageTable(label, (_SERIES, "Rows", "Cells that are not empty"), rows, folded=True),
+        value="Rows",
+    )
+
+
+def _measured(together: Sequence[tuple[str, ...]]) -> list[Block]:
+    if not together:
+        return [Paragraph("Columns were measured one by one: what they have to do with each other "
+                          "is not in the rows.")]  # fmt: skip
+    rows = [(", ".join(one),) for one in together]
+    return [PageTable("Measured together", ("Columns",), rows, folded=True)]

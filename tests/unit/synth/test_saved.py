@@ -1,0 +1,95 @@
+"""What is stored of a synthesis is read as it was written; any other table is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.unit.synth.test_log import noisy_log
+
+from sfumato.errors import SfumatoError
+from sfumato.synth.fit.junction import fit_junction
+from sfumato.synth.saved import from_file, packed, to_file, unpacked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+LOG = noisy_log(5)
+MODEL = fit_junction(LOG)
+PACKED = packed(MODEL, LOG, {"more": [1]})
+NAN = float("nan")
+
+
+def test_logs_and_models_survive_a_file(tmp_path: Path) -> None:
+    (tmp_path / "model.arrow").write_bytes(to_file(PACKED))
+    loaded, again, told = unpacked(from_file(tmp_path / "model.arrow"))
+    assert told == {"more": [1]}
+    assert again.shape == LOG.shape
+    for one, other in zip(LOG.tables, again.tables, strict=True):
+        assert (one.places, one.variance, one.event) == (other.places, other.variance, other.event)
+        assert (one.counts == other.counts).all()
+    assert (loaded.shape, loaded.total) == (MODEL.shape, MODEL.total)
+    assert (loaded.counts((0, 1, 2)) == MODEL.counts((0, 1, 2))).all()
+
+
+def with_header(**changed: Any) -> pa.Table:
+    header = json.loads(PACKED.schema.metadata[b"sfumato"])
+    return PACKED.replace_schema_metadata({b"sfumato": json.dumps(header | changed).encode()})
+
+
+def with_cell(name: str, row: int, change: Callable[[Any], Any]) -> pa.Table:
+    column = PACKED.column(name)
+    cells = column.to_pylist()
+    cells[row] = change(cells[row])
+    changed = pa.array(cells, column.type)
+    return PACKED.set_column(PACKED.column_names.index(name), name, changed)
+
+
+def out_of_bounds() -> pa.Table:
+    """Lists whose ends lie far behind what they are of."""
+    many = PACKED.num_rows
+    ends = pa.array(np.arange(many + 1) << 40)
+    buffers = [None, ends.buffers()[1]]
+    lists = pa.Array.from_buffers(
+        pa.large_list(pa.float64()), many, buffers, children=[pa.array([0.5])]
+    )
+    return PACKED.set_column(2, "cells", lists)
+
+
+HOSTILE = {
+    "another version": lambda: with_header(version=2),
+    "no header": lambda: PACKED.replace_schema_metadata(None),
+    "a deep header": lambda: PACKED.replace_schema_metadata({b"sfumato": b"[" * 100_000}),
+    "columns missing": lambda: PACKED.slice(1),
+    "no noisy tables": lambda: PACKED.slice(0, 3),
+    "a huge shape": lambda: with_header(sizes=[2**40, 2**40, 2**40]),
+    "a size below one": lambda: with_header(sizes=[2, 3, 0]),
+    "sizes that are no numbers": lambda: with_header(sizes=["2", 3, True]),
+    "one name twice": lambda: with_header(columns=["a", "b", "a"]),
+    "more rows than there are numbers": lambda: with_header(total=1e300),
+    "a number of rows that is none": lambda: with_header(total=NAN),
+    "places that are none": lambda: with_cell("places", 0, lambda _: [-1]),
+    "a place twice": lambda: with_cell("places", -1, lambda _: [0, 0]),
+    "no places": lambda: with_cell("places", 0, lambda _: None),
+    "probabilities of NaN": lambda: with_cell("cells", 0, lambda one: [NAN] * len(one)),
+    "negative ones": lambda: with_cell("cells", 0, lambda one: [1.5, -0.5, *one[2:]]),
+    "wrong sums": lambda: with_cell("cells", 0, lambda one: [2 * part for part in one]),
+    "nothing to draw": lambda: with_cell("cells", 0, lambda one: [0.0] * len(one)),
+    "counts without an end": lambda: with_cell("cells", -1, lambda one: [1e309] * len(one)),
+    "too few cells": lambda: with_cell("cells", 0, lambda one: one[1:]),
+    "cells that are missing": lambda: with_cell("cells", 0, lambda one: [None] * len(one)),
+    "no noise": lambda: with_cell("variance", -1, lambda _: 0.0),
+    "no event": lambda: with_cell("event", -1, lambda _: "{}"),
+    "ends elsewhere": out_of_bounds,
+}
+
+
+@pytest.mark.parametrize("made", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_tables_are_refused(made: Callable[[], pa.Table]) -> None:
+    unlike = (SfumatoError, ValueError, KeyError, TypeError, RecursionError, pa.ArrowException)
+    with pytest.raises(unlike):
+        unpacked(made())
