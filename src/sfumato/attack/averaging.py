@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sfumato.attack.games import Question, played
+from sfumato.attack.games import GameQuestion, played
 
 if TYPE_CHECKING:
     from sfumato.attack.case import Case
@@ -31,10 +31,10 @@ def run(case: Case) -> Finding:
     return played(case, NAME, _script, attacker, "Denning 1982")
 
 
-def _script(victim: Victim) -> list[Question]:
+def _script(victim: Victim) -> list[GameQuestion]:
     """Words that hold of everybody make the question another one."""
     return [
-        Question(
+        GameQuestion(
             exp.and_(exp.paren(victim.described.copy()), exp.convert(time).neq(TIMES)),
             Fraction(1, TIMES),
         )

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.attack.case import CannotRunError, needed
+from sfumato.attack.case import cannot_run, needed
 from sfumato.attack.draws import subset
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
-from sfumato.attack.records import Crowd, Records, records
+from sfumato.attack.records import CodedRows, Crowd, records
 from sfumato.counting.grouping import keys
 from sfumato.schema.column import Role
 from sfumato.synth.evaluate.copies import tallied
@@ -48,7 +48,7 @@ def run(case: Case) -> Finding:
         if one.role is not Role.IDENTIFIER and all(one.name in table.names for table in tables)
     ]
     if not columns:
-        raise CannotRunError(NAME, "the tables have no column in common. Name columns alike.")
+        raise cannot_run(NAME, "the tables have no column in common. Name columns alike.")
     traits, (released, real, *others) = records(NAME, columns, tables)
     drawn, often = _both(traits, released, real)
     kinds = np.unique(often)
@@ -81,7 +81,7 @@ def run(case: Case) -> Finding:
     )
 
 
-def _both(traits: Sequence[Trait], released: Records, real: Records) -> tuple[Ints, Ints]:
+def _both(traits: Sequence[Trait], released: CodedRows, real: CodedRows) -> tuple[Ints, Ints]:
     """Of all different rows of two tables how often each of the tables has them."""
     place, size = _places(traits, released, real)
     cut = len(released)
@@ -92,7 +92,7 @@ def _both(traits: Sequence[Trait], released: Records, real: Records) -> tuple[In
     return both[0], both[1]
 
 
-def _places(traits: Sequence[Trait], *tables: Records) -> tuple[Ints, int]:
+def _places(traits: Sequence[Trait], *tables: CodedRows) -> tuple[Ints, int]:
     codes = np.concatenate([one.codes for one in tables], axis=1)
     key, _ = keys(list(codes), [trait.size for trait in traits])
     present, place = np.unique(key, return_inverse=True)
@@ -100,7 +100,7 @@ def _places(traits: Sequence[Trait], *tables: Records) -> tuple[Ints, int]:
 
 
 def _shown(
-    traits: Sequence[Trait], released: Records, real: Records, which: Ints
+    traits: Sequence[Trait], released: CodedRows, real: CodedRows, which: Ints
 ) -> list[dict[str, object]]:
     """Some copies as they are, for the owner."""
     place, _ = _places(traits, released, real)
@@ -116,7 +116,7 @@ def _shown(
 
 
 def _nearer(
-    case: Case, traits: Sequence[Trait], released: Records, real: Records, others: Records
+    case: Case, traits: Sequence[Trait], released: CodedRows, real: CodedRows, others: CodedRows
 ) -> str:
     """Whether released rows are nearer to people of the original than to others."""
     size = min(len(real), len(others), case.options.guesses)
@@ -124,7 +124,9 @@ def _nearer(
     apart = []
     for number, one in enumerate((real, others)):
         some = subset(len(one), size, number)
-        crowd = Crowd.of(traits, range(len(traits)), Records(one.codes[:, some], one.counts[some]))
+        crowd = Crowd.of(
+            traits, range(len(traits)), CodedRows(one.codes[:, some], one.counts[some])
+        )
         apart.append(crowd.nearest(drawn).least)
     nearer = (apart[0] < apart[1]).mean() + (apart[0] == apart[1]).mean() / 2
     return (

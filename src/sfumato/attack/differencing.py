@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sfumato.attack.games import Question, played
+from sfumato.attack.games import GameQuestion, played
 
 if TYPE_CHECKING:
     from sfumato.attack.case import Case
@@ -29,6 +29,6 @@ def run(case: Case) -> Finding:
     return played(case, NAME, _script, attacker, "Denning 1982")
 
 
-def _script(victim: Victim) -> list[Question]:
+def _script(victim: Victim) -> list[GameQuestion]:
     others = exp.not_(exp.paren(victim.described.copy()))
-    return [Question(None, Fraction(1)), Question(others, Fraction(-1))]
+    return [GameQuestion(None, Fraction(1)), GameQuestion(others, Fraction(-1))]

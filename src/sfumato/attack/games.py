@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato.attack.case import CannotRunError, needed
+from sfumato.attack.case import cannot_run, needed
 from sfumato.attack.draws import below, mixed
 from sfumato.attack.finding import Finding, Rate, percent, plain
 from sfumato.schema.column import Column, Kind, Role
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from sfumato.attack.case import Case, Door, HeldTable
 
-    Script = Callable[["Victim"], Sequence["Question"]]
+    Script = Callable[["Victim"], Sequence["GameQuestion"]]
 
 TABLE = "games"
 _COMPANIONS = 20
@@ -48,7 +48,7 @@ _MOST_LISTED = 50
 
 
 @dataclass(frozen=True)
-class Question:
+class GameQuestion:
     """How many rows there are of which something holds, and with what weight it counts."""
 
     where: exp.Expr | None
@@ -75,7 +75,7 @@ def bound(epsilon: Fraction, delta: float = 0.0) -> float:
 def needed_door(case: Case, attack: str) -> tuple[Door, HeldTable, Fraction]:
     """The door, the owner's table and the price of the script."""
     if case.options.epsilon is None or case.door is None:
-        raise CannotRunError(
+        raise cannot_run(
             attack,
             "it asks questions, and has to be told what they may cost together. Give --epsilon 1.",
         )
@@ -117,7 +117,7 @@ def played(case: Case, attack: str, script: Script, attacker: str, reference: st
 def _counts(
     ask: Callable[[str, Fraction], pa.Table],
     schema: Schema,
-    question: Question,
+    question: GameQuestion,
     price: Fraction,
     games: int,
 ) -> NDArray[np.float64]:
@@ -144,7 +144,7 @@ def _dealt(
     values = [axis.decode(codes) for axis, codes in zip(people.axes, people.codes, strict=True)]
     whole = np.flatnonzero(np.logical_and.reduce([np.asarray(one.is_valid()) for one in values]))
     if len(whole) < 2:
-        raise CannotRunError(attack, "no two rows of the table differ in what is known of people.")
+        raise cannot_run(attack, "no two rows of the table differ in what is known of people.")
     rarest = whole[people.counts[whole] == people.counts[whole].min()]
     chosen = int(rarest[below(len(rarest), 1, 1)[0]])
     others = whole[whole != chosen]
@@ -180,7 +180,7 @@ def _columns(attack: str, table: HeldTable) -> list[Column]:
         one for one in held if one.role is not Role.IDENTIFIER
     ]
     if not chosen:
-        raise CannotRunError(attack, "the table has no column by which to describe people.")
+        raise cannot_run(attack, "the table has no column by which to describe people.")
     return [Column(one.name, one.kind, Role.QUASI) for one in chosen]
 
 

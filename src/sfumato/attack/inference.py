@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.attack.case import CannotRunError, needed, needed_sensitive
+from sfumato.attack.case import cannot_run, needed, needed_sensitive
 from sfumato.attack.draws import below
 from sfumato.attack.finding import Finding, Rate
 from sfumato.attack.records import Crowd, records
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.attack.case import Case, HeldTable
-    from sfumato.attack.records import Records, Trait
+    from sfumato.attack.records import CodedRows, Trait
     from sfumato.schema.column import Column
 
     Bools = NDArray[np.bool_]
@@ -45,7 +45,7 @@ def run(case: Case) -> Finding:
         one for one in needed_sensitive(case, NAME) if all(one.name in t.names for t in tables)
     ]
     if not secrets:
-        raise CannotRunError(NAME, "the other tables have no sensitive column of the release.")
+        raise cannot_run(NAME, "the other tables have no sensitive column of the release.")
     found = [_guessed(case, tables, secret) for secret in secrets]
     return max(found, key=lambda one: (one.risk, one.success.value))
 
@@ -59,7 +59,7 @@ def _guessed(case: Case, tables: Sequence[HeldTable], secret: Column) -> Finding
         and all(one.name in table.names for table in tables)
     ]
     if not known:
-        raise CannotRunError(NAME, "the tables have no column in common by which to guess.")
+        raise cannot_run(NAME, "the tables have no column in common by which to guess.")
     traits, (released, *others) = records(NAME, [*known, secret], tables)
     crowd = Crowd.of(traits, range(len(known)), released)
     rates = [
@@ -83,19 +83,19 @@ def _guessed(case: Case, tables: Sequence[HeldTable], secret: Column) -> Finding
 
 def _agree(trait: Trait, secret: Column, guesses: Ints, values: Ints) -> Bools:
     """Whether guesses are right of values, by their codes."""
-    same = guesses == values
-    if secret.kind is not Kind.REAL or trait.numbers is None:
-        return same
-    guess, value = trait.numbers[guesses], trait.numbers[values]
-    return same | (np.abs(guess - value) <= _WITHIN * np.abs(guess))
+    agree: Bools = guesses == values
+    if secret.kind is Kind.REAL and trait.numbers is not None:
+        guess, value = trait.numbers[guesses], trait.numbers[values]
+        agree |= np.abs(guess - value) <= _WITHIN * np.abs(guess)
+    return agree
 
 
 def _right(
     crowd: Crowd,
     trait: Trait,
     secret: Column,
-    released: Records,
-    people: Records,
+    released: CodedRows,
+    people: CodedRows,
     most: int,
     number: int,
 ) -> Rate:
@@ -110,7 +110,7 @@ def _right(
     return Rate.share(float((right / picked).sum()), size)
 
 
-def _blind(trait: Trait, secret: Column, released: Records, people: Records, most: int) -> Rate:
+def _blind(trait: Trait, secret: Column, released: CodedRows, people: CodedRows, most: int) -> Rate:
     """The share of some people who have what a released row at random has."""
     truth = people.codes[-1, people.drawn(most, 0)]
     guesses = released.codes[-1, released.drawn(len(truth), 1)]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.attack.case import CannotRunError, needed
+from sfumato.attack.case import cannot_run, needed
 from sfumato.attack.finding import Finding, Rate
 from sfumato.attack.records import Crowd, records
 from sfumato.schema.column import Role
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.attack.case import Case
-    from sfumato.attack.records import Records
+    from sfumato.attack.records import CodedRows
     from sfumato.schema.column import Column
 
 NAME = "linkability"
@@ -65,11 +65,11 @@ def _lists(case: Case, names: set[str]) -> tuple[list[Column], list[Column]]:
         one for one in case.schema.columns if one.name in names and one.role is not Role.IDENTIFIER
     ]
     if len(known) < 2:
-        raise CannotRunError(NAME, "two lists need two columns that all tables have.")
+        raise cannot_run(NAME, "two lists need two columns that all tables have.")
     asked = case.options.first
     for name in asked:
         if name not in names:
-            raise CannotRunError(
+            raise cannot_run(
                 NAME,
                 f"the tables have no column {quoted(name)} for the first list; "
                 + suggestion(name, sorted(names)),
@@ -77,12 +77,12 @@ def _lists(case: Case, names: set[str]) -> tuple[list[Column], list[Column]]:
     chosen = [one for one in known if one.name in asked] if asked else known[::2]
     rest = [one for one in known if one not in chosen]
     if not rest:
-        raise CannotRunError(NAME, "no column is left for the second list. Name fewer in --first.")
+        raise cannot_run(NAME, "no column is left for the second list. Name fewer in --first.")
     return chosen, rest
 
 
 def linked(
-    crowds: Sequence[Crowd], released: Records, people: Records, most: int, number: int
+    crowds: Sequence[Crowd], released: CodedRows, people: CodedRows, most: int, number: int
 ) -> Rate:
     """The share of some people whose two halves have the same nearest row."""
     drawn = people.codes[:, people.drawn(most, number)]

@@ -15,13 +15,13 @@ Pang and Tomkins, Vanity fair: privacy in querylog bundles, 2008.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.attack.case import CannotRunError, needed
+from sfumato.attack.case import cannot_run, needed
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
 from sfumato.attack.records import ragged
 from sfumato.attack.roles import PERSON, needed_column
@@ -52,7 +52,7 @@ def run(case: Case) -> Finding:
         if one.kind is Kind.TEXT and one.name not in (person, query)
     ]
     if not clues:
-        raise CannotRunError(NAME, "the list has no column of text, such as names or towns.")
+        raise cannot_run(NAME, "the list has no column of text, such as names or towns.")
     log = case.release.table.counted([person, query])
     named = person in known.names
     people = known.counted([*([person] if named else []), *clues])
@@ -83,7 +83,9 @@ def run(case: Case) -> Finding:
     )
 
 
-def _claims(log: Frequencies, people: Frequencies, clues: list[str]) -> tuple[Ints, NDArray]:
+def _claims(
+    log: Frequencies, people: Frequencies, clues: list[str]
+) -> tuple[Ints, NDArray[np.bool_]]:
     """For each person of the log the best of the list, and whether that one is claimed."""
     searchers = log.axes[0].size
     scores, columns = np.zeros(0), np.zeros(0, dtype=np.int64)
@@ -136,7 +138,7 @@ def _met(log: Frequencies, people: Frequencies, clue: str) -> tuple[Ints, Ints, 
     return who[one], whom[other], rarity[word[one]]
 
 
-def _joined(left: Ints, right: Ints) -> tuple[Ints, Ints]:
+def _joined(left: Ints, right: NDArray[np.integer[Any]]) -> tuple[Ints, Ints]:
     """All pairs of places with equal numbers."""
     order = np.argsort(right, kind="stable")
     ranked = right[order]

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.attack.case import CannotRunError, needed
+from sfumato.attack.case import cannot_run, needed
 from sfumato.attack.draws import shuffled
 from sfumato.attack.finding import Finding, Rate, percent
-from sfumato.attack.records import Crowd, Records, records
+from sfumato.attack.records import CodedRows, Crowd, records
 from sfumato.schema.column import Role
 
 if TYPE_CHECKING:
@@ -55,15 +55,15 @@ def run(case: Case) -> Finding:
         if one.role is not Role.IDENTIFIER and all(one.name in table.names for table in tables)
     ]
     if not columns:
-        raise CannotRunError(NAME, "the tables have no column in common. Name columns alike.")
+        raise cannot_run(NAME, "the tables have no column in common. Name columns alike.")
     traits, (released, real, others) = records(NAME, columns, tables)
     strangers = np.repeat(np.arange(len(others)), others.counts)
     strangers = strangers[shuffled(len(strangers), 1)]
     each = min(len(strangers) // 2, real.rows, case.options.guesses)
     each -= each % 2
     if each < _LEAST:
-        raise CannotRunError(NAME, f"it needs at least {2 * _LEAST} people not in the data.")
-    reference = Records(
+        raise cannot_run(NAME, f"it needs at least {2 * _LEAST} people not in the data.")
+    reference = CodedRows(
         others.codes[:, strangers[each:]], np.ones(len(strangers) - each, dtype=np.int64)
     )
     members = real.codes[:, real.drawn(each, 2)[shuffled(each, 3)]]
@@ -99,7 +99,7 @@ def _right(scores: Reals, truth: NDArray[np.bool_]) -> float:
 
 
 def _scores(
-    traits: Sequence[Trait], released: Records, reference: Records, people: Ints
+    traits: Sequence[Trait], released: CodedRows, reference: CodedRows, people: Ints
 ) -> dict[str, Reals]:
     """Every score of everybody; higher is likelier in the data."""
     apart = [
@@ -132,7 +132,7 @@ def _scores(
     return {"distance": apart[0] - apart[1], "pairs": together, "single values": alone}
 
 
-def _bins(trait: Trait, released: Records, place: int) -> Ints:
+def _bins(trait: Trait, released: CodedRows, place: int) -> Ints:
     """Codes as they are, or of many numbers in as many bins of equal rows."""
     if trait.numbers is None or trait.size <= _BINS:
         return np.arange(trait.size)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sfumato.attack.case import CannotRunError
+from sfumato.attack.case import cannot_run
 from sfumato.attack.draws import mixed
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
 from sfumato.attack.roles import needed_column
@@ -39,7 +39,7 @@ def run(case: Case) -> Finding:
     ends = [needed_column(case, NAME, what) for what in ("source", "target")]
     tables = [case.release.table, *([] if case.original is None else [case.original])]
     if any(name not in table.names for table in tables for name in ends):
-        raise CannotRunError(NAME, "the original lacks a column of these. Name columns alike.")
+        raise cannot_run(NAME, "the original lacks a column of these. Name columns alike.")
     nodes, graphs = _graphs(tables, ends)
     looks = _looks(graphs, len(nodes), case.options.hops)
     chances = [_chances(level[0], level[-1]) for level in looks]
@@ -47,7 +47,7 @@ def run(case: Case) -> Finding:
     tried = np.bincount(graphs[-1].ravel(), minlength=len(nodes)) > 0
     many = int(tried.sum())
     if not many or not here.any():
-        raise CannotRunError(NAME, "the graph has no edge between two people.")
+        raise cannot_run(NAME, "the graph has no edge between two people.")
     shares = [float(one[tried].mean()) for one in chances]
     alone = tried & (chances[-1] == 1)
     told = ", ".join(f"{hop} {percent(share)}" for hop, share in enumerate(shares, start=1))

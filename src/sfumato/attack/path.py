@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sfumato.attack.case import CannotRunError
+from sfumato.attack.case import cannot_run
 from sfumato.attack.draws import mixed, subset
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
 from sfumato.attack.records import ragged, records
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.attack.case import Case
-    from sfumato.attack.records import Records, Trait
+    from sfumato.attack.records import CodedRows, Trait
 
     Ints = NDArray[np.int64]
 
@@ -48,13 +48,13 @@ def run(case: Case) -> Finding:
     person = columns[0].name
     table = case.original or case.release.table
     if any(column.name not in table.names for column in columns):
-        raise CannotRunError(NAME, "the original lacks a column of these. Name columns alike.")
+        raise cannot_run(NAME, "the original lacks a column of these. Name columns alike.")
     traits, both = records(NAME, columns, [case.release.table, table])
     released, real = _visits(case, traits, both)
     knows = case.options.knows or _KNOWS
     points = _known(real, knows, case.options.guesses)
     if not len(points):
-        raise CannotRunError(NAME, f"nobody has {knows} points. Give a smaller --knows.")
+        raise cannot_run(NAME, f"nobody has {knows} points. Give a smaller --knows.")
     people = traits[0].size
     found = np.stack([_fitting(released, points, size, people) for size in range(1, knows + 1)])
     hits, tried = found[-1], len(points)
@@ -85,11 +85,11 @@ def _columns(case: Case) -> tuple[list[Column], str]:
     return [*texts([person, time]), *across], f"places to {case.options.cell:g}, {when}"
 
 
-def _visits(case: Case, traits: Sequence[Trait], tables: Sequence[Records]) -> list[Ints]:
+def _visits(case: Case, traits: Sequence[Trait], tables: Sequence[CodedRows]) -> list[Ints]:
     """Different pairs of a person, the first line, and a cell of place and time, for each table."""
     when = np.nan_to_num(minutes(NAME, traits[1].name, traits[1].values))
     if case.options.minutes < _DAY and len(when) > 1 and not (when % _DAY).any():
-        raise CannotRunError(
+        raise cannot_run(
             NAME,
             f"column {quoted(traits[1].name)} tells the day alone. Give --minutes {_DAY}, or run "
             "this attack by itself if the file has the time of day.",

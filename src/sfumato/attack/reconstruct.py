@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato.attack.case import CannotRunError
+from sfumato.attack.case import cannot_run
 from sfumato.attack.draws import mixed, shuffled
 from sfumato.attack.finding import Finding, Rate, percent
 from sfumato.attack.games import TABLE, bound, needed_door
@@ -86,7 +86,7 @@ def _secrets(case: Case, table: HeldTable) -> tuple[Column, Bools]:
         if (one.name == asked if asked is not None else one.role is Role.SENSITIVE)
     ]
     if not columns:
-        raise CannotRunError(
+        raise cannot_run(
             NAME, 'the table has no column with role = "sensitive". Name one with --sensitive.'
         )
     counts = np.sort(table.counted([columns[0].name]).counts)[::-1]
@@ -95,7 +95,7 @@ def _secrets(case: Case, table: HeldTable) -> tuple[Column, Bools]:
     each = min(some, int(counts.sum()) - some, _IN_BLOCK * _MOST_BLOCKS // 2)
     each -= each % (_IN_BLOCK // 2)
     if not each:
-        raise CannotRunError(
+        raise cannot_run(
             NAME, f"it needs {_IN_BLOCK // 2} people with and without what is guessed."
         )
     secret = np.repeat([True, False], each)

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.attack.case import CannotRunError
+from sfumato.attack.case import cannot_run
 from sfumato.attack.draws import subset
 from sfumato.counting.grouping import keys
 from sfumato.schema.column import Kind
@@ -76,7 +76,7 @@ class Trait:
 
 
 @dataclass(frozen=True, eq=False)
-class Records:
+class CodedRows:
     """Different rows of a table by their codes, and how often each of them occurs."""
 
     codes: Ints
@@ -99,7 +99,7 @@ class Records:
 
 def records(
     attack: str, columns: Sequence[Column], tables: Sequence[HeldTable]
-) -> tuple[list[Trait], list[Records]]:
+) -> tuple[list[Trait], list[CodedRows]]:
     """Tables by some columns that all of them have."""
     names = [column.name for column in columns]
     counted = [table.counted(names) for table in tables]
@@ -110,7 +110,7 @@ def records(
         traits.append(trait)
         coded.append([own[one.codes[place]] for own, one in zip(codes, counted, strict=True)])
     return traits, [
-        Records(np.stack([codes[place] for codes in coded]), one.counts)
+        CodedRows(np.stack([codes[place] for codes in coded]), one.counts)
         for place, one in enumerate(counted)
     ]
 
@@ -145,8 +145,8 @@ def _plain(attack: str, column: Column, values: pa.Array) -> pa.Array:
         if column.kind is Kind.DATE:
             return values.cast(pa.date32()).cast(pa.int32()).cast(pa.float64())
         found = values.cast(pa.float64())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise CannotRunError(
+    except pa.ArrowException:
+        raise cannot_run(
             attack,
             f"column {quoted(column.name)} of the release has labels such as ranges, not values. "
             "It is an attack on synthetic tables; see link and predict.",
@@ -173,7 +173,7 @@ class Crowd:
     """For each row its place among those that differ."""
 
     @classmethod
-    def of(cls, traits: Sequence[Trait], places: Sequence[int], rows: Records) -> Crowd:
+    def of(cls, traits: Sequence[Trait], places: Sequence[int], rows: CodedRows) -> Crowd:
         """The rows of a table by the traits at some places."""
         chosen = [traits[place] for place in places]
         codes = rows.codes[list(places)]
@@ -182,7 +182,7 @@ class Crowd:
         return cls(tuple(chosen), codes[:, first], owners)
 
     def __len__(self) -> int:
-        return self.codes.shape[1]
+        return len(self.codes[0])
 
     def nearest(self, people: Ints) -> Nearest:
         """The nearest of the crowd to each of some people, given by their codes.
@@ -270,7 +270,7 @@ class Crowd:
         return np.concatenate([one for one, _ in parts]), np.concatenate([two for _, two in parts])
 
 
-def _column_apart(trait: Trait, mine: Ints, theirs: Ints) -> NDArray[Any]:
+def _column_apart(trait: Trait, mine: Ints, theirs: Ints) -> Any:
     scaled = trait.scaled
     if scaled is None:
         return mine != theirs

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.attack.case import CannotRunError
+from sfumato.attack.case import cannot_run
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.names import quoted, suggestion
 
@@ -32,7 +32,7 @@ def column_of(case: Case, attack: str, what: str) -> str | None:
     asked = case.options.columns.get(what)
     if asked is not None:
         if asked not in held:
-            raise CannotRunError(
+            raise cannot_run(
                 attack,
                 f"the release has no column {quoted(asked)} for the {what}; "
                 + suggestion(asked, sorted(held)),
@@ -48,7 +48,7 @@ def needed_column(case: Case, attack: str, what: str) -> str:
     """The same where there must be one."""
     found = column_of(case, attack, what)
     if found is None:
-        raise CannotRunError(
+        raise cannot_run(
             attack, f"it has to know which column is the {what}. Give --column {what}=COLUMN."
         )
     return found
@@ -71,7 +71,7 @@ def minutes(attack: str, name: str, values: pa.Array) -> NDArray[np.float64]:
         else:
             seconds = values.cast(pa.timestamp("s")).cast(pa.int64()).cast(pa.float64())
     except pa.ArrowInvalid:
-        raise CannotRunError(
+        raise cannot_run(
             attack,
             f"column {quoted(name)} is no time. Write moments like 2013-07-01T09:30:00, dates, or "
             "seconds.",

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sfumato.attack.case import CannotRunError
+from sfumato.attack.case import cannot_run
 from sfumato.attack.draws import below, mixed, subset
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
 from sfumato.attack.records import ragged, records
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.attack.case import Case
-    from sfumato.attack.records import Records, Trait
+    from sfumato.attack.records import CodedRows, Trait
 
     Ints = NDArray[np.int64]
     Reals = NDArray[np.float64]
@@ -51,13 +51,13 @@ def run(case: Case) -> Finding:
     names = [person, item, *(one for one in (rating, time) if one is not None)]
     table = case.original or case.release.table
     if any(name not in table.names for name in names):
-        raise CannotRunError(NAME, "the original lacks a column of these. Name columns alike.")
+        raise cannot_run(NAME, "the original lacks a column of these. Name columns alike.")
     traits, both = records(NAME, texts(names), [case.release.table, table])
     released, known = (Ratings.of(traits, one, rating, time) for one in both)
     people, knows = traits[0].size, case.options.knows or _KNOWS
     known = known.some(knows, case.options.guesses)
     if not len(known.people):
-        raise CannotRunError(NAME, f"nobody has rated {knows} items. Give a smaller --knows.")
+        raise cannot_run(NAME, f"nobody has rated {knows} items. Give a smaller --knows.")
     victims = known.people[::knows]
     claimed, right = _claims(released, known, knows, people)
     hits, tried = claimed & right, len(victims)
@@ -89,7 +89,7 @@ class Ratings:
 
     @classmethod
     def of(
-        cls, traits: list[Trait], rows: Records, rating: str | None, time: str | None
+        cls, traits: list[Trait], rows: CodedRows, rating: str | None, time: str | None
     ) -> Ratings:
         """Those of a table; a person and an item that come twice count once, by the first."""
         key = rows.codes[0] * traits[1].size + rows.codes[1]
@@ -124,7 +124,7 @@ def _numbers(trait: Trait) -> Reals:
     try:
         numbers: Reals = trait.values.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
-        raise CannotRunError(NAME, f"the ratings in {trait.name!r} are no numbers.") from None
+        raise cannot_run(NAME, f"the ratings in {trait.name!r} are no numbers.") from None
     return numbers
 
 
@@ -151,8 +151,8 @@ def _claims(
         score = np.exp(-np.abs(released.ratings[rows] - known.ratings[owners]) / _RATING_SCALE)
         score += np.exp(-np.abs(released.days[rows] - known.days[owners]) / _DAYS_SCALE)
         cells = (owners // knows - start) * people + released.people[rows]
-        board = np.bincount(cells, score * weights[owners], (end - start) * people)
-        board = board.reshape(end - start, people)
+        flat = np.bincount(cells, score * weights[owners], (end - start) * people)
+        board = flat.astype(np.float64, copy=False).reshape(end - start, people)
         place, best, second = _best(board)
         # People who are in the original alone are no candidates: their scores are 0.
         mean = board.sum(axis=1) / candidates

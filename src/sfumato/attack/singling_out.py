@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.attack.case import CannotRunError, needed
+from sfumato.attack.case import cannot_run, needed
 from sfumato.attack.draws import below, mixed, subset
 from sfumato.attack.finding import Finding, Rate
 from sfumato.attack.records import records
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.attack.case import Case
-    from sfumato.attack.records import Records, Trait
+    from sfumato.attack.records import CodedRows, Trait
 
     Ints = NDArray[np.int64]
 
@@ -51,7 +51,7 @@ def run(case: Case) -> Finding:
     tables = [case.release.table, original, *([] if case.control is None else [case.control])]
     columns = [one for one in case.schema.columns if all(one.name in t.names for t in tables)]
     if not columns:
-        raise CannotRunError(NAME, "the tables have no column in common. Name columns alike.")
+        raise cannot_run(NAME, "the tables have no column in common. Name columns alike.")
     traits, (released, *others) = records(NAME, columns, tables)
     together = min(case.options.together, len(columns))
     asked = case.options.guesses
@@ -59,7 +59,7 @@ def run(case: Case) -> Finding:
     if guesses is None:
         guesses = _described(traits, released, together, asked)
     if not len(guesses):
-        raise CannotRunError(NAME, "no description fits one released row alone. Take more columns.")
+        raise cannot_run(NAME, "no description fits one released row alone. Take more columns.")
     by_chance = _at_random(traits, together, asked)
     people = others[0].codes
     told = [f"Made of {together} of {len(columns)} columns: {len(guesses):,} descriptions."]
@@ -145,15 +145,18 @@ def _holds(
     traits: Sequence[Trait], people: Ints, trait: int, comparison: int, code: int
 ) -> NDArray[np.bool_]:
     mine, missing = people[trait], traits[trait].missing
+    holds: NDArray[np.bool_]
     if comparison == _EQUAL:
-        return mine == code
-    if comparison == _OTHER:
-        return (mine != code) & (mine != missing)
-    return mine <= code if comparison == _UP_TO else (mine >= code) & (mine != missing)
+        holds = mine == code
+    elif comparison == _OTHER:
+        holds = (mine != code) & (mine != missing)
+    else:
+        holds = mine <= code if comparison == _UP_TO else (mine >= code) & (mine != missing)
+    return holds
 
 
 def _described(
-    traits: Sequence[Trait], released: Records, together: int, asked: int
+    traits: Sequence[Trait], released: CodedRows, together: int, asked: int
 ) -> Descriptions:
     """Descriptions of released rows that fit no other one, until there are as many as asked for."""
     found, idle = Descriptions(*np.zeros((3, 0, together), dtype=np.int64)), 0
@@ -175,7 +178,7 @@ def _described(
     return found.some(slice(asked))
 
 
-def _alone(traits: Sequence[Trait], released: Records, asked: int) -> Descriptions:
+def _alone(traits: Sequence[Trait], released: CodedRows, asked: int) -> Descriptions:
     """Values that one released row has, and the ends of numbers where one row has them."""
     parts = []
     for place, (trait, codes) in enumerate(_pairs(traits, released)):
@@ -221,5 +224,5 @@ def _middle(trait: Trait, codes: Ints) -> float:
     return float(np.searchsorted(trait.numbers[: trait.missing], middle, side="right")) - 1
 
 
-def _pairs(traits: Sequence[Trait], rows: Records) -> list[tuple[Trait, Ints]]:
+def _pairs(traits: Sequence[Trait], rows: CodedRows) -> list[tuple[Trait, Ints]]:
     return list(zip(traits, rows.codes, strict=True))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sfumato.attack.games import Question, played
+from sfumato.attack.games import GameQuestion, played
 
 if TYPE_CHECKING:
     from sfumato.attack.case import Case
@@ -32,12 +32,12 @@ def run(case: Case) -> Finding:
     return played(case, NAME, _script, attacker, "Denning, Denning and Schwartz 1979")
 
 
-def _script(victim: Victim) -> list[Question]:
+def _script(victim: Victim) -> list[GameQuestion]:
     here, there = exp.paren(victim.half.copy()), exp.not_(exp.paren(victim.half.copy()))
     one = exp.paren(victim.described.copy())
     return [
-        Question(exp.or_(one.copy(), here.copy()), Fraction(1)),
-        Question(exp.or_(one.copy(), there.copy()), Fraction(1)),
-        Question(here, Fraction(-1)),
-        Question(there, Fraction(-1)),
+        GameQuestion(exp.or_(one.copy(), here.copy()), Fraction(1)),
+        GameQuestion(exp.or_(one.copy(), there.copy()), Fraction(1)),
+        GameQuestion(here, Fraction(-1)),
+        GameQuestion(there, Fraction(-1)),
     ]

@@ -85,7 +85,12 @@ def attack(
     from sfumato.steward.attack import attack as attacked
     from sfumato.steward.attack_options import attack_options
 
-    supposed = {"sensitive": sensitive, "sure": sure, "exclude": exclude, "gain": gain}
+    supposed: dict[str, Any] = {
+        "sensitive": sensitive,
+        "sure": sure,
+        "exclude": exclude,
+        "gain": gain,
+    }
     supposed |= {"near": near, "l": l, "population_size": population_size, "guesses": guesses}
     supposed |= {"epsilon": epsilon, "together": together, "knows": knows, "cell": cell}
     supposed |= {"minutes": minutes, "hops": hops, "columns": column}

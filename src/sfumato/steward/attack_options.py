@@ -14,6 +14,7 @@ from sfumato.privacy.numbers import positive
 _BETWEEN = {"sure": (0, 1), "near": (0, 1), "gain": (1, inf), "cell": (0, inf), "minutes": (0, inf)}
 _AT_LEAST = {
     "exclude": 0,
+    "l": 2,
     "population_size": 1,
     "guesses": 1,
     "together": 1,

@@ -78,7 +78,7 @@ POINTS = schema(person=Kind.TEXT, time=Kind.TEXT, lon=Kind.REAL, lat=Kind.REAL)
 def test_points_that_are_a_persons_alone(found: Attacked) -> None:
     """Two walk together all day, one alone; and one has a single point."""
     hours = [f"2013-07-01T{hour:02d}:10:00" for hour in range(6)]
-    rows = {"person": [], "time": [], "lon": [], "lat": []}
+    rows: dict[str, list[Any]] = {"person": [], "time": [], "lon": [], "lat": []}
     for person, lon in (("a", 1.0), ("b", 1.0001), ("c", 2.0)):
         rows["person"] += [person] * 6
         rows["time"] += hours

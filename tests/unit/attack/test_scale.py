@@ -14,7 +14,8 @@ import pytest
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.domain import Values
 from sfumato.schema.schema import Schema
-from sfumato.steward.attack import attack, attack_options
+from sfumato.steward.attack import attack
+from sfumato.steward.attack_options import attack_options
 
 ROWS = 1_000_000
 ZIPS = tuple(str(53_000 + place) for place in range(500))

@@ -117,7 +117,7 @@ def test_descriptions_are_counted_as_they_say(draws: np.random.Generator) -> Non
     made = np.array([[one, other] for one in every for other in every])
     asked = Descriptions(made[:, :, 0], made[:, :, 1], made[:, :, 2])
 
-    def holds(trait: int, comparison: int, code: int) -> np.ndarray:
+    def holds(trait: int, comparison: int, code: int) -> Any:
         mine, known = rows[trait], (rows[trait] != 3) | (trait == 1)
         return [mine == code, (mine != code) & known, mine <= code, (mine >= code) & known][
             comparison
