@@ -51,6 +51,9 @@ ALL = "all"
 ON_ANSWERS = frozenset({"differencing", "averaging", "tracker", "reconstruct"})
 """Those that ask questions through the door; they need no release, but the owner's table."""
 
+WITH_LISTS = frozenset({"log"})
+"""Those whose list of people has columns that no release has."""
+
 WITH_MOMENTS = frozenset({"path", "scoreboard"})
 """Those that look at times, not at dates alone."""
 

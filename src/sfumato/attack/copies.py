@@ -70,7 +70,7 @@ def run(case: Case) -> Finding:
     return Finding(
         attack=NAME,
         attacker="takes a released row for a person's",
-        meaning="Which released row is that of a person who is one of a kind",
+        meaning="Released rows that are those of people who are one of a kind",
         success=Rate.share(found.unique, rows),
         baseline=Rate.share(found.unique_expected, rows).widened(spread),
         victims=max(0, round(found.unique - found.unique_expected)),

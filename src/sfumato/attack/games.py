@@ -10,7 +10,7 @@ asks the same of every game, at the same price and with noise of its own.
 epsilon guesses a balanced coin right with a chance above e^epsilon / (1 + e^epsilon); with a delta,
 (e^epsilon + delta) / (1 + e^epsilon). Where the lower end of the success passes it, the door is
 broken.
-*Reference*: Wasserman and Zhou 2010, theorem 2.4; Kairouz, Oh and Viswanath 2015.
+*Reference*: Wasserman and Zhou 2010, theorem 2.4; Kairouz, Oh and Viswanath 2015. Decision 0300.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def played(case: Case, attack: str, script: Script, attacker: str, reference: st
     return Finding(
         attack=attack,
         attacker=attacker,
-        meaning="Whether a person is in the table",
+        meaning="Games in which it is told whether the victim is in the table",
         success=Rate.share(right, games),
         baseline=Rate.share(games / 2, games),
         bound=most,

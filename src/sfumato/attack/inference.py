@@ -71,7 +71,7 @@ def _guessed(case: Case, tables: Sequence[HeldTable], secret: Column) -> Finding
     return Finding(
         attack=NAME,
         attacker=f"has the release, and knows {names} of people",
-        meaning=f"Which {secret.name} a person has",
+        meaning=f"People whose {secret.name} is guessed right",
         success=rates[0],
         baseline=_blind(traits[-1], secret, released, others[0], tried),
         control=rates[1] if len(rates) > 1 else None,

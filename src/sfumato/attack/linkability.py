@@ -49,7 +49,7 @@ def run(case: Case) -> Finding:
     return Finding(
         attack=NAME,
         attacker=f"has one list with {lists[0]} and one with {lists[1]}, and the release",
-        meaning="Which records of two lists are the same person's",
+        meaning="People whose records in two lists are brought together",
         success=rates[0],
         baseline=Rate.share(tried / released.rows, tried),
         control=rates[1] if len(rates) > 1 else None,

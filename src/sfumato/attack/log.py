@@ -72,7 +72,9 @@ def run(case: Case) -> Finding:
     return Finding(
         attack=NAME,
         attacker=f"has a list of people with {', '.join(clues)}, and reads their searches",
-        meaning="Who searched" if named else "Of whom somebody is found in the list",
+        meaning="People who are found by their searches"
+        if named
+        else "People in whose searches somebody of the list is found",
         success=Rate.share(float(hits.sum()), tried),
         baseline=Rate.share(tried / max(people.total, 1), tried),
         victims=int(hits.sum()),

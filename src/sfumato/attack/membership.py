@@ -82,7 +82,7 @@ def run(case: Case) -> Finding:
     return Finding(
         attack=NAME,
         attacker="has the release and people like these, and knows all columns of people",
-        meaning="Who is in the data",
+        meaning="People of whom it is told whether they are in the data",
         success=Rate.share(_right(scores[best][~half], truth[~half]), each),
         baseline=Rate.share(each / 2, each),
         remarks=[f"Told apart by {best}. All scores: {told}.", highest],

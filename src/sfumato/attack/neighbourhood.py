@@ -55,7 +55,7 @@ def run(case: Case) -> Finding:
     return Finding(
         attack=NAME,
         attacker=f"knows how many neighbours people have, to {case.options.hops} hops",
-        meaning="Which node is a person's",
+        meaning="People whose node is found",
         success=Rate.share(float(chances[-1][tried].sum()), many),
         baseline=Rate.share(many / int(here.sum()), many),
         victims=int(alone.sum()),

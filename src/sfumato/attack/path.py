@@ -63,7 +63,7 @@ def run(case: Case) -> Finding:
     return Finding(
         attack=NAME,
         attacker=f"knows {knows} points of a person: {words}",
-        meaning="Whom their points fit alone",
+        meaning="People whom their points fit alone",
         success=Rate.share(float(hits.sum()), tried),
         baseline=Rate.share(tried / len(np.unique(released[0])), tried),
         victims=int(hits.sum()),

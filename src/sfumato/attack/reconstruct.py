@@ -67,7 +67,7 @@ def run(case: Case) -> Finding:
     return Finding(
         attack=NAME,
         attacker=f"asks how many of {_GROUPS} random groups have a secret, and solves for all",
-        meaning=f"Which of two halves of {column.name} a person has",
+        meaning=f"People whose half of {column.name} is found",
         success=Rate.share(right, tried),
         baseline=Rate.share(tried / 2, tried),
         bound=most,

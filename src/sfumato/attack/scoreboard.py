@@ -67,7 +67,7 @@ def run(case: Case) -> Finding:
         attack=NAME,
         attacker=f"knows {knows} items of a person, ratings up to {_RATING_OFF}, days up to "
         f"{_DAYS_OFF}",
-        meaning="Which ratings are a person's",
+        meaning="People whose ratings are found",
         success=Rate.share(float(hits.sum()), tried),
         baseline=Rate.share(tried / len(np.unique(released.people)), tried),
         victims=int(hits.sum()),

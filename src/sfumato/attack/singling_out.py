@@ -25,6 +25,7 @@ from sfumato.attack.draws import below, mixed, subset
 from sfumato.attack.finding import Finding, Rate
 from sfumato.attack.records import records
 from sfumato.counting.grouping import keys
+from sfumato.schema.column import Role
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +50,11 @@ def run(case: Case) -> Finding:
     """Guess who stands alone, by what stands alone in the release."""
     original = needed(case.original, NAME, "the original, to tell who is right", "original")
     tables = [case.release.table, original, *([] if case.control is None else [case.control])]
-    columns = [one for one in case.schema.columns if all(one.name in t.names for t in tables)]
+    columns = [
+        one
+        for one in case.schema.columns
+        if one.role is not Role.IDENTIFIER and all(one.name in table.names for table in tables)
+    ]
     if not columns:
         raise cannot_run(NAME, "the tables have no column in common. Name columns alike.")
     traits, (released, *others) = records(NAME, columns, tables)
@@ -76,7 +81,7 @@ def run(case: Case) -> Finding:
     return Finding(
         attack=NAME,
         attacker="has the release, and describes rows that stand alone in it",
-        meaning="Which description fits one person alone",
+        meaning="Descriptions that fit one person alone",
         success=Rate.share(float(hits.sum()), len(guesses)),
         baseline=Rate.share(float(chance.sum()), len(by_chance)),
         control=control,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato import given
 from sfumato.anonymize.buckets import COUNT, GROUP
 from sfumato.attack.case import AttackOptions, Case, HeldRelease, HeldTable
-from sfumato.attack.catalogue import ALL, ON_ANSWERS, WITH_MOMENTS, run, run_all
+from sfumato.attack.catalogue import ALL, ON_ANSWERS, WITH_LISTS, WITH_MOMENTS, run, run_all
 from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.sources import open_source
 from sfumato.errors import SchemaError, SourceError
@@ -54,6 +54,8 @@ def attack(
         original = release  # nothing was released yet: the table itself is asked
     declared = _declared(schema, release if original is None else original)
     asked = options or AttackOptions()
+    if name in WITH_LISTS and known is not None:
+        declared = _with_list(declared, known)
     tables = {"known": known, "original": original, "other": other, "control": control}
     if name in WITH_MOMENTS:
         try:
@@ -106,6 +108,14 @@ def _declared(schema: str | Path | Schema | None, source: Source) -> Schema:
         return load(given.path(schema, "schema"))
     with read(source) as table:
         return table.declared or table.schema
+
+
+def _with_list(schema: Schema, known: Source) -> Schema:
+    """The same with the columns of a list that the release need not have."""
+    names = {column.name for column in schema.columns}
+    with read(known) as table:
+        more = [column for column in table.schema.columns if column.name not in names]
+    return Schema(schema.table, (*schema.columns, *more), schema.unit, schema.layout)
 
 
 def _with_moments(schema: Schema, options: AttackOptions) -> Schema:
