@@ -263,6 +263,18 @@ FAMILIES = _listed(
                 "FILE",
                 type=Path,
             ),
+            Field(
+                "child",
+                "A data set with several rows a person, to be had with this one.",
+                "NAME",
+                topic="A child table",
+            ),
+            Field(
+                "key",
+                "The column of both that says which row a child belongs to.",
+                "COLUMN",
+                topic="A child table",
+            ),
         ),
         writes="must",
         out_help="A .csv, .tsv, .parquet or .xlsx, as its name ends.",
