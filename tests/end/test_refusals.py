@@ -215,7 +215,7 @@ PUBLICATIONS = [
     Case("dataset_not_private", ("publish", "tree", "places", "--columns", "size", "-o", "x.csv")),
     Case("rows_wrong", (*SYNTHESIS, "--rows", "0")),
     Case("workload_missing", (*SYNTHESIS, "--method", "workload")),
-    Case("workload_not_used", (*SYNTHESIS, "--method", "mst", "--target", "age")),
+    Case("workload_not_used", (*SYNTHESIS, "--method", "privbayes", "--target", "age")),
     Case("column_not_synthesized", (*SYNTHESIS, "--target", "name")),
     Case("quantiles_not_needed", (*SYNTHESIS, "--quantiles", "age,name")),
     Case("output_twice", (*SYNTHESIS, "--model", "x.csv")),

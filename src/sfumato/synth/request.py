@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 ROWS, MODEL = "rows", "model"
 """The tables of the release as it is stored."""
+WEIGHING = ("aim", "mst")
+"""The methods that choose by themselves, and to which tables with a target matter more."""
 MOST_BYTES = 1 << 28
 """The most that the rows of a release may take, which the ledger stores."""
 
@@ -67,6 +69,8 @@ class SynthesisRequest(Shown):
     rows: int | None = None
     sets: ColumnSets = ()
     """The sets of columns that matter, for the method of that name."""
+    target: str | None = None
+    """A column that the others are to tell, for methods that choose by themselves."""
 
     public = ()
     name = "synthesize"
@@ -132,7 +136,8 @@ class SynthesisRequest(Shown):
             "rows": self.rows,
             "workload": [list(one) for one in self.sets],
             "unit": self.unit.sentence(),
-            "method": {"method": self.method},
+            "method": {"method": self.method}
+            | ({} if self.target is None else {"target": self.target}),
         }
 
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
@@ -142,7 +147,7 @@ class SynthesisRequest(Shown):
         salt = secret(entropy)
         paid = self.encoding.paid(self.price)
         encoding = self.encoding.discovered(*paid.run(data.engine, data.table, salt, entropy))
-        options = set_options(self.method, encoding, self.sets)
+        options = set_options(self.method, encoding, self.sets, self.target)
         synthesis = replace(self._declared, axes=encoding.axes, options=options)
         counter = BoundedCounter(data.engine, data.table, encoding.axes, self.unit, salt)
         log = synthesis.measure(counter, entropy)
@@ -205,11 +210,15 @@ def declared_digest(encoding: Encoding) -> str:
     return hashlib.sha256(told.encode()).hexdigest()
 
 
-def set_options(method: str, encoding: Encoding, named: ColumnSets) -> dict[str, Any]:
-    """What the method of named sets takes; nothing for others."""
+def set_options(
+    method: str, encoding: Encoding, named: ColumnSets, target: str | None = None
+) -> dict[str, Any]:
+    """What a method takes: named sets, or a target whose tables matter more; else nothing."""
+    names = [axis.column for axis in encoding.axes]
+    if target is not None:
+        return {"target": names.index(target)}
     if method != "workload":
         return {}
-    names = [axis.column for axis in encoding.axes]
     sets: list[Set] = [tuple(sorted(map(names.index, one))) for one in named]
     return {"sets": sets}
 

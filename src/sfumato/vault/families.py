@@ -254,7 +254,7 @@ FAMILIES = _listed(
             ),
             Field(
                 "target",
-                "A column that others are to tell: measure it with each of them.",
+                "A column that others are to tell: measured with each, or weighed by aim and mst.",
                 "COLUMN",
             ),
             Field(

@@ -26,7 +26,7 @@ from sfumato.synth.encode.encoding import Encoding
 from sfumato.synth.generator import SynthesisModel
 from sfumato.synth.linked.model import LinkedModel
 from sfumato.synth.linked.request import CHILD_MODEL, CHILD_ROWS, LinkedRequest
-from sfumato.synth.request import MODEL, ROWS, SynthesisRequest
+from sfumato.synth.request import MODEL, ROWS, WEIGHING, SynthesisRequest
 from sfumato.vault.answer import Answer
 from sfumato.vault.columnsets import check_drawn, column_names, read_sets, targeted
 from sfumato.vault.linking import linked_pair, linked_request
@@ -83,8 +83,11 @@ def prepare(
     encoding = Encoding(schema, left_out, by_quantiles=cut)
     drawn = [*encoding.measured, *encoding.open]
     names = [one.name for one in schema.columns if one in drawn]
-    aim = given.maybe_text(target, "target")
-    sets = (*(() if aim is None else targeted(names, aim)), *read_sets(workload))
+    wanted = given.maybe_text(target, "target")
+    check_drawn(() if wanted is None else (wanted,), names)
+    weighed = method in WEIGHING and wanted is not None
+    by_target = () if weighed or wanted is None else targeted(names, wanted)
+    sets = (*by_target, *read_sets(workload))
     for one in sets:
         check_drawn(one, names)
     return SynthesisRequest(
@@ -95,6 +98,7 @@ def prepare(
         method=_method(method, sets),
         rows=rows,
         sets=sets,
+        target=wanted if weighed else None,
     )
 
 
