@@ -53,7 +53,7 @@ def write(arguments, **as_always):
 command.build = lambda asked: write
 command.main(["write"])
 """
-WAIT_SECONDS = 240
+WAIT_SECONDS = 60
 
 
 def wait_for(happened: Callable[[], bool]) -> None:
