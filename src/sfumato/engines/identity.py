@@ -14,7 +14,7 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from sfumato.engines.base import table_missing
-from sfumato.engines.files.endings import is_parquet, parquet_paths
+from sfumato.engines.files.endings import files_beneath, is_parquet, parquet_paths
 from sfumato.engines.files.regular import RegularFile, regular_file
 from sfumato.errors import SourceError
 
@@ -84,7 +84,7 @@ def of_folder(folder: Path) -> Identity:
 
 def files_within(folder: Path) -> list[RegularFile]:
     """The files that a server reads of a folder, however deep: names with . or _ are its own."""
-    found = (one for one in folder.rglob("*") if one.is_file() and one.name[0] not in "._")
+    found = (one for one in files_beneath(folder) if one.name[0] not in "._")
     return [regular_file(one) for one in sorted(found)]
 
 

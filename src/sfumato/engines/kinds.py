@@ -54,11 +54,14 @@ DIGITS_OF_REAL = 15
 """Decimals of at most so many digits survive a float64."""
 
 
+def plain(data_type: pa.DataType) -> pa.DataType:
+    """The type of values that may be coded by a dictionary."""
+    return data_type.value_type if types.is_dictionary(data_type) else data_type
+
+
 def is_text(data_type: pa.DataType) -> bool:
     """Whether a type holds text, plain or coded by a dictionary."""
-    if types.is_dictionary(data_type):
-        data_type = data_type.value_type
-    return data_type in {pa.string(), pa.large_string(), pa.string_view()}
+    return plain(data_type) in {pa.string(), pa.large_string(), pa.string_view()}
 
 
 def kind_of(data_type: pa.DataType) -> Kind | None:
@@ -66,6 +69,7 @@ def kind_of(data_type: pa.DataType) -> Kind | None:
 
     A timestamp without a zone counts as a date: conversion refuses times of day.
     """
+    data_type = plain(data_type)
     if is_text(data_type) or types.is_null(data_type):
         return Kind.TEXT
     if types.is_boolean(data_type):

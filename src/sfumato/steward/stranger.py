@@ -23,7 +23,7 @@ from sfumato.errors import SchemaError, SourceError
 from sfumato.release.sidecar import told_layout
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.layout import USUAL
-from sfumato.schema.names import quoted, suggestion
+from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,8 +55,9 @@ def open_stranger(source: Source, schema: Schema, wanted: Sequence[Column]) -> S
         if not there:
             raise SchemaError(
                 "nothing_in_common",
-                "The synthetic table has none of the columns that are to be compared; the first "
-                f"of them is {quoted(wanted[0].name)}: " + suggestion(wanted[0].name, held),
+                f"The synthetic table has {_listed([*held])}, and none of those that are to be "
+                f"compared: {_listed([one.name for one in wanted])}. Call its columns as the "
+                "schema does.",
             )
         remarks = _form(schema, wanted, list(held))
         before = _known(engine, there)

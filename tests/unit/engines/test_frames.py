@@ -23,9 +23,13 @@ MADE: dict[str, Callable[[], Any]] = {
     "records": lambda: ROWS,
     "columns": lambda: COLUMNS,
     "pandas": lambda: pd.DataFrame(ROWS),
+    "categories": lambda: pd.DataFrame(ROWS).astype("category"),
     "polars": lambda: pl.DataFrame(ROWS),
     "lazy": lambda: pl.LazyFrame(ROWS),
     "arrow": lambda: pa.table(COLUMNS),
+    "coded": lambda: pa.table(
+        {name: pa.array(COLUMNS[name]).dictionary_encode() for name in COLUMNS}
+    ),
     "batch": lambda: pa.RecordBatch.from_pydict(COLUMNS),
     "duckdb": lambda: duckdb.from_arrow(pa.table(COLUMNS)),
 }

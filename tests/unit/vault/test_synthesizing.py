@@ -19,6 +19,7 @@ from sfumato.cli.main import run
 from sfumato.errors import BudgetError, OutputError, ParameterError, QueryError
 from sfumato.release.writer import _Staged
 from sfumato.schema.constraints import DeclaredRows, ImpossibleCombination
+from sfumato.schema.layout import FileLayout
 from sfumato.synth.catalogue import METHODS
 from sfumato.synth.generator import SynthesisModel
 from sfumato.synth.methods import METHOD_WORDS
@@ -106,6 +107,17 @@ def test_what_was_measured_and_how_far_off_it_is(private: sf.Private) -> None:
     assert {"rows", "columns", "cost", "remaining", "receipt"} <= told.keys()
     alone = private.synthesize(epsilon=1, method="independent", **FEW)
     assert alone.to_json()["error"]["two_way"] is None
+
+
+def test_a_target_is_weighed_by_methods_that_choose(private: sf.Private) -> None:
+    made = private.synthesize(epsilon=2, target="smoker", method="mst", **FEW)
+    told = made.to_json([Path("x.csv")])
+    assert told["method"] == "mst"
+    assert ["age"] in told["measured"]  # columns too: it is no workload
+    assert private.synthesize(epsilon=2, method="mst", **FEW).charged  # another request
+    with pytest.raises(ParameterError) as refused:
+        private.synthesize(epsilon=2, target="name", method="mst", **FEW)
+    assert refused.value.code == "column_not_synthesized"
 
 
 def test_counts_have_bars_where_the_log_tells(private: sf.Private) -> None:
@@ -302,3 +314,22 @@ def test_a_person_with_many_rows_is_bounded() -> None:
         private = sf.protect(people, unit=unit, epsilon=9)
         made = private.synthesize(epsilon=9, method="independent", columns=["id", "sex", "smoker"])
     assert made.table.num_rows == pytest.approx(2 * N / 40, abs=40)
+
+
+@pytest.mark.parametrize(("encoding", "separator"), [("windows-1252", ";"), (None, "\t")])
+def test_files_are_written_as_the_schema_declares(
+    tmp_path: Path, encoding: str | None, separator: str
+) -> None:
+    towns = sf.Column("città", sf.Kind.TEXT, domain=sf.Values(("Forlì", "Bra; Alba")))
+    layout = FileLayout(encoding=encoding, separator=separator)
+    schema = sf.Schema("people", (towns, sf.Column("known", sf.Kind.BOOLEAN)), layout=layout)
+    rows: dict[str, list[Any]] = {"città": ["Forlì", None] * 20, "known": [True, False] * 20}
+    with closing(sf.read(rows, schema)) as people:
+        made = sf.protect(people, unit=sf.Rows(), epsilon=9).synthesize(epsilon=3)
+    made.save(tmp_path / "rows.csv")
+    made.model.write(tmp_path / "more.csv", 50)
+    for name, many in (("rows.csv", made.table.num_rows), ("more.csv", 50)):
+        with closing(sf.read(tmp_path / name, schema)) as table:
+            assert table.inspect().rows == many
+    saved = sf.Release.load(tmp_path / "rows.csv")
+    assert saved.table.equals(made.table)

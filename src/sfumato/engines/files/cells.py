@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.types as types
 
 from sfumato.engines.files.spelled import read_spelled
-from sfumato.engines.kinds import STORED, fits, is_text, kind_asked, stored_schema
+from sfumato.engines.kinds import STORED, fits, is_text, kind_asked, plain, stored_schema
 from sfumato.errors import SourceError
 from sfumato.schema import names as declared
 from sfumato.schema.column import Column, Kind
@@ -126,8 +126,7 @@ def _converted(cells: CellArray, asked: Asked, name: str, rows_before: int | Non
     kind = kind_asked(asked)
     if cells.type == STORED[kind]:
         return cells
-    if types.is_dictionary(cells.type):
-        cells = pc.cast(cells, cells.type.value_type)
+    cells = pc.cast(cells, plain(cells.type))
     if fits(cells.type, kind):
         return pc.cast(cells, STORED[kind])
     if is_text(cells.type):

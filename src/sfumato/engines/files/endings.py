@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 """Separated text."""
@@ -76,7 +77,14 @@ def parquet_paths(path: Path) -> list[Path]:
         return _once(map(Path, matching), path) or [path]
     if not _is(path, Path.is_dir):
         return [path]
-    return _once((one for one in path.rglob("*.parquet") if one.is_file()), path) or [path]
+    found = (one for one in files_beneath(path) if one.name.endswith(".parquet"))
+    return _once(found, path) or [path]
+
+
+def files_beneath(folder: Path) -> Iterator[Path]:
+    """All files of a folder, however deep; what vanishes meanwhile is none of them."""
+    for place, _, names in os.walk(folder):
+        yield from (one for name in names if (one := Path(place, name)).is_file())
 
 
 def partition_columns(paths: Iterable[Path]) -> list[str]:

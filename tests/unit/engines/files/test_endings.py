@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,6 +58,18 @@ def test_files_of_folders_and_patterns() -> None:
 def test_a_link_adds_no_rows() -> None:
     Path("visits/again.parquet").symlink_to(Path("visits/old/c.parquet").resolve())
     assert rows_in("visits") == rows_in("visits/**/*.parquet") == 6
+
+
+def test_a_folder_that_vanishes_meanwhile_has_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    listing = os.scandir
+
+    def vanished(path: str | Path | int) -> object:
+        if not isinstance(path, int) and Path(path).name == "old":
+            raise FileNotFoundError(path)
+        return listing(path)
+
+    monkeypatch.setattr(os, "scandir", vanished)
+    assert [path.stem for path in parquet_paths(Path("visits"))] == ["a", "b"]
 
 
 def test_what_there_is_stands_for_itself() -> None:
