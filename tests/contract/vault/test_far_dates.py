@@ -92,6 +92,7 @@ def test_in_postgres(postgres_url: str, postgres: Any, kind: str, domain: str) -
     check(f"{postgres_url}#far_dates", domain, put, [*days, "2020-01-02 12:34:56.789"])
 
 
+@pytest.mark.slow
 def test_in_spark(spark_session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(spark_session), "stop", lambda _: None)  # it is not the vault's
     usual, home = 18_263, tmp_path / "rows"
