@@ -25,7 +25,6 @@ SYNTHESIZERS = (
     ("dpmm", "mst", "dpmm 0.1.9, mst"),
     ("dpmm", "aim", "dpmm 0.1.9, aim"),
     ("dpmm", "privbayes", "dpmm 0.1.9, privbayes"),
-    ("smartnoisesynth", "mst", "smartnoise-synth 1.0.8, mst"),
     ("datasynthesizer", "network", "DataSynthesizer 0.1.13, at 2 epsilon"),
 )
 """Environment, method, and what they are called."""

@@ -26,6 +26,7 @@ FRONT = ROOT / "tests" / "unit" / "query"
 COUNT = "SELECT COUNT(*) FROM people"
 HISTOGRAM = ("publish", "histogram", "people", "--epsilon", "0.1", "--columns")
 SYNTHESIS = ("synthesize", "people", "--epsilon", "0.1", "--columns", "age", "-o", "x.csv")
+CHILD = ("synthesize", "visits", "--epsilon", "0.1", "--columns", "cost", "-o", "x.csv", "--child")
 LIMIT = ("ledger", "limit", "--operator", "ann", "--account")
 CONFIG = """
 [populations.persons]
@@ -73,6 +74,23 @@ def edit(old: str, new: str) -> Callable[[], object]:
         path.write_text(path.read_text().replace(old, new))
 
     return change
+
+
+def under_column(table: str, column: str, line: str) -> Callable[[], object]:
+    """Declare more of a column in its schema."""
+
+    def change() -> None:
+        path, title = Path(f"{table}.toml"), f"[columns.{column}]\n"
+        assert title in path.read_text()
+        path.write_text(path.read_text().replace(title, f"{title}{line}\n"))
+
+    return change
+
+
+def days_as_people() -> None:
+    for table in ("visits", "others"):
+        under_column(table, "day", "nullable = false")()
+    edit('column = "patient"', 'column = "day"')()
 
 
 def opened_before_edit(old: str, new: str) -> Callable[[], object]:
@@ -197,10 +215,27 @@ PUBLICATIONS = [
     Case("dataset_not_private", ("publish", "tree", "places", "--columns", "size", "-o", "x.csv")),
     Case("rows_wrong", (*SYNTHESIS, "--rows", "0")),
     Case("workload_missing", (*SYNTHESIS, "--method", "workload")),
-    Case("workload_not_used", (*SYNTHESIS, "--method", "mst", "--target", "age")),
+    Case("workload_not_used", (*SYNTHESIS, "--method", "privbayes", "--target", "age")),
     Case("column_not_synthesized", (*SYNTHESIS, "--target", "name")),
     Case("quantiles_not_needed", (*SYNTHESIS, "--quantiles", "age,name")),
     Case("output_twice", (*SYNTHESIS, "--model", "x.csv")),
+    Case("child_or_key_missing", (*CHILD, "people")),
+    Case("child_or_key_missing", (*CHILD[:-1], "--key", "patient")),
+    Case("child_is_parent", (*CHILD, "visits", "--key", "patient")),
+    Case("dataset_not_private", (*CHILD, "vists", "--key", "patient")),
+    Case("dataset_not_private", (*CHILD, "places", "--key", "city")),
+    Case("column_unknown", (*CHILD, "people", "--key", "patient")),
+    Case("column_unknown", (*CHILD, "people", "--key", "patient=idd")),
+    Case("key_not_person", (*CHILD, "people", "--key", "cost=id")),
+    Case("join_without_person", (*CHILD, "solo", "--key", "patient=id")),
+    Case("join_across_populations", (*CHILD, "others", "--key", "patient")),
+    Case("key_declared_otherwise", (*CHILD, "people", "--key", "patient=id"), 2,
+         under_column("people", "id", "bounds = [0, 9]")),
+    Case("key_not_countable", (*CHILD, "people", "--key", "day=id"), 2, days_as_people),
+    Case("output_not_a_directory", (*CHILD, "people", "--key", "patient=id"), 2, text("x", "")),
+    Case("output_twice",
+         (*CHILD, "people", "--key", "patient=id", "--report", "x/people.csv"), 2,
+         lambda: Path("x").mkdir()),
     Case("column_unknown", (*HISTOGRAM, "agee", "-o", "x.csv")),
     Case("columns_wrong", (*HISTOGRAM, "age,age", "-o", "x.csv")),
     Case("domain_missing", (*HISTOGRAM, "name", "-o", "x.csv")),

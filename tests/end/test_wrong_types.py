@@ -68,6 +68,8 @@ SYNTHESIS: dict[str, Any] = {
     "columns": ["age", "city"],
     "target": None,
     "workload": None,
+    "child": None,
+    "key": None,
 }
 HISTOGRAM: dict[str, Any] = {"columns": "age", "epsilon": 0.01}
 ABOVE: dict[str, Any] = {"columns": "age", "workload": [[[1, 2]]], "threshold": 5, "epsilon": 0.01}

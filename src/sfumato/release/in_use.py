@@ -94,8 +94,8 @@ def vault_files_around(target: Path) -> tuple[Path, ...]:
         parent = target.resolve().parent
         folders = [str(one) for one in (parent, *parent.parents)]
         for near in (parent, parent.parent):
-            with os.scandir(near) as beside:
-                folders += [one.path for one in beside if one.is_dir()]
+            with suppress(OSError), os.scandir(near) as beside:
+                folders += [one.path for one in beside]
         for folder in dict.fromkeys(folders):
             # There may be thousands beside it, and paths that are objects take their time.
             if os.path.isfile(f"{folder}/{VAULT}"):  # noqa: PTH113

@@ -31,9 +31,9 @@ def pictures_of(release: Release) -> list[Picture]:
     """The pictures that the page of a release has, or those of an answer; none where none helps."""
     if release.guarantee.kind != _PRIVATE:
         return []
-    model = getattr(release, "model", None)
-    if model is not None:
-        return synthesis_pictures(model, release.table)
+    drawn = getattr(release, "drawn_from", {})
+    if drawn:
+        return [one for model, rows in drawn.values() for one in synthesis_pictures(model, rows)]
     if "columns" in release.provenance.parameters:
         return published_pictures(release)
     return answer_pictures(release)

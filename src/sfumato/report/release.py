@@ -94,10 +94,11 @@ def _published(release: Release) -> tuple[str, str, list[Block]]:
     title = _TITLES.get(method, method.removeprefix("publish "))
     said = {"name": facts.get("table"), "columns": columns, "unit": facts.get("unit")}
     blocks = _about(release.provenance, said)
-    model = getattr(release, "model", None)  # of a synthesis that was not read from a file
-    if model is not None:
-        blocks += synthesis_blocks(model, release.table)
-    elif release.tables and columns:
+    drawn = getattr(release, "drawn_from", {})  # of a synthesis that was not read from a file
+    for name, (model, rows) in drawn.items():
+        blocks += [Heading(name)] if len(drawn) > 1 else []
+        blocks += synthesis_blocks(model, rows)
+    if not drawn and release.tables and columns:
         blocks += pictures(columns, release.tables, release.error)
     if error:
         # The figures of a question have the names that it gave them.

@@ -7,6 +7,7 @@ combinations of values, which is public.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from sfumato.errors import EngineError, QueryError
 from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from sfumato.synth.generator import SynthesisModel
 
@@ -44,6 +45,15 @@ def parsed(sql: str, table: str) -> exp.Select:
             f"{table}.",
         )
     return found
+
+
+def table_named(sql: str, tables: Sequence[str]) -> str:
+    """The first of some tables that a question names; the first of all where it names none."""
+    with suppress(sqlglot.ParseError):
+        found = sqlglot.parse_one(sql, read="duckdb")
+        named = {one.name for one in found.find_all(exp.Table)}
+        return next((one for one in tables if one in named), tables[0])
+    return tables[0]
 
 
 def answered(sql: str, rows: pa.Table, model: SynthesisModel, ask: Ask) -> pa.Table:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sfumato.counting.axes import Grid
 from sfumato.schema.column import Kind
+from sfumato.synth.encode.codes import codes_of
 from sfumato.synth.evaluate.distances import cramers_v
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ class RowsBeside:
     def of(cls, model: SynthesisModel, rows: pa.Table) -> RowsBeside:
         """Rows of a model's columns."""
         axes = model.encoding.axes
-        return cls(model, [_codes(axis, rows.column(axis.column)) for axis in axes])
+        codes = (codes_of(axis, rows.column(axis.column)) for axis in axes)
+        return cls(model, [one.astype(np.int64) for one in codes])
 
     def columns(self) -> list[ColumnBeside]:
         """Every column, in the table's order."""
@@ -110,19 +111,6 @@ class RowsBeside:
 
 def _shares(counts: Codes) -> Floats:
     return np.asarray(counts / max(int(counts.sum()), 1))
-
-
-def _codes(axis: Axis, cells: pa.ChunkedArray) -> Codes:
-    """The codes of drawn values: none is outside its axis."""
-    whole = cells.combine_chunks()
-    if not isinstance(axis, Grid):
-        places = pc.index_in(whole, value_set=axis.values)
-        return np.asarray(places.fill_null(0), dtype=np.int64)
-    lowest = _numbers(axis.decode(np.arange(axis.points)))
-    missing = np.asarray(pc.is_null(whole, nan_is_null=True), dtype=bool)
-    values = np.nan_to_num(_numbers(whole))
-    inside = np.searchsorted(lowest, values, side="right") - 1
-    return np.where(missing, axis.points, np.maximum(inside, 0)).astype(np.int64)
 
 
 def _numbers(values: pa.Array) -> Floats:

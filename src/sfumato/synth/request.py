@@ -29,13 +29,16 @@ from sfumato.synth.synthesis import MOST_CODES, Synthesis
 from sfumato.texts import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from sfumato.counting.axes import Axis
     from sfumato.method import Dataset
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.privacy.price import Price
     from sfumato.privacy.units import Unit
+    from sfumato.schema.column import Column
+    from sfumato.schema.layout import FileLayout
     from sfumato.synth.encode.encoding import Encoding
     from sfumato.synth.log import MeasurementLog
     from sfumato.synth.shape import Set
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
 
 ROWS, MODEL = "rows", "model"
 """The tables of the release as it is stored."""
+WEIGHING = ("aim", "mst")
+"""The methods that choose by themselves, and to which tables with a target matter more."""
 MOST_BYTES = 1 << 28
 """The most that the rows of a release may take, which the ledger stores."""
 
@@ -64,6 +69,8 @@ class SynthesisRequest(Shown):
     rows: int | None = None
     sets: ColumnSets = ()
     """The sets of columns that matter, for the method of that name."""
+    target: str | None = None
+    """A column that the others are to tell, for methods that choose by themselves."""
 
     public = ()
     name = "synthesize"
@@ -79,15 +86,7 @@ class SynthesisRequest(Shown):
                 "writes draws any number.",
             )
         _ = self._declared  # what cannot be measured is refused before anything is charged
-        sizes = {axis.column: axis.size for axis in self._declared.axes}
-        for one in self.sets:
-            cells = np.prod([float(sizes.get(name, 1)) for name in one])
-            if cells > MOST_CODES:
-                raise ParameterError(
-                    "workload_too_large",
-                    f"The table of {' x '.join(one)} has {cells:,.0f} cells; at most "
-                    f"{MOST_CODES:,} are possible. Name fewer columns in one set.",
-                )
+        check_cells(self._declared.axes, self.sets)
 
     def _card(self) -> Card:
         columns = ", ".join(one.name for one in self.encoding.kept)
@@ -98,6 +97,11 @@ class SynthesisRequest(Shown):
     def datasets(self) -> tuple[str, ...]:
         """The data set it reads."""
         return (self.dataset,)
+
+    @property
+    def layout(self) -> FileLayout:
+        """How a file of its table is written."""
+        return self.encoding.schema.layout
 
     @cached_property
     def _assumed(self) -> Encoding:
@@ -119,35 +123,21 @@ class SynthesisRequest(Shown):
 
     def explain(self) -> SynthesisForecast:
         """How far off each method would be, told from public facts alone; spends nothing."""
-        assumed = self._assumed
-        return SynthesisForecast(
-            columns=tuple(axis.column for axis in assumed.axes),
-            cells=tuple(axis.size for axis in assumed.axes),
-            open=tuple(one.name for one in self.encoding.open),
-            by_quantiles=self.encoding.by_quantiles,
-            spending=self._declared.spending,
-            unit=self.unit,
-            price=self.price,
-            method=self.method,
-            sets=self.sets,
-            rows=self.encoding.rows,
-        )
+        open_columns = self.encoding.open
+        return forecast_of(self._assumed, open_columns, self._declared, self.price, self.sets)
 
     @cached_property
     def parameters(self) -> Mapping[str, Any]:
         """Everything that determines what is asked, in canonical JSON form."""
-        schema, record = self.encoding.schema, self.encoding.to_record()
-        kept = [words(one) for one in schema.constraints]
-        drawn = [[one.name, str(one.kind), repr(one.spelling)] for one in self.encoding.kept]
-        declared = dumps([record, kept, drawn], sort_keys=True)
         return {
             "columns": [one.name for one in self.encoding.kept],
-            "domain": hashlib.sha256(declared.encode()).hexdigest(),
+            "domain": declared_digest(self.encoding),
             "cost": self.price.to_record(),
             "rows": self.rows,
             "workload": [list(one) for one in self.sets],
             "unit": self.unit.sentence(),
-            "method": {"method": self.method},
+            "method": {"method": self.method}
+            | ({} if self.target is None else {"target": self.target}),
         }
 
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
@@ -157,7 +147,8 @@ class SynthesisRequest(Shown):
         salt = secret(entropy)
         paid = self.encoding.paid(self.price)
         encoding = self.encoding.discovered(*paid.run(data.engine, data.table, salt, entropy))
-        synthesis = replace(self._declared, axes=encoding.axes, options=self._options(encoding))
+        options = set_options(self.method, encoding, self.sets, self.target)
+        synthesis = replace(self._declared, axes=encoding.axes, options=options)
         counter = BoundedCounter(data.engine, data.table, encoding.axes, self.unit, salt)
         log = synthesis.measure(counter, entropy)
         model = SynthesisModel(encoding, synthesis.fit(log), log)
@@ -169,18 +160,67 @@ class SynthesisRequest(Shown):
             noise_error(log),
         )
 
-    def _options(self, encoding: Encoding) -> dict[str, Any]:
-        if self.method != "workload":
-            return {}
-        names = [axis.column for axis in encoding.axes]
-        sets: list[Set] = [tuple(sorted(map(names.index, one))) for one in self.sets]
-        return {"sets": sets}
-
     @property
     def guarantee(self) -> Guarantee:
         """What the release promises."""
         price = self.price.charged(self.event)
         return Guarantee(*price.promise(self.unit, table=self.dataset))
+
+
+def check_cells(axes: Sequence[Axis], sets: ColumnSets) -> None:
+    """Refuse named sets of columns whose tables would be too large."""
+    sizes = {axis.column: axis.size for axis in axes}
+    for one in sets:
+        cells = np.prod([float(sizes.get(name, 1)) for name in one])
+        if cells > MOST_CODES:
+            raise ParameterError(
+                "workload_too_large",
+                f"The table of {' x '.join(one)} has {cells:,.0f} cells; at most "
+                f"{MOST_CODES:,} are possible. Name fewer columns in one set.",
+            )
+
+
+def forecast_of(
+    assumed: Encoding,
+    open_columns: Sequence[Column],
+    declared: Synthesis,
+    price: Price,
+    sets: ColumnSets,
+) -> SynthesisForecast:
+    """How far off each method would be, told from public facts alone."""
+    return SynthesisForecast(
+        columns=tuple(axis.column for axis in assumed.axes),
+        cells=tuple(axis.size for axis in assumed.axes),
+        open=tuple(one.name for one in open_columns),
+        by_quantiles=assumed.by_quantiles,
+        spending=declared.spending,
+        unit=declared.unit,
+        price=price,
+        method=declared.method,
+        sets=sets,
+        rows=assumed.rows,
+    )
+
+
+def declared_digest(encoding: Encoding) -> str:
+    """What marks the declared domain of what is asked."""
+    kept = [words(one) for one in encoding.schema.constraints]
+    drawn = [[one.name, str(one.kind), repr(one.spelling)] for one in encoding.kept]
+    told = dumps([encoding.to_record(), kept, drawn], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
+def set_options(
+    method: str, encoding: Encoding, named: ColumnSets, target: str | None = None
+) -> dict[str, Any]:
+    """What a method takes: named sets, or a target whose tables matter more; else nothing."""
+    names = [axis.column for axis in encoding.axes]
+    if target is not None:
+        return {"target": names.index(target)}
+    if method != "workload":
+        return {}
+    sets: list[Set] = [tuple(sorted(map(names.index, one))) for one in named]
+    return {"sets": sets}
 
 
 def most_rows(encoding: Encoding) -> int:

@@ -127,6 +127,11 @@ def from_file(path: Path) -> pa.Table:
         return pa.ipc.open_file(source).read_all()
 
 
+def from_content(content: bytes) -> pa.Table:
+    """Read what `to_file` made."""
+    return pa.ipc.open_file(pa.py_buffer(content)).read_all()
+
+
 def unreadable(path: Path) -> SourceError:
     """Say that a file is no model."""
     return SourceError(

@@ -254,7 +254,7 @@ FAMILIES = _listed(
             ),
             Field(
                 "target",
-                "A column that others are to tell: measure it with each of them.",
+                "A column that others are to tell: measured with each, or weighed by aim and mst.",
                 "COLUMN",
             ),
             Field(
@@ -262,6 +262,18 @@ FAMILIES = _listed(
                 "The sets of columns that matter, one a line such as age,sex.",
                 "FILE",
                 type=Path,
+            ),
+            Field(
+                "child",
+                "A data set with several rows a person, to be had with this one.",
+                "NAME",
+                topic="A child table",
+            ),
+            Field(
+                "key",
+                "The column of both that says which row a child belongs to.",
+                "COLUMN",
+                topic="A child table",
             ),
         ),
         writes="must",

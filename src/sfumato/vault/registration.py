@@ -239,7 +239,7 @@ def _check_people(table: People, warn: Callable[[str], None]) -> None:
             f"The privacy unit's column {unit.column!r} {what}, so it does not tell whose a row "
             'is. Name another column, or declare unit = "row".',
         )
-    if people == rows > 1:
+    if people == rows > 1 and unit.max_rows > 1:
         warn(f'Every row has a {unit.column!r} of its own, so unit = "row" would say the same.')
 
 

@@ -5,11 +5,9 @@ What cannot be written is refused before the charge: decision 0181.
 
 from __future__ import annotations
 
-import csv
 import os
 from contextlib import closing
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -22,21 +20,24 @@ from sfumato.publish.options import several
 from sfumato.release.codec import unreadable_answer
 from sfumato.release.in_use import vault_files_around
 from sfumato.release.places import check_places
-from sfumato.schema.document import read_text
 from sfumato.schema.names import count, quoted
-from sfumato.synth.bars import answered
+from sfumato.synth.bars import answered, table_named
 from sfumato.synth.encode.encoding import Encoding
 from sfumato.synth.generator import SynthesisModel
-from sfumato.synth.request import MODEL, ROWS, SynthesisRequest
+from sfumato.synth.linked.model import LinkedModel
+from sfumato.synth.linked.request import CHILD_MODEL, CHILD_ROWS, LinkedRequest
+from sfumato.synth.request import MODEL, ROWS, WEIGHING, SynthesisRequest
 from sfumato.vault.answer import Answer
+from sfumato.vault.columnsets import check_drawn, column_names, read_sets, targeted
+from sfumato.vault.linking import linked_pair, linked_request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     import pyarrow as pa
 
     from sfumato.release.places import Places
-    from sfumato.schema.schema import Schema
     from sfumato.synth.request import ColumnSets
     from sfumato.vault.session import Facts, Offer
 
@@ -56,20 +57,39 @@ def prepare(
     quantiles: Sequence[str] | str = (),
     target: str | None = None,
     workload: Sequence[Sequence[str]] | str | Path | None = None,
-) -> SynthesisRequest:
+    child: str | None = None,
+    key: str | None = None,
+) -> SynthesisRequest | LinkedRequest:
     """Plan a synthesis from public facts alone; a workload may be a file."""
     schema = facts.declared.schema  # with the unit that the vault says
     if rows is not None:
         given.whole(rows, "rows")
-    kept = _kept(schema, columns)
-    encoding = Encoding(
-        schema,
-        tuple(one.name for one in schema.columns if one.name not in kept),
-        by_quantiles=tuple(dict.fromkeys(several(quantiles, "quantiles"))) if quantiles else (),
-    )
+    cut = tuple(dict.fromkeys(several(quantiles, "quantiles"))) if quantiles else ()
+    if child is not None or key is not None:
+        named = read_sets(workload)
+        aim = given.maybe_text(target, "target")
+        return linked_request(
+            linked_pair(facts, child, key),
+            facts.price(offer),
+            rows=rows,
+            columns=None if columns is None else column_names(columns, schema),
+            quantiles=cut,
+            method=_method(method, named if aim is None else ((aim,), *named)),
+            target=aim,
+            sets=named,
+        )
+    kept = [schema.column(one).name for one in column_names(columns, schema)]
+    left_out = tuple(one.name for one in schema.columns if one.name not in kept)
+    encoding = Encoding(schema, left_out, by_quantiles=cut)
     drawn = [*encoding.measured, *encoding.open]
     names = [one.name for one in schema.columns if one in drawn]
-    sets = (*_targeted(names, given.maybe_text(target, "target")), *_sets(workload, names))
+    wanted = given.maybe_text(target, "target")
+    check_drawn(() if wanted is None else (wanted,), names)
+    weighed = method in WEIGHING and wanted is not None
+    by_target = () if weighed or wanted is None else targeted(names, wanted)
+    sets = (*by_target, *read_sets(workload))
+    for one in sets:
+        check_drawn(one, names)
     return SynthesisRequest(
         dataset=schema.table,
         encoding=encoding,
@@ -78,18 +98,8 @@ def prepare(
         method=_method(method, sets),
         rows=rows,
         sets=sets,
+        target=wanted if weighed else None,
     )
-
-
-def _kept(schema: Schema, columns: Sequence[str] | str | None) -> tuple[str, ...]:
-    if columns is None:
-        return tuple(one.name for one in schema.columns)
-    names = several(columns, "columns")
-    if not names or len(set(names)) < len(names):
-        raise ParameterError(
-            "columns_wrong", "Name at least one column to synthesize, and each only once."
-        )
-    return tuple(schema.column(name).name for name in names)
 
 
 def _method(method: str, sets: ColumnSets) -> str:
@@ -111,48 +121,8 @@ def _method(method: str, sets: ColumnSets) -> str:
     return method
 
 
-def _targeted(names: Sequence[str], target: str | None) -> ColumnSets:
-    """Each column together with the one that others are to be told by."""
-    if target is None:
-        return ()
-    _check_drawn((target,), names)
-    return tuple((target, name) for name in names if name != target) or ((target,),)
-
-
-def _sets(workload: Sequence[Sequence[str]] | str | Path | None, names: list[str]) -> ColumnSets:
-    """Sets of columns: given, or a file of one a line."""
-    if workload is None:
-        return ()
-    if isinstance(workload, str | Path):
-        path = given.path(workload, "workload")
-        text = read_text(path, what="Workload", most_mebibytes=1)
-        workload = [row for row in csv.reader(text.splitlines()) if row]
-    sets = tuple(several(one, "workload") for one in given.require(
-        workload, "workload", (list, tuple), "a list of lists of columns, or a file"
-    ))  # fmt: skip
-    for one in sets:
-        _check_drawn(one, names)
-        if not one or len(set(one)) < len(one):
-            raise ParameterError(
-                "columns_wrong",
-                f"A set of the workload must name columns, and each only once, not "
-                f"{given.shown(','.join(one))}.",
-            )
-    return sets
-
-
-def _check_drawn(asked: Sequence[str], names: Sequence[str]) -> None:
-    for name in asked:
-        if name not in names:
-            raise ParameterError(
-                "column_not_synthesized",
-                f"Column {quoted(name)} is not among those that are measured: "
-                f"{', '.join(map(quoted, names))}. Name one of them.",
-            )
-
-
 def check_targets(
-    request: SynthesisRequest,
+    request: SynthesisRequest | LinkedRequest,
     out: Path,
     report: Path | None,
     *,
@@ -162,7 +132,7 @@ def check_targets(
 ) -> None:
     """Refuse what could not be written of a synthesis, before anything is spent on it."""
     in_use = (*kept, *vault_files_around(out))
-    found = check_places(out, [request.dataset], overwrite=overwrite, kept=in_use)
+    found = check_places(out, request.datasets, overwrite=overwrite, kept=in_use)
     _check_beside(found, (report, model), overwrite=overwrite, kept=kept)
 
 
@@ -195,16 +165,25 @@ class Synthesized(Answer):
         return {**super()._facts(), "Method": self.method, "Expected error": dict(self.error or {})}
 
     @property
+    def drawn_from(self) -> dict[str, tuple[SynthesisModel, pa.Table]]:
+        """The model behind each table, and its rows with all columns that the model has."""
+        [name] = self.tables
+        return {name: (self.model, self.table)}
+
+    @property
     def in_short(self) -> Sequence[str]:
         """How many rows there are, and what was measured together."""
-        rows, columns = count(self.table.num_rows, "row"), count(self.table.num_columns, "column")
-        together = [" with ".join(one) for one in self.model.measured if len(one) > 1]
-        measured = "; ".join(together[:_TOLD]) or "nothing: every column is by itself"
-        more = f"; and {len(together) - _TOLD:,} more" if len(together) > _TOLD else ""
-        return (
-            f"Made up {rows} of {columns}, by method {self.method}.",
-            f"Measured together: {measured}{more}.",
-        )
+        told = []
+        for name, (model, _) in self.drawn_from.items():
+            table = self.tables[name]
+            rows, columns = count(table.num_rows, "row"), count(table.num_columns, "column")
+            together = [" with ".join(one) for one in model.measured if len(one) > 1]
+            measured = "; ".join(together[:_TOLD]) or "nothing: every column is by itself"
+            more = f"; and {len(together) - _TOLD:,} more" if len(together) > _TOLD else ""
+            which = f" of {name}" if len(self.tables) > 1 else ""
+            told.append(f"Made up {rows} of {columns}{which}, by method {self.method}.")
+            told.append(f"Measured together: {measured}{more}.")
+        return told
 
     def summary(self) -> dict[str, Any]:
         """The method, how many rows of which columns, and the sets that were measured."""
@@ -241,9 +220,62 @@ class Synthesized(Answer):
                 given.path(path, "path"), list(self.tables), overwrite=overwrite, kept=self.kept
             )
             _check_beside(found, (page, place), overwrite=overwrite, kept=self.kept)
-        beside = {} if place is None else {place: self.model.content}
+        beside = {} if place is None else {place: self._model_to_save.content}
         written = self._saved(path, overwrite=overwrite, report=report, beside=beside)
         return [*written, *beside]
+
+    @property
+    def _model_to_save(self) -> SynthesisModel | LinkedModel:
+        return self.model
+
+
+@dataclass(frozen=True, repr=False)
+class LinkedTwins(Synthesized):
+    """Synthetic rows of a parent and a child table; `model` is that of the parent alone."""
+
+    linked: LinkedModel = field(kw_only=True)
+
+    @property
+    def _model_to_save(self) -> LinkedModel:
+        return self.linked
+
+    @property
+    def drawn_from(self) -> dict[str, tuple[SynthesisModel, pa.Table]]:
+        """The model behind each table, and its rows with all columns that the model has.
+
+        These are the number of children too, and behind a child's own columns those of its parent.
+        """
+        models = (self.linked.parent, self.linked.child)
+        rows = self.linked.beside_each_other(*self.tables.values())
+        return dict(zip(self.tables, zip(models, rows, strict=True), strict=True))
+
+    @property
+    def models(self) -> dict[str, SynthesisModel]:
+        """The model behind each table; that of the parent also has the number of children."""
+        return dict(zip(self.tables, (self.linked.parent, self.linked.child), strict=True))
+
+    def summary(self) -> dict[str, Any]:
+        """The method, how many rows of which columns, the sets measured; the same of the child."""
+        told = [
+            {
+                "rows": table.num_rows,
+                "columns": table.column_names,
+                "measured": [list(one) for one in self.models[name].measured],
+            }
+            for name, table in self.tables.items()
+        ]
+        return {"method": self.method, **told[0], "child": {"name": [*self.tables][1], **told[1]}}
+
+    @given.in_python
+    def query(self, sql: str) -> pa.Table:
+        """Answer a SELECT on one of the tables, free; each COUNT(*) is followed by its deviation.
+
+        Deviations are those of the noise alone, by the best measured table that has all columns of
+        the question; NULL where no table has them.
+        """
+        asked = given.text(sql, "sql")
+        name = table_named(asked, list(self.tables))
+        return answered(asked, self.tables[name], self.models[name], _ask)
 
 
 def _ask(question: exp.Select, table: pa.Table) -> pa.Table:
@@ -255,13 +287,18 @@ def _ask(question: exp.Select, table: pa.Table) -> pa.Table:
         return engine.run(asked)
 
 
-def result(answer: Answer, request: SynthesisRequest) -> Synthesized:
+def result(answer: Answer, request: SynthesisRequest | LinkedRequest) -> Synthesized:
     """The answer of the gatekeeper to a synthesis, with the means to draw more."""
     paid = {one.name: getattr(answer, one.name) for one in fields(answer)}
     try:
-        paid["tables"] = {request.dataset: answer.tables[ROWS]}
-        paid["layout"] = request.encoding.schema.layout  # so that its schema reads what is saved
+        paid["layout"] = request.layout  # so that its schema reads what is saved
         model = SynthesisModel.unpacked(answer.tables[MODEL])
+        paid["tables"] = {request.datasets[0]: answer.tables[ROWS]}
+        if isinstance(request, LinkedRequest):
+            paid["tables"][request.datasets[1]] = answer.tables[CHILD_ROWS]
+            children = SynthesisModel.unpacked(answer.tables[CHILD_MODEL])
+            linked = LinkedModel(model, children, request.link)
+            return LinkedTwins(**paid, model=model, linked=linked, method=request.method)
     except (KeyError, ValueError) as error:
         raise unreadable_answer(error) from None
     return Synthesized(**paid, model=model, method=request.method)

@@ -125,3 +125,20 @@ def test_several_tables_are_counted_in_one_passage() -> None:
         names = [shape.names[place] for place in pair]
         assert (exact.of(pair) == TABLE.marginal(names).dense()).all()
         assert (known.of(pair) == TABLE.marginal(names).dense()).all()
+
+
+@pytest.mark.parametrize("method", ["mst", "aim"])
+def test_tables_with_a_target_matter_more(method: str) -> None:
+    """In a chain a, b, c the ends are nearly as strongly linked as neighbours: c decides."""
+    sizes = (3, 3, 3)
+    table = table_of(sizes, linked_rows(sizes, 5000, 1))
+
+    def first_pairs(**options: Any) -> set[tuple[int, ...]]:
+        synthesis = Synthesis(
+            axes=table.axes, unit=Rows(), price=price(rho=5), method=method, options=options
+        )
+        pairs = [one.places for one in synthesis.measure(table, SeededEntropy(1)).tables[3:]]
+        return set(pairs[:2])
+
+    assert first_pairs() == {(0, 1), (1, 2)}
+    assert first_pairs(target=2) == {(0, 2), (1, 2)}

@@ -214,6 +214,13 @@ def test_nobody_writes_over_a_vault_or_its_sources(target: str) -> None:
 
 
 @pytest.mark.usefixtures("vault")
+def test_what_cannot_be_looked_into_hides_no_vault_beside_it() -> None:
+    Path("aimless").symlink_to("aimless")
+    inspect = ("inspect", "people.csv", "--overwrite", "--write", "visits.parquet")
+    assert run(*inspect) == "output_in_use"
+
+
+@pytest.mark.usefixtures("vault")
 @pytest.mark.parametrize("name", NAMES)
 def test_publish_does_not_write_over_a_registered_source(name: str) -> None:
     publish = ("publish", "histogram", "visits", "--columns", "agreed", "--epsilon", "0.1")

@@ -109,6 +109,17 @@ def test_what_was_measured_and_how_far_off_it_is(private: sf.Private) -> None:
     assert alone.to_json()["error"]["two_way"] is None
 
 
+def test_a_target_is_weighed_by_methods_that_choose(private: sf.Private) -> None:
+    made = private.synthesize(epsilon=2, target="smoker", method="mst", **FEW)
+    told = made.to_json([Path("x.csv")])
+    assert told["method"] == "mst"
+    assert ["age"] in told["measured"]  # columns too: it is no workload
+    assert private.synthesize(epsilon=2, method="mst", **FEW).charged  # another request
+    with pytest.raises(ParameterError) as refused:
+        private.synthesize(epsilon=2, target="name", method="mst", **FEW)
+    assert refused.value.code == "column_not_synthesized"
+
+
 def test_counts_have_bars_where_the_log_tells(private: sf.Private) -> None:
     made = private.synthesize(epsilon=2, target="smoker", **FEW)
     asked = "SELECT sex, COUNT(*) AS n, AVG(age) AS mean FROM people WHERE smoker GROUP BY sex"
@@ -312,7 +323,7 @@ def test_files_are_written_as_the_schema_declares(
     towns = sf.Column("città", sf.Kind.TEXT, domain=sf.Values(("Forlì", "Bra; Alba")))
     layout = FileLayout(encoding=encoding, separator=separator)
     schema = sf.Schema("people", (towns, sf.Column("known", sf.Kind.BOOLEAN)), layout=layout)
-    rows = {"città": ["Forlì", None] * 20, "known": [True, False] * 20}
+    rows: dict[str, list[Any]] = {"città": ["Forlì", None] * 20, "known": [True, False] * 20}
     with closing(sf.read(rows, schema)) as people:
         made = sf.protect(people, unit=sf.Rows(), epsilon=9).synthesize(epsilon=3)
     made.save(tmp_path / "rows.csv")

@@ -53,9 +53,14 @@ class RowDecoder:
         encoding: Encoding,
         entropy: Entropy,
         given: Mapping[str, object] = MappingProxyType({}),
+        linked: Sequence[str] = (),
     ) -> None:
         self._encoding, self._entropy, self._given = encoding, entropy, given
         self._made = 0
+        self._repeating = set(linked)
+        """Identifiers that are those of rows of another table, which several rows may share."""
+        self._linked: Mapping[str, pa.Array] | None = None
+        self.kept = np.zeros(0, dtype=bool)
         measured = {axis.column for axis in encoding.axes}
         self._repairs: list[tuple[str, Repair]] = []
         self._keys: list[tuple[str, tuple[str, ...]]] = []
@@ -90,11 +95,20 @@ class RowDecoder:
 
     def _always_new(self, columns: Sequence[str]) -> bool:
         """Whether a column of a key never has the same identifier twice."""
-        invented = self._encoding.invented
-        return any(one.name in columns and room(one) is None for one in invented)
+        new = {one.name for one in self._encoding.invented if room(one) is None}
+        return not (new - self._repeating).isdisjoint(columns)
 
-    def rows(self, codes: Sequence[NDArray[np.integer]]) -> pa.Table:
-        """The rows of these codes: one array for each axis, one code for each row."""
+    def rows(
+        self,
+        codes: Sequence[NDArray[np.integer]],
+        linked: Mapping[str, pa.Array] | None = None,
+    ) -> pa.Table:
+        """The rows of these codes: one array for each axis, one code for each row.
+
+        Identifiers that are `linked` to rows of another table are given. `kept` tells which rows
+        were not left out.
+        """
+        self._linked = linked
         drawn = self._encoding.columns(codes, self._entropy)
         for name, value in self._given.items():  # each point of its bin is as likely
             drawn[name] = pa.repeat(pa.scalar(value, drawn[name].type), len(drawn[name]))
@@ -108,7 +122,8 @@ class RowDecoder:
         for _, columns in self._keys:
             broken |= self._repeated(whole, columns)
         self.left_out += int(broken.sum())
-        whole = whole.filter(pa.array(~broken))
+        self.kept = ~broken
+        whole = whole.filter(pa.array(self.kept))
         for _, columns in self._keys:
             self._seen[columns] = self._with_earlier(whole, columns)
         self._made += table.num_rows
@@ -116,7 +131,7 @@ class RowDecoder:
 
     def _whole(self, table: pa.Table) -> pa.Table:
         measured = dict(zip(table.column_names, table.columns, strict=True))
-        return self._encoding.table(measured, self._made, table.num_rows)
+        return self._encoding.table(measured, self._made, table.num_rows, self._linked)
 
     def _broken(self, table: pa.Table) -> Broken:
         broken = np.zeros(table.num_rows, dtype=bool)

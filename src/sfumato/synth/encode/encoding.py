@@ -37,7 +37,7 @@ from sfumato.synth.encode.opened import Discovered, KeyDiscovery
 from sfumato.synth.encode.quantile_bins import QuantileBins, evenly
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -169,37 +169,27 @@ class Encoding:
         declared_rows = (one for one in self.schema.constraints if isinstance(one, DeclaredRows))
         return next((one.rows for one in declared_rows), None)
 
-    def paid(self, price: Price) -> PaidBefore:
-        """What is found for parts of the price before anything is measured, and what is left."""
-        texts, ends = len(self.open) * _PART, len(self.by_quantiles) * _QUANTILES_PART
+    def paid(self, price: Price, among: Collection[str] | None = None) -> PaidBefore:
+        """What is found for parts of the price before anything is measured, and what is left.
+
+        Of columns that are not `among` some names, where these are given, it is known already.
+        """
+        columns = tuple(one for one in self.open if among is None or one.name in among)
+        grids = tuple(one for one in self._grids if among is None or one.column in among)
+        texts, ends = len(columns) * _PART, len(grids) * _QUANTILES_PART
         if not texts + ends:
             return PaidBefore(None, None, price)
         capped = min(_MOST_PARTS / (texts + ends), Fraction(1))
-        keys = self._keys_delta(price) if self.open else None
+        keys = _keys_delta(columns, price) if columns else None
         whole = spendings(price, conversion=keys)[-1]
         rest = whole.scaled(1 - capped * (texts + ends))
         return PaidBefore(
-            KeyDiscovery(self.open, self.schema.unit, whole.scaled(capped * texts), keys)
+            KeyDiscovery(columns, self.schema.unit, whole.scaled(capped * texts), keys)
             if keys
             else None,
-            QuantileBins(self._grids, self.schema.unit, whole.scaled(capped * ends))
-            if ends
-            else None,
+            QuantileBins(grids, self.schema.unit, whole.scaled(capped * ends)) if ends else None,
             Price(epsilon=rest.epsilon, rho=rest.rho),
         )
-
-    def _keys_delta(self, price: Price) -> Fraction:
-        """The part of delta that pays for keys, which they need."""
-        names = ", ".join(quoted(column.name) for column in self.open)
-        if not price.delta:
-            raise ParameterError(
-                "delta_missing",
-                f"The values of {names} are not declared, so they have to be discovered, which "
-                "needs a delta. Give --delta 1e-7, say, which is a part of the budget's delta, or "
-                "add under the column in its schema: values = [...]",
-            )
-        # A rho needs no delta of its own; an epsilon needs one half to become a rho.
-        return price.delta if price.rho is not None else price.delta / 2
 
     def discovered(
         self,
@@ -226,10 +216,21 @@ class Encoding:
         # Noise would put NaN, which takes every mean with it, into tables that never had any.
         return pc.if_else(pc.is_nan(drawn), pa.scalar(None, drawn.type), drawn)
 
-    def table(self, measured: Mapping[str, pa.ChunkedArray], first: int, rows: int) -> pa.Table:
-        """All columns in the input's order, types and spelling; identifiers from number `first`."""
-        made_up = {one.name: fakes(one, first, rows) for one in self.invented}
-        arrays = {**measured, **made_up}
+    def table(
+        self,
+        measured: Mapping[str, pa.ChunkedArray],
+        first: int,
+        rows: int,
+        linked: Mapping[str, pa.Array] | None = None,
+    ) -> pa.Table:
+        """All columns in the input's order, types and spelling; identifiers from number `first`.
+
+        Those that are `linked` to rows of another table are as they are there.
+        """
+        known = dict(linked or {})
+        made_up = {one.name: fakes(one, first, rows) for one in self.invented
+                   if one.name not in known}  # fmt: skip
+        arrays = {**measured, **made_up, **known}
         types = pa.schema([(one.name, STORED[one.kind]) for one in self.kept])
         spelled = {one.name: one.spelling for one in self.kept if one.spelling is not None}
         table = pa.Table.from_arrays([arrays[one.name] for one in self.kept], schema=types)
@@ -321,6 +322,20 @@ class Encoding:
             return {**described, "as": "points", **ends, **cuts}
         values = [None if one is None else str(one) for one in axis.values.to_pylist()]
         return {**described, "values": values}
+
+
+def _keys_delta(columns: Sequence[Column], price: Price) -> Fraction:
+    """The part of delta that pays for the keys of columns, which they need."""
+    names = ", ".join(quoted(column.name) for column in columns)
+    if not price.delta:
+        raise ParameterError(
+            "delta_missing",
+            f"The values of {names} are not declared, so they have to be discovered, which "
+            "needs a delta. Give --delta 1e-7, say, which is a part of the budget's delta, or "
+            "add under the column in its schema: values = [...]",
+        )
+    # A rho needs no delta of its own; an epsilon needs one half to become a rho.
+    return price.delta if price.rho is not None else price.delta / 2
 
 
 def _stepped(column: Column, domain: Bounds) -> Column:

@@ -6,6 +6,7 @@ import json
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from sfumato.privacy.units import Entity
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.constraints import DeclaredRows
 from sfumato.schema.domain import Bounds, Values
+from sfumato.schema.file import dump, parse
 from sfumato.schema.schema import Schema
 from sfumato.synth.encode.bins import Bins
 from sfumato.synth.encode.encoding import Encoding
@@ -105,3 +107,20 @@ def test_what_cannot_be_measured_is_refused_at_once() -> None:
     with pytest.raises(SchemaError) as unknown:
         Encoding(free, ("z",))
     assert unknown.value.code == "column_unknown"
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        "bounds = [0, 60000]",
+        "bounds = [140, 210]\nstep = 0.1",
+        "bounds = [-5, 2.50]\nstep = 0.5",
+        "bounds = [1e3, 2e3]",
+    ],
+)
+def test_a_plan_is_the_same_however_the_schema_was_written(declared: str) -> None:
+    """A model keeps its schema in our own spelling, which writes whole ends of reals as 0.0."""
+    schema = parse(f'table = "t"\n[columns.x]\nkind = "real"\n{declared}\n', "t", Path())
+    again = parse(dump(schema, folder=Path()), "t", Path())
+    record = json.loads(json.dumps(Encoding(schema).to_record()))
+    assert Encoding.from_record(again, record).to_record() == record

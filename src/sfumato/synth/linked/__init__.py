@@ -1,0 +1,1 @@
+"""A parent and a child table synthesized together, under one charge."""
