@@ -53,6 +53,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell lets what it starts in the background ignore Ctrl-C, which tests send to commands.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # So does nohup with a hang-up; what handles it here is not inherited by commands.
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
     # Ledgers and releases wait for the disk at every step; tests see that they ask it to, not that
     # it obeys. Workers get folders inside this one.
     apart = getattr(config.option, "numprocesses", None) and not config.option.basetemp

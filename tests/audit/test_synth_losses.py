@@ -150,7 +150,8 @@ def test_scores_that_one_row_moves_by_more_than_is_said_are_caught(
     def normalised(self: Dependence, counts: NDArray[np.int64]) -> int:
         sides = [counts.sum(axis=axis) / counts.sum() for axis in (0, 1)]
         entropies = [-(side[side > 0] * np.log2(side[side > 0])).sum() for side in sides]
-        return round(plain(self, counts) / max(float(np.prod(entropies)) ** 0.5, 1e-9))
+        root: float = max(float(np.prod(entropies)) ** 0.5, 1e-9)
+        return round(plain(self, counts) / root)
 
     monkeypatch.setattr(Dependence, "score", normalised)
     assert loss("privbayes", pair=ALONE) > EPSILON + ROUNDING

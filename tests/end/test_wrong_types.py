@@ -100,6 +100,23 @@ CALLS: dict[str, Call] = {
         lambda w: w.table.measure,
         {"original": None, "population": None, "workload": None},
     ),
+    "Table.attack": (
+        lambda w: w.table.attack,
+        {
+            "name": "homogeneity",
+            "known": None,
+            "original": None,
+            "other": None,
+            "control": None,
+            "sensitive": None,
+            "sure": 1.0,
+            "exclude": 1,
+            "gain": 2.0,
+            "near": 0.25,
+            "l": None,
+            "population_size": None,
+        },
+    ),
     "Table.worlds": (lambda w: w.table.worlds, {"sql": COUNT, "labels": "public"}),
     "Table.anonymize": (
         lambda w: w.table.anonymize,

@@ -44,7 +44,7 @@ def found(name: str, release: Any, schema: Schema) -> Finding:
 def test_linking_by_eight_columns_raw_and_five_anonymous(tmp_path: Path) -> None:
     schema = declared(tmp_path, "salary-class")
     raw = found("link", ADULT / "adult.csv", schema)
-    assert raw.success.value > 0.6
+    assert raw.success.value > 0.55
     with sf.read(ADULT / "adult.csv", schema) as people:
         people.anonymize(k=5, suppress="0.05").save(tmp_path / "safe.csv")
     safe = found("link", tmp_path / "safe.csv", schema)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     """Which cells of classes and values hold people who are hit."""
 
 _DEALS = 20
+_FEW = 2.145 / 1.96
+"""Twenty dealings tell their spread roughly: Student's quantile, and the error of their mean."""
 
 
 def dealt(values: ClassValues, number: int) -> ClassValues:
@@ -50,7 +52,7 @@ def by_chance(values: ClassValues, hit: Hit) -> Rate:
     """
     dealings = (dealt(values, number) for number in range(_DEALS))
     hits = [float(one.counts[hit(one)].sum()) for one in dealings]
-    spread = float(np.std(hits, ddof=1)) / max(values.rows, 1)
+    spread = _FEW * float(np.std(hits, ddof=1)) / max(values.rows, 1)
     return Rate.share(float(np.mean(hits)), values.rows).widened(spread)
 
 

@@ -5,7 +5,8 @@ numbers and dates are in their order. The distance of two rows is Gower's: for e
 values differ, and of numbers their difference as a share of the range that the tables have; two
 missing values do not differ, and a missing one differs from every other.
 
-*Reference*: Gower 1971; Giomi, Boenisch, Wehmeyer and Tasnadi 2023 for its use in attacks. Decision 0301.
+*Reference*: Gower 1971; Giomi, Boenisch, Wehmeyer and Tasnadi 2023 for its use in attacks.
+Decision 0301.
 """
 
 from __future__ import annotations

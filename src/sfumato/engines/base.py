@@ -182,14 +182,26 @@ def everything(table: exp.Expr) -> exp.Select:
     return exp.select(exp.Star()).from_(table)
 
 
-def casting(table: exp.Expr, types: Mapping[str, str | None]) -> exp.Select:
-    """Select the named columns, each cast to a type, or as it is where the type is None."""
-    return exp.select(
-        *(
-            column(name) if to is None else exp.cast(column(name), to).as_(name, quoted=True)
-            for name, to in types.items()
-        )
-    ).from_(table)
+REAL = "DOUBLE"
+"""The type of reals in an engine."""
+
+
+def casting(table: exp.Expr, types: Mapping[str, str]) -> exp.Select:
+    """Select the named columns, each cast to a type.
+
+    Parquet files tell the least and the greatest of their reals and leave NaN out. DuckDB then
+    takes NaN for a number between them; it does not where a case may give NaN.
+    """
+    cells = (_cast(column(name), to).as_(name, quoted=True) for name, to in types.items())
+    return exp.select(*cells).from_(table)
+
+
+def _cast(value: exp.Expr, to: str) -> exp.Expr:
+    cell = exp.cast(value, to)
+    if to != REAL:
+        return cell
+    nan = exp.cast(exp.Literal.string("NaN"), to)
+    return exp.case().when(exp.IsNan(this=cell), nan).else_(cell.copy())
 
 
 def created(kind: str, name: str | exp.Table, query: exp.Query) -> exp.Create:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.engines.base import (
+    REAL,
     FolderTarget,
     TableTarget,
     Traits,
@@ -31,7 +32,7 @@ from sfumato.engines.base import (
 from sfumato.engines.files.cells import check_names, conform
 from sfumato.engines.files.output import write_file
 from sfumato.engines.files.parts import check_local, write_folder
-from sfumato.engines.kinds import STORED, chosen_kinds, fits, kind_asked, kinds_of, stored_schema
+from sfumato.engines.kinds import chosen_kinds, fits, kind_asked, kinds_of, stored_schema
 from sfumato.errors import EngineError, OutputError
 from sfumato.files import Scratch, temporary_folder
 from sfumato.schema.column import Kind
@@ -52,7 +53,7 @@ MEMORY_LIMIT = "2GB"
 
 _STORED_AS = {
     Kind.INTEGER: "BIGINT",
-    Kind.REAL: "DOUBLE",
+    Kind.REAL: REAL,
     Kind.TEXT: "VARCHAR",
     Kind.DATE: "DATE",
     Kind.BOOLEAN: "BOOLEAN",
@@ -141,10 +142,7 @@ class DuckDB:
             read = self.stream(everything(relation)) if rows is None else rows
             self.load(conform(read, chosen, strict=strict), chosen)
             return
-        types = {
-            field.name: None if field.type == STORED[kind] else _STORED_AS[kind]
-            for field, kind in zip(schema, map(kind_asked, chosen.values()), strict=True)
-        }
+        types = {name: _STORED_AS[kind_asked(asked)] for name, asked in chosen.items()}
         self._execute(created("VIEW", self.table.name, casting(relation, types)))
         self._source_kind = "VIEW"
 

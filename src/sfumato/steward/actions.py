@@ -91,14 +91,22 @@ class TableActions(Shown):
         original: Source | Table | None = None,
         other: Source | Table | None = None,
         control: Source | Table | None = None,
-        **supposed: Any,
+        sensitive: str | None = None,
+        sure: float = 1.0,
+        exclude: int = 1,
+        gain: float = 2.0,
+        near: float = 0.25,
+        l: int | None = None,  # noqa: E741  # the literature's own name
+        population_size: int | None = None,
     ) -> Finding | Findings:
         """Attack it as its owner: how often is an attacker right, how often would a guess be?
 
         `known` is the attacker's list of people, `other` a second release of them; `original`, the
         table that it was made from, says who is right, and `control` has people who are not in it.
-        What else is `supposed` of the attacker: `sensitive`, `sure`, `exclude`, `gain`, `near`,
-        `l` and `population_size`, as on the command line.
+        Guessed is the worst `sensitive` column, or the one named. The rest is supposed of an
+        attacker: to be `sure` of a value from a belief on, to `exclude` so many, to call a belief
+        that grows by `gain` telling and numbers in a share of the range `near`; to know the `l`
+        that was asked for, and the `population_size`.
         """
         from sfumato.steward.attack import attack
         from sfumato.steward.attack_options import attack_options
@@ -111,7 +119,15 @@ class TableActions(Shown):
             original=source_of(original),
             other=source_of(other),
             control=source_of(control),
-            options=attack_options(**supposed),
+            options=attack_options(
+                sensitive=sensitive,
+                sure=sure,
+                exclude=exclude,
+                gain=gain,
+                near=near,
+                l=l,
+                population_size=population_size,
+            ),
         )
 
     @given.in_python

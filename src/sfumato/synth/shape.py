@@ -43,7 +43,7 @@ class TableShape:
 
     def weight(self, places: Iterable[int], target: int | None) -> int:
         """How much a table matters, where a column is to be told by the others."""
-        return TARGET_WEIGHT if target in places else 1
+        return TARGET_WEIGHT if target in {*places} else 1
 
     def cells(self, places: Iterable[int]) -> int:
         """How many cells the table of some columns has."""

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
@@ -88,3 +90,23 @@ def test_in_postgres(postgres_url: str, postgres: Any, kind: str, domain: str) -
 
     days = ["2020-01-05", "infinity", "-infinity", "0044-03-15 BC", "12000-01-01"]
     check(f"{postgres_url}#far_dates", domain, put, [*days, "2020-01-02 12:34:56.789"])
+
+
+@pytest.mark.slow
+def test_in_spark(spark_session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(spark_session), "stop", lambda _: None)  # it is not the vault's
+    usual, home = 18_263, tmp_path / "rows"
+    home.mkdir()
+
+    def put(days: list[Any]) -> None:
+        cells = pa.array([usual] * 9 + days, pa.date32())
+        people = [f"p{place}" for place in range(len(cells))]
+        pq.write_table(pa.table({"p": people, "d": cells}), home / "rows.parquet")
+
+    put([usual])
+    spark_session.sql(f"CREATE TABLE far_dates USING parquet LOCATION '{home}'")
+    try:
+        beyond = [2**31 - 1, -(2**31), 3_663_477, -735_603]
+        check("spark://local#far_dates", BOUNDS, put, [usual, *beyond])
+    finally:
+        spark_session.sql("DROP TABLE far_dates")

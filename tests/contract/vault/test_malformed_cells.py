@@ -69,6 +69,7 @@ TYPED = (
     Held("integer", pa.uint64(), 1, (2**64 - 1, None)),
     Held("integer", pa.float64(), 1.0, (1.5, 1e300, float("nan"), float("-inf"), 2.0**63)),
     Held("real", pa.int64(), 1, (2**63 - 1, 2**53 + 1)),
+    Held("real", pa.float64(), 1.0, (float("nan"), float("inf"), -1e308)),
     Held("date", pa.date32(), DAY // 86_400, (2**31 - 1, *BEYOND)),
     Held("date", pa.timestamp("us"), DAY * 10**6, (DAY * 10**6 + 1, FAR, -FAR)),
     Held("date", pa.timestamp("ns"), DAY * 10**9, (DAY * 10**9 + 1, FAR, -FAR)),
@@ -168,6 +169,22 @@ def test_one_cell_decides_nothing_in_a_protected_table(held: Held) -> None:
             told.append(outcome(sf.protect(opened, epsilon=1, delta="1e-6"), 0))
     assert told[0].startswith("(")
     assert set(told) == {told[0]}
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()], ids=str)
+def test_nan_is_missing_though_a_parquet_file_tells_least_and_greatest(kind: Any) -> None:
+    declare("real")
+    cells = pa.array([2.0] * 9 + [float("nan")], kind)
+    people = [f"p{place}" for place in range(10)]
+    pq.write_table(pa.table({"p": people, "x": cells, "y": cells}), "t.parquet")
+    with closing(sf.read("t.parquet", "t.toml", strict=False)) as opened:
+        private = sf.protect(opened, epsilon=10**5, max_epsilon=10**5)
+        asked = "SELECT COUNT(x) AS a, SUM(x) AS s, AVG(x) AS m, SUM(y) AS z FROM t"
+        (row,) = private.query(asked, epsilon=5000).table.to_pylist()
+        assert row == pytest.approx({"a": 9, "s": 18, "m": 2, "z": 18}, abs=0.3)
+        made = private.publish("histogram", columns="x", epsilon=5000)
+    assert [one for one in made.table["count"].to_pylist() if one] == [9, 1]
+    assert made.table["count"].to_pylist()[-1] == 1  # NaN is behind all others
 
 
 def test_a_malformed_cell_is_missing_or_the_lowest_value() -> None:

@@ -323,7 +323,7 @@ def test_files_are_written_as_the_schema_declares(
     towns = sf.Column("città", sf.Kind.TEXT, domain=sf.Values(("Forlì", "Bra; Alba")))
     layout = FileLayout(encoding=encoding, separator=separator)
     schema = sf.Schema("people", (towns, sf.Column("known", sf.Kind.BOOLEAN)), layout=layout)
-    rows = {"città": ["Forlì", None] * 20, "known": [True, False] * 20}
+    rows: dict[str, list[Any]] = {"città": ["Forlì", None] * 20, "known": [True, False] * 20}
     with closing(sf.read(rows, schema)) as people:
         made = sf.protect(people, unit=sf.Rows(), epsilon=9).synthesize(epsilon=3)
     made.save(tmp_path / "rows.csv")

@@ -290,3 +290,12 @@ def test_addresses_of_spark() -> None:
         "spark+orc:///a",
     ):
         assert code_of(partial(spark_address, wrong)) == "source_url_malformed"
+
+
+def test_a_small_file_is_read_by_all_cores(spark_session: Any, tmp_path: Path) -> None:
+    cells = pa.table({"a": [f"{place * 7919 % 99_991:064d}" for place in range(20_000)]})
+    path = tmp_path / "a.parquet"
+    parquet.write_table(cells, path, 1_000, use_dictionary=False, compression="none")
+    cores = spark_session.sparkContext.defaultParallelism
+    parts = spark_session.read.parquet(str(path)).rdd.getNumPartitions()
+    assert parts >= min(cores, 4), "a file below 4 MiB would be one part"
