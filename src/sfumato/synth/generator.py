@@ -92,7 +92,7 @@ class SynthesisModel(Shown):
 
         `given={"sex": "F"}` draws rows that have these values.
         """
-        wanted = self.wanted(rows)
+        wanted = wanted_rows(self, rows)
         if wanted > MOST_IN_MEMORY:
             raise ParameterError(
                 "rows_wrong",
@@ -111,7 +111,7 @@ class SynthesisModel(Shown):
         overwrite: bool = False,
     ) -> None:
         """Draw any number of rows into a file, a chunk at a time: .parquet, .csv, ..."""
-        wanted = self.wanted(rows)
+        wanted = wanted_rows(self, rows)
         chunks = _chunks(self, wanted, self._fixed(given), SystemEntropy())
 
         def opened() -> pa.RecordBatchReader:
@@ -121,16 +121,6 @@ class SynthesisModel(Shown):
 
         layout = self.encoding.schema.layout
         write_file(opened, read.path(path, "path"), overwrite=overwrite, layout=layout)
-
-    def wanted(self, rows: object) -> int:
-        """How many rows to draw: those asked for, or the table's; no more than keys allow."""
-        room = key_room(self.encoding)
-        if rows is None:
-            return self.rows if room is None else min(self.rows, room)
-        found = _how_many(rows)
-        if room is not None and found > room:
-            raise too_many_for_keys(found, room)
-        return found
 
     def _fixed(self, given: object) -> dict[str, object]:
         """Values that are given, by column, as rows have them."""
@@ -268,6 +258,17 @@ def _conditioned(
         place, axis = axes[name]
         codes[place] = code_of(axis, value)
     return conditioned(fitted, codes) if codes else fitted
+
+
+def wanted_rows(model: SynthesisModel, rows: object) -> int:
+    """How many rows to draw: those asked for, or the table's; no more than keys allow."""
+    room = key_room(model.encoding)
+    if rows is None:
+        return model.rows if room is None else min(model.rows, room)
+    found = _how_many(rows)
+    if room is not None and found > room:
+        raise too_many_for_keys(found, room)
+    return found
 
 
 def _how_many(rows: object) -> int:

@@ -24,7 +24,7 @@ from sfumato.schema.column import Kind
 from sfumato.schema.constraints import words
 from sfumato.synth.encode.keys import key_room, too_many_for_keys
 from sfumato.synth.forecast import SynthesisForecast
-from sfumato.synth.generator import SynthesisModel, drawn
+from sfumato.synth.generator import SynthesisModel, drawn, wanted_rows
 from sfumato.synth.synthesis import MOST_CODES, Synthesis
 from sfumato.texts import dumps
 
@@ -152,7 +152,7 @@ class SynthesisRequest(Shown):
         counter = BoundedCounter(data.engine, data.table, encoding.axes, self.unit, salt)
         log = synthesis.measure(counter, entropy)
         model = SynthesisModel(encoding, synthesis.fit(log), log)
-        rows = min(model.wanted(self.rows), most_rows(encoding))
+        rows = min(wanted_rows(model, self.rows), most_rows(encoding))
         return Release(
             {ROWS: drawn(model, rows, entropy), MODEL: model.packed},
             self.guarantee,

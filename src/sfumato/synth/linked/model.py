@@ -18,7 +18,7 @@ from sfumato.synth.encode.codes import codes_of
 from sfumato.synth.encode.decoder import RowDecoder
 from sfumato.synth.encode.fakes import fakes, room
 from sfumato.synth.evidence import draw_given
-from sfumato.synth.generator import CHUNK, SynthesisModel, drawn
+from sfumato.synth.generator import CHUNK, SynthesisModel, drawn, wanted_rows
 from sfumato.synth.request import most_rows
 from sfumato.synth.saved import from_content, from_file, to_file, unreadable
 from sfumato.texts import dumps
@@ -78,7 +78,7 @@ class LinkedModel(Shown):
     @read.in_python
     def draw(self, rows: int | None = None) -> dict[str, pa.Table]:
         """Draw so many parents and their children, each table by its name."""
-        parents, children = self.drawn(self.parent.wanted(rows), SystemEntropy())
+        parents, children = self.drawn(wanted_rows(self.parent, rows), SystemEntropy())
         names = (one.encoding.schema.table for one in (self.parent, self.child))
         return dict(zip(names, (parents, children), strict=True))
 

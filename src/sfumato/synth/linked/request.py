@@ -23,7 +23,7 @@ from sfumato.release.release import Guarantee, Provenance, Release, today
 from sfumato.schema.names import quoted
 from sfumato.synth.encode.fakes import room
 from sfumato.synth.encode.keys import key_room
-from sfumato.synth.generator import SynthesisModel
+from sfumato.synth.generator import SynthesisModel, wanted_rows
 from sfumato.synth.linked.forecast import LinkedForecast
 from sfumato.synth.linked.model import LinkedModel
 from sfumato.synth.linked.tables import LinkedTables
@@ -246,7 +246,7 @@ class LinkedRequest(Shown):
                 for place, (plan, counter) in enumerate(zip(plans, counters, strict=True))
             ]
         model = LinkedModel(models[0], models[1], self.link)
-        rows = min(models[0].wanted(self.rows), most_rows(plans[0]))
+        rows = min(wanted_rows(models[0], self.rows), most_rows(plans[0]))
         parents, children = model.drawn(rows, entropy)
         stored = {ROWS: parents, CHILD_ROWS: children}
         return Release(
