@@ -20,9 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.attack.case import cannot_run
+from sfumato.attack.classes import boxes_of
 from sfumato.attack.draws import subset
 from sfumato.counting.grouping import keys
-from sfumato.schema.column import Kind
+from sfumato.errors import CallerError
+from sfumato.schema.column import Kind, Role
 from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.attack.case import HeldTable
+    from sfumato.counting.frequencies import Frequencies
+    from sfumato.errors import ParameterError
     from sfumato.schema.column import Column
 
     Bools = NDArray[np.bool_]
@@ -101,9 +105,12 @@ class CodedRows:
 def records(
     attack: str, columns: Sequence[Column], tables: Sequence[HeldTable]
 ) -> tuple[list[Trait], list[CodedRows]]:
-    """Tables by some columns that all of them have."""
+    """Tables by some columns that all of them have, the release being the first."""
     names = [column.name for column in columns]
     counted = [table.counted(names) for table in tables]
+    for column in columns:
+        if column.role is Role.QUASI and column.kind is Kind.TEXT and _has_labels(column, counted):
+            raise _labels(attack, column)
     traits, coded = [], []
     for place, column in enumerate(columns):
         values = [one.axes[place].decode(np.arange(one.axes[place].size)) for one in counted]
@@ -114,6 +121,24 @@ def records(
         CodedRows(np.stack([codes[place] for codes in coded]), one.counts)
         for place, one in enumerate(counted)
     ]
+
+
+def _has_labels(column: Column, counted: Sequence[Frequencies]) -> bool:
+    """Whether a text of the release stands for several values; then none would meet a person."""
+    released, *others = (one.marginal([column.name]) for one in counted)
+    try:
+        (found,) = boxes_of(released, [column], others).columns
+    except CallerError:  # texts that the schema does not know are nobody's labels
+        return False
+    return bool((found.covers.leaves > 1).any())
+
+
+def _labels(attack: str, column: Column) -> ParameterError:
+    return cannot_run(
+        attack,
+        f"column {quoted(column.name)} of the release has labels such as ranges, not values. It is "
+        "an attack on synthetic tables; see link and predict.",
+    )
 
 
 def _shared(attack: str, column: Column, tables: Sequence[pa.Array]) -> tuple[Trait, list[Ints]]:
@@ -147,11 +172,7 @@ def _plain(attack: str, column: Column, values: pa.Array) -> pa.Array:
             return values.cast(pa.date32()).cast(pa.int32()).cast(pa.float64())
         found = values.cast(pa.float64())
     except pa.ArrowException:
-        raise cannot_run(
-            attack,
-            f"column {quoted(column.name)} of the release has labels such as ranges, not values. "
-            "It is an attack on synthetic tables; see link and predict.",
-        ) from None
+        raise _labels(attack, column) from None
     return pc.if_else(pc.is_nan(found), pa.scalar(None, pa.float64()), found)
 
 

@@ -160,6 +160,17 @@ def test_lists_are_as_asked_for(found: Attacked, tables: dict[str, Any]) -> None
         found("linkability", tables["fresh"], SCHEMA, original=tables["original"], first=every)
 
 
+def test_texts_that_stand_for_several_values_are_labels(
+    found: Attacked, tables: dict[str, Any]
+) -> None:
+    """Else nobody would be met, and a release would look safer than it is."""
+    hidden = tables["original"].set_column(1, "town", pa.array(["*"] * 400 + ["york"] * 400))
+    with pytest.raises(ParameterError, match="'town' of the release has labels"):
+        found("copies", hidden, SCHEMA, original=tables["original"])
+    other = tables["original"].set_column(1, "town", pa.array(["elsewhere"] * 800))
+    assert found("copies", other, SCHEMA, original=tables["original"]).victims == 0
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_labels_and_lacking_tables_are_refused_with_words(
     name: str, found: Attacked, tables: dict[str, Any]
