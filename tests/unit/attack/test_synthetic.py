@@ -148,6 +148,25 @@ def test_membership_is_found_by_marginals_that_were_kept(
     assert "single values" in told.remarks[0] or "pairs" in told.remarks[0]
 
 
+def test_ties_count_as_chances(found: Attacked) -> None:
+    release = {"age": [30, 30, 50], "town": ["york", "hull", "york"]}
+    real = {"age": [30, 50], "town": ["york", "bath"]}
+    told = found("linkability", release, SCHEMA, original=real, first=["age"])
+    assert told.success.value == pytest.approx((1 / (2 * 2) + 1 / 3) / 2)
+    release = {"age": [30, 30, 30, 50], "ill": ["flu", "gout", "flu", "gout"]}
+    real = {"age": [31, 50], "ill": ["flu", "flu"]}
+    told = found("inference", release, SCHEMA, original=real)
+    assert told.success.value == pytest.approx((2 / 3 + 0) / 2)
+
+
+def test_a_real_number_is_guessed_within_a_twentieth(found: Attacked) -> None:
+    release = {"town": ["york", "hull"], "pay": [100.0, 200.0]}
+    real = {"town": ["york", "hull", "hull"], "pay": [104.9, 189.0, 210.0]}
+    assert (
+        found("inference", release, SCHEMA, original=real, sensitive="pay").success.value == 2 / 3
+    )
+
+
 def test_lists_are_as_asked_for(found: Attacked, tables: dict[str, Any]) -> None:
     told = found(
         "linkability", tables["fresh"], SCHEMA, original=tables["original"], first=["age", "ill"]
