@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
 
 from sfumato import given
 from sfumato.cards import Card, CardTable, Shown
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.numbers import Number
     from sfumato.release.release import Release
     from sfumato.schema.schema import Schema
+    from sfumato.steward.attack_options import AttackKeywords
     from sfumato.steward.problem import Diversity
     from sfumato.steward.table import Table
     from sfumato.steward.wishes import Algorithm, CostName
@@ -98,6 +99,7 @@ class TableActions(Shown):
         near: float = 0.25,
         l: int | None = None,  # noqa: E741  # the literature's own name
         population_size: int | None = None,
+        **supposed: Unpack[AttackKeywords],
     ) -> Finding | Findings:
         """Attack it as its owner: how often is an attacker right, how often would a guess be?
 
@@ -106,7 +108,7 @@ class TableActions(Shown):
         Guessed is the worst `sensitive` column, or the one named. The rest is supposed of an
         attacker: to be `sure` of a value from a belief on, to `exclude` so many, to call a belief
         that grows by `gain` telling and numbers in a share of the range `near`; to know the `l`
-        that was asked for, and the `population_size`.
+        that was asked for, and the `population_size`; and what `AttackKeywords` says.
         """
         from sfumato.steward.attack import attack
         from sfumato.steward.attack_options import attack_options
@@ -127,6 +129,7 @@ class TableActions(Shown):
                 near=near,
                 l=l,
                 population_size=population_size,
+                **supposed,
             ),
         )
 

@@ -4,12 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from sfumato import given
 from sfumato.attack.case import AttackOptions
 from sfumato.errors import ParameterError
 from sfumato.privacy.numbers import positive
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.privacy.numbers import Number
+
+
+class AttackKeywords(TypedDict, total=False):
+    """What is supposed of attackers of answers, of synthetic tables and of other data."""
+
+    guesses: int
+    """So many people, descriptions or games are tried."""
+    epsilon: Number
+    """What a script of questions costs together."""
+    together: int
+    """Columns that are taken together to single out."""
+    first: Sequence[str] | str
+    """Columns of the first of two lists."""
+    knows: int
+    """Points or items that are known of a victim."""
+    cell: float
+    """How exactly a place is known."""
+    minutes: float
+    """How exactly a time is known."""
+    hops: int
+    """How far around a victim a graph is known."""
+    columns: Mapping[str, str] | Sequence[str]
+    """Which column is the person, item, rating, time and so on."""
+
 
 _BETWEEN = {"sure": (0, 1), "near": (0, 1), "gain": (1, inf), "cell": (0, inf), "minutes": (0, inf)}
 _AT_LEAST = {
