@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from sfumato import given
+from sfumato.engines.files.output import check_letters
 from sfumato.engines.sources import open_source
 from sfumato.errors import OutputError, ParameterError
 from sfumato.files import check_target
@@ -20,6 +21,7 @@ from sfumato.publish.options import several
 from sfumato.release.codec import unreadable_answer
 from sfumato.release.in_use import vault_files_around
 from sfumato.release.places import check_places
+from sfumato.schema.domain import Values
 from sfumato.schema.names import count, quoted
 from sfumato.synth.bars import answered, table_named
 from sfumato.synth.encode.encoding import Encoding
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.release.places import Places
+    from sfumato.schema.column import Column
     from sfumato.synth.request import ColumnSets
     from sfumato.vault.session import Facts, Offer
 
@@ -133,7 +136,16 @@ def check_targets(
     """Refuse what could not be written of a synthesis, before anything is spent on it."""
     in_use = (*kept, *vault_files_around(out))
     found = check_places(out, request.datasets, overwrite=overwrite, kept=in_use)
+    for name, file in found.files.items():
+        for column in request.columns[name]:
+            check_letters(file, column.name, _declared_texts(column), request.layouts[name])
     _check_beside(found, (report, model), overwrite=overwrite, kept=kept)
+
+
+def _declared_texts(column: Column) -> list[str]:
+    """What is declared that cells of a column may hold."""
+    domain = column.public_domain
+    return [str(one) for one in domain.values] if isinstance(domain, Values) else []
 
 
 def _check_beside(
@@ -291,7 +303,7 @@ def result(answer: Answer, request: SynthesisRequest | LinkedRequest) -> Synthes
     """The answer of the gatekeeper to a synthesis, with the means to draw more."""
     paid = {one.name: getattr(answer, one.name) for one in fields(answer)}
     try:
-        paid["layout"] = request.layout  # so that its schema reads what is saved
+        paid["layouts"] = request.layouts
         model = SynthesisModel.unpacked(answer.tables[MODEL])
         paid["tables"] = {request.datasets[0]: answer.tables[ROWS]}
         if isinstance(request, LinkedRequest):

@@ -17,6 +17,7 @@ import sfumato as sf
 from sfumato.cli.main import run
 from sfumato.errors import SfumatoError
 from sfumato.schema.constraints import OrderedColumns, UniqueKey
+from sfumato.schema.layout import FileLayout
 from sfumato.synth.linked.model import LinkedModel
 from sfumato.vault.synthesizing import LinkedTwins
 
@@ -279,3 +280,57 @@ def test_the_command_writes_a_folder(
     }  # fmt: skip
     assert run([*words, "--plan"]) == 0
     assert {"forecast", "child"} <= json.loads(capsys.readouterr().out).keys()
+
+
+def in_polish(folder: Path, *, parent: str, child: str) -> sf.Vault:
+    """People and their towns, whose names only some encodings have, in files as declared."""
+    towns = sf.Values(("Łódź", "Kraków"))
+    schemas = (
+        sf.Schema(
+            "people", (KEY, SEX), sf.Entity("patient", 1), layout=FileLayout(parent, separator=";")
+        ),
+        sf.Schema(
+            "homes",
+            (KEY, sf.Column("town", sf.Kind.TEXT, domain=towns, nullable=False)),
+            sf.Entity("patient", 2),
+            layout=FileLayout(child),
+        ),
+    )
+    numbers = range(60)
+    rows = ["patient;sex\n" + "".join(f"{one};F\n" for one in numbers),
+            "patient,town\n" + "".join(f"{one % 40},Kraków\n" for one in numbers)]  # fmt: skip
+    vault = sf.init(folder / "clinic")
+    for schema, text in zip(schemas, rows, strict=True):
+        source, declared = (folder / f"{schema.table}.{ending}" for ending in ("csv", "toml"))
+        source.write_text(text, encoding=schema.layout.encoding)
+        schema.save(declared)
+        budget = {"epsilon": 3} if schema is schemas[0] else {"population": "people"}
+        vault.add(schema.table, source, declared, **budget)
+    return vault
+
+
+def test_each_table_is_written_by_its_own_schema(tmp_path: Path) -> None:
+    with in_polish(tmp_path, parent="windows-1252", child="utf-8") as vault:
+        made = vault.synthesize("people", child="homes", key="patient", epsilon=2)
+        made.save(tmp_path / "out.csv")
+    sf.Release.load(tmp_path / "out").save(tmp_path / "again.csv")
+    for folder in ("out", "again"):
+        heads = [(tmp_path / folder / f"{name}.csv").read_bytes().splitlines()[0]
+                 for name in ("people", "homes")]  # fmt: skip
+        assert heads == [b"patient;sex", b"patient,town"]
+        homes = (tmp_path / folder / "homes.csv").read_text(encoding="utf-8")
+        assert "Kraków" in homes
+
+
+def test_letters_that_an_encoding_lacks_are_refused_before_the_charge(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with in_polish(tmp_path, parent="utf-8", child="windows-1252") as vault:
+        before = vault.accounts()
+        words = ["synthesize", "people", "--child", "homes", "--key", "patient", "--epsilon", "2"]
+        words += ["--vault", str(vault.config.folder), "--json", "-o"]
+        capsys.readouterr()
+        assert run([*words, str(tmp_path / "out.csv")]) == 2
+        assert json.loads(capsys.readouterr().out)["error"]["code"] == "output_not_encodable"
+        assert vault.accounts() == before
+        assert run([*words, str(tmp_path / "out")]) == 0

@@ -147,9 +147,17 @@ class LinkedRequest(Shown):
         return tuple(side.dataset for side in self._sides)
 
     @property
-    def layout(self) -> FileLayout:
-        """How files of both are written: as that of the parent."""
-        return self.parent.encoding.schema.layout
+    def columns(self) -> dict[str, tuple[Column, ...]]:
+        """The columns that are drawn, by table."""
+        return {
+            side.dataset: tuple(one for one in side.encoding.kept if one.name in side.own)
+            for side in self._sides
+        }
+
+    @property
+    def layouts(self) -> dict[str, FileLayout]:
+        """How a file of each table is written, so that its schema reads it."""
+        return {side.dataset: side.encoding.schema.layout for side in self._sides}
 
     @cached_property
     def _assumed(self) -> tuple[Encoding, ...]:
