@@ -198,7 +198,7 @@ class SynthesisModel(Shown):
         target = read.path(path, "path")
         try:
             return cls.unpacked(from_file(target))
-        except (OSError, ValueError):  # Arrow's are among these
+        except (OSError, ValueError, pa.ArrowException):
             raise unreadable(target) from None
 
 

@@ -20,7 +20,7 @@ from sfumato.synth.encode.fakes import fakes, room
 from sfumato.synth.evidence import draw_given
 from sfumato.synth.generator import CHUNK, SynthesisModel, drawn, wanted_rows
 from sfumato.synth.request import most_rows
-from sfumato.synth.saved import from_content, from_file, to_file, unreadable
+from sfumato.synth.saved import LINK, from_content, from_file, to_file, unreadable
 from sfumato.texts import dumps
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from sfumato.noise.entropy import Entropy
     from sfumato.synth.draw import Codes
 
-_LINK = b"sfumato link"
 _TRIES = 16
 """How often a child that fell to a constraint is drawn again."""
 _CELLS = 1 << 24
@@ -88,7 +87,7 @@ class LinkedModel(Shown):
         parts = [one.content for one in (self.parent, self.child)]
         table = pa.table({"model": pa.array(parts, pa.large_binary())})
         told = dumps(asdict(self.link)).encode()
-        return to_file(table.replace_schema_metadata({_LINK: told}))
+        return to_file(table.replace_schema_metadata({LINK: told}))
 
     @read.in_python
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
@@ -103,11 +102,11 @@ class LinkedModel(Shown):
         target = read.path(path, "path")
         try:
             table = from_file(target)
-            link = json.loads(table.schema.metadata[_LINK])
+            link = json.loads(table.schema.metadata[LINK])
             parts = table.column("model").to_pylist()
             models = [SynthesisModel.unpacked(from_content(one)) for one in parts]
             return cls(models[0], models[1], _link(link, models))
-        except (OSError, KeyError, ValueError, TypeError, IndexError):
+        except (OSError, KeyError, ValueError, TypeError, IndexError, pa.ArrowException):
             raise unreadable(target) from None
 
     def beside_each_other(self, parents: pa.Table, children: pa.Table) -> tuple[pa.Table, pa.Table]:
