@@ -32,7 +32,7 @@ from sfumato.synth.encode.decoder import RowDecoder
 from sfumato.synth.encode.encoding import Encoding
 from sfumato.synth.encode.keys import key_room, too_many_for_keys
 from sfumato.synth.given import as_drawn, code_of
-from sfumato.synth.saved import from_file, packed, to_file, unpacked, unreadable
+from sfumato.synth.saved import check_how_many, from_file, packed, to_file, unpacked, unreadable
 from sfumato.synth.shape import TableShape
 
 if TYPE_CHECKING:
@@ -93,12 +93,7 @@ class SynthesisModel(Shown):
         `given={"sex": "F"}` draws rows that have these values.
         """
         wanted = wanted_rows(self, rows)
-        if wanted > MOST_IN_MEMORY:
-            raise ParameterError(
-                "rows_wrong",
-                f"At most {MOST_IN_MEMORY:,} rows are drawn into memory, not {wanted:,}. Use "
-                "write(), which takes any number.",
-            )
+        check_memory(wanted, "Use write(), which takes any number.")
         return pa.concat_tables(_chunks(self, wanted, self._fixed(given), SystemEntropy()))
 
     @read.in_python
@@ -197,7 +192,9 @@ class SynthesisModel(Shown):
         """Read what `save` wrote."""
         target = read.path(path, "path")
         try:
-            return cls.unpacked(from_file(target))
+            table = from_file(target)
+            check_how_many(table, target, two=False)
+            return cls.unpacked(table)
         except (OSError, ValueError, pa.ArrowException):
             raise unreadable(target) from None
 
@@ -269,6 +266,15 @@ def wanted_rows(model: SynthesisModel, rows: object) -> int:
     if room is not None and found > room:
         raise too_many_for_keys(found, room)
     return found
+
+
+def check_memory(rows: int, instead: str) -> None:
+    """Refuse more rows than are drawn at once."""
+    if rows > MOST_IN_MEMORY:
+        raise ParameterError(
+            "rows_wrong",
+            f"At most {MOST_IN_MEMORY:,} rows are drawn into memory, not {rows:,}. {instead}",
+        )
 
 
 def _how_many(rows: object) -> int:

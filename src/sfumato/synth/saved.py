@@ -150,6 +150,17 @@ def from_content(content: bytes) -> pa.Table:
     return table
 
 
+def check_how_many(table: pa.Table, path: Path, *, two: bool) -> None:
+    """Refuse a model of one table where `two` are asked for, and the other way round."""
+    other = _KEY if two else LINK
+    if other in (table.schema.metadata or {}):
+        tables, reader = ("one table", "SynthesisModel") if two else ("two tables", "LinkedModel")
+        raise SourceError(
+            "synthesis_unreadable",
+            f"{path.name} is a model of {tables}. Read it with sfumato.{reader}.load.",
+        )
+
+
 def unreadable(path: Path) -> SourceError:
     """Say that a file is no model."""
     return SourceError(

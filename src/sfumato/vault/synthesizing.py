@@ -68,17 +68,20 @@ def prepare(
     if rows is not None:
         given.whole(rows, "rows")
     cut = tuple(dict.fromkeys(several(quantiles, "quantiles"))) if quantiles else ()
+    wanted = given.maybe_text(target, "target")
+    weighed = wanted if method in WEIGHING else None
+    measured = wanted if weighed is None else None
     if child is not None or key is not None:
         named = read_sets(workload)
-        aim = given.maybe_text(target, "target")
         return linked_request(
             linked_pair(facts, child, key),
             facts.price(offer),
             rows=rows,
             columns=None if columns is None else column_names(columns, schema),
             quantiles=cut,
-            method=_method(method, named if aim is None else ((aim,), *named)),
-            target=aim,
+            method=_method(method, named if measured is None else ((measured,), *named)),
+            target=measured,
+            weighed=weighed,
             sets=named,
         )
     kept = [schema.column(one).name for one in column_names(columns, schema)]
@@ -86,10 +89,8 @@ def prepare(
     encoding = Encoding(schema, left_out, by_quantiles=cut)
     drawn = [*encoding.measured, *encoding.open]
     names = [one.name for one in schema.columns if one in drawn]
-    wanted = given.maybe_text(target, "target")
     check_drawn(() if wanted is None else (wanted,), names)
-    weighed = method in WEIGHING and wanted is not None
-    by_target = () if weighed or wanted is None else targeted(names, wanted)
+    by_target = () if measured is None else targeted(names, measured)
     sets = (*by_target, *read_sets(workload))
     for one in sets:
         check_drawn(one, names)
@@ -101,7 +102,7 @@ def prepare(
         method=_method(method, sets),
         rows=rows,
         sets=sets,
-        target=wanted if weighed else None,
+        target=weighed,
     )
 
 

@@ -19,6 +19,8 @@ from sfumato.errors import SfumatoError
 from sfumato.schema.constraints import OrderedColumns, UniqueKey
 from sfumato.schema.layout import FileLayout
 from sfumato.synth.linked.model import LinkedModel
+from sfumato.synth.linked.request import LinkedRequest
+from sfumato.vault.families import FAMILIES
 from sfumato.vault.synthesizing import LinkedTwins
 
 if TYPE_CHECKING:
@@ -181,6 +183,44 @@ def test_both_files_read_back_with_their_schemas(twins: LinkedTwins, tmp_path: P
     assert refused.value.code == "synthesis_unreadable"
 
 
+def test_models_of_one_and_of_two_tables_are_told_apart(twins: LinkedTwins, tmp_path: Path) -> None:
+    twins.linked.save(tmp_path / "two.arrow")
+    twins.model.save(tmp_path / "one.arrow")
+    assert sf.LinkedModel.load(tmp_path / "two.arrow").draw(5)["patients"].num_rows == 5
+    for load, name, way in (
+        (sf.SynthesisModel.load, "two", "sfumato.LinkedModel.load"),
+        (sf.LinkedModel.load, "one", "sfumato.SynthesisModel.load"),
+    ):
+        with pytest.raises(SfumatoError, match=way) as refused:
+            load(tmp_path / f"{name}.arrow")
+        assert refused.value.code == "synthesis_unreadable"
+
+
+def test_more_parents_than_memory_holds_are_refused(twins: LinkedTwins) -> None:
+    with pytest.raises(SfumatoError) as refused:
+        twins.linked.draw(10**13)
+    assert refused.value.code == "rows_wrong"
+
+
+def test_a_target_matters_more_in_the_model_that_has_it(vault: sf.Vault) -> None:
+    def asked(method: str, target: str) -> LinkedRequest:
+        made = vault.private("patients").prepare(
+            FAMILIES["synthesize"], **LINK, epsilon=1, delta=1e-7, method=method, target=target
+        )
+        assert isinstance(made, LinkedRequest)
+        return made
+
+    for method in ("aim", "mst"):
+        weighed = [asked(method, one) for one in ("sex", "ward", "patients.sex")]
+        assert [(one.parent.target, one.child.target) for one in weighed] == [
+            ("sex", None), (None, "ward"), (None, "patients.sex")
+        ]  # fmt: skip
+        assert len({json.dumps(one.parameters) for one in weighed}) == 3
+    with pytest.raises(SfumatoError) as refused:
+        asked("aim", "sexx")
+    assert refused.value.code == "column_not_synthesized"
+
+
 def test_pictures_show_both_tables(twins: LinkedTwins) -> None:
     _, (model, rows) = twins.drawn_from.values()
     assert rows.num_rows == twins.tables["visits"].num_rows
@@ -267,7 +307,7 @@ def test_the_command_writes_a_folder(
 ) -> None:
     words = ["synthesize", "patients", "--child", "visits", "--key", "patient", "--rows", "40"]
     words += ["--epsilon", "1", "--delta", "1e-7", "--vault", str(vault.config.folder), "--json"]
-    words += ["--method", "independent"]
+    words += ["--method", "mst", "--target", "ward"]
     capsys.readouterr()
     (tmp_path / "taken").touch()
     assert run([*words, "-o", str(tmp_path / "taken")]) == 2

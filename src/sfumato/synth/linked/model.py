@@ -18,9 +18,15 @@ from sfumato.synth.encode.codes import codes_of
 from sfumato.synth.encode.decoder import RowDecoder
 from sfumato.synth.encode.fakes import fakes, room
 from sfumato.synth.evidence import draw_given
-from sfumato.synth.generator import CHUNK, SynthesisModel, drawn, wanted_rows
-from sfumato.synth.request import most_rows
-from sfumato.synth.saved import LINK, from_content, from_file, to_file, unreadable
+from sfumato.synth.generator import (
+    CHUNK,
+    MOST_IN_MEMORY,
+    SynthesisModel,
+    check_memory,
+    drawn,
+    wanted_rows,
+)
+from sfumato.synth.saved import LINK, check_how_many, from_content, from_file, to_file, unreadable
 from sfumato.texts import dumps
 
 if TYPE_CHECKING:
@@ -77,7 +83,9 @@ class LinkedModel(Shown):
     @read.in_python
     def draw(self, rows: int | None = None) -> dict[str, pa.Table]:
         """Draw so many parents and their children, each table by its name."""
-        parents, children = self.drawn(wanted_rows(self.parent, rows), SystemEntropy())
+        wanted = wanted_rows(self.parent, rows)
+        check_memory(wanted, "Draw fewer.")
+        parents, children = self.drawn(wanted, SystemEntropy(), most_children=MOST_IN_MEMORY)
         names = (one.encoding.schema.table for one in (self.parent, self.child))
         return dict(zip(names, (parents, children), strict=True))
 
@@ -102,6 +110,7 @@ class LinkedModel(Shown):
         target = read.path(path, "path")
         try:
             table = from_file(target)
+            check_how_many(table, target, two=True)
             link = json.loads(table.schema.metadata[LINK])
             parts = table.column("model").to_pylist()
             models = [SynthesisModel.unpacked(from_content(one)) for one in parts]
@@ -123,18 +132,21 @@ class LinkedModel(Shown):
             children = children.append_column(name, seen.column(name))
         return parents, children
 
-    def drawn(self, rows: int, entropy: Entropy) -> tuple[pa.Table, pa.Table]:
+    def drawn(
+        self, rows: int, entropy: Entropy, *, most_children: int
+    ) -> tuple[pa.Table, pa.Table]:
         """Draw parents and their children from a given source of randomness.
 
         Keys of parents are running numbers, each once; every child has one of them, and each
-        parent as many children as were drawn for it.
+        parent as many children as were drawn for it. Parents come as long as there is room for
+        their children.
         """
         encoding, link = self.parent.encoding, self.link
         column = encoding.schema.column(link.parent_key)
         most = room(column)
         parents = drawn(self.parent, rows if most is None else min(rows, most), entropy)
         numbers = np.asarray(parents.column(link.number), dtype=np.int64)
-        fitting = int(np.searchsorted(np.cumsum(numbers), most_rows(self.child.encoding), "right"))
+        fitting = int(np.searchsorted(np.cumsum(numbers), most_children, "right"))
         parents, numbers = parents.slice(0, max(fitting, 1)), numbers[: max(fitting, 1)]
         keys = fakes(column, 0, parents.num_rows)
         place = parents.column_names.index(link.parent_key)
