@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from sfumato.steward.evaluate import evaluate
     from sfumato.steward.table import Table, read
     from sfumato.synth.generator import SynthesisModel
-    from sfumato.synth.linked.model import LinkedModel
     from sfumato.vault.answer import Answer
     from sfumato.vault.private import Private, protect
     from sfumato.vault.vault import Vault
@@ -59,7 +58,6 @@ __all__ = [
     "KAnonymity",
     "KMap",
     "Kind",
-    "LinkedModel",
     "Mask",
     "Neighbours",
     "Private",
@@ -115,7 +113,6 @@ _HOMES = {
     "Schema": "schema.schema",
     "SfumatoError": "errors",
     "SynthesisModel": "synth.generator",
-    "LinkedModel": "synth.linked.model",
     "TCloseness": "anonymize.criteria",
     "Table": "steward.table",
     "Tree": "schema.hierarchy.tree",

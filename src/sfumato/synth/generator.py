@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from sfumato.noise.entropy import Entropy
     from sfumato.schema.schema import Schema
+    from sfumato.synth.linked.model import LinkedModel
     from sfumato.synth.log import MeasurementLog
     from sfumato.synth.model import FittedModel
 
@@ -197,6 +198,13 @@ class SynthesisModel(Shown):
             return cls.unpacked(table)
         except (OSError, ValueError, pa.ArrowException):
             raise unreadable(target) from None
+
+    @staticmethod
+    def load_linked(path: str | Path) -> LinkedModel:
+        """Read a model of a parent and a child table, which a synthesis of both wrote."""
+        from sfumato.synth.linked.model import LinkedModel  # which is made of two of these
+
+        return LinkedModel.load(path)
 
 
 _UNLIKE = (

@@ -154,10 +154,10 @@ def check_how_many(table: pa.Table, path: Path, *, two: bool) -> None:
     """Refuse a model of one table where `two` are asked for, and the other way round."""
     other = _KEY if two else LINK
     if other in (table.schema.metadata or {}):
-        tables, reader = ("one table", "SynthesisModel") if two else ("two tables", "LinkedModel")
+        tables, reader = ("one table", "load") if two else ("two tables", "load_linked")
         raise SourceError(
             "synthesis_unreadable",
-            f"{path.name} is a model of {tables}. Read it with sfumato.{reader}.load.",
+            f"{path.name} is a model of {tables}. Read it with SynthesisModel.{reader}.",
         )
 
 

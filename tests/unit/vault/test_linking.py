@@ -18,7 +18,6 @@ from sfumato.cli.main import run
 from sfumato.errors import SfumatoError
 from sfumato.schema.constraints import OrderedColumns, UniqueKey
 from sfumato.schema.layout import FileLayout
-from sfumato.synth.linked.model import LinkedModel
 from sfumato.synth.linked.request import LinkedRequest
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.synthesizing import LinkedTwins
@@ -174,22 +173,22 @@ def test_both_files_read_back_with_their_schemas(twins: LinkedTwins, tmp_path: P
         assert f"{name}: share of rows, measured and drawn" in page
     again = sf.Release.load(tmp_path / "out")
     assert again.tables["visits"].num_rows == twins.tables["visits"].num_rows
-    model = LinkedModel.load(tmp_path / "m.arrow")
+    model = sf.SynthesisModel.load_linked(tmp_path / "m.arrow")
     drawn = model.draw(50)
     assert drawn["patients"].num_rows == 50
     numbers(drawn)
     with pytest.raises(SfumatoError) as refused:
-        LinkedModel.load(tmp_path / "page.html")
+        sf.SynthesisModel.load_linked(tmp_path / "page.html")
     assert refused.value.code == "synthesis_unreadable"
 
 
 def test_models_of_one_and_of_two_tables_are_told_apart(twins: LinkedTwins, tmp_path: Path) -> None:
     twins.linked.save(tmp_path / "two.arrow")
     twins.model.save(tmp_path / "one.arrow")
-    assert sf.LinkedModel.load(tmp_path / "two.arrow").draw(5)["patients"].num_rows == 5
+    assert sf.SynthesisModel.load_linked(tmp_path / "two.arrow").draw(5)["patients"].num_rows == 5
     for load, name, way in (
-        (sf.SynthesisModel.load, "two", "sfumato.LinkedModel.load"),
-        (sf.LinkedModel.load, "one", "sfumato.SynthesisModel.load"),
+        (sf.SynthesisModel.load, "two", r"SynthesisModel\.load_linked\."),
+        (sf.SynthesisModel.load_linked, "one", r"SynthesisModel\.load\."),
     ):
         with pytest.raises(SfumatoError, match=way) as refused:
             load(tmp_path / f"{name}.arrow")
