@@ -31,6 +31,7 @@ from sfumato.engines.spark.results import arrow_schema, batches_of
 from sfumato.engines.spark.session import check_running, translate
 from sfumato.engines.spark.tables import check_table, drafted
 from sfumato.files import check_target
+from sfumato.schema.names import check_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -115,7 +116,9 @@ class Spark:
             check_running(self._session)
             if table == self._table:
                 (self._ready or self._refresh)()
-            return arrow_schema(self._frame(everything(table)))
+            schema = arrow_schema(self._frame(everything(table)))
+            check_names(schema.names)  # Spark could not tell twins apart once it is asked
+            return schema
 
         return kinds_of(apart(look))
 

@@ -94,6 +94,16 @@ def test_a_data_frame_on_spark_that_differs_at_each_look(spark_session: Any) -> 
     assert code_of(lambda: sf.read(stream, SCHEMA)) == "frame_not_fixed"
 
 
+@pytest.mark.parametrize("words", ["1 AS x, 2 AS X", "1 AS x, 2 AS x"])
+def test_a_data_frame_on_spark_with_twins_is_refused_at_once(
+    spark_session: Any, words: str
+) -> None:
+    frame = spark_session.sql(f"SELECT {words}")
+    with pytest.raises(sf.SfumatoError) as refused:
+        sf.read(frame, schema=sf.Schema("t", (sf.Column("x", sf.Kind.INTEGER),)))
+    assert refused.value.code == "column_name_repeats"
+
+
 def test_what_somebody_keeps_in_memory_on_spark_stays_there(
     spark_session: Any, tmp_path: Path
 ) -> None:
