@@ -144,10 +144,11 @@ class SynthesisModel(Shown):
         places = tuple(sorted(names.index(one) for one in asked if one in names))
         estimate = self.log.estimate([places])
         if len(set(places)) < len(asked) or not places or not estimate.known(places):
+            named = ", ".join(map(quoted, asked)) or "(none named)"
             raise ParameterError(
                 "marginal_not_measured",
-                f"Columns {', '.join(map(quoted, asked))} were not measured together. Measured "
-                f"were: {'; '.join(', '.join(one) for one in self.measured)}.",
+                f"Columns {named} were not measured together. Measured were: "
+                f"{'; '.join(', '.join(one) for one in self.measured)}.",
             )
         counts = estimate.table(places)
         codes = np.indices(counts.shape).reshape(len(places), -1)

@@ -212,7 +212,7 @@ class Synthesized(Answer):
         """Answer a SELECT on the synthetic rows, free; each COUNT(*) is followed by its deviation.
 
         The deviation (`n_sd` behind `n`) is that of the noise, by the best measured table that has
-        all columns of the question; NULL where no table has them.
+        all columns of the question; NULL where no table has them, or the question cuts a bin.
         """
         return answered(given.text(sql, "sql"), self.table, self.model, _ask)
 
@@ -284,7 +284,7 @@ class LinkedTwins(Synthesized):
         """Answer a SELECT on one of the tables, free; each COUNT(*) is followed by its deviation.
 
         Deviations are those of the noise alone, by the best measured table that has all columns of
-        the question; NULL where no table has them.
+        the question; NULL where no table has them, or the question cuts a bin.
         """
         asked = given.text(sql, "sql")
         name = table_named(asked, list(self.tables))
