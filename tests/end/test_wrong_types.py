@@ -187,6 +187,10 @@ CALLS: dict[str, Call] = {
     "SynthesisModel.marginal": (lambda w: w.twin.model.marginal, {"columns": ["age"]}),
     "SynthesisModel.save": (lambda w: w.twin.model.save, {"path": "m.arrow", "overwrite": True}),
     "SynthesisModel.load": (lambda _: sf.SynthesisModel.load, {"path": "m.arrow"}),
+    "SynthesisModel.load_linked": (
+        lambda _: sf.SynthesisModel.load_linked,
+        {"path": "m.arrow"},
+    ),
     "Vault.query": (
         lambda w: w.vault.query,
         {"asked": COUNT, "principal": "owner", "purpose": None, "epsilon": 0.01},

@@ -37,10 +37,9 @@ class ExportError(Exception):
 
 def check(lines: Iterable[str]) -> dict[str, Amount]:
     """Replay an export; return what was spent from each account, or raise `ExportError`."""
-    previous, seq = "0" * 64, 0
+    previous, seq, head = "0" * 64, 0, None
     accounts: dict[str, CheckedAccount] = {}
     pending: dict[int, dict[str, Any]] = {}
-    head = None
     for line in lines:
         if head is not None:
             raise ExportError("There is a line after the head.")
@@ -143,9 +142,8 @@ def _costs(one: dict[str, str], event: dict[str, Any]) -> list[Fraction] | None:
     parts = [_costs(one, part) for part in event["events" if kind == "composed" else "parts"]]
     if any(part is None for part in parts):
         return None
-    most = len(parts)
-    if kind == "parallel":
-        most = {"add-remove": 1, "replace-one": 2}[event["relation"]]
+    apart = {"add-remove": 1, "replace-one": 2}
+    most = len(parts) if kind == "composed" else apart[event["relation"]]
     columns = zip(*(part for part in parts if part is not None), strict=True)
     return [sum(sorted(column)[-most:], Fraction(0)) for column in columns]
 

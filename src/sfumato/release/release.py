@@ -105,6 +105,10 @@ class Release(Shown):
     """Files that it was made from, which saving must not replace."""
     layout: FileLayout = field(default=USUAL, kw_only=True, compare=False, repr=False)
     """How the file that it was made from is written, which text that is saved keeps."""
+    layouts: Mapping[str, FileLayout] = field(
+        default_factory=dict, kw_only=True, compare=False, repr=False
+    )
+    """The same of tables, by name, that were made from other files."""
 
     @property
     def table(self) -> pa.Table:
@@ -235,7 +239,8 @@ class Release(Shown):
         with writing(found.path, several=found.several, overwrite=overwrite) as writer:
             for name, file in found.files.items():
                 with on_demand(self.tables).streamed(name) as rows:
-                    writer.table(name, file, rows, kinds_of(rows.schema), self.layout)
+                    layout = self.layouts.get(name, self.layout)
+                    writer.table(name, file, rows, kinds_of(rows.schema), layout)
             self._write_report(writer, report, overwrite=overwrite)
             for place, content in beside.items():
                 writer.beside(place, content)
@@ -309,10 +314,10 @@ class Release(Shown):
             guarantee = Guarantee(**told["guarantee"])
             provenance = Provenance(**told["provenance"])
             tables = {one["name"]: _read(folder, one) for one in recorded}
-            layout = layout_of(recorded[0]) if recorded else USUAL
+            layouts = {one["name"]: layout_of(one) for one in recorded}
         except (ValueError, TypeError, KeyError, RuntimeError, AttributeError, SchemaError):
             raise unreadable(target) from None
-        loaded = cls(tables, guarantee, provenance, told["error"], told["receipt"], layout=layout)
+        loaded = cls(tables, guarantee, provenance, told["error"], told["receipt"], layouts=layouts)
         if told.get("format") == 1 and guarantee.kind == "syntactic":
             return _parted(loaded)
         return _with_kept(loaded, holder_file(target), {one["sha256"] for one in recorded})

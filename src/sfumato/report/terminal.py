@@ -99,9 +99,14 @@ def in_words(value: Any, *, theirs: bool = False) -> str:
 
 def told(name: str, value: Any) -> str:
     """A figure of ours with its name."""
+    return f"{named(name)}: {_value(name, value)}"
+
+
+def _value(name: str, value: Any) -> str:
+    """A figure of ours, which its name may tell to be a share."""
     if name in PERCENT and value is not None:
-        return f"{named(name)}: {share(value)}"
-    return f"{named(name)}: {in_words(value, theirs=name in THEIRS)}"
+        return share(value)
+    return in_words(value, theirs=name in THEIRS)
 
 
 def named(key: str) -> str:
@@ -113,7 +118,7 @@ def _together(facts: Mapping[str, Any], *, theirs: bool) -> str:
     """Figures with their names in a row, and behind them, as sentences, what is said of them."""
     remarks = [decimals(one) for one in facts.values() if _is_remark(one)]
     figures = [
-        f"{name if theirs else named(name)} {in_words(one, theirs=not theirs and name in THEIRS)}"
+        f"{name} {in_words(one)}" if theirs else f"{named(name)} {_value(name, one)}"
         for name, one in facts.items()
         if not _is_remark(one)
     ]

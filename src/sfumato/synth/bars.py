@@ -1,13 +1,14 @@
 """Error bars of counts on synthetic rows, from the measurement log where it tells.
 
 A count over some columns is a sum of cells of a measured table that has them all; each cell has
-its noise. How many cells a count adds up is found by asking the same of the table of all
-combinations of values, which is public.
+its noise. Which cells a count adds up is found by asking the same of the table of all combinations
+of values, which is public. A cell of bins has several of them: a question that takes some and
+leaves others cuts the cell, and how many rows lie on which side nobody measured.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections import Counter
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -15,45 +16,77 @@ import numpy as np
 import pyarrow as pa
 import sqlglot
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
-from sfumato.errors import EngineError, QueryError
-from sfumato.schema.names import quoted
+from sfumato.errors import EngineError, QueryError, SourceError
+from sfumato.schema.names import free_prefix, quoted, untaken
+from sfumato.synth.encode.bins import Bins
+from sfumato.synth.encode.encoding import nan_as_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
+    from sfumato.counting.axes import Axis
     from sfumato.synth.generator import SynthesisModel
 
     Ask = Callable[[exp.Select, pa.Table], pa.Table]
     """Answers a question on a table in memory, under the name that the question gives it."""
 
-_MOST_CELLS = 1 << 20
+_MOST_COMBINATIONS = 1 << 20
 _BAR = "_sd"
+_OF_THE_MACHINE = {"current_setting"}
 
 
 def parsed(sql: str, table: str) -> exp.Select:
-    """One SELECT from the synthetic table alone."""
-    try:
-        found = sqlglot.parse_one(sql, read="duckdb")
-    except sqlglot.ParseError:
-        found = None
-    named = [] if found is None else [one.name.lower() for one in found.find_all(exp.Table)]
-    if not isinstance(found, exp.Select) or set(named) != {table.lower()}:
+    """One SELECT from the synthetic table alone, with nothing that would be overlooked."""
+    found = _read(sql)
+    named = [] if found is None else list(found.find_all(exp.Table))
+    alone = {one.name.lower() for one in named} == {table.lower()} and all(map(_plain, named))
+    if not isinstance(found, exp.Select) or not alone or found.find(exp.Join, exp.With):
         raise QueryError(
             "synthetic_query_wrong",
-            f"A synthetic table answers one SELECT from {table}. Write, say, SELECT COUNT(*) FROM "
-            f"{table}.",
+            f"A synthetic table answers one SELECT from {table} alone, without joins, WITH and "
+            f"samples. Write, say, SELECT COUNT(*) FROM {table}.",
+        )
+    if any(one.name.lower() in _OF_THE_MACHINE for one in found.find_all(exp.Anonymous)):
+        raise QueryError(
+            "synthetic_query_wrong",
+            "A synthetic table does not tell settings of this machine. Ask for its columns.",
         )
     return found
 
 
 def table_named(sql: str, tables: Sequence[str]) -> str:
     """The first of some tables that a question names; the first of all where it names none."""
-    with suppress(sqlglot.ParseError):
-        found = sqlglot.parse_one(sql, read="duckdb")
-        named = {one.name for one in found.find_all(exp.Table)}
-        return next((one for one in tables if one in named), tables[0])
-    return tables[0]
+    found = _read(sql)
+    named = set() if found is None else {one.name.lower() for one in found.find_all(exp.Table)}
+    return next((one for one in tables if one.lower() in named), tables[0])
+
+
+def _read(sql: str) -> exp.Expr | None:
+    """What a question says; None where it is no SQL."""
+    try:
+        return sqlglot.parse_one(sql, read="duckdb")
+    except SqlglotError:
+        return None
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def _too_deep() -> QueryError:
+    return QueryError(
+        "synthetic_query_wrong",
+        "This SELECT is nested too deeply. Leave out brackets, and write IN (...) for long chains "
+        "of OR.",
+    )
+
+
+def _plain(table: exp.Table) -> bool:
+    """Whether a table is a name and perhaps another name for it, but no sample, say."""
+    said = {name for name, one in table.args.items() if one}
+    return said <= {"this", "alias"} and not table.alias_column_names
 
 
 def answered(sql: str, rows: pa.Table, model: SynthesisModel, ask: Ask) -> pa.Table:
@@ -61,7 +94,9 @@ def answered(sql: str, rows: pa.Table, model: SynthesisModel, ask: Ask) -> pa.Ta
     question = parsed(sql, model.encoding.schema.table)
     try:
         answer = ask(question, rows)
-    except EngineError as error:
+    except RecursionError:  # it can be read, but not be written down for the engine
+        raise _too_deep() from None
+    except (EngineError, SourceError) as error:
         raise QueryError(
             "synthetic_query_wrong",
             "The synthetic table cannot answer this SELECT. It has the columns "
@@ -78,8 +113,11 @@ def answered(sql: str, rows: pa.Table, model: SynthesisModel, ask: Ask) -> pa.Ta
     names: list[str] = []
     columns: list[pa.ChunkedArray | pa.Array] = []
     for name, column, is_count in zip(answer.column_names, answer.columns, counted, strict=True):
-        names += [name, f"{name}{_BAR}"] if is_count else [name]
-        columns += [column, bars] if is_count else [column]
+        names.append(name)
+        columns.append(column)
+        if is_count:
+            names.append(untaken(f"{name}{_BAR}", [*answer.column_names, *names]))
+            columns.append(bars)
     return pa.Table.from_arrays(columns, names=names)
 
 
@@ -87,30 +125,62 @@ def _variances(
     question: exp.Select, answer: pa.Table, model: SynthesisModel, ask: Ask
 ) -> list[float | None] | None:
     """The variance of the count in each row of an answer; None where the log tells nothing."""
+    shape = model.fitted.shape
     keys = [place for place, one in enumerate(question.selects) if one.find(exp.AggFunc) is None]
-    domain = _domain_question(question, keys)
+    cell = f"{free_prefix(shape.names)}cell"
+    domain = _domain_question(question, keys, cell)
     if domain is None:
         return None
-    shape = model.fitted.shape
-    used = {one.name for one in domain.find_all(exp.Column)}
+    used = {one.name for one in domain.find_all(exp.Column)} - {cell}
     if not used <= set(shape.names):
         return None
     places = tuple(sorted(map(shape.names.index, used)))
     each = _cell_variance(model, places)
-    if each is None or shape.cells(places) > _MOST_CELLS:
-        return None
     axes = [model.encoding.axes[place] for place in places]
-    codes = np.indices(shape.of_set(places)).reshape(len(places), shape.cells(places))
-    cells = {axis.column: axis.decode(code) for axis, code in zip(axes, codes, strict=True)}
-    found = ask(domain, pa.table(cells or {shape.names[0]: pa.nulls(1)}))
-    *groups, added = found.columns
-    known = dict(zip(_tuples(groups, len(added)), added.to_pylist(), strict=True))
-    asked = _tuples([answer.column(place) for place in keys], answer.num_rows)
-    return [each * known[key] if key in known else None for key in asked]
+    sizes = [(axis.fine if isinstance(axis, Bins) else axis).size for axis in axes]
+    if each is None or prod(sizes) > _MOST_COMBINATIONS:
+        return None
+    combinations, cells = _combinations(axes, sizes)
+    try:
+        found = ask(domain, pa.table({**combinations, cell: cells}))
+    except (
+        EngineError,
+        SourceError,
+        RecursionError,
+    ):  # a value that no row has may be what it fails at
+        return None
+    *chosen, added, points = (column.combine_chunks() for column in found.columns)
+    groups = _groups([chosen[place] for place in keys], found.num_rows)
+    whole = np.asarray(points) == np.bincount(cells)[np.asarray(added)]
+    cut = {group for group, one in zip(groups, whole, strict=True) if not one}
+    known = Counter(groups)
+    asked = _groups([answer.column(place) for place in keys], answer.num_rows)
+    several = Counter(asked)
+    return [
+        each * known[group] if group in known and group not in cut and several[group] == 1 else None
+        for group in asked
+    ]
 
 
-def _domain_question(question: exp.Select, keys: list[int]) -> exp.Select | None:
-    """How many combinations of values each row of an answer counts; None if that is not plain."""
+def _combinations(
+    axes: Sequence[Axis], sizes: Sequence[int]
+) -> tuple[dict[str, pa.Array], NDArray[np.int64]]:
+    """Every combination of the values of some axes, and the number of the cell that it is in."""
+    codes = np.indices(sizes, dtype=np.int64).reshape(len(sizes), prod(sizes))
+    cells = np.zeros(prod(sizes), dtype=np.int64)
+    values = {}
+    for axis, code in zip(axes, codes, strict=True):
+        fine, within = (axis.fine, axis.bins_of(code)) if isinstance(axis, Bins) else (axis, code)
+        values[axis.column] = nan_as_missing(fine.decode(code))
+        cells = cells * axis.size + within
+    return values, cells
+
+
+def _domain_question(question: exp.Select, keys: list[int], cell: str) -> exp.Select | None:
+    """How many combinations of each cell a row of an answer counts; None if that is not plain.
+
+    What is no key of a group becomes NULL and keeps its place, which GROUP BY may number.
+    """
     group = question.args.get("group")
     beyond = {
         name
@@ -125,11 +195,13 @@ def _domain_question(question: exp.Select, keys: list[int]) -> exp.Select | None
     if unclear:
         return None
     plain = question.copy()
-    selects = [plain.selects[place] for place in keys]
-    plain.set("expressions", [*selects, exp.alias_(exp.Count(this=exp.Star()), "sf_cells")])
+    selects = [one if place in keys else exp.Null() for place, one in enumerate(plain.selects)]
+    counted = exp.alias_(exp.Count(this=exp.Star()), "sf_points")
+    number = exp.column(cell, quoted=True)
+    plain.set("expressions", [*selects, number, counted])
     for one in ("order", "limit", "offset"):
         plain.set(one, None)
-    return plain
+    return plain if group is not None and group.args.get("all") else plain.group_by(number.copy())
 
 
 def _cell_variance(model: SynthesisModel, places: tuple[int, ...]) -> float | None:
@@ -143,10 +215,11 @@ def _cell_variance(model: SynthesisModel, places: tuple[int, ...]) -> float | No
     return min(found, default=None)
 
 
-def _tuples(columns: list[pa.ChunkedArray], rows: int) -> list[tuple[object, ...]]:
+def _groups(columns: Sequence[pa.ChunkedArray | pa.Array], rows: int) -> list[str]:
+    """What tells each row's group from others, of lists and structures too."""
     if not columns:
-        return [()] * rows
-    return list(zip(*(column.to_pylist() for column in columns), strict=True))
+        return [""] * rows
+    return list(map(repr, zip(*(column.to_pylist() for column in columns), strict=True)))
 
 
 def _counts(one: exp.Expr) -> bool:

@@ -32,7 +32,7 @@ from sfumato.synth.encode.decoder import RowDecoder
 from sfumato.synth.encode.encoding import Encoding
 from sfumato.synth.encode.keys import key_room, too_many_for_keys
 from sfumato.synth.given import as_drawn, code_of
-from sfumato.synth.saved import from_file, packed, to_file, unpacked, unreadable
+from sfumato.synth.saved import check_how_many, from_file, packed, to_file, unpacked, unreadable
 from sfumato.synth.shape import TableShape
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from sfumato.noise.entropy import Entropy
     from sfumato.schema.schema import Schema
+    from sfumato.synth.linked.model import LinkedModel
     from sfumato.synth.log import MeasurementLog
     from sfumato.synth.model import FittedModel
 
@@ -93,12 +94,7 @@ class SynthesisModel(Shown):
         `given={"sex": "F"}` draws rows that have these values.
         """
         wanted = wanted_rows(self, rows)
-        if wanted > MOST_IN_MEMORY:
-            raise ParameterError(
-                "rows_wrong",
-                f"At most {MOST_IN_MEMORY:,} rows are drawn into memory, not {wanted:,}. Use "
-                "write(), which takes any number.",
-            )
+        check_memory(wanted, "Use write(), which takes any number.")
         return pa.concat_tables(_chunks(self, wanted, self._fixed(given), SystemEntropy()))
 
     @read.in_python
@@ -148,10 +144,11 @@ class SynthesisModel(Shown):
         places = tuple(sorted(names.index(one) for one in asked if one in names))
         estimate = self.log.estimate([places])
         if len(set(places)) < len(asked) or not places or not estimate.known(places):
+            named = ", ".join(map(quoted, asked)) or "(none named)"
             raise ParameterError(
                 "marginal_not_measured",
-                f"Columns {', '.join(map(quoted, asked))} were not measured together. Measured "
-                f"were: {'; '.join(', '.join(one) for one in self.measured)}.",
+                f"Columns {named} were not measured together. Measured were: "
+                f"{'; '.join(', '.join(one) for one in self.measured)}.",
             )
         counts = estimate.table(places)
         codes = np.indices(counts.shape).reshape(len(places), -1)
@@ -197,9 +194,18 @@ class SynthesisModel(Shown):
         """Read what `save` wrote."""
         target = read.path(path, "path")
         try:
-            return cls.unpacked(from_file(target))
-        except (OSError, ValueError):  # Arrow's are among these
+            table = from_file(target)
+            check_how_many(table, target, two=False)
+            return cls.unpacked(table)
+        except (OSError, ValueError, pa.ArrowException):
             raise unreadable(target) from None
+
+    @staticmethod
+    def load_linked(path: str | Path) -> LinkedModel:
+        """Read a model of a parent and a child table, which a synthesis of both wrote."""
+        from sfumato.synth.linked.model import LinkedModel  # which is made of two of these
+
+        return LinkedModel.load(path)
 
 
 _UNLIKE = (
@@ -269,6 +275,15 @@ def wanted_rows(model: SynthesisModel, rows: object) -> int:
     if room is not None and found > room:
         raise too_many_for_keys(found, room)
     return found
+
+
+def check_memory(rows: int, instead: str) -> None:
+    """Refuse more rows than are drawn at once."""
+    if rows > MOST_IN_MEMORY:
+        raise ParameterError(
+            "rows_wrong",
+            f"At most {MOST_IN_MEMORY:,} rows are drawn into memory, not {rows:,}. {instead}",
+        )
 
 
 def _how_many(rows: object) -> int:

@@ -99,9 +99,14 @@ class SynthesisRequest(Shown):
         return (self.dataset,)
 
     @property
-    def layout(self) -> FileLayout:
-        """How a file of its table is written."""
-        return self.encoding.schema.layout
+    def columns(self) -> dict[str, tuple[Column, ...]]:
+        """The columns that are drawn, by table."""
+        return {self.dataset: self.encoding.kept}
+
+    @property
+    def layouts(self) -> dict[str, FileLayout]:
+        """How a file of its table is written, so that its schema reads it."""
+        return {self.dataset: self.encoding.schema.layout}
 
     @cached_property
     def _assumed(self) -> Encoding:

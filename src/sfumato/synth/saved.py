@@ -1,11 +1,13 @@
 """A fitted model and the log behind it as one Arrow table, with a header in JSON.
 
 Rows are the conditionals in the order of drawing, then the noisy tables in the order of measuring.
-Nothing of the data is in it.
+Nothing of the data is in it. A file of it has a checksum, so that damage is noticed; whoever means
+harm writes another, and is met by what is checked of every value.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _KEY = b"sfumato"
+LINK = b"sfumato link"
+"""Where a file of two models says how they belong together."""
+_SUM, _NO_SUM = b"sfumato sha256", b"0" * 64
 _VERSION = 1
 _CONDITIONAL, _MEASURED = "conditional", "measured"
 _MOST_ROWS = 1 << 53
@@ -114,22 +119,46 @@ def _require(holds: bool) -> None:
 
 
 def to_file(table: pa.Table) -> bytes:
-    """What `packed` made as the content of an Arrow file."""
+    """What `packed` made as the content of an Arrow file, in which stands its checksum."""
+    place = _sum(_arrow(table))  # to be found again: nothing else in the file is like it
+    told = {**(table.schema.metadata or {}), _SUM: place}
+    content = _arrow(table.replace_schema_metadata(told))
+    return content.replace(place, _sum(content.replace(place, _NO_SUM)))
+
+
+def _arrow(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue())
 
 
+def _sum(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()
+
+
 def from_file(path: Path) -> pa.Table:
     """Read a file of what `to_file` made."""
-    with pa.OSFile(str(path), "rb") as source:
-        return pa.ipc.open_file(source).read_all()
+    return from_content(path.read_bytes())
 
 
 def from_content(content: bytes) -> pa.Table:
-    """Read what `to_file` made."""
-    return pa.ipc.open_file(pa.py_buffer(content)).read_all()
+    """Read what `to_file` made; refused where a single bit of it is another."""
+    table = pa.ipc.open_file(pa.py_buffer(content)).read_all()
+    told = (table.schema.metadata or {}).get(_SUM, b"")
+    _require(len(told) == len(_NO_SUM) and told == _sum(content.replace(told, _NO_SUM)))
+    return table
+
+
+def check_how_many(table: pa.Table, path: Path, *, two: bool) -> None:
+    """Refuse a model of one table where `two` are asked for, and the other way round."""
+    other = _KEY if two else LINK
+    if other in (table.schema.metadata or {}):
+        tables, reader = ("one table", "load") if two else ("two tables", "load_linked")
+        raise SourceError(
+            "synthesis_unreadable",
+            f"{path.name} is a model of {tables}. Read it with SynthesisModel.{reader}.",
+        )
 
 
 def unreadable(path: Path) -> SourceError:

@@ -116,9 +116,14 @@ def linked_request(
     quantiles: Sequence[str] = (),
     method: str,
     target: str | None,
+    weighed: str | None = None,
     sets: ColumnSets,
 ) -> LinkedRequest:
-    """The request of two tables. A child's model names columns of its parent `parent.column`."""
+    """The request of two tables. A child's model names columns of its parent `parent.column`.
+
+    A target is measured with each other column of its model; a column that is `weighed` matters
+    more than others there.
+    """
     parent, child = pair.schemas
     for name in (*(columns or ()), *quantiles):
         if name not in [one.name for one in child.columns]:
@@ -133,10 +138,16 @@ def linked_request(
     joined = [replace(one, name=seen[one.name]) for one in known]
     cut = [*quantiles, *(seen[name] for name in first.by_quantiles)]
     second = _plan(child, pair.child_unit, columns, cut, joined)
-    named = _parted(target, sets, _drawn(first), _drawn(second))
+    plans = _drawn(first), _drawn(second)
+    named = _parted(target, sets, *plans)
+    heavy: list[str | None] = [None, None]
+    if weighed is not None:
+        place = 0 if weighed in plans[0] else 1
+        check_drawn((weighed,), plans[place])
+        heavy[place] = weighed
     return LinkedRequest(
-        parent=_side(parent, first, pair.parent_unit.bounded(1), named[0]),
-        child=_side(child, second, pair.child_unit, named[1]),
+        parent=_side(parent, first, pair.parent_unit.bounded(1), named[0], heavy[0]),
+        child=_side(child, second, pair.child_unit, named[1], heavy[1]),
         link=Link(pair.parent_unit.column, pair.child_unit.column, number, seen),
         price=price,
         method=method,
@@ -160,10 +171,14 @@ def _plan(
     return Encoding(replace(schema, columns=(*schema.columns, *more)), left_out, by_quantiles=cut)
 
 
-def _side(schema: Schema, encoding: Encoding, unit: Entity, sets: ColumnSets) -> LinkedSide:
+def _side(
+    schema: Schema, encoding: Encoding, unit: Entity, sets: ColumnSets, target: str | None
+) -> LinkedSide:
     names = [one.name for one in schema.columns]
     own = tuple(one.name for one in encoding.kept if one.name in names)
-    return LinkedSide(dataset=schema.table, encoding=encoding, unit=unit, own=own, sets=sets)
+    return LinkedSide(
+        dataset=schema.table, encoding=encoding, unit=unit, own=own, sets=sets, target=target
+    )
 
 
 def _drawn(encoding: Encoding) -> list[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from sfumato import given
+from sfumato.engines.files.output import check_letters
 from sfumato.engines.sources import open_source
 from sfumato.errors import OutputError, ParameterError
 from sfumato.files import check_target
@@ -20,6 +21,7 @@ from sfumato.publish.options import several
 from sfumato.release.codec import unreadable_answer
 from sfumato.release.in_use import vault_files_around
 from sfumato.release.places import check_places
+from sfumato.schema.domain import Values
 from sfumato.schema.names import count, quoted
 from sfumato.synth.bars import answered, table_named
 from sfumato.synth.encode.encoding import Encoding
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.release.places import Places
+    from sfumato.schema.column import Column
     from sfumato.synth.request import ColumnSets
     from sfumato.vault.session import Facts, Offer
 
@@ -65,17 +68,20 @@ def prepare(
     if rows is not None:
         given.whole(rows, "rows")
     cut = tuple(dict.fromkeys(several(quantiles, "quantiles"))) if quantiles else ()
+    wanted = given.maybe_text(target, "target")
+    weighed = wanted if method in WEIGHING else None
+    measured = wanted if weighed is None else None
     if child is not None or key is not None:
         named = read_sets(workload)
-        aim = given.maybe_text(target, "target")
         return linked_request(
             linked_pair(facts, child, key),
             facts.price(offer),
             rows=rows,
             columns=None if columns is None else column_names(columns, schema),
             quantiles=cut,
-            method=_method(method, named if aim is None else ((aim,), *named)),
-            target=aim,
+            method=_method(method, named if measured is None else ((measured,), *named)),
+            target=measured,
+            weighed=weighed,
             sets=named,
         )
     kept = [schema.column(one).name for one in column_names(columns, schema)]
@@ -83,10 +89,8 @@ def prepare(
     encoding = Encoding(schema, left_out, by_quantiles=cut)
     drawn = [*encoding.measured, *encoding.open]
     names = [one.name for one in schema.columns if one in drawn]
-    wanted = given.maybe_text(target, "target")
     check_drawn(() if wanted is None else (wanted,), names)
-    weighed = method in WEIGHING and wanted is not None
-    by_target = () if weighed or wanted is None else targeted(names, wanted)
+    by_target = () if measured is None else targeted(names, measured)
     sets = (*by_target, *read_sets(workload))
     for one in sets:
         check_drawn(one, names)
@@ -98,7 +102,7 @@ def prepare(
         method=_method(method, sets),
         rows=rows,
         sets=sets,
-        target=wanted if weighed else None,
+        target=weighed,
     )
 
 
@@ -133,7 +137,16 @@ def check_targets(
     """Refuse what could not be written of a synthesis, before anything is spent on it."""
     in_use = (*kept, *vault_files_around(out))
     found = check_places(out, request.datasets, overwrite=overwrite, kept=in_use)
+    for name, file in found.files.items():
+        for column in request.columns[name]:
+            check_letters(file, column.name, _declared_texts(column), request.layouts[name])
     _check_beside(found, (report, model), overwrite=overwrite, kept=kept)
+
+
+def _declared_texts(column: Column) -> list[str]:
+    """What is declared that cells of a column may hold."""
+    domain = column.public_domain
+    return [str(one) for one in domain.values] if isinstance(domain, Values) else []
 
 
 def _check_beside(
@@ -199,7 +212,7 @@ class Synthesized(Answer):
         """Answer a SELECT on the synthetic rows, free; each COUNT(*) is followed by its deviation.
 
         The deviation (`n_sd` behind `n`) is that of the noise, by the best measured table that has
-        all columns of the question; NULL where no table has them.
+        all columns of the question; NULL where no table has them, or the question cuts a bin.
         """
         return answered(given.text(sql, "sql"), self.table, self.model, _ask)
 
@@ -271,7 +284,7 @@ class LinkedTwins(Synthesized):
         """Answer a SELECT on one of the tables, free; each COUNT(*) is followed by its deviation.
 
         Deviations are those of the noise alone, by the best measured table that has all columns of
-        the question; NULL where no table has them.
+        the question; NULL where no table has them, or the question cuts a bin.
         """
         asked = given.text(sql, "sql")
         name = table_named(asked, list(self.tables))
@@ -291,7 +304,7 @@ def result(answer: Answer, request: SynthesisRequest | LinkedRequest) -> Synthes
     """The answer of the gatekeeper to a synthesis, with the means to draw more."""
     paid = {one.name: getattr(answer, one.name) for one in fields(answer)}
     try:
-        paid["layout"] = request.layout  # so that its schema reads what is saved
+        paid["layouts"] = request.layouts
         model = SynthesisModel.unpacked(answer.tables[MODEL])
         paid["tables"] = {request.datasets[0]: answer.tables[ROWS]}
         if isinstance(request, LinkedRequest):

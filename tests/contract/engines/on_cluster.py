@@ -124,6 +124,14 @@ def test_a_question_and_a_publication(on_both: list[Any]) -> None:
     assert first.tables == second.tables
 
 
+def test_a_synthesis(on_both: list[Any]) -> None:
+    one, other = (
+        sf.protect(people, epsilon=1).synthesize(epsilon=1, method="mst", rows=500)
+        for people in on_both
+    )
+    assert one.table == other.table
+
+
 def test_an_anonymization(on_both: list[Any]) -> None:
     tables = [one.anonymize(k=4_000).table for one in on_both]
     order = [(name, "ascending") for name in tables[0].column_names]

@@ -4,7 +4,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from sfumato.report.terminal import bars, in_words
+from sfumato.report.terminal import bars, in_words, told
 
 
 def printed(values: list[tuple[str, float]], *, percent: bool = False) -> list[str]:
@@ -59,3 +59,9 @@ def test_ratios_of_ours_are_decimals_and_names_of_the_user_stay() -> None:
     assert in_words(["1/4", "3/4"]) == "0.25; 0.75"
     assert in_words({"tables": {"1/2,sd": {"sd": 2}}}) == "tables 1/2,sd standard deviation 2"
     assert in_words("1/2", theirs=True) == "1/2"
+
+
+def test_shares_are_percentages_also_of_a_child() -> None:
+    of_visits = {"one_way": 0.0127, "two_way": None}
+    assert told("one_way", 0.001).endswith(": 0.1 %")
+    assert "move 1.3 %, " in told("visits", of_visits)

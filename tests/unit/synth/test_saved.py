@@ -12,7 +12,7 @@ from tests.unit.synth.test_log import noisy_log
 
 from sfumato.errors import SfumatoError
 from sfumato.synth.fit.junction import fit_junction
-from sfumato.synth.saved import from_file, packed, to_file, unpacked
+from sfumato.synth.saved import from_content, from_file, packed, to_file, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,3 +93,21 @@ def test_hostile_tables_are_refused(made: Callable[[], pa.Table]) -> None:
     unlike = (SfumatoError, ValueError, KeyError, TypeError, RecursionError, pa.ArrowException)
     with pytest.raises(unlike):
         unpacked(made())
+
+
+def test_no_flipped_bit_of_a_file_is_overlooked() -> None:
+    content = to_file(PACKED)
+    assert from_content(content).equals(PACKED)
+    for place in range(0, len(content), 7):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << place % 8
+        with pytest.raises((ValueError, OSError, pa.ArrowException)):
+            from_content(bytes(damaged))
+
+
+def test_a_file_without_a_checksum_is_refused() -> None:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, PACKED.schema) as writer:
+        writer.write_table(PACKED)
+    with pytest.raises(ValueError, match="not what a synthesis writes"):
+        from_content(bytes(sink.getvalue()))

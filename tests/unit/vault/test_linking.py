@@ -17,7 +17,9 @@ import sfumato as sf
 from sfumato.cli.main import run
 from sfumato.errors import SfumatoError
 from sfumato.schema.constraints import OrderedColumns, UniqueKey
-from sfumato.synth.linked.model import LinkedModel
+from sfumato.schema.layout import FileLayout
+from sfumato.synth.linked.request import LinkedRequest
+from sfumato.vault.families import FAMILIES
 from sfumato.vault.synthesizing import LinkedTwins
 
 if TYPE_CHECKING:
@@ -171,13 +173,51 @@ def test_both_files_read_back_with_their_schemas(twins: LinkedTwins, tmp_path: P
         assert f"{name}: share of rows, measured and drawn" in page
     again = sf.Release.load(tmp_path / "out")
     assert again.tables["visits"].num_rows == twins.tables["visits"].num_rows
-    model = LinkedModel.load(tmp_path / "m.arrow")
+    model = sf.SynthesisModel.load_linked(tmp_path / "m.arrow")
     drawn = model.draw(50)
     assert drawn["patients"].num_rows == 50
     numbers(drawn)
     with pytest.raises(SfumatoError) as refused:
-        LinkedModel.load(tmp_path / "page.html")
+        sf.SynthesisModel.load_linked(tmp_path / "page.html")
     assert refused.value.code == "synthesis_unreadable"
+
+
+def test_models_of_one_and_of_two_tables_are_told_apart(twins: LinkedTwins, tmp_path: Path) -> None:
+    twins.linked.save(tmp_path / "two.arrow")
+    twins.model.save(tmp_path / "one.arrow")
+    assert sf.SynthesisModel.load_linked(tmp_path / "two.arrow").draw(5)["patients"].num_rows == 5
+    for load, name, way in (
+        (sf.SynthesisModel.load, "two", r"SynthesisModel\.load_linked\."),
+        (sf.SynthesisModel.load_linked, "one", r"SynthesisModel\.load\."),
+    ):
+        with pytest.raises(SfumatoError, match=way) as refused:
+            load(tmp_path / f"{name}.arrow")
+        assert refused.value.code == "synthesis_unreadable"
+
+
+def test_more_parents_than_memory_holds_are_refused(twins: LinkedTwins) -> None:
+    with pytest.raises(SfumatoError) as refused:
+        twins.linked.draw(10**13)
+    assert refused.value.code == "rows_wrong"
+
+
+def test_a_target_matters_more_in_the_model_that_has_it(vault: sf.Vault) -> None:
+    def asked(method: str, target: str) -> LinkedRequest:
+        made = vault.private("patients").prepare(
+            FAMILIES["synthesize"], **LINK, epsilon=1, delta=1e-7, method=method, target=target
+        )
+        assert isinstance(made, LinkedRequest)
+        return made
+
+    for method in ("aim", "mst"):
+        weighed = [asked(method, one) for one in ("sex", "ward", "patients.sex")]
+        assert [(one.parent.target, one.child.target) for one in weighed] == [
+            ("sex", None), (None, "ward"), (None, "patients.sex")
+        ]  # fmt: skip
+        assert len({json.dumps(one.parameters) for one in weighed}) == 3
+    with pytest.raises(SfumatoError) as refused:
+        asked("aim", "sexx")
+    assert refused.value.code == "column_not_synthesized"
 
 
 def test_pictures_show_both_tables(twins: LinkedTwins) -> None:
@@ -266,7 +306,7 @@ def test_the_command_writes_a_folder(
 ) -> None:
     words = ["synthesize", "patients", "--child", "visits", "--key", "patient", "--rows", "40"]
     words += ["--epsilon", "1", "--delta", "1e-7", "--vault", str(vault.config.folder), "--json"]
-    words += ["--method", "independent"]
+    words += ["--method", "mst", "--target", "ward"]
     capsys.readouterr()
     (tmp_path / "taken").touch()
     assert run([*words, "-o", str(tmp_path / "taken")]) == 2
@@ -279,3 +319,57 @@ def test_the_command_writes_a_folder(
     }  # fmt: skip
     assert run([*words, "--plan"]) == 0
     assert {"forecast", "child"} <= json.loads(capsys.readouterr().out).keys()
+
+
+def in_polish(folder: Path, *, parent: str, child: str) -> sf.Vault:
+    """People and their towns, whose names only some encodings have, in files as declared."""
+    towns = sf.Values(("Łódź", "Kraków"))
+    schemas = (
+        sf.Schema(
+            "people", (KEY, SEX), sf.Entity("patient", 1), layout=FileLayout(parent, separator=";")
+        ),
+        sf.Schema(
+            "homes",
+            (KEY, sf.Column("town", sf.Kind.TEXT, domain=towns, nullable=False)),
+            sf.Entity("patient", 2),
+            layout=FileLayout(child),
+        ),
+    )
+    numbers = range(60)
+    rows = ["patient;sex\n" + "".join(f"{one};F\n" for one in numbers),
+            "patient,town\n" + "".join(f"{one % 40},Kraków\n" for one in numbers)]  # fmt: skip
+    vault = sf.init(folder / "clinic")
+    for schema, text in zip(schemas, rows, strict=True):
+        source, declared = (folder / f"{schema.table}.{ending}" for ending in ("csv", "toml"))
+        source.write_text(text, encoding=schema.layout.encoding)
+        schema.save(declared)
+        budget = {"epsilon": 3} if schema is schemas[0] else {"population": "people"}
+        vault.add(schema.table, source, declared, **budget)
+    return vault
+
+
+def test_each_table_is_written_by_its_own_schema(tmp_path: Path) -> None:
+    with in_polish(tmp_path, parent="windows-1252", child="utf-8") as vault:
+        made = vault.synthesize("people", child="homes", key="patient", epsilon=2)
+        made.save(tmp_path / "out.csv")
+    sf.Release.load(tmp_path / "out").save(tmp_path / "again.csv")
+    for folder in ("out", "again"):
+        heads = [(tmp_path / folder / f"{name}.csv").read_bytes().splitlines()[0]
+                 for name in ("people", "homes")]  # fmt: skip
+        assert heads == [b"patient;sex", b"patient,town"]
+        homes = (tmp_path / folder / "homes.csv").read_text(encoding="utf-8")
+        assert "Kraków" in homes
+
+
+def test_letters_that_an_encoding_lacks_are_refused_before_the_charge(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with in_polish(tmp_path, parent="utf-8", child="windows-1252") as vault:
+        before = vault.accounts()
+        words = ["synthesize", "people", "--child", "homes", "--key", "patient", "--epsilon", "2"]
+        words += ["--vault", str(vault.config.folder), "--json", "-o"]
+        capsys.readouterr()
+        assert run([*words, str(tmp_path / "out.csv")]) == 2
+        assert json.loads(capsys.readouterr().out)["error"]["code"] == "output_not_encodable"
+        assert vault.accounts() == before
+        assert run([*words, str(tmp_path / "out")]) == 0

@@ -11,6 +11,7 @@ import gzip
 from contextlib import ExitStack, suppress
 from functools import partial
 from importlib.util import find_spec
+from io import BytesIO
 from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
 import numpy as np
@@ -136,6 +137,13 @@ def write_file(
     write = format_of(target)
     with whole(target, overwrite=overwrite) as temporary, temporary.open("wb") as stream:
         write(open_reader(), stream, layout)
+
+
+def check_letters(file: str, name: str, texts: Sequence[str], layout: FileLayout) -> None:
+    """Refuse a file that could not hold a column of these texts, before any is made for it."""
+    if ends_in(file, TEXT):
+        column = pa.table({name: pa.array(texts, pa.string())})
+        _write_text(file, column.to_reader(), BytesIO(), layout)
 
 
 def format_of(target: Path) -> Writing:

@@ -25,6 +25,7 @@ _AUTHORS = ("py4j", "SQLQueryContextLogger")
 def hush() -> None:
     """Silence what PySpark and the bridge to Java warn of and log in this process."""
     warnings.filterwarnings("ignore", "PySpark does not yet fully support", FutureWarning)
+    warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]", UserWarning)  # an error says it
     for author in _AUTHORS:
         logging.getLogger(author).setLevel(logging.CRITICAL + 1)
     # Of a lost connection the bridge tells by the root logger, with a traceback.

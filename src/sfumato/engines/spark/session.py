@@ -47,6 +47,8 @@ _SAME = {"etc/utc": "utc", "gmt": "utc", "z": "utc", "+00:00": "utc"}
 
 _PORT, _PATIENCE = 15002, 10
 """Where Spark Connect listens unless told otherwise, and for how many seconds we knock there."""
+_RETRIES, _LONGEST_PAUSE = 6, 4_000
+"""How often a server that does not answer is asked again, and milliseconds at most in between."""
 
 
 @dataclass
@@ -125,12 +127,15 @@ def _connected(address: str) -> _Held:
     """A session of our own on a Spark Connect server; to stop it leaves the server alone."""
     hush()
     try:
+        from pyspark.sql.connect.client.retries import DefaultPolicy
         from pyspark.sql.connect.session import SparkSession
     except ImportError:
         raise _not_installed("Spark Connect", "spark-connect") from None
     _knock(address)
     # The builder would make it the caller's own active session; the class itself does not.
     session = _prepared(apart(lambda: SparkSession(connection=address), awaited=False))
+    # By default a server that is gone is waited for ten minutes and more, and Ctrl-C with it.
+    session.client.set_retry_policies([DefaultPolicy(_RETRIES, max_backoff=_LONGEST_PAUSE)])
     return _Held(session, session.stop)
 
 

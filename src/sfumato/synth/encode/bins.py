@@ -55,6 +55,12 @@ class Bins(Grid):
         inside = widths[np.minimum(codes, self.points - 1)]
         return self.fine.decode(self._fine_codes(codes, uniform_below(inside, entropy)))
 
+    def bins_of(self, fine_codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The bins that points of the grid are in; NULL and NaN have codes behind all."""
+        inside = np.searchsorted(self.starts, fine_codes, side="right") - 1
+        beyond = fine_codes - self.fine.points
+        return np.where(beyond < 0, inside, self.points + beyond)
+
     def _fine_codes(
         self, codes: NDArray[np.integer], offsets: NDArray[np.int64]
     ) -> NDArray[np.int64]:

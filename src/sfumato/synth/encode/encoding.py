@@ -210,11 +210,9 @@ class Encoding:
     @staticmethod
     def values(axis: Axis, codes: NDArray[np.integer], entropy: Entropy) -> pa.Array:
         """The values of one axis's codes, drawn evenly within each bin; NaN is missing."""
-        drawn = axis.spread(codes, entropy) if isinstance(axis, Bins) else axis.decode(codes)
-        if not pa.types.is_floating(drawn.type):
-            return drawn
-        # Noise would put NaN, which takes every mean with it, into tables that never had any.
-        return pc.if_else(pc.is_nan(drawn), pa.scalar(None, drawn.type), drawn)
+        return nan_as_missing(
+            axis.spread(codes, entropy) if isinstance(axis, Bins) else axis.decode(codes)
+        )
 
     def table(
         self,
@@ -322,6 +320,14 @@ class Encoding:
             return {**described, "as": "points", **ends, **cuts}
         values = [None if one is None else str(one) for one in axis.values.to_pylist()]
         return {**described, "values": values}
+
+
+def nan_as_missing(values: pa.Array) -> pa.Array:
+    """The values as rows have them, where NaN would take every mean with it."""
+    if not pa.types.is_floating(values.type):
+        return values
+    # Noise would put NaN into tables that never had any.
+    return pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
 
 
 def _keys_delta(columns: Sequence[Column], price: Price) -> Fraction:

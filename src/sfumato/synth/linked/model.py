@@ -18,9 +18,15 @@ from sfumato.synth.encode.codes import codes_of
 from sfumato.synth.encode.decoder import RowDecoder
 from sfumato.synth.encode.fakes import fakes, room
 from sfumato.synth.evidence import draw_given
-from sfumato.synth.generator import CHUNK, SynthesisModel, drawn, wanted_rows
-from sfumato.synth.request import most_rows
-from sfumato.synth.saved import from_content, from_file, to_file, unreadable
+from sfumato.synth.generator import (
+    CHUNK,
+    MOST_IN_MEMORY,
+    SynthesisModel,
+    check_memory,
+    drawn,
+    wanted_rows,
+)
+from sfumato.synth.saved import LINK, check_how_many, from_content, from_file, to_file, unreadable
 from sfumato.texts import dumps
 
 if TYPE_CHECKING:
@@ -32,7 +38,6 @@ if TYPE_CHECKING:
     from sfumato.noise.entropy import Entropy
     from sfumato.synth.draw import Codes
 
-_LINK = b"sfumato link"
 _TRIES = 16
 """How often a child that fell to a constraint is drawn again."""
 _CELLS = 1 << 24
@@ -78,7 +83,9 @@ class LinkedModel(Shown):
     @read.in_python
     def draw(self, rows: int | None = None) -> dict[str, pa.Table]:
         """Draw so many parents and their children, each table by its name."""
-        parents, children = self.drawn(wanted_rows(self.parent, rows), SystemEntropy())
+        wanted = wanted_rows(self.parent, rows)
+        check_memory(wanted, "Draw fewer.")
+        parents, children = self.drawn(wanted, SystemEntropy(), most_children=MOST_IN_MEMORY)
         names = (one.encoding.schema.table for one in (self.parent, self.child))
         return dict(zip(names, (parents, children), strict=True))
 
@@ -88,7 +95,7 @@ class LinkedModel(Shown):
         parts = [one.content for one in (self.parent, self.child)]
         table = pa.table({"model": pa.array(parts, pa.large_binary())})
         told = dumps(asdict(self.link)).encode()
-        return to_file(table.replace_schema_metadata({_LINK: told}))
+        return to_file(table.replace_schema_metadata({LINK: told}))
 
     @read.in_python
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
@@ -103,11 +110,12 @@ class LinkedModel(Shown):
         target = read.path(path, "path")
         try:
             table = from_file(target)
-            link = json.loads(table.schema.metadata[_LINK])
+            check_how_many(table, target, two=True)
+            link = json.loads(table.schema.metadata[LINK])
             parts = table.column("model").to_pylist()
             models = [SynthesisModel.unpacked(from_content(one)) for one in parts]
             return cls(models[0], models[1], _link(link, models))
-        except (OSError, KeyError, ValueError, TypeError, IndexError):
+        except (OSError, KeyError, ValueError, TypeError, IndexError, pa.ArrowException):
             raise unreadable(target) from None
 
     def beside_each_other(self, parents: pa.Table, children: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -124,18 +132,21 @@ class LinkedModel(Shown):
             children = children.append_column(name, seen.column(name))
         return parents, children
 
-    def drawn(self, rows: int, entropy: Entropy) -> tuple[pa.Table, pa.Table]:
+    def drawn(
+        self, rows: int, entropy: Entropy, *, most_children: int
+    ) -> tuple[pa.Table, pa.Table]:
         """Draw parents and their children from a given source of randomness.
 
         Keys of parents are running numbers, each once; every child has one of them, and each
-        parent as many children as were drawn for it.
+        parent as many children as were drawn for it. Parents come as long as there is room for
+        their children.
         """
         encoding, link = self.parent.encoding, self.link
         column = encoding.schema.column(link.parent_key)
         most = room(column)
         parents = drawn(self.parent, rows if most is None else min(rows, most), entropy)
         numbers = np.asarray(parents.column(link.number), dtype=np.int64)
-        fitting = int(np.searchsorted(np.cumsum(numbers), most_rows(self.child.encoding), "right"))
+        fitting = int(np.searchsorted(np.cumsum(numbers), most_children, "right"))
         parents, numbers = parents.slice(0, max(fitting, 1)), numbers[: max(fitting, 1)]
         keys = fakes(column, 0, parents.num_rows)
         place = parents.column_names.index(link.parent_key)

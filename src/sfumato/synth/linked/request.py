@@ -73,6 +73,8 @@ class LinkedSide:
     own: tuple[str, ...]
     """The columns of the table itself that are drawn, in its order."""
     sets: ColumnSets = ()
+    target: str | None = None
+    """A column of its model that the others are to tell, for methods that choose by themselves."""
 
     @property
     def open(self) -> tuple[Column, ...]:
@@ -103,9 +105,10 @@ class LinkedRequest(Shown):
     person leaves and another one enters, as everywhere.
     *Error*: of every measured table known from the logs; of how children of one parent resemble
     each other, beyond what their parent's columns tell, nothing is measured.
-    *Edges*: rows of the child whose key has no row in the parent are not measured, nor are rows
-    without a key; of several rows of the parent with one key one is. A parent without children
-    counts with the number 0. Of more children than the bound so many are drawn as it says.
+    *Edges*: rows without a key are not measured. Rows of the child whose key has no row in the
+    parent are not counted, but values are discovered and ends of bins found among them too. Of
+    several rows of the parent with one key one is counted. A parent without children counts with
+    the number 0. Of more children than the bound so many are drawn as it says.
     """
 
     parent: LinkedSide
@@ -147,9 +150,17 @@ class LinkedRequest(Shown):
         return tuple(side.dataset for side in self._sides)
 
     @property
-    def layout(self) -> FileLayout:
-        """How files of both are written: as that of the parent."""
-        return self.parent.encoding.schema.layout
+    def columns(self) -> dict[str, tuple[Column, ...]]:
+        """The columns that are drawn, by table."""
+        return {
+            side.dataset: tuple(one for one in side.encoding.kept if one.name in side.own)
+            for side in self._sides
+        }
+
+    @property
+    def layouts(self) -> dict[str, FileLayout]:
+        """How a file of each table is written, so that its schema reads it."""
+        return {side.dataset: side.encoding.schema.layout for side in self._sides}
 
     @cached_property
     def _assumed(self) -> tuple[Encoding, ...]:
@@ -205,6 +216,7 @@ class LinkedRequest(Shown):
     @cached_property
     def parameters(self) -> Mapping[str, Any]:
         """Everything that determines what is asked, in canonical JSON form."""
+        targets = [side.target for side in self._sides]
         return {
             "columns": [f"{side.dataset}.{name}" for side in self._sides for name in side.own],
             "domain": [declared_digest(side.encoding) for side in self._sides],
@@ -214,7 +226,7 @@ class LinkedRequest(Shown):
             "unit": [side.unit.sentence() for side in self._sides],
             "child": self.child.dataset,
             "key": [self.link.parent_key, self.link.child_key],
-            "method": {"method": self.method},
+            "method": {"method": self.method} | ({"target": targets} if any(targets) else {}),
         }
 
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
@@ -247,7 +259,7 @@ class LinkedRequest(Shown):
             ]
         model = LinkedModel(models[0], models[1], self.link)
         rows = min(wanted_rows(models[0], self.rows), most_rows(plans[0]))
-        parents, children = model.drawn(rows, entropy)
+        parents, children = model.drawn(rows, entropy, most_children=most_rows(plans[1]))
         stored = {ROWS: parents, CHILD_ROWS: children}
         return Release(
             {**stored, MODEL: models[0].packed, CHILD_MODEL: models[1].packed},
@@ -261,7 +273,8 @@ class LinkedRequest(Shown):
     ) -> SynthesisModel:
         """Measure one table by its part of the charge, and fit what was measured."""
         _, declared = self.parts[place]
-        options = set_options(self.method, plan, self._sides[place].sets)
+        side = self._sides[place]
+        options = set_options(self.method, plan, side.sets, side.target)
         synthesis = replace(declared, axes=plan.axes, options=options)
         log = synthesis.measure(counter, entropy)
         return SynthesisModel(plan, synthesis.fit(log), log)

@@ -16,7 +16,7 @@ from sfumato.errors import EngineError
 from sfumato.testing.engines import query, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 NUMBERS = pa.table({"x": pa.array(range(3_000), pa.int64())})
 HALF = (
@@ -25,6 +25,14 @@ HALF = (
 )
 SLOW = f"SELECT p.g, q.n FROM {HALF} AS p JOIN {HALF} AS q ON p.g = q.g"
 """Two stages at once, each of hours."""
+
+
+@pytest.fixture(autouse=True)
+def _ctrl_c_as_python_has_it() -> Iterator[None]:
+    """Whoever ran before in this process may have left a handler, as Spark's own context does."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def interrupting(when: Callable[[], object]) -> threading.Thread:

@@ -16,6 +16,7 @@ import sfumato as sf
 from sfumato.engines.base import LOCAL, SparkAddress, everything, spark_address
 from sfumato.engines.sources import open_source
 from sfumato.engines.spark import session as sessions
+from sfumato.engines.spark.engine import Spark
 from sfumato.engines.spark.quiet import hush
 from sfumato.errors import SfumatoError, SourceError
 from sfumato.schema.column import Column, Kind
@@ -218,6 +219,14 @@ def test_a_session_beside_anothers_on_spark(
 def test_nobody_at_the_address_of_spark_connect(spark_session: Any) -> None:
     del spark_session  # whose Java machine all tests on Spark wait for
     assert code_of(lambda: open_source("sc://127.0.0.1:1#t")) == "engine_unreachable"
+
+
+def test_a_server_of_spark_that_is_gone_is_not_waited_for_long(connect_address: str) -> None:
+    with closing(open_source(f"{connect_address}#none")) as engine:
+        assert isinstance(engine, Spark)
+        policies = engine._session.client.get_retry_policies()
+    milliseconds = [one.max_retries * one.max_backoff for one in policies]
+    assert 0 < sum(milliseconds) < 30_000
 
 
 def test_tables_by_spark_connect(spark_session: Any, connect_address: str, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 STARTING = """\
 import logging
+import warnings
 from sfumato.engines.spark.session import start_session
 from sfumato.errors import EngineError
 try:
@@ -17,6 +18,7 @@ except EngineError as error:
     print(error.code, "/nowhere" in error.detail)
 logging.getLogger("py4j.clientserver").error("of the bridge")
 logging.getLogger("SQLQueryContextLogger").error("of a query")
+warnings.warn("[RETRIES_EXCEEDED] The maximum number of retries has been exceeded.")
 """
 
 

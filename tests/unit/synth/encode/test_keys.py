@@ -19,13 +19,13 @@ def schema(*, nullable: bool = False) -> sf.Schema:
         (
             sf.Column("ward", sf.Kind.INTEGER, domain=sf.Bounds(0, 3), nullable=False),
             sf.Column("day", sf.Kind.INTEGER, domain=sf.Bounds(0, 499), nullable=nullable),
-            sf.Column("end", sf.Kind.INTEGER, domain=sf.Bounds(0, 499), nullable=False),
+            sf.Column("end", sf.Kind.INTEGER, domain=sf.Bounds(0, 999), nullable=False),
         ),
         constraints=(UniqueKey(("ward", "day")), OrderedColumns(("day", "end"))),
     )
 
 
-ROWS = pa.table({"ward": np.arange(60) % 4, "day": np.arange(60), "end": np.arange(60) + 400})
+ROWS = pa.table({"ward": np.arange(60) % 4, "day": np.arange(60), "end": np.arange(60) + 900})
 
 
 def synthesized(rows: int | None, epsilon: float = 5) -> pa.Table:
