@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from sfumato import given
-from sfumato.engines.files.output import check_letters
+from sfumato.engines.files.output import check_letters, layout_for
 from sfumato.engines.sources import open_source
 from sfumato.errors import OutputError, ParameterError
 from sfumato.files import check_target
@@ -303,15 +303,20 @@ def _ask(question: exp.Select, table: pa.Table) -> pa.Table:
 def result(answer: Answer, request: SynthesisRequest | LinkedRequest) -> Synthesized:
     """The answer of the gatekeeper to a synthesis, with the means to draw more."""
     paid = {one.name: getattr(answer, one.name) for one in fields(answer)}
+    both = isinstance(request, LinkedRequest)
     try:
-        paid["layouts"] = request.layouts
-        model = SynthesisModel.unpacked(answer.tables[MODEL])
-        paid["tables"] = {request.datasets[0]: answer.tables[ROWS]}
-        if isinstance(request, LinkedRequest):
-            paid["tables"][request.datasets[1]] = answer.tables[CHILD_ROWS]
-            children = SynthesisModel.unpacked(answer.tables[CHILD_MODEL])
-            linked = LinkedModel(model, children, request.link)
-            return LinkedTwins(**paid, model=model, linked=linked, method=request.method)
+        rows = [answer.tables[one] for one in (ROWS, CHILD_ROWS)[: 1 + both]]
+        models = [SynthesisModel.unpacked(answer.tables[one])
+                  for one in (MODEL, CHILD_MODEL)[: 1 + both]]  # fmt: skip
     except (KeyError, ValueError) as error:
         raise unreadable_answer(error) from None
-    return Synthesized(**paid, model=model, method=request.method)
+    paid["tables"] = dict(zip(request.datasets, rows, strict=True))
+    # A command refuses beforehand what its file cannot hold of what is declared. In Python nobody
+    # has named a file yet, and what is discovered nobody knows: it is written all the same.
+    paid["layouts"] = {
+        name: layout_for(table, request.layouts[name]) for name, table in paid["tables"].items()
+    }
+    paid |= {"model": models[0], "method": request.method}
+    if isinstance(request, LinkedRequest):
+        return LinkedTwins(**paid, linked=LinkedModel(models[0], models[1], request.link))
+    return Synthesized(**paid)

@@ -333,3 +333,16 @@ def test_files_are_written_as_the_schema_declares(
             assert table.inspect().rows == many
     saved = sf.Release.load(tmp_path / "rows.csv")
     assert saved.table.equals(made.table)
+
+
+def test_what_is_paid_for_is_written_though_its_encoding_lacks_a_letter(tmp_path: Path) -> None:
+    """In Python no file is named before the charge; its side-car says that it is UTF-8."""
+    towns = sf.Column("town", sf.Kind.TEXT, domain=sf.Values(("Łódź", "Kraków")), nullable=False)
+    schema = sf.Schema("homes", (towns,), layout=FileLayout("windows-1252", ";"))
+    private = sf.protect(pa.table({"town": ["Łódź"] * 500}), schema, epsilon=9)
+    made = private.synthesize(epsilon=9)
+    made.save(tmp_path / "out.csv")
+    assert "Łódź" in (tmp_path / "out.csv").read_text(encoding="utf-8")
+    assert sf.Release.load(tmp_path / "out.csv").table.equals(made.table)
+    judged = sf.evaluate(tmp_path / "out.csv", sf.read(made.table, schema=schema))
+    assert judged.json()["tvd"]["1"] == 0
