@@ -13,7 +13,7 @@ from sfumato.report.blocks import Folded, Heading, Listing, Note, PageTable, Par
 from sfumato.report.shares import SharePoint, ShareRow, shares
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from sfumato.attack.finding import Finding, Findings, Rate
     from sfumato.report.blocks import Block, Cell
@@ -37,18 +37,45 @@ _NOTHING = "No attack fits this release and what was given beside it."
 
 def findings_blocks(findings: Findings, *, level: int = 2) -> list[Block]:
     """All attacks in a picture, a table and words; then what failed, and what did not run."""
-    found = sorted(findings.findings, key=lambda one: (not one.beats_baseline, -one.excess))
-    blocks: list[Block] = [Heading(TITLE, level), Paragraph(_HOW if found else _NOTHING)]
-    if found:
-        hits = [one for one in found if one.passes_bound]
-        blocks += [Note(_passed(one), warning=True) for one in hits]
-        told = [f"{_name(one)}: {one.words()}" for one in found]
-        blocks += [
-            attacks_picture(found),
-            Listing(told),
-            Folded("Who attacks, and how", _how(found)),
-        ]
-    return [*blocks, *_failed(found, findings.not_run, level)]
+    tried, failed = tried_blocks(findings), failed_blocks(findings)
+    return [Heading(TITLE, level), *tried, Heading(FAILED, level), *failed]
+
+
+def tried_blocks(findings: Findings) -> list[Block]:
+    """Every attack that ran: success against a guess, the worst first."""
+    found = _ordered(findings)
+    if not found:
+        return [Paragraph(_NOTHING)]
+    blocks: list[Block] = [Paragraph(_HOW)]
+    blocks += [Note(_passed(one), warning=True) for one in found if one.passes_bound]
+    told = [f"{_name(one)}: {one.words()}" for one in found]
+    return [
+        *blocks,
+        attacks_picture(found),
+        Listing(told),
+        Folded("Who attacks, and how", [_attackers(found)]),
+    ]
+
+
+def failed_blocks(findings: Findings) -> list[Block]:
+    """Attackers who do no better than a guess, and attacks that could not run, each with why."""
+    found, not_run = _ordered(findings), findings.not_run
+    beaten = [_name(one) for one in found if not one.beats_baseline]
+    blocks: list[Block] = []
+    if beaten:
+        blocks.append(Paragraph(f"No better than a guess: {', '.join(beaten)}."))
+    elif found:
+        blocks.append(Paragraph("Every attack that ran does better than a guess."))
+    blocks.append(Paragraph(_MEANS))
+    if not_run:
+        rows = [(_title(name), f"{why[:1].upper()}{why[1:]}") for name, why in not_run.items()]
+        blocks += [PageTable("What did not run", ("Attack", "Why"), rows), Note(_SILENT)]
+    return blocks
+
+
+def _ordered(findings: Findings) -> list[Finding]:
+    """The findings, worst first."""
+    return sorted(findings.findings, key=lambda one: (not one.beats_baseline, -one.excess))
 
 
 def attacks_picture(found: Sequence[Finding], *, label: str = "") -> Picture:
@@ -107,26 +134,11 @@ def _passed(one: Finding) -> str:
     )
 
 
-def _how(found: Sequence[Finding]) -> list[Block]:
+def _attackers(found: Sequence[Finding]) -> PageTable:
     """What is supposed of each attacker, where it is from, and what it was told with."""
     rows = [
         (_name(one), f"{one.attacker[:1].upper()}{one.attacker[1:]}.", " ".join(one.remarks),
          one.reference)
         for one in found
     ]  # fmt: skip
-    return [PageTable("The attackers", ("Attack", "The attacker", "Remarks", "After"), rows)]
-
-
-def _failed(found: Sequence[Finding], not_run: Mapping[str, str], level: int) -> list[Block]:
-    """Attackers who do no better than a guess, and attacks that could not run, each with why."""
-    beaten = [_name(one) for one in found if not one.beats_baseline]
-    blocks: list[Block] = [Heading(FAILED, level)]
-    if beaten:
-        blocks.append(Paragraph(f"No better than a guess: {', '.join(beaten)}."))
-    elif found:
-        blocks.append(Paragraph("Every attack that ran does better than a guess."))
-    blocks.append(Paragraph(_MEANS))
-    if not_run:
-        rows = [(_title(name), f"{why[:1].upper()}{why[1:]}") for name, why in not_run.items()]
-        blocks += [PageTable("What did not run", ("Attack", "Why"), rows), Note(_SILENT)]
-    return blocks
+    return PageTable("The attackers", ("Attack", "The attacker", "Remarks", "After"), rows)
