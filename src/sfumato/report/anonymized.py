@@ -12,7 +12,7 @@ from sfumato.inspection.uniqueness import SMALL
 from sfumato.report import charts, numerals
 from sfumato.report.blocks import Heading, KeyFigures, Listing, Note, PageTable, Paragraph
 from sfumato.report.distributions import folded, side_by_side
-from sfumato.report.facts import about
+from sfumato.report.facts import COSTS, about
 from sfumato.report.parts import ReportParts
 from sfumato.report.plain import decimals, glossary
 from sfumato.report.terminal import in_words
@@ -27,17 +27,6 @@ if TYPE_CHECKING:
     from sfumato.report.blocks import Block
     from sfumato.report.distributions import SideBySide
 
-_COSTS = {
-    "loss": "loss: mean share of the hierarchy that a label covers",
-    "loss_geometric": "loss, geometric mean over columns",
-    "discernability": "discernability: rows that look alike, counted in pairs",
-    "average_class_size": "average class size, in multiples of k",
-    "c_avg": "C_AVG: released rows per class, in multiples of k",
-    "precision": "precision: mean share of the steps up the hierarchies",
-    "entropy": "entropy: bits lost",
-    "suppressed": "suppressed rows",
-}
-"""The costs in words; less is better of each."""
 _PARTS = {"before", "ncp"}
 _FOR_THE_HOLDER = (
     "This page stays with its holder: it tells of rows that were not released. Send the one that "
@@ -57,7 +46,8 @@ _USE = (
 )
 _BESIDE = (
     "Every column of the original beside the released one. Where a label covers several values, "
-    "its rows are spread evenly over them, as whoever has only the release would have to."
+    "its rows are spread evenly over them. How far apart they are is told in rows that would have "
+    "to take other values for both to be alike."
 )
 
 
@@ -246,7 +236,7 @@ def _lost(error: Mapping[str, Any]) -> list[Block]:
         rows = list(lost.items())
         blocks.append(charts.bar(rows, label=label, what="Column", value="Loss", percent=True))
     costs = [
-        (_COSTS.get(name, name), in_words(before.get(name)), in_words(value))
+        (COSTS.get(name, name), in_words(before.get(name)), in_words(value))
         for name, value in error.items()
         if name not in _PARTS
     ]

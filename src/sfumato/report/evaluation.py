@@ -119,7 +119,7 @@ def page(found: Evaluation) -> str:
                 Glossary(_TERMS),
             ],
             found=_copies(found),
-            verify=[*digests(marks, "those that were compared"), Commands(_AGAIN, [_COMMAND])],
+            verify=[*digests(marks, "compared"), Commands(_AGAIN, [_COMMAND])],
         )
     )
 

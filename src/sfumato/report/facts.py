@@ -18,6 +18,17 @@ if TYPE_CHECKING:
     from sfumato.release.release import Provenance, Release
     from sfumato.report.blocks import Block
 
+COSTS = {
+    "loss": "loss: mean share of the hierarchy that a label covers",
+    "loss_geometric": "loss, geometric mean over columns",
+    "discernability": "discernability: rows that look alike, counted in pairs",
+    "average_class_size": "average class size, in multiples of k",
+    "c_avg": "C_AVG: released rows per class, in multiples of k",
+    "precision": "precision: mean share of the steps up the hierarchies",
+    "entropy": "entropy: bits lost",
+    "suppressed": "suppressed rows",
+}
+"""The costs in words; less is better of each."""
 _HASH = re.compile(r"[0-9a-f]{32,}")
 _SHARES = {"suppress"}
 _TOLD_BEFORE = {"columns", "unit"}

@@ -1,4 +1,4 @@
-"""How whoever has a release can verify it: that files are the released ones, that promises hold."""
+"""How whoever has a page can verify it: that files are those it is about, that promises hold."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def verify_release(release: Release, files: Mapping[str, str]) -> list[Block]:
 
     `files` are those that were written, with the SHA-256 of each.
     """
-    blocks = [*digests(files), *_promise(release, files)]
+    blocks = digests(files, "released") if 0 < len(files) <= _MOST else [Paragraph(_SIDECAR)]
+    blocks += _promise(release, files)
     blocks += [Heading("How it was made", 3), asked(release)]
     if release.holder is not None:
         checked = SignatureLines(("Checked by", "Date", "Signature"))
@@ -37,16 +38,13 @@ def verify_release(release: Release, files: Mapping[str, str]) -> list[Block]:
     return blocks
 
 
-def digests(files: Mapping[str, str], what: str = "the released ones") -> list[Block]:
-    """Commands that say whether files are those that a page is about."""
-    if not 0 < len(files) <= _MOST:
-        return [Paragraph(_SIDECAR)] if files or what == "the released ones" else []
+def digests(files: Mapping[str, str], done: str) -> list[Block]:
+    """Commands that say whether files are those with which something was `done`."""
+    if not files:
+        return []
     lines = [f"echo {quote(f'{mark}  {name}')} | sha256sum --check" for name, mark in files.items()]
-    return [Commands(f"That {_these(files)} {what} (SHA-256)", lines)]
-
-
-def _these(files: Mapping[str, str]) -> str:
-    return "the file is" if len(files) == 1 else f"the {count(len(files), 'file')} are"
+    these = "the file is what" if len(files) == 1 else f"the {count(len(files), 'file')} are what"
+    return [Commands(f"That {these} was {done} (SHA-256)", lines)]
 
 
 def _promise(release: Release, files: Mapping[str, str]) -> list[Block]:
