@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cards", "errors", "given", "schema", "files", "journal", "system", "texts",
         "engines.base", "engines.files", "engines.sources", "engines.kinds",
         "counting.hashing",
-        "report.release", "report.notebook",
+        "report.release", "report.notebook", "report.distributions",
     },
     "noise": {"errors", "given", "privacy"},
     "ledger": {"errors", "privacy", "noise", "files", "system", "texts"},
@@ -63,7 +63,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "report": {
         "cards", "errors", "given", "schema", "files", "privacy", "release", "inspection",
-        "synth.evaluate", "synth.beside", "synth.generator", "texts",
+        "synth.evaluate", "synth.beside", "synth.generator", "texts", "attack.finding",
     },
     # Attacks on answers ask through the real door, which is opened only when they do.
     "steward": {
