@@ -28,7 +28,7 @@ from sfumato.synth.encode.encoding import Encoding
 from sfumato.synth.generator import SynthesisModel
 from sfumato.synth.linked.model import LinkedModel
 from sfumato.synth.linked.request import CHILD_MODEL, CHILD_ROWS, LinkedRequest
-from sfumato.synth.request import MODEL, ROWS, WEIGHING, SynthesisRequest
+from sfumato.synth.request import MODEL, NAMING, ROWS, WEIGHING, SynthesisRequest
 from sfumato.vault.answer import Answer
 from sfumato.vault.columnsets import check_drawn, column_names, read_sets, targeted
 from sfumato.vault.linking import linked_pair, linked_request
@@ -107,14 +107,14 @@ def prepare(
 
 
 def _method(method: str, sets: ColumnSets) -> str:
-    """The method by name; sets that are named are measured and nothing is chosen."""
+    """The method by name; where sets are named and no method is, they are what is measured."""
     if sets and method == "auto":
         return "workload"
-    if sets and method != "workload":
+    if sets and method not in NAMING:
         raise ParameterError(
             "workload_not_used",
             f"Method {quoted(given.text(method, 'method'))} chooses itself what it measures. Leave "
-            "out --workload and --target, or give --method workload.",
+            "out --workload and --target, or give --method workload, or aim.",
         )
     if method == "workload" and not sets:
         raise ParameterError(

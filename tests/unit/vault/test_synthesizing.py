@@ -120,6 +120,19 @@ def test_a_target_is_weighed_by_methods_that_choose(private: sf.Private) -> None
     assert refused.value.code == "column_not_synthesized"
 
 
+def test_adaptive_rounds_take_a_workload_and_a_tree_does_not(private: sf.Private) -> None:
+    named = [["sex", "smoker"], ["age"]]
+    made = private.synthesize(epsilon=2, workload=named, method="aim", **FEW)
+    assert made.method == "aim"
+    assert all(set(one) <= {"sex", "smoker"} for one in made.model.measured if len(one) > 1)
+    assert private.synthesize(epsilon=2, method="aim", **FEW).charged  # another request
+    both = private.synthesize(epsilon=1, workload=named, target="sex", method="aim", **FEW)
+    assert both.charged
+    with pytest.raises(ParameterError, match="or aim") as refused:
+        private.synthesize(epsilon=2, workload=named, method="mst", **FEW)
+    assert refused.value.code == "workload_not_used"
+
+
 def test_counts_have_bars_where_the_log_tells(private: sf.Private) -> None:
     made = private.synthesize(epsilon=2, target="smoker", **FEW)
     asked = "SELECT sex, COUNT(*) AS n, AVG(age) AS mean FROM people WHERE smoker GROUP BY sex"
