@@ -211,8 +211,9 @@ class Synthesized(Answer):
     def query(self, sql: str) -> pa.Table:
         """Answer a SELECT on the synthetic rows, free; each COUNT(*) is followed by its deviation.
 
-        The deviation (`n_sd` behind `n`) is that of the noise, by the best measured table that has
-        all columns of the question; NULL where no table has them, or the question cuts a bin.
+        The deviation (`n_sd` behind `n`) is that of the noise and of how far rows are from the
+        noisy count, by the best measured table that has all columns of the question; NULL where no
+        table has them, or the question cuts a bin.
         """
         return answered(given.text(sql, "sql"), self.table, self.model, _ask)
 
@@ -283,8 +284,9 @@ class LinkedTwins(Synthesized):
     def query(self, sql: str) -> pa.Table:
         """Answer a SELECT on one of the tables, free; each COUNT(*) is followed by its deviation.
 
-        Deviations are those of the noise alone, by the best measured table that has all columns of
-        the question; NULL where no table has them, or the question cuts a bin.
+        Deviations are those of the noise and of how far rows are from the noisy count, by the best
+        measured table that has all columns of the question; NULL where no table has them, or the
+        question cuts a bin.
         """
         asked = given.text(sql, "sql")
         name = table_named(asked, list(self.tables))
