@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sfumato.schema.hierarchy.rules import Calendar, Mask, Removal, Widths
     from sfumato.schema.hierarchy.tree import Tree
     from sfumato.schema.schema import Schema
+    from sfumato.steward.compare import compare
     from sfumato.steward.evaluate import evaluate
     from sfumato.steward.table import Table, read
     from sfumato.synth.generator import SynthesisModel
@@ -62,7 +63,6 @@ __all__ = [
     "Neighbours",
     "Private",
     "RecursiveDiversity",
-    "Relation",
     "Release",
     "Removal",
     "Role",
@@ -77,6 +77,7 @@ __all__ = [
     "Vault",
     "Widths",
     "__version__",
+    "compare",
     "evaluate",
     "init",
     "noise",
@@ -119,6 +120,7 @@ _HOMES = {
     "Values": "schema.domain",
     "Vault": "vault.vault",
     "Widths": "schema.hierarchy.rules",
+    "compare": "steward.compare",
     "evaluate": "steward.evaluate",
     "init": "vault.vault",
     "open": "vault.vault",

@@ -78,10 +78,10 @@ def _attacked(
         other = tables["other"]
         case = Case(
             schema,
-            opened.enter_context(_release(release, schema)),
+            opened.enter_context(held_release(release, schema)),
             _maybe(opened, tables["known"], schema),
             _maybe(opened, tables["original"], schema),
-            None if other is None else opened.enter_context(_release(other, schema)),
+            None if other is None else opened.enter_context(held_release(other, schema)),
             _maybe(opened, tables["control"], schema),
             options,
             throw_away,
@@ -126,11 +126,11 @@ def _with_moments(schema: Schema, options: AttackOptions) -> Schema:
 
 
 def _maybe(opened: ExitStack, source: Source | None, schema: Schema) -> HeldTable | None:
-    return None if source is None else opened.enter_context(_people(source, schema))
+    return None if source is None else opened.enter_context(held_people(source, schema))
 
 
 @contextmanager
-def _people(source: Source, schema: Schema) -> Iterator[HeldTable]:
+def held_people(source: Source, schema: Schema) -> Iterator[HeldTable]:
     """A table of people as they are, with those of the declared columns that it has."""
     names = [column.name for column in schema.columns]
     engine = open_source(source, layout=schema.layout, declared=names)
@@ -152,7 +152,8 @@ def _people(source: Source, schema: Schema) -> Iterator[HeldTable]:
 
 
 @contextmanager
-def _release(source: Source, schema: Schema) -> Iterator[HeldRelease]:
+def held_release(source: Source, schema: Schema) -> Iterator[HeldRelease]:
+    """A release as attacks and counts have it: one table, or two of an anatomy."""
     told = _told(source)
     if not is_anatomy(source):
         with _labels(table_of(source), schema, _may_be_starred(source, schema)) as table:
