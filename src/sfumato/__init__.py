@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     )
     from sfumato.errors import SfumatoError
     from sfumato.privacy.units import Entity, Neighbours, Rows
-    from sfumato.privacy.units import Neighbours as Relation
     from sfumato.query.builder import table
     from sfumato.release.release import Release
     from sfumato.schema.column import Column, Kind, Role

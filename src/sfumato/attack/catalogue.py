@@ -51,6 +51,9 @@ ALL = "all"
 ON_ANSWERS = frozenset({"differencing", "averaging", "tracker", "reconstruct"})
 """Those that ask questions through the door; they need no release, but the owner's table."""
 
+WITH_OTHERS = frozenset({"predict", "singling-out", "linkability", "inference", "membership"})
+"""Those that know much of anybody, in the data or not: only what goes beyond others is leaked."""
+
 WITH_LISTS = frozenset({"log"})
 """Those whose list of people has columns that no release has."""
 

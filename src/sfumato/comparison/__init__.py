@@ -1,1 +1,1 @@
-"""Releases of one table beside each other: what an attacker gets of each, and what it is good for."""
+"""Releases of one table beside each other: what attackers get, and what each is good for."""

@@ -81,7 +81,7 @@ def bins_of(column: Column, labels: Sequence[Leaf], original: Frequencies) -> Co
         places = taxonomy.places(values)
     count = len(taxonomy.leaves)
     known = places >= 0
-    rows = np.bincount(places[known], original.counts[known], minlength=count)
+    rows = np.bincount(places[known], original.counts[known], minlength=count).astype(np.float64)
     lengths = np.concatenate([[0.0], np.cumsum(_lengths(taxonomy))])
     return ColumnBins(column, taxonomy, _edges(rows), lengths)
 

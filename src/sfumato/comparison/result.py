@@ -1,9 +1,11 @@
 """What a comparison has found: each candidate's risk and use, and which of them no other beats.
 
-*Privacy* of a candidate is told by the attack that gets most out of it: how far it is right beyond
-a guess, or beyond what it knows of people who are not in the data (the `risk` of its finding). One
-candidate beats another that is no better in either, and worse in one; the others are the frontier.
-All of it is computed from the original: it is for the owner.
+*Privacy* of a candidate is told by the attack that surely gets most out of it: how far it is right
+beyond a guess, or beyond what it knows of people who are not in the data (the `risk` of its
+finding). An attack that knows much of anybody, because the world is like that, counts only where
+such people were given. A candidate beats another if it is no worse in both, and better in one; those
+that none beats are the frontier. All of it is computed from the original: it is for the owner.
+Decision 0294.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sfumato import given
+from sfumato.attack.catalogue import WITH_OTHERS
 from sfumato.attack.finding import percent
 from sfumato.cards import Card, CardTable, Pictures, Shown
 from sfumato.errors import ParameterError
@@ -39,9 +42,9 @@ class Exposure(NamedTuple):
     @classmethod
     def of(cls, finding: Finding) -> Exposure:
         """That of a finding, its ends taken from those of the success."""
-        against = finding.control or finding.baseline
-        rest = max(1 - against.value, 1e-12)
-        ends = ((one - against.value) / rest for one in finding.interval)
+        against, success = finding.control or finding.baseline, finding.success
+        pairs = ((success.low, against.high), (success.high, against.low))
+        ends = ((mine - theirs) / max(1 - theirs, 1e-12) for mine, theirs in pairs)
         low, high = (min(max(one, 0.0), 1.0) for one in ends)
         return cls(finding.risk, min(low, finding.risk), max(high, finding.risk), finding.attack)
 
@@ -68,9 +71,13 @@ class Candidate:
 
     @property
     def exposure(self) -> Exposure | None:
-        """The attack that gets most; None where none could be run."""
-        found = [Exposure.of(one) for one in self.findings.findings]
-        return max(found, key=lambda one: (one.risk, one.low), default=None)
+        """The attack that surely gets most; None where none that counts could be run."""
+        found = [
+            Exposure.of(one)
+            for one in self.findings.findings
+            if one.control is not None or one.attack not in WITH_OTHERS
+        ]
+        return max(found, key=lambda one: (one.low, one.risk), default=None)
 
     def beats(self, other: Candidate) -> bool:
         """Whether it is as good in both, and better in one."""

@@ -34,17 +34,18 @@ _LABEL = "Privacy against use: to the right nobody is found out, at the top all 
 _ACROSS = "Privacy: 100 % less what the best attack gets beyond a guess"
 _UP = "Use: counts kept as in the original"
 _NOTE = (
-    "Each point is a candidate. Thin lines hold the figure in 95 of 100 cases. The line joins those "
-    "that no other beats; a grey point is beaten in both by another."
+    "Each point is a candidate. Thin lines hold the figure in 95 of 100 cases. The line joins "
+    "those that no other beats; a grey point is beaten in both by another."
 )
 _UNKNOWN = "–"
 _TERMS = (
     (
         "Found out beyond a guess",
         (
-            "How often an attacker is right, less how often somebody is who guesses, or who attacks "
-            "people that are not in the data; 0 % learns nothing of anybody, 100 % everything of "
-            "all. Of all attacks that could be run the best is told."
+            "How often an attacker is right, less how often somebody is who guesses, or who "
+            "attacks people that are not in the data; 0 % learns nothing of anybody, 100 % everything of "
+            "all. The attack is told that surely gets most. Those that guess much of anybody right, "
+            "because the world is like that, count only where a list of other people was given."
         ),
     ),
     (
@@ -118,8 +119,8 @@ def _sentence(one: Candidate) -> str:
         risk = "no attack could be run on it, which does not say that it is safe"
     else:
         risk = (
-            f"the best attack ({exposure.attack}) finds out {percent(exposure.risk)} of people "
-            f"beyond a guess ({percent(exposure.low)} to {percent(exposure.high)})"
+            f"the best attack ({exposure.attack}) is right {percent(exposure.risk)} beyond a guess "
+            f"({percent(exposure.low)} to {percent(exposure.high)})"
         )
     use = "its counts are not known" if utility is None else f"{share(utility.kept)} of counts stay"
     return f"{one.name}: {risk}; {use}."

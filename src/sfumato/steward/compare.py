@@ -104,8 +104,8 @@ def compare_releases(
             case = _Asked(schema, original, people, *tables)
             found.append(case.candidate(entry, yardstick, told))
         rows = people.counted([columns[0].column.name]).total
-        files = [file for one in (original, known, control) for file in source_files(one)]
-        files += [file for one in entries for file in source_files(one.source)]
+        sources = [original, known, control, *(one.source for one in entries)]
+        files = [file for one in sources if one is not None for file in source_files(one)]
     names = tuple(one.column.name for one in columns)
     return Comparison(tuple(found), rows, names, tuple(remarks), tuple(files))
 
