@@ -3,8 +3,8 @@
 *Privacy* of a candidate is told by the attack that surely gets most out of it: how far it is right
 beyond a guess, or beyond what it knows of people who are not in the data (the `risk` of its
 finding). An attack that knows much of anybody, because the world is like that, counts only where
-such people were given. A candidate beats another if it is no worse in both, and better in one; those
-that none beats are the frontier. All of it is computed from the original: it is for the owner.
+such people were given. A candidate beats another if it is no worse in both, and better in one;
+those that none beats are the frontier. All is computed from the original: it is for the owner.
 Decision 0294.
 """
 

@@ -31,7 +31,7 @@ _OWNER = (
     "Choosing a candidate by it is a choice that the original has a say in."
 )
 _LABEL = "Privacy against use: to the right nobody is found out, at the top all counts are kept"
-_ACROSS = "Privacy: 100 % less what the best attack gets beyond a guess"
+_ACROSS = "Privacy: out of reach of the best attack"
 _UP = "Use: counts kept as in the original"
 _NOTE = (
     "Each point is a candidate. Thin lines hold the figure in 95 of 100 cases. The line joins "
@@ -43,9 +43,10 @@ _TERMS = (
         "Found out beyond a guess",
         (
             "How often an attacker is right, less how often somebody is who guesses, or who "
-            "attacks people that are not in the data; 0 % learns nothing of anybody, 100 % everything of "
-            "all. The attack is told that surely gets most. Those that guess much of anybody right, "
-            "because the world is like that, count only where a list of other people was given."
+            "attacks people that are not in the data; 0 % learns nothing of anybody, 100 % "
+            "everything of all. The attack is told that surely gets most. Those that guess much of "
+            "anybody right, because the world is like that, count only where a list of other "
+            "people was given."
         ),
     ),
     (

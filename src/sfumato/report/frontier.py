@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from sfumato.report.drawing import TEXT, number, polyline
 from sfumato.report.frame import framed
 from sfumato.report.lettering import fit, text_width
-from sfumato.report.palette import SHADES
 from sfumato.report.picture import Picture
 from sfumato.report.scales import Linear, around
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 _RADIUS = 5.0
 _HEIGHT = 300
 _LETTERS = 15.0
+_VEILS = 40
 _LONGEST = 0.5
 """A name takes at most such a share of the picture's width."""
 _BEST, _BEATEN = 1, 7
@@ -91,12 +91,10 @@ def _scale(ends: Sequence[Interval]) -> Linear:
 
 
 def _paint_ground(drawing: Drawing, frame: ChartFrame) -> None:
-    """Strips from the full tone, where the risk is highest, to none."""
-    each = frame.width / len(SHADES)
-    for place in range(len(SHADES)):
-        left = frame.left + each * place
-        kind = f"veil shade{len(SHADES) - 1 - place}"
-        drawing.rectangle(left, frame.top, each, frame.height, kind)
+    """Thin veils, each longer than the one before, so that the tone melts away without an edge."""
+    for place in range(1, _VEILS):
+        width = frame.width * place / _VEILS
+        drawing.rectangle(frame.left, frame.top, width, frame.height, "veil")
 
 
 def _circle(x: float, y: float) -> str:

@@ -85,14 +85,23 @@ def compare_releases(
     progress: Progress | None = None,
 ) -> Comparison:
     """The same for a command, which has a schema."""
-    named = _named(candidates)
     with ExitStack() as opened:
-        scratch = opened.enter_context(Scratch(temporary_folder(), "sfumato-"))
         people = opened.enter_context(held_people(original, schema))
-        tables: list[HeldTable | None] = [
+        listed, others = (
             None if one is None else opened.enter_context(held_people(one, schema))
             for one in (known, control)
-        ]
+        )
+        asked = Original(schema, people, listed, others, original)
+        return compare_held(candidates, asked, progress)
+
+
+def compare_held(
+    candidates: Candidates, original: Original, progress: Progress | None = None
+) -> Comparison:
+    """The same where the original is open."""
+    named, schema, people = _named(candidates), original.schema, original.people
+    with ExitStack() as opened:
+        scratch = opened.enter_context(Scratch(temporary_folder(), "sfumato-"))
         entries = [
             opened.enter_context(_entered(name, one, schema, scratch)) for name, one in named
         ]
@@ -101,10 +110,9 @@ def compare_releases(
         found = []
         for place, entry in enumerate(entries):
             told = None if progress is None else partial(_part, progress, place, len(entries))
-            case = _Asked(schema, original, people, *tables)
-            found.append(case.candidate(entry, yardstick, told))
+            found.append(original.candidate(entry, yardstick, told))
         rows = people.counted([columns[0].column.name]).total
-        sources = [original, known, control, *(one.source for one in entries)]
+        sources = [original.source, *(one.source for one in entries)]
         files = [file for one in sources if one is not None for file in source_files(one)]
     names = tuple(one.column.name for one in columns)
     return Comparison(tuple(found), rows, names, tuple(remarks), tuple(files))
@@ -241,14 +249,17 @@ def _bins(
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
-    """The original, and what else candidates are held against."""
+class Original:
+    """The original, and what else candidates are held against.
+
+    By its `source` it is measured against classes of rows; without it that is left out.
+    """
 
     schema: Schema
-    source: Source
-    original: HeldTable
-    known: HeldTable | None
-    control: HeldTable | None
+    people: HeldTable
+    known: HeldTable | None = None
+    control: HeldTable | None = None
+    source: Source | None = None
 
     def candidate(
         self, entry: _Entry, yardstick: Yardstick, progress: Progress | None
@@ -275,7 +286,7 @@ class _Asked:
             self.schema,
             entry.rows,
             self.known,
-            self.original,
+            self.people,
             None,
             self.control,
             AttackOptions(),
@@ -285,7 +296,7 @@ class _Asked:
 
     def _reached(self, entry: _Entry) -> dict[str, Any]:
         """What classes of rows reach; rows that are nobody's have none."""
-        if entry.rows is None or entry.is_private:
+        if entry.rows is None or entry.is_private or self.source is None:
             return {}
         try:
             found = measure(entry.source, self.schema, original=self.source)
