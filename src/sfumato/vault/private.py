@@ -26,13 +26,15 @@ from sfumato.vault.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
     from typing import Unpack
 
     from numpy.typing import ArrayLike
 
     from sfumato.engines.sources import Source
-    from sfumato.method import Prepared
+    from sfumato.method import Dataset, Prepared
+    from sfumato.privacy.events import Event
     from sfumato.privacy.numbers import Number
     from sfumato.privacy.units import Unit
     from sfumato.publish.kinds import Publication
@@ -133,6 +135,14 @@ class Questions(Shown):
     def run(self, family: Family, prepared: Prepared, *, request_id: str | None = None) -> Any:
         """Charge and answer what was prepared."""
         return self._session.run(family, prepared, self._asker_of, request_id=request_id)
+
+    def check_all(self, wanted: Sequence[Prepared]) -> Event | None:
+        """What several of these cost the owner together, or a refusal; nothing is charged."""
+        return self._session.check_all(wanted, self._asker_of)
+
+    def owners_rows(self) -> AbstractContextManager[Dataset]:
+        """The rows themselves, for the owner's own look; refused to any other principal."""
+        return self._session.owners_rows(self._dataset, self._asker_of)
 
     @given.in_python
     def _ask(
