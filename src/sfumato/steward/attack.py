@@ -94,11 +94,7 @@ def _attacked(
         other = tables["other"]
         case = Case(
             schema,
-<<<<<<< HEAD
             _opened(opened, release, schema, tables["original"]),
-=======
-            opened.enter_context(held_release(release, schema)),
->>>>>>> w/compare
             _maybe(opened, tables["known"], schema),
             _maybe(opened, tables["original"], schema),
             None if other is None else opened.enter_context(held_release(other, schema)),
@@ -150,8 +146,8 @@ def _opened(
 ) -> HeldRelease:
     """A release; of published counts what was counted, which questions can still be asked about."""
     if _rows_are(release) == "counts" and original is not None:
-        return HeldRelease(opened.enter_context(_people(original, schema)), rows_are="counts")
-    return opened.enter_context(_release(release, schema))
+        return HeldRelease(opened.enter_context(held_people(original, schema)), rows_are="counts")
+    return opened.enter_context(held_release(release, schema))
 
 
 def _maybe(opened: ExitStack, source: Source | None, schema: Schema) -> HeldTable | None:

@@ -270,15 +270,9 @@ def _how_many(rows: object) -> int:
 
 
 def _plain(schema: Schema) -> Schema:
-<<<<<<< HEAD
     """A schema without hierarchies that lie in files: bins are cut by rules alone.
 
     The leaves of such a one may be all that says which values there are.
-=======
-    """A schema without hierarchies that lie in files, whose leaves stay declared as values.
-
-    Bins are cut by rules alone.
->>>>>>> w/compare
     """
     columns = tuple(
         replace(one, hierarchy=None, domain=one.public_domain)
