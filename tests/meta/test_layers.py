@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cards", "errors", "given", "schema", "files", "journal", "system", "texts",
         "engines.base", "engines.files", "engines.sources", "engines.kinds",
         "counting.hashing",
-        "report.release", "report.notebook", "report.distributions",
+        "report.release", "report.notebook",
     },
     "noise": {"errors", "given", "privacy"},
     "ledger": {"errors", "privacy", "noise", "files", "system", "texts"},

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 _LISTED = 4_000
 """So many of the voters are looked up, evenly."""
-_GAMES = 200
-_PRICES = (Fraction(1, 10), Fraction(1), Fraction(4))
+_GAMES = 300
+_PRICES = (Fraction(1), Fraction(4))
 _SENSITIVE = ("disease", "salary")
 
 
@@ -75,9 +75,9 @@ def _linking(town: Town, crowded: pa.Table, play: Callable[..., Finding]) -> lis
     step = max(town.voters.num_rows // _LISTED, 1)
     voters = town.voters.take(np.arange(0, town.voters.num_rows, step))
     released = {
-        "The table without names": town.people,
+        "Without names": town.people,
         f"{K}-anonymous": crowded,
-        "The twin, with differential privacy": town.twin,
+        "Synthetic twin": town.twin,
     }
     found = {
         name: play("link", table, known=voters, original=town.people)
@@ -132,8 +132,8 @@ def _differencing(town: Town, play: Callable[..., Finding]) -> list[Block]:
         Paragraph(
             "How many people are there, and how many without this one? The difference of two true "
             "answers tells of one person. Through the door of a vault both have noise, and no "
-            f"cleverness passes the line: at epsilon {_PRICES[-1]} it stands at "
-            f"{percent(last.bound or 1.0)}, here {percent(last.success.value)} were right."
+            f"cleverness passes the line but by chance: at epsilon {_PRICES[-1]} it stands at "
+            f"{percent(last.bound or 1.0)}, and {percent(last.success.value)} were right."
         ),
         attacks_picture(
             found,
