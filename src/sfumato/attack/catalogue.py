@@ -13,7 +13,7 @@ from sfumato.errors import CallerError, ParameterError
 from sfumato.schema.names import suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from sfumato.attack.case import Case
 
@@ -51,6 +51,9 @@ ALL = "all"
 ON_ANSWERS = frozenset({"differencing", "averaging", "tracker", "reconstruct"})
 """Those that ask questions through the door; they need no release, but the owner's table."""
 
+WITH_OTHERS = frozenset({"predict", "singling-out", "linkability", "inference", "membership"})
+"""Those that know much of anybody, in the data or not: only what goes beyond others is leaked."""
+
 WITH_LISTS = frozenset({"log"})
 """Those whose list of people has columns that no release has."""
 
@@ -84,17 +87,22 @@ def run(name: str, case: Case) -> Finding:
     return found
 
 
-def run_all(case: Case, progress: Callable[[float, float], None] | None = None) -> Findings:
-    """Run every attack that fits; the others say why they do not."""
+def run_all(
+    case: Case,
+    progress: Callable[[float, float], None] | None = None,
+    *,
+    names: Collection[str] = ATTACKS,
+) -> Findings:
+    """Run every attack, or every one of these, that fits; the others say why they do not."""
     found: list[Finding] = []
     not_run: dict[str, str] = {}
-    for done, name in enumerate(ATTACKS, start=1):
+    for done, name in enumerate(names, start=1):
         try:
             found.append(run(name, case))
         except CallerError as error:  # it does not fit, or labels cannot be read
             not_run[name] = reason_of(error)
         if progress is not None:
-            progress(done, len(ATTACKS))
+            progress(done, len(names))
     return Findings(tuple(found), not_run)
 
 

@@ -97,7 +97,7 @@ def _attacked(
             _opened(opened, release, schema, tables["original"]),
             _maybe(opened, tables["known"], schema),
             _maybe(opened, tables["original"], schema),
-            None if other is None else opened.enter_context(_release(other, schema)),
+            None if other is None else opened.enter_context(held_release(other, schema)),
             _maybe(opened, tables["control"], schema),
             options,
             throw_away,
@@ -146,16 +146,16 @@ def _opened(
 ) -> HeldRelease:
     """A release; of published counts what was counted, which questions can still be asked about."""
     if _rows_are(release) == "counts" and original is not None:
-        return HeldRelease(opened.enter_context(_people(original, schema)), rows_are="counts")
-    return opened.enter_context(_release(release, schema))
+        return HeldRelease(opened.enter_context(held_people(original, schema)), rows_are="counts")
+    return opened.enter_context(held_release(release, schema))
 
 
 def _maybe(opened: ExitStack, source: Source | None, schema: Schema) -> HeldTable | None:
-    return None if source is None else opened.enter_context(_people(source, schema))
+    return None if source is None else opened.enter_context(held_people(source, schema))
 
 
 @contextmanager
-def _people(source: Source, schema: Schema) -> Iterator[HeldTable]:
+def held_people(source: Source, schema: Schema) -> Iterator[HeldTable]:
     """A table of people as they are, with those of the declared columns that it has."""
     names = [column.name for column in schema.columns]
     engine = open_source(source, layout=schema.layout, declared=names)
@@ -177,7 +177,8 @@ def _people(source: Source, schema: Schema) -> Iterator[HeldTable]:
 
 
 @contextmanager
-def _release(source: Source, schema: Schema) -> Iterator[HeldRelease]:
+def held_release(source: Source, schema: Schema) -> Iterator[HeldRelease]:
+    """A release as attacks and counts have it: one table, or two of an anatomy."""
     told = _told(source)
     if _rows_are(source) == "nobody's":
         with _labels(_only_table(source), schema, starred=False) as table:
