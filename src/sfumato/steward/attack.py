@@ -10,6 +10,7 @@ from sfumato import given
 from sfumato.anonymize.buckets import COUNT, GROUP
 from sfumato.attack.case import AttackOptions, Case, HeldRelease, HeldTable
 from sfumato.attack.catalogue import ALL, ON_ANSWERS, WITH_LISTS, WITH_MOMENTS, run, run_all
+from sfumato.attack.classes import forget_labels
 from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.sources import open_source
 from sfumato.errors import SchemaError, SourceError
@@ -75,6 +76,7 @@ def _attacked(
     progress: Progress | None,
 ) -> Finding | Findings:
     with ExitStack() as opened:
+        opened.callback(forget_labels)
         other = tables["other"]
         case = Case(
             schema,
