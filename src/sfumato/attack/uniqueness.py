@@ -21,7 +21,7 @@ from sfumato.attack.case import cannot_run, needed_quasi
 from sfumato.attack.classes import boxes
 from sfumato.attack.estimators import ClassSizes, dankar, deviation, pitman, snb, zayatz
 from sfumato.attack.finding import Finding, Rate, percent
-from sfumato.attack.link import crowds
+from sfumato.attack.lists import crowds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
