@@ -92,7 +92,6 @@ def _attacked(
             raise cannot_run(name, reason)
         return Findings((), dict.fromkeys(ATTACKS, reason))
     with ExitStack() as opened:
-        opened.callback(forget_labels)
         other = tables["other"]
         case = Case(
             schema,
@@ -215,6 +214,7 @@ def _labels(source: Source, schema: Schema, starred: bool) -> Iterator[HeldTable
             yield HeldTable(engine, table, columns)
     finally:
         engine.close()
+        forget_labels()
 
 
 def _there(schema: Schema, held: Mapping[str, Kind]) -> tuple[Column, ...]:
