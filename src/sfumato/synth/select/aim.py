@@ -73,6 +73,11 @@ def measure_adaptively(bench: Workbench, worth: Worth) -> None:
     tree = choose_tree(bench, bench.purse.left * TREE_CHOICE_SHARE, measuring, worth)
     if tree:
         measure_sets(bench, tree, measuring)
+    measure_rounds(bench, worth)
+
+
+def measure_rounds(bench: Workbench, worth: Worth) -> None:
+    """Go on once columns and a tree are measured, by what is left."""
     rounds = _Rounds(bench, worth)
     while bench.purse.left > 0:
         rounds.next()
