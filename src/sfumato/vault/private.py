@@ -85,6 +85,7 @@ class SynthesisOptions(TypedDict, total=False):
     rows: int | None
     columns: Sequence[str] | str | None
     quantiles: Sequence[str] | str
+    weekdays: Sequence[str] | str
     target: str | None
     workload: Sequence[Sequence[str]] | str | Path | None
     child: str | None
@@ -188,7 +189,8 @@ class Private(Questions):
 
         `method` is auto, aim, mst, privbayes, workload or independent; `rows` how many to draw,
         `columns` those to have. `target` is a column that the others are to tell, `workload` sets
-        of columns that matter, or a file of them; `quantiles` are columns to cut where rows crowd.
+        of columns that matter, or a file of them; `quantiles` are columns to cut where rows crowd,
+        `weekdays` columns of dates whose day of the week is kept.
         `child` is a data set of the same people with several rows each, which comes with this one,
         linked by their `key`; `rows` are this one's then. The cost is an epsilon or a rho, and a
         delta. The identical request is answered again from store, free.

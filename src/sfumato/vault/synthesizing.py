@@ -58,6 +58,7 @@ def prepare(
     rows: int | None = None,
     columns: Sequence[str] | str | None = None,
     quantiles: Sequence[str] | str = (),
+    weekdays: Sequence[str] | str = (),
     target: str | None = None,
     workload: Sequence[Sequence[str]] | str | Path | None = None,
     child: str | None = None,
@@ -68,6 +69,7 @@ def prepare(
     if rows is not None:
         given.whole(rows, "rows")
     cut = tuple(dict.fromkeys(several(quantiles, "quantiles"))) if quantiles else ()
+    week = tuple(dict.fromkeys(several(weekdays, "weekdays"))) if weekdays else ()
     wanted = given.maybe_text(target, "target")
     weighed = wanted if method in WEIGHING else None
     measured = wanted if weighed is None else None
@@ -79,6 +81,7 @@ def prepare(
             rows=rows,
             columns=None if columns is None else column_names(columns, schema),
             quantiles=cut,
+            weekdays=week,
             method=_method(method, named if measured is None else ((measured,), *named)),
             target=measured,
             weighed=weighed,
@@ -86,9 +89,8 @@ def prepare(
         )
     kept = [schema.column(one).name for one in column_names(columns, schema)]
     left_out = tuple(one.name for one in schema.columns if one.name not in kept)
-    encoding = Encoding(schema, left_out, by_quantiles=cut)
-    drawn = [*encoding.measured, *encoding.open]
-    names = [one.name for one in schema.columns if one in drawn]
+    encoding = Encoding(schema, left_out, by_quantiles=cut, weekdays=week)
+    names = encoding.names
     check_drawn(() if wanted is None else (wanted,), names)
     by_target = () if measured is None else targeted(names, measured)
     sets = (*by_target, *read_sets(workload))
