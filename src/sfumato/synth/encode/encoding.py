@@ -35,6 +35,7 @@ from sfumato.synth.encode.cuts import starts
 from sfumato.synth.encode.fakes import can_be_faked, fakes
 from sfumato.synth.encode.opened import Discovered, KeyDiscovery
 from sfumato.synth.encode.quantile_bins import QuantileBins, evenly
+from sfumato.synth.encode.steps import on_grid
 from sfumato.synth.encode.weekdays import Weekdays
 
 if TYPE_CHECKING:
@@ -304,10 +305,7 @@ class Encoding:
         return self._binned(self._grid(column), column)
 
     def _grid(self, column: Column) -> Grid:
-        domain = column.public_domain
-        if column.kind is Kind.REAL and isinstance(domain, Bounds) and domain.stepped() is None:
-            column = _stepped(column, domain)
-        axis = declared(column)
+        axis = declared(on_grid(column))
         assert isinstance(axis, Grid)
         return axis
 
@@ -383,14 +381,6 @@ def _keys_delta(columns: Sequence[Column], price: Price) -> Fraction:
         )
     # A rho needs no delta of its own; an epsilon needs one half to become a rho.
     return price.delta if price.rho is not None else price.delta / 2
-
-
-def _stepped(column: Column, domain: Bounds) -> Column:
-    """Reals that no round step divides, and a single one: on a grid of their last digit."""
-    low, high = Decimal(domain.low), Decimal(domain.high)  # type: ignore[arg-type]
-    digits = min(int(end.normalize().as_tuple().exponent) for end in (low, high))
-    stepped = Bounds(low, high, Decimal(1).scaleb(min(digits, 0)))
-    return replace(column, domain=stepped, spelling=None)
 
 
 def _exactly(fact: object) -> str:
