@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from sfumato.cli.explore import EXPLORE, refuse_beside, write_candidates
 from sfumato.cli.options import (
     OUTPUT,
     DeclaredSchema,
@@ -55,6 +56,7 @@ PublicReport = Annotated[
     option("FILE.html", "Write a page that may travel with the release.", rich_help_panel=OUTPUT),
 ]
 By = Annotated[str | None, option("NAME", "Who makes the release, for its reports.")]
+Explore = Annotated[bool, option(None, EXPLORE, "--explore", rich_help_panel=OUTPUT)]
 NoAdvice = Annotated[bool, option(None, "Do not try what else would lose less.", "--no-advice")]
 
 CRITERIA = (
@@ -164,6 +166,7 @@ def anonymize(
     public_report: PublicReport = None,
     by: By = None,
     no_advice: NoAdvice = False,
+    explore: Explore = False,
     overwrite: Overwrite = False,
     as_json: Json = False,
     **said: Any,
@@ -176,9 +179,11 @@ def anonymize(
     Examples:
         sfumato anonymize people.csv --schema people.toml --k 5 -o safe.csv
         sfumato anonymize people.csv --schema people.toml --k 5 --l 2 -o diverse.csv
+        sfumato anonymize people.csv --schema people.toml --explore -o candidates
     """
     from sfumato.release.places import Output
     from sfumato.release.writer import check_outputs
+    from sfumato.steward.explore import explore as explored
     from sfumato.steward.problem import CriteriaRequest
 
     output, pages = Output.said(out), {"report": report, "public_report": public_report}
@@ -188,10 +193,19 @@ def anonymize(
     used = _in_use(table, schema, population)
     if several := algorithm == "anatomy":  # in a directory, however it is called
         output = Output(output.path)
-    check_outputs(output, *pages.values(), several=several, overwrite=overwrite, kept=used)
     asked = CriteriaRequest(**numbers, population=population is not None)
+    if explore:
+        _check_explored(output, pages, overwrite=overwrite)
+    else:
+        check_outputs(output, *pages.values(), several=several, overwrite=overwrite, kept=used)
     with ExitStack() as stack:
         tables = _read(stack, table, schema, population)
+        if explore:
+            said |= {"by": by, "advice": False}
+            columns = _columns(sensitive, further)
+            found = explored(asked, lambda one: _decide(tables, one, columns, algorithm, said))
+            write_candidates(tables[0], found, output.path, overwrite=overwrite, as_json=as_json)
+            return
         if output.by_engine:  # nobody else knows what is there
             tables[0].engine.check(output.target, overwrite=overwrite)
         said |= {"by": by, "advice": not no_advice}
@@ -230,6 +244,19 @@ def _tell(
         typer.echo(f"sfumato: {warning}", err=True)
     if decided.figures["ended"] == "interrupted":
         raise EndedEarly("Interrupted; the best release so far was written.")
+
+
+def _check_explored(output: Output, pages: dict[str, Path | None], *, overwrite: bool) -> None:
+    """Refuse what means one release, and a folder that candidates cannot go into."""
+    from sfumato.steward.explore import check_folder
+
+    refuse_beside(pages)
+    if output.is_table:
+        raise ParameterError(
+            "explore_beside",
+            f"--explore writes candidates into a folder, not into {output.words()}. Name a folder.",
+        )
+    check_folder(output.path, overwrite=overwrite)
 
 
 def _in_use(table: str, schema: Path, population: str | None) -> tuple[Path, ...]:

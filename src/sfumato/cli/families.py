@@ -6,7 +6,6 @@ way for all.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli.completion import datasets
+from sfumato.cli.explore import EXPLORE, refuse_beside, synthesize_candidates
 from sfumato.cli.options import (
     OUTPUT,
     Json,
@@ -24,9 +24,9 @@ from sfumato.cli.options import (
     option,
     parameter_of,
 )
-from sfumato.cli.process import release_collector
+from sfumato.cli.process import paid, release_collector
 from sfumato.cli.progress import progress
-from sfumato.errors import CallerError, InternalError, ParameterError
+from sfumato.errors import ParameterError
 from sfumato.schema.names import quoted
 from sfumato.texts import dumps
 from sfumato.vault.families import PRINCIPAL, PURPOSE, REQUEST_ID
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from sfumato.vault.answer import Answer
     from sfumato.vault.families import Family
-    from sfumato.vault.private import Questions
 
 Dataset = Annotated[str, argument("NAME", "A data set of the vault.", autocompletion=datasets)]
 
@@ -51,6 +50,8 @@ Options = Annotated[
     list[str] | None,
     option("NAME=VALUE", "An option of the kind, such as way=2; repeatable.", "--option"),
 ]
+Explore = Annotated[bool, option(None, EXPLORE, "--explore", rich_help_panel=OUTPUT)]
+Yes = Annotated[bool, option(None, "Charge all candidates without asking.", "--yes")]
 _EXPLAINED = "Only say cost, choices and expected error; spends nothing."
 Report = Annotated[
     Path | None,
@@ -98,6 +99,9 @@ def _parameters(family: Family) -> Iterator[Parameter]:
         yield declared("option", Options, None)
     explained = Annotated[bool, option(None, _EXPLAINED, *family.explain)]
     yield declared("explain", explained, False)
+    if family.explores:
+        yield declared("explore", Explore, False)
+        yield declared("yes", Yes, False)
     yield from map(parameter_of, (PRINCIPAL, PURPOSE, REQUEST_ID))
     if family.writes == "must":
         yield declared("report", Report, None)
@@ -119,6 +123,7 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
     out, report = given.pop("out", None), given.pop("report", None)
     also = {one.name: given.pop(one.name) for one in family.also_writes}
     overwrite, only_explained = given.pop("overwrite", False), given.pop("explain")
+    exploring = given.pop("explore", False), given.pop("yes", False)
     if family.writes == "must" and out is None and not only_explained:
         raise ParameterError(
             "out_missing",
@@ -126,9 +131,14 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
         )
     with open_vault(given.pop("vault")) as opened:
         if family.of_dataset:
-            asked: Questions = opened.private(given.pop("name"), **who)
+            asked: Any = opened.private(given.pop("name"), **who)
         else:
             asked = opened.questions(**who)
+        if any(exploring):
+            refuse_beside({"request": request_id, "report": report, **also}, explores=exploring[0])
+            flags = {"yes": exploring[1], "only_told": only_explained, "overwrite": overwrite}
+            synthesize_candidates(asked, family, given, out, **flags, as_json=as_json)
+            return
         prepared = asked.prepare(family, **{**given, **options})
         if only_explained:
             told = explain(prepared)
@@ -143,7 +153,7 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
         with progress("Answering" if out is None else "Publishing"):
             answer: Answer = asked.run(family, prepared, request_id=request_id)
     written: list[Path] = []
-    with _paid():
+    with paid():
         if out is not None:
             written = answer.save(out, overwrite=overwrite, report=report, **also)
             written += [] if report is None else [report]
@@ -171,16 +181,6 @@ def _options(written: list[str], form: Mapping[str, object]) -> dict[str, object
             )
         found[key] = value.strip()
     return found
-
-
-@contextmanager
-def _paid() -> Iterator[None]:
-    """After the charge nothing is the caller's mistake any more: what is paid for is not lost."""
-    try:
-        yield
-    except CallerError as error:
-        message = f"{error.message} It is paid for and stored: repeat the command, which is free."
-        raise InternalError(error.code, message) from None
 
 
 def _show(answer: Answer, written: list[Path]) -> None:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from sqlglot import ErrorLevel, exp
 from sqlglot.errors import ParseError
 
+from sfumato.engines.days import TIMED, with_days
 from sfumato.errors import EngineError, InternalError, SfumatoError, SourceError
 
 if TYPE_CHECKING:
@@ -161,7 +162,12 @@ class Engine(Protocol):
 
 
 def render(tree: exp.Expr, dialect: str) -> str:
-    """Write a tree in a dialect: every identifier quoted, no comments, nothing unsupported."""
+    """Write a tree in a dialect: every identifier quoted, no comments, nothing unsupported.
+
+    A table that hands out times as days is read so.
+    """
+    if any(TIMED in table.meta for table in tree.find_all(exp.Table)):
+        tree = with_days(tree)
     return tree.sql(
         dialect=dialect, identify=True, comments=False, unsupported_level=ErrorLevel.RAISE
     )

@@ -13,6 +13,7 @@ import pyarrow.types as types
 from sqlglot import exp
 
 from sfumato.engines.base import column
+from sfumato.engines.days import as_stored, day_of
 from sfumato.errors import SourceError
 from sfumato.schema.column import Column, Kind
 
@@ -144,9 +145,10 @@ _FIRST, _LAST = (date.min - _EPOCH).days, (date.max - _EPOCH).days
 
 
 def check_dates(engine: Engine, names: Sequence[str]) -> None:
-    """Refuse columns of the engine's table with dates outside the years 1 to 9999."""
+    """Refuse columns of the engine's table with times of day, or outside the years 1 to 9999."""
     if not names:
         return
+    _check_midnight(engine, names)
     ends = [end(this=column(name)) for name in names for end in (exp.Min, exp.Max)]
     aliased = (exp.alias_(end, f"sf_end_{place}") for place, end in enumerate(ends))
     found = engine.run(exp.select(*aliased).from_(engine.table.copy()))
@@ -157,4 +159,28 @@ def check_dates(engine: Engine, names: Sequence[str]) -> None:
                 "date_out_of_range",
                 f"Column {names[place // 2]!r} holds dates outside the years 1 to 9999, which "
                 "cannot be worked with. Correct them in the source, or make them missing.",
+            )
+
+
+def _check_midnight(engine: Engine, names: Sequence[str]) -> None:
+    """Refuse timestamps of a database with a time of day, as conversion does those of a file."""
+    stored, timed = as_stored(engine.table)
+    asked = [name for name in names if name in timed]
+    if not asked:
+        return
+    # A cell that is no day alone is counted by its timestamp but not by its day.
+    lost = (
+        exp.cast(exp.Count(this=column(name)) - exp.Count(this=day_of(name)), "BIGINT").as_(
+            f"sf_lost_{place}"
+        )
+        for place, name in enumerate(asked)
+    )
+    (found,) = engine.run(exp.select(*lost).from_(stored)).to_pylist()
+    for name, cells in zip(asked, found.values(), strict=True):
+        if cells:
+            raise SourceError(
+                "cell_not_of_kind",
+                f"Column {name!r} has {cells:,} cells that are not a day alone: they have a time "
+                "of day, and those are not kept. Cast the column to DATE in a view, and name the "
+                "view.",
             )

@@ -26,6 +26,7 @@ from sfumato.engines.base import (
     table_missing,
     translating_errors,
 )
+from sfumato.engines.days import in_days, timed_columns
 from sfumato.engines.files.output import (
     RELEASE,
     table_exists,
@@ -153,6 +154,7 @@ class Postgres:
         self._lock = RLock()
         self._running: int | None = None
         self._table = table
+        self._timed: dict[str, bool] = {}
 
     @classmethod
     def open(cls, url: str) -> Postgres:
@@ -160,10 +162,17 @@ class Postgres:
         address, table = source_table(url, cls.dialect)
         return cls(address, table)
 
+    @translating_errors(_translate)
+    def look(self) -> pa.Schema:
+        """See which columns its table has now, and which of them are times."""
+        schema = self.run(everything(self._table).limit(0)).schema
+        self._timed = timed_columns(schema)
+        return schema
+
     @property
     def table(self) -> exp.Table:
-        """The table the engine was opened on."""
-        return self._table.copy()
+        """The table the engine was opened on, its times as days."""
+        return in_days(self._table, self._timed)
 
     @translating_errors(_translate)
     def identity(self) -> Identity:
@@ -179,6 +188,8 @@ class Postgres:
     @translating_errors(_translate)
     def columns(self, table: exp.Table) -> dict[str, Kind]:
         """Name the columns of a table, in order, and what they hold."""
+        if table == self._table:
+            return kinds_of(self.look())
         return kinds_of(self.run(everything(table).limit(0)).schema)
 
     @translating_errors(_translate)

@@ -20,6 +20,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 
 from sfumato.engines.base import SPARK, everything, translating_errors
+from sfumato.engines.days import looked
 from sfumato.engines.duckdb import MEMORY_LIMIT, DuckDB, translate
 from sfumato.engines.files.cells import check_names, conform
 from sfumato.engines.files.csv import CsvFile, encoding_of
@@ -105,16 +106,16 @@ def open_source(
         if scheme in POSTGRES:
             from sfumato.engines.postgres import Postgres
 
-            return Postgres.open(source)
+            return looked(Postgres.open(source))
         if scheme in SPARK:
             from sfumato.engines.spark.opening import open_spark
 
-            return open_spark(source)
+            return looked(open_spark(source))
         _check_scheme(source)
     if is_spark(source):
         from sfumato.engines.spark.opening import open_frame
 
-        return open_frame(source)
+        return looked(open_frame(source))
     return open_duckdb(
         source,
         kinds=kinds,

@@ -281,7 +281,9 @@ class Release(Shown):
 
             target = given.path(report, "report")
             check_target(target, overwrite=overwrite, kept=self.kept)
-            writer.beside(target, page(self).encode(), private=self.holder is not None)
+            marks = {file.name: mark for file, mark in writer.files.items()}
+            told = page(self, files=marks, beside=on_demand(self.tables).beside())
+            writer.beside(target, told.encode(), private=self.holder is not None)
 
     @given.in_python
     def report(self, path: str | Path, *, public: bool = False, overwrite: bool = False) -> None:
@@ -295,8 +297,10 @@ class Release(Shown):
         target = given.path(path, "path")
         check_target(target, overwrite=overwrite, kept=self.kept)
         private = self.holder is not None and not public
+        shown = self.public if public else self
+        told = page(shown, beside=on_demand(self.tables).beside() if private else ())
         with whole(target, overwrite=overwrite, private=private) as temporary:
-            temporary.write_text(page(self.public if public else self), encoding="utf-8")
+            temporary.write_text(told, encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Release:

@@ -271,9 +271,14 @@ def _how_many(rows: object) -> int:
 
 
 def _plain(schema: Schema) -> Schema:
-    """A schema without hierarchies that lie in files: bins are cut by rules alone."""
+    """A schema without hierarchies that lie in files: bins are cut by rules alone.
+
+    The leaves of such a one may be all that says which values there are.
+    """
     columns = tuple(
-        replace(one, hierarchy=None) if isinstance(one.hierarchy, Tree) else one
+        replace(one, hierarchy=None, domain=one.public_domain)
+        if isinstance(one.hierarchy, Tree)
+        else one
         for one in schema.columns
     )
     return replace(schema, columns=columns)

@@ -28,7 +28,7 @@ from sfumato.synth.encode.encoding import Encoding
 from sfumato.synth.generator import SynthesisModel
 from sfumato.synth.linked.model import LinkedModel
 from sfumato.synth.linked.request import CHILD_MODEL, CHILD_ROWS, LinkedRequest
-from sfumato.synth.request import MODEL, ROWS, WEIGHING, SynthesisRequest
+from sfumato.synth.request import MODEL, NAMING, ROWS, WEIGHING, SynthesisRequest
 from sfumato.vault.answer import Answer
 from sfumato.vault.columnsets import check_drawn, column_names, read_sets, targeted
 from sfumato.vault.linking import linked_pair, linked_request
@@ -109,14 +109,14 @@ def prepare(
 
 
 def _method(method: str, sets: ColumnSets) -> str:
-    """The method by name; sets that are named are measured and nothing is chosen."""
+    """The method by name; where sets are named and no method is, they are what is measured."""
     if sets and method == "auto":
         return "workload"
-    if sets and method != "workload":
+    if sets and method not in NAMING:
         raise ParameterError(
             "workload_not_used",
             f"Method {quoted(given.text(method, 'method'))} chooses itself what it measures. Leave "
-            "out --workload and --target, or give --method workload.",
+            "out --workload and --target, or give --method workload, or aim.",
         )
     if method == "workload" and not sets:
         raise ParameterError(
@@ -213,8 +213,9 @@ class Synthesized(Answer):
     def query(self, sql: str) -> pa.Table:
         """Answer a SELECT on the synthetic rows, free; each COUNT(*) is followed by its deviation.
 
-        The deviation (`n_sd` behind `n`) is that of the noise, by the best measured table that has
-        all columns of the question; NULL where no table has them, or the question cuts a bin.
+        The deviation (`n_sd` behind `n`) is that of the noise and of how far rows are from the
+        noisy count, by the best measured table that has all columns of the question; NULL where no
+        table has them, or the question cuts a bin.
         """
         return answered(given.text(sql, "sql"), self.table, self.model, _ask)
 
@@ -285,8 +286,9 @@ class LinkedTwins(Synthesized):
     def query(self, sql: str) -> pa.Table:
         """Answer a SELECT on one of the tables, free; each COUNT(*) is followed by its deviation.
 
-        Deviations are those of the noise alone, by the best measured table that has all columns of
-        the question; NULL where no table has them, or the question cuts a bin.
+        Deviations are those of the noise and of how far rows are from the noisy count, by the best
+        measured table that has all columns of the question; NULL where no table has them, or the
+        question cuts a bin.
         """
         asked = given.text(sql, "sql")
         name = table_named(asked, list(self.tables))

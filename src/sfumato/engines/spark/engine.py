@@ -21,6 +21,7 @@ from sfumato.engines.base import (
     stream_translating_errors,
     translating_errors,
 )
+from sfumato.engines.days import in_days, timed_columns
 from sfumato.engines.files.output import write_file
 from sfumato.engines.kinds import kinds_of
 from sfumato.engines.spark.folders import check_folder, write_folder
@@ -87,6 +88,7 @@ class Spark:
         hush()
         self._session = session
         self._table = table
+        self._timed: dict[str, bool] = {}
         # Whoever protects a data frame has nothing to close: what was opened goes with the engine.
         self._done = finalize(self, done) if done is not None else None
         if self._done is not None:
@@ -96,8 +98,8 @@ class Spark:
 
     @property
     def table(self) -> exp.Table:
-        """The table the engine was opened on."""
-        return self._table.copy()
+        """The table the engine was opened on, its times as days."""
+        return in_days(self._table, self._timed)
 
     @translating_errors(translate)
     def identity(self) -> Identity:
@@ -116,11 +118,25 @@ class Spark:
             check_running(self._session)
             if table == self._table:
                 (self._ready or self._refresh)()
-            schema = arrow_schema(self._frame(everything(table)))
-            check_names(schema.names)  # Spark could not tell twins apart once it is asked
-            return schema
+                return self._look()
+            return self._told(table)
 
         return kinds_of(apart(look))
+
+    @translating_errors(translate)
+    def look(self) -> pa.Schema:
+        """See which columns its table has now, and which of them are times."""
+        return apart(self._look)
+
+    def _look(self) -> pa.Schema:
+        schema = self._told(self._table)
+        self._timed = timed_columns(schema)
+        return schema
+
+    def _told(self, table: exp.Table) -> pa.Schema:
+        schema = arrow_schema(self._frame(everything(table)))
+        check_names(schema.names)  # Spark could not tell twins apart once it is asked
+        return schema
 
     @translating_errors(translate)
     def run(self, query: exp.Query) -> pa.Table:
