@@ -198,6 +198,13 @@ class Synthesized(Answer):
             which = f" of {name}" if len(self.tables) > 1 else ""
             told.append(f"Made up {rows} of {columns}{which}, by method {self.method}.")
             told.append(f"Measured together: {measured}{more}.")
+            unknown = [name for name, values in model.encoding.found.items()
+                       if not values and name in table.column_names]  # fmt: skip
+            if unknown:
+                told.append(
+                    f"Of {', '.join(unknown)} no value was frequent enough to be discovered: all "
+                    "are 'other'. Where everybody may know the values, declare them in the schema."
+                )
         return told
 
     def summary(self) -> dict[str, Any]:
