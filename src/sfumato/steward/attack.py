@@ -18,6 +18,7 @@ from sfumato.attack.catalogue import (
     run,
     run_all,
 )
+from sfumato.attack.classes import forget_labels
 from sfumato.attack.finding import Findings
 from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.sources import open_source
@@ -213,6 +214,7 @@ def _labels(source: Source, schema: Schema, starred: bool) -> Iterator[HeldTable
             yield HeldTable(engine, table, columns)
     finally:
         engine.close()
+        forget_labels()
 
 
 def _there(schema: Schema, held: Mapping[str, Kind]) -> tuple[Column, ...]:

@@ -49,6 +49,10 @@ class Bins(Grid):
         """The lowest value of each bin, NULL and NaN included."""
         return self.at(codes, np.zeros(len(codes), dtype=np.int64))
 
+    def highest(self, codes: NDArray[np.integer]) -> pa.Array:
+        """The highest value of each bin, NULL and NaN included."""
+        return self.at(codes, self.widths_of(codes) - 1)
+
     def spread(self, codes: NDArray[np.integer], entropy: Entropy) -> pa.Array:
         """Values drawn evenly from the points of each bin, NULL and NaN included."""
         return self.at(codes, uniform_below(self.widths_of(codes), entropy))
