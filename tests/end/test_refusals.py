@@ -145,6 +145,7 @@ PUBLICATIONS = [
     Case("workload_not_used", (*SYNTHESIS, "--method", "privbayes", "--target", "age")),
     Case("column_not_synthesized", (*SYNTHESIS, "--target", "name")),
     Case("quantiles_not_needed", (*SYNTHESIS, "--quantiles", "age,name")),
+    Case("weekdays_not_needed", (*SYNTHESIS, "--weekdays", "age")),
     Case("output_twice", (*SYNTHESIS, "--model", "x.csv")),
     Case("child_or_key_missing", (*CHILD, "people")),
     Case("child_or_key_missing", (*CHILD[:-1], "--key", "patient")),
