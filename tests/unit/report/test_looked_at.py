@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 SCHEMA = sf.Schema(
     "people",
-    [
-        sf.Column("age", "integer", "quasi", sf.Bounds(0, 99), sf.Widths((5, 20))),
-        sf.Column("ill", "text", "sensitive", sf.Values(("flu", "none"))),
-    ],
+    (
+        sf.Column("age", sf.Kind.INTEGER, sf.Role.QUASI, sf.Bounds(0, 99), sf.Widths((5, 20))),
+        sf.Column("ill", sf.Kind.TEXT, sf.Role.SENSITIVE, sf.Values(("flu", "none"))),
+    ),
 )
 PEOPLE = [{"age": n % 50, "ill": "flu" if n % 3 else "none"} for n in range(200)]
 

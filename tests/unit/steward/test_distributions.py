@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 BORN = date(1950, 1, 1)
 SCHEMA = sf.Schema(
     "people",
-    [
-        sf.Column("name", "text", "identifier"),
-        sf.Column("age", "integer", "quasi", sf.Bounds(0, 99), sf.Widths((10, 50))),
-        sf.Column("born", "date", "quasi", hierarchy=sf.Calendar()),
-        sf.Column("ill", "text", "sensitive", sf.Values(("flu", "none"))),
-    ],
+    (
+        sf.Column("name", sf.Kind.TEXT, sf.Role.IDENTIFIER),
+        sf.Column("age", sf.Kind.INTEGER, sf.Role.QUASI, sf.Bounds(0, 99), sf.Widths((10, 50))),
+        sf.Column("born", sf.Kind.DATE, sf.Role.QUASI, hierarchy=sf.Calendar()),
+        sf.Column("ill", sf.Kind.TEXT, sf.Role.SENSITIVE, sf.Values(("flu", "none"))),
+    ),
 )
 PEOPLE = [
     {
