@@ -182,7 +182,7 @@ def _grown(column: Column, texts: Sequence[Any], values: Sequence[Leaf]) -> Taxo
     grown = universe(column, [*texts, *values])
     if column.hierarchy is not None and column.hierarchy.declared is not None:
         return grown  # no others can be
-    lacking = [values[place] for place in np.flatnonzero(grown.places(values) < 0)]
+    lacking = [values[place] for place in np.flatnonzero(grown.places(values) < 0).tolist()]
     return grow(column, [*grown.leaves, *lacking]) if lacking else grown
 
 
