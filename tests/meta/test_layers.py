@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cards", "errors", "given", "schema", "files", "journal", "system", "texts",
         "engines.base", "engines.files", "engines.sources", "engines.kinds",
         "counting.hashing",
-        "report.release", "report.notebook", "report.distributions",
+        "report.release", "report.notebook",
     },
     "noise": {"errors", "given", "privacy"},
     "ledger": {"errors", "privacy", "noise", "files", "system", "texts"},
@@ -85,7 +85,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "demo": {
         "errors", "schema", "files", "inspection", "report", "release.in_use", "steward",
-        "estimation.boxes", "vault",
+        "estimation.boxes", "vault", "attack.case", "attack.finding",
     },
     "cli": {
         "errors", "schema.names", "files", "texts", "inspection", "report", "release", "steward",

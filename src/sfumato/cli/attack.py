@@ -13,9 +13,9 @@ from sfumato.cli.options import (
     OwnersPage,
     SchemaFile,
     argument,
-    as_typed,
     check_page,
     option,
+    write_owners_page,
 )
 from sfumato.cli.progress import progress, values_named
 from sfumato.texts import dumps
@@ -96,30 +96,22 @@ def attack(
         sfumato attack all safe.csv --original people.csv --schema people.toml --report risk.html
         sfumato attack differencing people.csv --schema people.toml --epsilon 1
     """
+    from sfumato.report.looked_at import attack_page
     from sfumato.steward.attack import attack as attacked
     from sfumato.steward.attack_options import attack_options
 
-    supposed: dict[str, Any] = {
-        "sensitive": sensitive,
-        "sure": sure,
-        "exclude": exclude,
-        "gain": gain,
-    }
-    supposed |= {"near": near, "l": l, "population_size": population_size, "guesses": guesses}
+    supposed: dict[str, Any] = {"sensitive": sensitive, "sure": sure, "exclude": exclude}
+    supposed |= {"gain": gain, "near": near, "l": l, "guesses": guesses}
+    supposed["population_size"] = population_size
     supposed |= {"epsilon": epsilon, "together": together, "knows": knows, "cell": cell}
     supposed |= {"minutes": minutes, "hops": hops, "columns": column}
     supposed["first"] = None if first is None else first.split(",")
     tables = {"known": known, "original": original, "other": other, "control": control}
     options = attack_options(**supposed)
-    if report is not None:
-        check_page(report, release, *tables.values(), schema, overwrite=overwrite)
+    check_page(report, release, *tables.values(), schema, overwrite=overwrite)
     with values_named(), progress("Attacking", unit="attacks") as told:
         found = attacked(name, release, schema, **tables, options=options, progress=told)
-    if report is not None:
-        from sfumato.report.looked_at import attack_page
-        from sfumato.report.page import write_page
-
-        write_page(attack_page(found, release, as_typed()), report, overwrite=overwrite)
+    write_owners_page(report, lambda typed: attack_page(found, release, typed), overwrite=overwrite)
     if as_json:
         typer.echo(dumps(found.json(), ensure_ascii=False))
     else:

@@ -48,8 +48,7 @@ def evaluate(
     """
     from sfumato.steward.evaluate import compare_tables
 
-    if report is not None:
-        check_page(report, synthetic, original, schema, overwrite=overwrite)
+    check_page(report, synthetic, original, schema, overwrite=overwrite)
     with progress("Comparing the tables", unit="sets of columns") as told:
         found = compare_tables(synthetic, original, schema, target=target, progress=told)
     if report is not None:

@@ -15,9 +15,9 @@ from sfumato.cli.options import (
     OwnersPage,
     SchemaFile,
     TableFile,
-    as_typed,
     check_page,
     option,
+    write_owners_page,
 )
 from sfumato.cli.progress import progress
 from sfumato.texts import dumps
@@ -57,19 +57,11 @@ def inspect(
         sfumato inspect people.csv --write guessed.toml --report risk.html
     """
     from sfumato.files import check_target
-    from sfumato.release.in_use import source_files, vault_files_around
+    from sfumato.report.looked_at import inspection_page
     from sfumato.steward.table import file_words, read, save_schema
 
-    if write is not None:
-        used = (
-            *source_files(table),
-            *(() if schema is None else [schema]),
-            *(() if population is None else source_files(population)),
-            *vault_files_around(write),
-        )
-        check_target(write, overwrite=overwrite, kept=used)
-    if report is not None:
-        check_page(report, table, schema, population, overwrite=overwrite)
+    for page in (write, report):
+        check_page(page, table, schema, population, overwrite=overwrite)
     with progress("Reading and measuring the columns") as told:
         people = read(table, schema, progress=told)
     if people.released and "://" in table:  # a file lies beside what tells of it
@@ -86,11 +78,9 @@ def inspect(
         people.close()
     if write is not None:
         save_schema(people, write, overwrite=overwrite)
-    if report is not None:
-        from sfumato.report.looked_at import inspection_page
-        from sfumato.report.page import write_page
-
-        write_page(inspection_page(found, table, as_typed()), report, overwrite=overwrite)
+    write_owners_page(
+        report, lambda typed: inspection_page(found, table, typed), overwrite=overwrite
+    )
     if as_json:
         facts = _as_json(found) | {"file": people.layout.facts()}
         typer.echo(dumps(facts, ensure_ascii=False))

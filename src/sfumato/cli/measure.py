@@ -13,9 +13,9 @@ from sfumato.cli.options import (
     Overwrite,
     OwnersPage,
     TableFile,
-    as_typed,
     check_page,
     option,
+    write_owners_page,
 )
 from sfumato.cli.progress import progress, values_named
 from sfumato.texts import dumps
@@ -47,22 +47,18 @@ def measure(
         sfumato measure safe.csv --schema people.toml
         sfumato measure safe.csv --schema people.toml --original people.csv --report reached.html
     """
+    from sfumato.report.looked_at import measure_page
     from sfumato.steward.measure import measure as measured
     from sfumato.steward.measure import read_questions
 
-    if report is not None:
-        check_page(report, table, original, population, workload, schema, overwrite=overwrite)
+    check_page(report, table, original, population, workload, schema, overwrite=overwrite)
     questions = None if workload is None else read_questions(workload)
     with values_named(), progress("Measuring"):
         measures = measured(
             table, schema, original=original, population=population, workload=questions
         )
     found = measures.json()
-    if report is not None:
-        from sfumato.report.looked_at import measure_page
-        from sfumato.report.page import write_page
-
-        write_page(measure_page(found, table, as_typed()), report, overwrite=overwrite)
+    write_owners_page(report, lambda typed: measure_page(found, table, typed), overwrite=overwrite)
     if as_json:
         typer.echo(dumps(found, ensure_ascii=False))
     else:

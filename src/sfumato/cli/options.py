@@ -110,8 +110,10 @@ VaultFolder = Annotated[
 ]
 
 
-def check_page(page: Path, *sources: str | Path | None, overwrite: bool) -> None:
-    """Refuse a page that cannot be written, or that would replace what it is made from."""
+def check_page(page: Path | None, *sources: str | Path | None, overwrite: bool) -> None:
+    """Refuse a file that cannot be written, or that would replace what it is made from."""
+    if page is None:
+        return
     from sfumato.files import check_target
     from sfumato.release.in_use import source_files, vault_files_around
 
@@ -119,6 +121,11 @@ def check_page(page: Path, *sources: str | Path | None, overwrite: bool) -> None
     check_target(page, overwrite=overwrite, kept=(*used, *vault_files_around(page)))
 
 
-def as_typed() -> str:
-    """The command as it was given, for a page of the owner's; without passwords."""
-    return without_passwords(shlex.join(["sfumato", *sys.argv[1:]]))
+def write_owners_page(page: Path | None, made: Callable[[str], str], *, overwrite: bool) -> None:
+    """Write the page that is `made` with the command as it was typed, without passwords."""
+    if page is None:
+        return
+    from sfumato.report.page import write_page
+
+    typed = without_passwords(shlex.join(["sfumato", *sys.argv[1:]]))
+    write_page(made(typed), page, overwrite=overwrite)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from sfumato.engines.files.output import Batches
+    from sfumato.release.beside import SideBySide
     from sfumato.release.by_engine import EngineRows
-    from sfumato.report.distributions import SideBySide
 
 
 class TablesOnDemand(Mapping[str, pa.Table]):

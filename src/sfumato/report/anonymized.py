@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from sfumato.release.beside import SideBySide
     from sfumato.release.release import Guarantee, Release
     from sfumato.report.blocks import Block
-    from sfumato.report.distributions import SideBySide
 
 _PARTS = {"before", "ncp"}
 _FOR_THE_HOLDER = (

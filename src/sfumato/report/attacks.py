@@ -78,23 +78,29 @@ def _ordered(findings: Findings) -> list[Finding]:
     return sorted(findings.findings, key=lambda one: (not one.beats_baseline, -one.excess))
 
 
-def attacks_picture(found: Sequence[Finding], *, label: str = "") -> Picture:
-    """One row for each attack: attacker and guess with their intervals on one scale."""
+def attacks_picture(
+    found: Sequence[Finding], *, label: str = "", names: Sequence[str] = ()
+) -> Picture:
+    """One row for each attack: attacker and guess with their intervals on one scale.
+
+    Rows have the names of the attacks, or other `names`, as of the releases that were attacked.
+    """
     label = label or "How often attackers are right, and how often a guess is"
+    called = names or [_name(one) for one in found]
     return shares(
-        [_row(one) for one in found],
+        [_row(name, one) for name, one in zip(called, found, strict=True)],
         label=label,
-        table=attacks_table(found, label),
+        table=_figures(called, found, label),
         value="Right, of all who were tried",
         limit=_ALLOWED,
         note="Thin lines hold the share in 95 of 100 cases.",
     )
 
 
-def attacks_table(found: Sequence[Finding], caption: str) -> PageTable:
+def _figures(names: Sequence[str], found: Sequence[Finding], caption: str) -> PageTable:
     """The figures of each attack; columns that none of them has are left out."""
-    columns: dict[str, list[Cell]] = {
-        "Attack": [_name(one) for one in found],
+    columns: dict[str, Sequence[Cell]] = {
+        "Attack": names,
         _ATTACKER: [_rate(one.success) for one in found],
         _GUESS: [_rate(one.baseline) for one in found],
     }
@@ -107,12 +113,12 @@ def attacks_table(found: Sequence[Finding], caption: str) -> PageTable:
     return PageTable(caption, list(columns), list(zip(*columns.values(), strict=True)))
 
 
-def _row(one: Finding) -> ShareRow:
+def _row(name: str, one: Finding) -> ShareRow:
     rates = {_ATTACKER: one.success, _GUESS: one.baseline}
     rates |= {} if one.control is None else {_OTHERS: one.control}
-    points = [SharePoint(name, rate.value, rate.low, rate.high) for name, rate in rates.items()]
+    points = [SharePoint(kind, rate.value, rate.low, rate.high) for kind, rate in rates.items()]
     words = f"{percent(one.success.value)} (guess {percent(one.baseline.value)})"
-    return ShareRow(_name(one), words, points, one.bound)
+    return ShareRow(name, words, points, one.bound)
 
 
 def _name(one: Finding) -> str:

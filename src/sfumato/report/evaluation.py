@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.release.beside import Distribution, SideBySide
 from sfumato.release.sidecar import checksum
 from sfumato.report import charts
 from sfumato.report.blocks import (
@@ -17,7 +18,7 @@ from sfumato.report.blocks import (
     PageTable,
     Paragraph,
 )
-from sfumato.report.distributions import Distribution, SideBySide, folded, side_by_side
+from sfumato.report.distributions import folded, side_by_side
 from sfumato.report.heat import heat, mosaic
 from sfumato.report.numerals import share, show
 from sfumato.report.parts import ReportParts, report_page

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from sfumato.release.beside import SideBySide
     from sfumato.release.release import Release
     from sfumato.report.blocks import Block
-    from sfumato.report.distributions import SideBySide
 
 _TITLES = {"synthesize": "synthetic rows"}
 """What was published, where a method has not its name."""

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.release.beside import Distribution, SideBySide
 from sfumato.report.blocks import Heading, KeyFigures, Note, PageTable, Paragraph
 from sfumato.report.charts import NOISE_ALONE
-from sfumato.report.distributions import Distribution, SideBySide, folded, side_by_side
+from sfumato.report.distributions import folded, side_by_side
 from sfumato.report.heat import heat, mosaic
 from sfumato.report.numerals import show
 from sfumato.report.sides import MapSide

@@ -42,7 +42,7 @@ def digests(files: Mapping[str, str], done: str) -> list[Block]:
     """Commands that say whether files are those with which something was `done`."""
     if not files:
         return []
-    lines = [f"echo {quote(f'{mark}  {name}')} | sha256sum --check" for name, mark in files.items()]
+    lines = [f"echo {quote(f'{mark}  {name}')} | sha256sum -c" for name, mark in files.items()]
     these = "the file is what" if len(files) == 1 else f"the {count(len(files), 'file')} are what"
     return [Commands(f"That {these} was {done} (SHA-256)", lines)]
 

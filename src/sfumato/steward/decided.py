@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from sfumato.engines.base import Engine
     from sfumato.engines.files.output import Batches
+    from sfumato.release.beside import SideBySide
     from sfumato.release.by_engine import EngineRows
-    from sfumato.report.distributions import SideBySide
     from sfumato.steward.anonymized import Anonymized
 
 LARGE = 1_000_000

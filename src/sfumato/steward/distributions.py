@@ -15,7 +15,7 @@ from sfumato.anonymize.labels import numeric, ordered, positions
 from sfumato.anonymize.taxonomy import grow, read_labels
 from sfumato.counting.frequencies import count_held
 from sfumato.errors import CallerError
-from sfumato.report.distributions import Distribution, SideBySide
+from sfumato.release.beside import Distribution, SideBySide
 from sfumato.schema.hierarchy.base import spell
 from sfumato.synth.evaluate.cells import coded
 from sfumato.synth.evaluate.coding import coding_of
