@@ -28,6 +28,7 @@ ATTACKS: dict[str, str] = {
     "minimality": "what the algorithm met, by its not stopping earlier",
     "definetti": "traits and values that go together across buckets",
     "composition": "two releases of the same people are intersected",
+    "join": "two releases, or one and a public table, are joined over their labels",
     "downcoding": "labels that are minimal, taken back a step",
     "predict": "a model trained on the release",
     "differencing": "two questions that differ in one person",
@@ -59,7 +60,7 @@ WITH_MOMENTS = frozenset({"path", "scoreboard"})
 
 
 BY_ROWS = frozenset(
-    {"uniqueness", "homogeneity", "background", "skewness", "similarity", "composition"}
+    {"uniqueness", "homogeneity", "background", "skewness", "similarity", "composition", "join"}
 )
 """Those that take released rows for people; in a synthetic table nobody is hit by them."""
 

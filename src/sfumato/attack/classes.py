@@ -136,17 +136,33 @@ def boxes_of(
     table: Frequencies, columns: Sequence[Column], others: Iterable[Frequencies] = ()
 ) -> Boxes:
     """The same of combinations that were counted: each of them is a class."""
-    known = list(others)
-    found = []
+    (found,) = boxes_together([table], columns, others)
+    return found
+
+
+def boxes_together(
+    tables: Sequence[Frequencies], columns: Sequence[Column], others: Iterable[Frequencies] = ()
+) -> list[Boxes]:
+    """The same of several tables, whose classes are boxes over the same leaves."""
+    known, found = list(others), []
     for column in columns:
-        codes = table.codes[_place(table, column.name)]
-        present, labels = np.unique(codes, return_inverse=True)
-        texts = table.axis(column.name).decode(present).to_pylist()
         values = [value for one in known for value in _values(one, column.name)]
-        taxonomy = _grown(column, texts, values)
-        covers = read_labels(column, taxonomy, texts)
-        found.append(BoxColumn(column, covers, labels.astype(np.int64)))
-    return Boxes(tuple(found), table.counts)
+        labels = [_values(table, column.name) for table in tables]
+        taxonomy = _grown(column, [label for one in labels for label in one], values)
+        covers = [read_labels(column, taxonomy, one) for one in labels]
+        places = [
+            np.unique(t.codes[_place(t, column.name)], return_inverse=True)[1] for t in tables
+        ]
+        found.append(
+            [
+                BoxColumn(column, one, place.astype(np.int64))
+                for one, place in zip(covers, places, strict=True)
+            ]
+        )
+    return [
+        Boxes(tuple(column[place] for column in found), table.counts)
+        for place, table in enumerate(tables)
+    ]
 
 
 def class_values(release: HeldRelease, quasi: Sequence[Column], sensitive: Column) -> ClassValues:
