@@ -94,6 +94,8 @@ class ClassValues:
     names: list[Any]
     described: Frequencies | None = None
     by: tuple[str, ...] = ()
+    people: Ints | None = None
+    """Whose each row is, in the order of the cells; None where each row is a person."""
 
     def labels(self, cells: Ints) -> list[dict[str, Any]]:
         """What the rows of some cells look like, for people."""
@@ -112,6 +114,12 @@ class ClassValues:
     def sizes(self) -> Ints:
         """The rows of each class."""
         return np.bincount(self.owners, self.counts).astype(np.int64)
+
+    def hit(self, cells: NDArray[np.bool_]) -> int:
+        """How many people have a row in some of the cells."""
+        if self.people is None:
+            return int(self.counts[cells].sum())
+        return len(np.unique(self.people[np.repeat(cells, self.counts)]))
 
     @property
     def totals(self) -> Ints:
@@ -165,8 +173,14 @@ def boxes_together(
     ]
 
 
-def class_values(release: HeldRelease, quasi: Sequence[Column], sensitive: Column) -> ClassValues:
-    """The classes of a release and their values, in the order of the classes' labels."""
+def class_values(
+    release: HeldRelease, quasi: Sequence[Column], sensitive: Column, person: Sequence[str] = ()
+) -> ClassValues:
+    """The classes of a release and their values, in the order of the classes' labels.
+
+    A column of the release may say whose rows they are.
+    """
+    people = None
     if release.buckets is not None:
         by, names = [GROUP], [GROUP, sensitive.name]
         table = release.buckets.counted(names, weight=COUNT)
@@ -174,13 +188,25 @@ def class_values(release: HeldRelease, quasi: Sequence[Column], sensitive: Colum
         by = [column.name for column in quasi]
         names = [*by, sensitive.name] if sensitive.name not in by else by
         table = release.table.counted(names)
+        if person:
+            every = release.table.counted([*names, *person])
+            table, people = every.marginal(names), _people(every, names, person[0])
     places = [_place(table, name) for name in by]
     key, _ = keys([table.codes[one] for one in places], [table.sizes[one] for one in places])
     owners = np.unique(key, return_inverse=True)[1]
     codes = table.codes[_place(table, sensitive.name)]
     present, values = np.unique(codes, return_inverse=True)
     names_of = table.axis(sensitive.name).decode(present).to_pylist()
-    return ClassValues(owners, values, table.counts, names_of, table, tuple(by))
+    return ClassValues(owners, values, table.counts, names_of, table, tuple(by), people)
+
+
+def _people(table: Frequencies, names: Sequence[str], person: str) -> Ints:
+    """Whose each row is, where rows are in the order of their combinations of some columns."""
+    places = [_place(table, name) for name in names]
+    key, _ = keys([table.codes[one] for one in places], [table.sizes[one] for one in places])
+    order = np.argsort(key, kind="stable")
+    found: Ints = np.unique(table.codes[_place(table, person)], return_inverse=True)[1]
+    return np.repeat(found[order], table.counts[order])
 
 
 def _grown(column: Column, texts: list[Any], values: list[Leaf]) -> Taxonomy:
