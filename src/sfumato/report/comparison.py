@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sfumato import __version__
 from sfumato.attack.finding import percent
+from sfumato.comparison.result import PROMISE
 from sfumato.report.blocks import (
     Folded,
     Glossary,
@@ -35,7 +36,7 @@ _ACROSS = "Privacy: out of reach of the best attack"
 _UP = "Use: counts kept as in the original"
 _NOTE = (
     "Each point is a candidate. Thin lines hold the figure in 95 of 100 cases. The line joins "
-    "those that no other beats; a grey point is beaten in both by another."
+    "those that no other beats; a grey point is no better in either than another."
 )
 _UNKNOWN = "–"
 _TERMS = (
@@ -118,6 +119,11 @@ def _sentence(one: Candidate) -> str:
     exposure, utility = one.exposure, one.utility
     if exposure is None:
         risk = "no attack could be run on it, which does not say that it is safe"
+    elif exposure.attack == PROMISE:
+        risk = (
+            "no attack could be run on it; its promise lets an attacker be right at most "
+            f"{percent(exposure.risk)} beyond a guess"
+        )
     else:
         risk = (
             f"the best attack ({exposure.attack}) is right {percent(exposure.risk)} beyond a guess "
@@ -144,6 +150,8 @@ def picture(found: Comparison) -> Picture | None:
     headers = ("Candidate", "Privacy", "Counts kept", "No other beats it")
     lacking = [one.name for one in found.candidates if one.exposure is None]
     note = f"{_NOTE} Not drawn, as no attack ran: {', '.join(lacking)}." if lacking else _NOTE
+    if any(one.exposure is not None and one.exposure.attack == PROMISE for one in found):
+        note += " Where no attack ran, a point is as far to the left as its promise allows."
     return frontier(
         spots,
         label=_LABEL,
@@ -237,16 +245,17 @@ def _about_use(found: Comparison) -> str:
 def _use(found: Comparison) -> PageTable:
     figures = dict.fromkeys(name for one in found for name in one.figures)
     headers = (
-        *("Candidate", "Counts kept", "Off by a column", "Off by two columns", "Off in a range"),
+        *("Candidate", "Counts kept", "From", "To"),
+        *("Off by a column", "Off by two columns", "Off in a range"),
         *(name.replace("_", " ").capitalize() for name in figures),
     )
     rows = []
     for one in found:
         utility = one.utility
-        told: list[Cell] = [_UNKNOWN] * 4
+        told: list[Cell] = [_UNKNOWN] * 6
         if utility is not None:
-            kept = Interval(utility.kept, utility.low, utility.high)
-            off = (utility.one_way, utility.two_way, utility.ranges)
-            told = [_between(kept), *(_UNKNOWN if n is None else percent(n) for n in off)]
+            kept = (utility.kept, utility.low, utility.high)
+            shares = (*kept, utility.one_way, utility.two_way, utility.ranges)
+            told = [_UNKNOWN if n is None else percent(n) for n in shares]
         rows.append((one.name, *told, *(_figure(one.figures.get(name)) for name in figures)))
     return PageTable("Every figure of use", headers, rows)
