@@ -14,6 +14,8 @@ from sfumato import given
 from sfumato.attack.case import AttackOptions, Case, HeldRelease
 from sfumato.attack.catalogue import ATTACKS, ON_ANSWERS, run_all
 from sfumato.attack.finding import Findings
+from sfumato.attack.minimality import NAME as MINIMALITY
+from sfumato.attack.minimality import asked_of
 from sfumato.comparison.bins import bins_of
 from sfumato.comparison.published import published_counts
 from sfumato.comparison.result import Candidate, Comparison
@@ -50,6 +52,7 @@ _PRIVATE = "differential privacy"
 _PUBLISHED = "publish "
 _USUAL_DELTA = Fraction(1, 10**6)
 """A rho promises an epsilon for every delta; it is told for this one unless one is given."""
+_NO_L = "no side-car says that l-diversity was asked for."
 _NO_ROWS = "the release has counts and no rows that could be looked up."
 _MEASURED = ("loss", "precision", "discernability", "suppressed")
 """Costs that are told of rows with labels, beside what is told of all."""
@@ -208,9 +211,10 @@ class _Entry:
 @contextmanager
 def _entered(name: str, one: Source | Release, schema: Schema, scratch: Path) -> Iterator[_Entry]:
     if isinstance(one, Release):
-        place = scratch / f"{len(list(scratch.iterdir()))}.parquet"
-        *_, beside = one.save(place)
-        source: Source = beside.parent if len(one.tables) > 1 else place
+        folder = scratch / str(len(list(scratch.iterdir())))
+        folder.mkdir()
+        *_, beside = one.save(folder / "release.parquet")
+        source: Source = beside.parent if len(one.tables) > 1 else folder / "release.parquet"
     else:
         source = one
     told = _sidecar(source)
@@ -297,7 +301,10 @@ class Original:
             AttackOptions(),
             throw_away,
         )
-        return run_all(case, progress, names=COMPARED)
+        if any(asked_of(entry.rows.told, one.name) for one in case.sensitive):
+            return run_all(case, progress, names=COMPARED)
+        found = run_all(case, progress, names=[one for one in COMPARED if one != MINIMALITY])
+        return Findings(found.findings, {MINIMALITY: _NO_L, **found.not_run})
 
     def _reached(self, entry: _Entry) -> dict[str, Any]:
         """What classes of rows reach; rows that are nobody's have none."""
