@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from dataclasses import replace
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -11,6 +13,7 @@ import typer
 
 from sfumato.cli.completion import columns, one_of
 from sfumato.cli.help import GENERAL
+from sfumato.texts import without_passwords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -83,6 +86,13 @@ Overwrite = Annotated[
     bool,
     option(None, "Replace an existing output file.", "--overwrite", rich_help_panel=OUTPUT),
 ]
+OwnersPage = Annotated[
+    Path | None,
+    option(
+        "FILE.html", "Write a page with pictures, for the owner.", "--report",
+        rich_help_panel=OUTPUT,
+    ),
+]  # fmt: skip
 SchemaFile = Annotated[Path | None, option("FILE", "The table's schema (TOML).", "--schema")]
 DeclaredSchema = Annotated[Path, option("FILE", "The table's schema (TOML).", "--schema")]
 TableFile = Annotated[
@@ -98,3 +108,24 @@ VaultFolder = Annotated[
         rich_help_panel=GENERAL,
     ),
 ]
+
+
+def check_page(page: Path | None, *sources: str | Path | None, overwrite: bool) -> None:
+    """Refuse a file that cannot be written, or that would replace what it is made from."""
+    if page is None:
+        return
+    from sfumato.files import check_target
+    from sfumato.release.in_use import source_files, vault_files_around
+
+    used = [file for one in sources if one is not None for file in source_files(one)]
+    check_target(page, overwrite=overwrite, kept=(*used, *vault_files_around(page)))
+
+
+def write_owners_page(page: Path | None, made: Callable[[str], str], *, overwrite: bool) -> None:
+    """Write the page that is `made` with the command as it was typed, without passwords."""
+    if page is None:
+        return
+    from sfumato.report.page import write_page
+
+    typed = without_passwords(shlex.join(["sfumato", *sys.argv[1:]]))
+    write_page(made(typed), page, overwrite=overwrite)

@@ -261,7 +261,7 @@ FAMILIES = _listed(
             ),
             Field(
                 "workload",
-                "The sets of columns that matter, one a line such as age,sex.",
+                "The sets of columns that matter, one a line such as age,sex; aim weighs them.",
                 "FILE",
                 type=Path,
             ),
