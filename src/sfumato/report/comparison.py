@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sfumato import __version__
 from sfumato.attack.finding import percent
 from sfumato.comparison.result import PROMISE
+from sfumato.report.attacks import TITLE, failed_blocks, tried_blocks
 from sfumato.report.blocks import (
     Folded,
     Glossary,
@@ -19,6 +20,7 @@ from sfumato.report.blocks import (
 from sfumato.report.frontier import Interval, Spot, frontier
 from sfumato.report.numerals import share, show
 from sfumato.report.page import render
+from sfumato.report.parts import GUARANTEED, LOOKED_AT, OPEN, UTILITY
 from sfumato.schema.names import count
 
 if TYPE_CHECKING:
@@ -39,6 +41,17 @@ _NOTE = (
     "those that no other beats; a grey point is no better in either than another."
 )
 _UNKNOWN = "–"
+_ATTACKS = (
+    "How often each attack is right, its ends, and how often a guess would be. Of people who are "
+    "not in the data it is told where such a list was given. An attack that did not run says "
+    "nothing: silence is not safety."
+)
+_LIMITS = (
+    "Only a promise speaks of attacks that nobody tried; figures of attacks speak of these alone.",
+    "Candidates are alternatives. Whoever releases two of them about the same people gives both "
+    "to the same attacker.",
+    "Differences within the ends of two points are chance, whichever of them a line joins.",
+)
 _TERMS = (
     (
         "Found out beyond a guess",
@@ -69,28 +82,24 @@ _TERMS = (
 
 
 def page(found: Comparison) -> str:
-    """The whole page."""
+    """The whole page, its parts called and ordered as those of any other."""
     drawn = picture(found)
+    parts: dict[str, list[Block]] = {
+        LOOKED_AT: [*([] if drawn is None else [drawn]), _listed(found)],
+        GUARANTEED: [_promises(found)],
+        OPEN: [Listing(_LIMITS)],
+        UTILITY: [Paragraph(_about_use(found)), _use(found)],
+        TITLE: [Paragraph(_ATTACKS), _attacks(found), *_each(found)],
+    }
     blocks: list[Block] = [Note(_OWNER, warning=True), Listing(said(found))]
-    blocks += [] if drawn is None else [drawn]
-    blocks += [Heading("The candidates"), _listed(found), _promises(found)]
-    blocks += [Heading("What attackers get"), Paragraph(_ATTACKS), _attacks(found)]
-    blocks += _not_run(found)
-    blocks += [Heading("What they are good for"), Paragraph(_about_use(found)), _use(found)]
-    blocks += [Glossary(_TERMS)]
+    for heading, content in parts.items():
+        blocks += [Heading(heading), *content]
     return render(
         "Candidates for a release",
-        blocks,
+        [*blocks, Glossary(_TERMS)],
         lead="Privacy in shades: what attackers get of each candidate, and what it is good for.",
         footer=f"Made by Sfumato {__version__}. For the owner: computed from the original.",
     )
-
-
-_ATTACKS = (
-    "How often each attack is right, its ends, and how often a guess would be. Of people who are "
-    "not in the data it is told where such a list was given. An attack that did not run says "
-    "nothing: silence is not safety."
-)
 
 
 def said(found: Comparison) -> list[str]:
@@ -223,13 +232,13 @@ def _attacks(found: Comparison) -> PageTable:
     return PageTable("Every attack, right and by a guess", headers, rows)
 
 
-def _not_run(found: Comparison) -> list[Block]:
+def _each(found: Comparison) -> list[Block]:
+    """All that attacks found of each candidate, folded under its name."""
     blocks: list[Block] = []
     for one in found:
-        reasons = [f"{name}: {reason}" for name, reason in one.findings.not_run.items()]
-        reasons += list(one.remarks)
-        if reasons:
-            blocks.append(Folded(f"{one.name}: what did not run, and why", [Listing(reasons)]))
+        more = [Listing(one.remarks)] if one.remarks else []
+        told = [*more, *tried_blocks(one.findings), *failed_blocks(one.findings)]
+        blocks.append(Folded(f"{one.name}: every attack, and what did not run", told))
     return blocks
 
 

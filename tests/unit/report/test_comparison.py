@@ -62,7 +62,7 @@ def test_every_figure_stands_on_the_page() -> None:
         "5-anonym",
     ):
         assert one in made
-    assert "membership: it needs others." in made
+    assert "It needs others." in made
     assert "zip is not counted." in made
 
 
