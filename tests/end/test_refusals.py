@@ -44,6 +44,7 @@ ROOT = Path(__file__).parents[2]
 FRONT = ROOT / "tests" / "unit" / "query"
 HISTOGRAM = ("publish", "histogram", "people", "--epsilon", "0.1", "--columns")
 SYNTHESIS = ("synthesize", "people", "--epsilon", "0.1", "--columns", "age", "-o", "x.csv")
+TWINS = ("synthesize", "people", "--columns", "age", "-o", "x", "--explore")
 CHILD = ("synthesize", "visits", "--epsilon", "0.1", "--columns", "cost", "-o", "x.csv", "--child")
 LIMIT = ("ledger", "limit", "--operator", "ann", "--account")
 CONFIG = """
@@ -164,6 +165,15 @@ PUBLICATIONS = [
     Case("output_twice",
          (*CHILD, "people", "--key", "patient=id", "--report", "x/people.csv"), 2,
          lambda: Path("x").mkdir()),
+    Case("explore_one_table", (*CHILD, "people", "--key", "patient=id", "--explore")),
+    Case("explore_not_confirmed", (*TWINS, "--epsilon", "0.1")),
+    Case("explore_beside", (*TWINS, "--epsilon", "0.1", "--yes", "--report", "x.html")),
+    Case("option_without_other", (*SYNTHESIS, "--yes")),
+    Case("owner_only", (*TWINS, "--epsilon", "0.1", "--yes", "--principal", "alice")),
+    Case("output_not_a_directory", (*TWINS, "--epsilon", "0.1", "--yes"), 2, text("x", "")),
+    Case("output_exists", (*TWINS[:-2], "full", "--explore", "--epsilon", "0.1", "--yes"), 2,
+         make_a_full_folder),
+    Case("budget_exhausted", (*TWINS, "--epsilon", "1.9", "--yes"), 3),
     Case("column_unknown", (*HISTOGRAM, "agee", "-o", "x.csv")),
     Case("columns_wrong", (*HISTOGRAM, "age,age", "-o", "x.csv")),
     Case("domain_missing", (*HISTOGRAM, "name", "-o", "x.csv")),

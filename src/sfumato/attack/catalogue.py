@@ -99,10 +99,9 @@ def run(name: str, case: Case) -> Finding:
 def run_all(
     case: Case,
     progress: Callable[[float, float], None] | None = None,
-    *,
     names: Collection[str] = ATTACKS,
 ) -> Findings:
-    """Run every attack, or every one of these, that fits; the others say why they do not."""
+    """Run every attack that fits, or some; the others say why they do not."""
     found: list[Finding] = []
     not_run: dict[str, str] = {}
     for done, name in enumerate(names, start=1):
