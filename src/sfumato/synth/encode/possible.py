@@ -85,7 +85,7 @@ def _wholly(axis: Axis, values: Sequence[Scalar]) -> Allowed:
     listed = [float(one) if pa.types.is_floating(low.type) else one for one in values]  # type: ignore[arg-type]
     alone = np.asarray(pc.equal(low, high).fill_null(False), dtype=bool)
     among = np.asarray(pc.is_in(low, value_set=pa.array(listed, low.type)), dtype=bool)
-    return np.logical_and(alone, among)
+    return np.asarray(alone & among, dtype=bool)
 
 
 def _ends(axis: Axis) -> tuple[pa.Array, pa.Array]:
