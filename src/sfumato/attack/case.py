@@ -48,6 +48,8 @@ class HeldTable:
     engine: Engine
     table: exp.Table
     columns: tuple[Column, ...]
+    whole: Frequencies | None = None
+    """All its columns counted together, where that is held already."""
     _kept: dict[tuple[str, ...], Frequencies] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -58,7 +60,9 @@ class HeldTable:
     def counted(self, names: Sequence[str], *, weight: str | None = None) -> Frequencies:
         """How often combinations of some columns occur; counted once, by the engine."""
         key = (*names, weight or "")
-        if key not in self._kept:
+        if key not in self._kept and self.whole is not None:
+            self._kept[key] = self.whole.of(names)
+        elif key not in self._kept:
             self._kept[key] = count_held(self.engine, self.table, names, weight=weight)
         return self._kept[key]
 

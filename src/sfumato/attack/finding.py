@@ -187,6 +187,15 @@ class Findings(Shown):
             ],
         }
 
+    @classmethod
+    def read(cls, told: Mapping[str, Any]) -> Findings:
+        """Findings as `json` wrote them; ValueError where somebody edited that."""
+        try:
+            found = tuple(map(_read, told["findings"]))
+            return cls(found, {one["attack"]: one["reason"] for one in told["not_run"]})
+        except (KeyError, TypeError, AttributeError):
+            raise ValueError("these are no findings") from None
+
     def _card(self) -> Card:
         rows = [
             (one.attack, percent(one.success.value), percent(one.baseline.value), one.victims)
@@ -199,6 +208,22 @@ class Findings(Shown):
             CardTable(("Attack", "Right", "By a guess", "Victims"), rows),
             [f"{name} did not run: {reason}" for name, reason in self.not_run.items()],
         )
+
+
+def _read(told: Mapping[str, Any]) -> Finding:
+    """One finding as its `json` wrote it."""
+    rates = {
+        name: Rate(told[name], *told[ends], told["tried"])
+        for name, ends in (
+            ("success", "interval"),
+            ("baseline", "baseline_interval"),
+            ("control", "control_interval"),
+        )
+        if told[name] is not None
+    }
+    texts = {name: told[name] for name in ("attack", "attacker", "meaning", "reference")}
+    more = {name: told[name] for name in ("bound", "victims", "examples", "remarks")}
+    return Finding(**texts, **rates, **more, **told["cost"])
 
 
 def plain(value: object) -> Any:

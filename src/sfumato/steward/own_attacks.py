@@ -1,0 +1,163 @@
+"""Attacks on a release before it leaves, while the original is at hand.
+
+Rows alike in their quasi-identifiers are released alike by most algorithms: the table is counted
+once where it lies, and both it and its release are read off the counts. Else the release is counted
+in the engine, too. Of a large table a sample of people is tried. Whether people fit classes that
+other people would crowd is then not known, and success can only be told too high.
+
+Decision 0292.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from math import ceil
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sqlglot import exp
+
+from sfumato.anonymize.buckets import COUNT, GROUP
+from sfumato.attack.case import Case, HeldRelease, HeldTable
+from sfumato.attack.catalogue import ON_CLASSES, run_all
+from sfumato.attack.draws import subset
+from sfumato.attack.finding import Findings
+from sfumato.counting.axes import Listed
+from sfumato.counting.frequencies import Frequencies
+from sfumato.counting.room import TooManyCombinationsError
+from sfumato.engines.base import column
+from sfumato.engines.sources import open_source
+from sfumato.release.recoding import ByCuts
+from sfumato.schema.column import Column, Kind, Role
+from sfumato.steward.problem import counted_whole
+from sfumato.steward.remeasured import recoded
+from sfumato.steward.requirements import check
+from sfumato.steward.tried import TriedAttacks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sfumato.schema.schema import Schema
+    from sfumato.steward.anonymized import Anonymized
+    from sfumato.steward.requirements import Requirement
+
+SAMPLE = 50_000
+"""Of a table with more rows, so many are tried."""
+_MEND = (
+    "Ask for a larger --k, or for --l or --t; leave out columns; or require less. "
+    "sfumato attack tells of a release that was written who is hit."
+)
+
+
+def attacked(
+    decided: Anonymized, requirements: Sequence[Requirement] = (), *, publish: bool = False
+) -> Anonymized:
+    """The same with what attacks found; refused where that is not what was required."""
+    tried = dict.fromkeys([*ON_CLASSES, *(one.attack for one in requirements)])
+    findings = _found(decided, list(tried))
+    check(requirements, findings, mend=_MEND)
+    return replace(
+        decided,
+        attacks=TriedAttacks(findings, tuple(one.text for one in requirements), publish),
+    )
+
+
+def _found(decided: Anonymized, names: Sequence[str]) -> Findings:
+    rows = decided.figures["rows"]
+    told = {**decided.parameters, **decided.guarantee.parameters}
+    with ExitStack() as lent:
+        whole = _counted(decided)
+        release = _released(lent, decided, whole)
+        buckets = None if decided.values is None else _buckets(lent, decided)
+        people = _people(lent, decided, whole)
+        case = Case(
+            decided.table.schema, HeldRelease(release, buckets, told), original=people
+        )
+        return sampled(run_all(case, names=names), rows)
+
+
+def sampled(findings: Findings, rows: int) -> Findings:
+    """The same, those of which were tried on some people only saying so."""
+    told = f"Tried on people drawn at random, about {SAMPLE:,} of {rows:,}."
+    return Findings(
+        tuple(
+            replace(one, remarks=[*one.remarks, told])
+            if one.success.tried < min(rows, 2 * SAMPLE) and rows > SAMPLE
+            else one
+            for one in findings.findings
+        ),
+        findings.not_run,
+    )
+
+
+def _looked_at(schema: Schema) -> list[Column]:
+    """The columns that attacks look at."""
+    return [*schema.by_role(Role.QUASI), *schema.by_role(Role.SENSITIVE)]
+
+
+def _counted(decided: Anonymized) -> Frequencies | None:
+    """The original by all that attacks look at; None where that does not fit in memory."""
+    names = [one.name for one in _looked_at(decided.table.schema)]
+    try:
+        return counted_whole(decided.table, names)
+    except TooManyCombinationsError:
+        return None
+
+
+def _people(lent: ExitStack, decided: Anonymized, whole: Frequencies | None) -> HeldTable:
+    """The people who are tried: all, or as many as a sample has."""
+    engine, columns = decided.table.engine, tuple(_looked_at(decided.table.schema))
+    if whole is not None:
+        return HeldTable(engine, engine.table, columns, drawn(whole, SAMPLE))
+    names = [column(one.name) for one in columns]
+    number = engine.traits.hashed("people who are tried", names)
+    every = ceil(decided.figures["rows"] / SAMPLE)
+    some = exp.Mod(this=exp.paren(number), expression=exp.convert(every)).eq(0)
+    query = exp.select(*(one.copy() for one in names)).from_(engine.table.copy()).where(some)
+    return HeldTable(engine, lent.enter_context(engine.view(query)), columns)
+
+
+def drawn(counted: Frequencies, most: int) -> Frequencies:
+    """Some rows of a table, each as likely as any other; all where they are no more than that."""
+    if counted.total <= most:
+        return counted
+    owners = np.repeat(np.arange(len(counted)), counted.counts)
+    counts = np.bincount(owners[subset(counted.total, most, 0)], minlength=len(counted))
+    kept = counts > 0
+    return Frequencies(counted.axes, tuple(one[kept] for one in counted.codes), counts[kept])
+
+
+def _released(lent: ExitStack, decided: Anonymized, whole: Frequencies | None) -> HeldTable:
+    """The released rows, without suppressed ones: from what was counted, else in the engine."""
+    engine, recoding, held = decided.table.engine, decided.spelled_recoding(), decided.columns
+    group = [Column(GROUP, Kind.INTEGER)] if decided.values is not None else []
+    columns = [one for one in (*_looked_at(decided.table.schema), *group) if one.name in held]
+    if whole is not None and not isinstance(recoding, ByCuts) and recoding.by_value:
+        kept, worn = recoded(whole, recoding)
+        labels = {
+            name: (Listed(name, one.dictionary, declared=False), one.indices.to_numpy())
+            for name, one in worn.items()
+        }
+        for axis, codes in zip(whole.axes, whole.codes, strict=True):
+            labels.setdefault(axis.column, (axis, codes[kept]))
+        axes, codes = zip(*(labels[one.name] for one in columns), strict=True)
+        counts = Frequencies(axes, codes, whole.counts[kept])
+        names = [one.name for one in columns]
+        return HeldTable(engine, engine.table, tuple(columns), counts.marginal(names))
+    rows = lent.enter_context(recoding.released(engine, engine.table))
+    rows.set("order", None)
+    return HeldTable(engine, lent.enter_context(engine.view(rows)), tuple(columns))
+
+
+def _buckets(lent: ExitStack, decided: Anonymized) -> HeldTable:
+    """The sensitive values by group, where they are a table of their own."""
+    engine = open_source(decided.values)
+    lent.callback(engine.close)
+    sensitive = decided.table.schema.by_role(Role.SENSITIVE)
+    names = engine.columns(engine.table)
+    columns: Iterable[Column] = (
+        *sensitive, Column(GROUP, Kind.INTEGER), Column(COUNT, Kind.INTEGER)
+    )  # fmt: skip
+    there = tuple(one for one in columns if one.name in names)
+    return HeldTable(engine, engine.table, there)
