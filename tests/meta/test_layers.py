@@ -63,7 +63,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "report": {
         "cards", "errors", "given", "schema", "files", "privacy", "release", "inspection",
-        "synth.evaluate", "synth.beside", "synth.generator", "texts",
+        "synth.evaluate", "synth.beside", "synth.generator", "texts", "attack.finding",
     },
     # Attacks on answers ask through the real door, which is opened only when they do.
     "steward": {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sfumato.report.lettering import fit, text_width
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 SMALL, TEXT = 12, 13
 """The sizes of letters: of axes and legends, and of names and figures."""
@@ -117,8 +117,17 @@ class Drawing:
                 shape.append(f"M{cap} {start}h6M{at} {start}v{length}M{cap} {end}h6")
         self.path("".join(shape), "whisker")
 
-    def legend(self, top: float, entries: Sequence[tuple[str, str]], title: str = "") -> float:
-        """Put a swatch with words for each entry, in as many lines as they need; the new bottom."""
+    def legend(
+        self,
+        top: float,
+        entries: Sequence[tuple[str, str]],
+        title: str = "",
+        mark: Callable[[str, float, float], None] | None = None,
+    ) -> float:
+        """Put a swatch with words for each entry, in as many lines as they need; the new bottom.
+
+        In place of swatches, `mark` draws that of a kind around a place.
+        """
         x, y = 0.0, top + LINE
         if title:
             room = min(text_width(title, SMALL), self.width)
@@ -128,7 +137,10 @@ class Drawing:
             room = min(text_width(words, SMALL), self.width - _SWATCH - 6)
             if x > 0 and x + _SWATCH + 6 + room > self.width:
                 x, y = 0.0, y + LINE
-            self.rectangle(x, y - 5 - _SWATCH + 1, _SWATCH, _SWATCH, f"swatch {kind}")
+            if mark is None:
+                self.rectangle(x, y - 5 - _SWATCH + 1, _SWATCH, _SWATCH, f"swatch {kind}")
+            else:
+                mark(kind, x + _SWATCH / 2, y - 4 - _SWATCH / 2)
             self.text((x + _SWATCH + 6, y - 5), words, room=room)
             x += _SWATCH + 6 + room + _GAP
         return y
