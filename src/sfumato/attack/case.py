@@ -107,6 +107,8 @@ class AttackOptions:
     """How many people there are, of whom the release has some."""
     guesses: int = 2_000
     """So many people, descriptions or games are tried, where there are as many."""
+    dealt: int | None = None
+    """Values are dealt out to so many people at a time, to see what chance does; None for all."""
     together: int = 3
     """So many columns are taken together to single somebody out."""
     first: tuple[str, ...] = ()

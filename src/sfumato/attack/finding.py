@@ -212,18 +212,17 @@ class Findings(Shown):
 
 def _read(told: Mapping[str, Any]) -> Finding:
     """One finding as its `json` wrote it."""
-    rates = {
-        name: Rate(told[name], *told[ends], told["tried"])
+    rates: dict[str, Any] = {
+        name: Rate(told[name], ends[0], ends[1], told["tried"])
         for name, ends in (
-            ("success", "interval"),
-            ("baseline", "baseline_interval"),
-            ("control", "control_interval"),
+            ("success", told["interval"]),
+            ("baseline", told["baseline_interval"]),
+            ("control", told["control_interval"]),
         )
-        if told[name] is not None
+        if ends is not None
     }
-    texts = {name: told[name] for name in ("attack", "attacker", "meaning", "reference")}
-    more = {name: told[name] for name in ("bound", "victims", "examples", "remarks")}
-    return Finding(**texts, **rates, **more, **told["cost"])
+    same = ("attack", "attacker", "meaning", "reference", "bound", "victims", "examples", "remarks")
+    return Finding(**{name: told[name] for name in same}, **rates, **told["cost"])
 
 
 def plain(value: object) -> Any:

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sfumato.cli.options import (
+    GATE,
     OUTPUT,
     DeclaredSchema,
     Json,
     Overwrite,
+    PublishFindings,
+    Require,
     TableFile,
     form,
     option,
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from sfumato.release.release import Release
     from sfumato.steward.anonymized import Anonymized
     from sfumato.steward.problem import CriteriaRequest
+    from sfumato.steward.requirements import Requirement
     from sfumato.steward.table import Table
 
 Out = Annotated[
@@ -56,6 +60,9 @@ PublicReport = Annotated[
 ]
 By = Annotated[str | None, option("NAME", "Who makes the release, for its reports.")]
 NoAdvice = Annotated[bool, option(None, "Do not try what else would lose less.", "--no-advice")]
+NoAttacks = Annotated[
+    bool, option(None, "Do not attack it before it leaves.", "--no-attacks", rich_help_panel=GATE)
+]
 
 CRITERIA = (
     Field("k", "How many rows, or people, must look alike.", "K", type=int),
@@ -164,6 +171,9 @@ def anonymize(
     public_report: PublicReport = None,
     by: By = None,
     no_advice: NoAdvice = False,
+    require: Require = None,
+    no_attacks: NoAttacks = False,
+    publish_findings: PublishFindings = False,
     overwrite: Overwrite = False,
     as_json: Json = False,
     **said: Any,
@@ -180,7 +190,9 @@ def anonymize(
     from sfumato.release.places import Output
     from sfumato.release.writer import check_outputs
     from sfumato.steward.problem import CriteriaRequest
+    from sfumato.steward.requirements import read_requirements
 
+    required = _required(read_requirements(require or []), no_attacks, publish_findings)
     output, pages = Output.said(out), {"report": report, "public_report": public_report}
     numbers = {one.name: said.pop(one.name) for one in CRITERIA}
     population, algorithm = said.pop("population"), said.pop("algorithm")
@@ -196,6 +208,8 @@ def anonymize(
             tables[0].engine.check(output.target, overwrite=overwrite)
         said |= {"by": by, "advice": not no_advice}
         decided = _decide(tables, asked, _columns(sensitive, further), algorithm, said)
+        if not no_attacks:
+            decided = _attacked(decided, required, publish_findings)
         with progress("Writing the release"):
             release = decided.write(output, **pages, overwrite=overwrite)
     _tell(decided, release, output, [page for page in pages.values() if page], as_json=as_json)
@@ -222,6 +236,7 @@ def _tell(
             "columns": told["columns"],
             "risk": {"before": release.holder["risk"], "after": told["risk"]},
             "advice": release.holder["advice"],
+            "attacks": release.holder.get("attacks"),
         }
         typer.echo(dumps({**decided.figures, **more}, ensure_ascii=False))
     else:
@@ -230,6 +245,27 @@ def _tell(
         typer.echo(f"sfumato: {warning}", err=True)
     if decided.figures["ended"] == "interrupted":
         raise EndedEarly("Interrupted; the best release so far was written.")
+
+
+def _required(
+    required: tuple[Requirement, ...], no_attacks: bool, publish: bool
+) -> tuple[Requirement, ...]:
+    """What is required of attacks; nothing can be where none is tried."""
+    if no_attacks and (required or publish):
+        flag = "--require" if required else "--publish-findings"
+        raise ParameterError(
+            "option_without_other",
+            f"{flag} means nothing where no attack is tried. Drop --no-attacks, or {flag}.",
+        )
+    return required
+
+
+def _attacked(decided: Anonymized, required: tuple[Requirement, ...], publish: bool) -> Anonymized:
+    """Attack what was decided, before anything of it is written."""
+    from sfumato.steward.own_attacks import attacked
+
+    with progress("Attacking it"):
+        return attacked(decided, required, publish=publish)
 
 
 def _in_use(table: str, schema: Path, population: str | None) -> tuple[Path, ...]:
@@ -292,7 +328,7 @@ def _show(decided: Anonymized, release: Release, output: Output, pages: list[Pat
     from rich.console import Console
     from rich.table import Table as Grid
 
-    from sfumato.report.terminal import printable
+    from sfumato.report.terminal import attack_table, printable
 
     found, guarantee = decided.figures, release.guarantee
     console = Console(highlight=False)
@@ -320,6 +356,9 @@ def _show(decided: Anonymized, release: Release, output: Output, pages: list[Pat
     for name, value in found["cost"].items():
         table.add_row(name.replace("_", " "), *map(_number, (decided.before.get(name), value)))
     console.print(table)
+    if decided.attacks.findings is not None:
+        console.print()
+        console.print(attack_table(decided.attacks.findings))
     if decided.advice:
         console.print("\nWhat would cost less:")
         for one in decided.advice:

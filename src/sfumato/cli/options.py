@@ -23,6 +23,9 @@ _COLUMNS = {"COLUMN", "COLUMN ...", "A,B"}
 OUTPUT = "Output"
 """The topic under which help tells where results go."""
 
+GATE = "Before it leaves"
+"""The topic under which help tells what a release must withstand."""
+
 
 def option(metavar: str | None, told: str, *flags: str, **more: Any) -> Any:
     """An option with the word that stands for its value, and a line of help."""
@@ -82,6 +85,23 @@ Json = Annotated[
 Overwrite = Annotated[
     bool,
     option(None, "Replace an existing output file.", "--overwrite", rich_help_panel=OUTPUT),
+]
+Require = Annotated[
+    list[str] | None,
+    option(
+        "CONDITION",
+        "Refuse what an attack gets more from: 'link<0.05'; repeatable.",
+        rich_help_panel=GATE,
+    ),
+]
+PublishFindings = Annotated[
+    bool,
+    option(
+        None,
+        "Let what attacks found travel with the release, though it tells of the original.",
+        "--publish-findings",
+        rich_help_panel=GATE,
+    ),
 ]
 SchemaFile = Annotated[Path | None, option("FILE", "The table's schema (TOML).", "--schema")]
 DeclaredSchema = Annotated[Path, option("FILE", "The table's schema (TOML).", "--schema")]

@@ -36,11 +36,14 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+    from sfumato.attack.finding import Findings
     from sfumato.release.by_engine import EngineRows
     from sfumato.release.sidecar import Json
     from sfumato.release.writer import ReleaseWriter
 
 SHOWN = 10
+SYNTACTIC = "syntactic"
+"""The kind of a guarantee that is a property of the released rows."""
 _TOLD_OF_OLD = {"rows", "suppressed", "levels", "reference"}
 """What side-cars of format 1 told of the original among the parameters of a syntactic guarantee."""
 
@@ -120,8 +123,24 @@ class Release(Shown):
         """The same as a receiver has it: without what stays with the holder."""
         if self.holder is None:
             return self
+        if self.guarantee.kind != SYNTACTIC:  # what else it tells comes of noise, and was released
+            return replace(self, holder=None)
         unmarked = replace(self.provenance, fingerprint="")
         return replace(self, provenance=unmarked, error=None, holder=None)
+
+    @property
+    def findings(self) -> Findings | None:
+        """What attacks on it found before it left, where any was tried: for the holder.
+
+        A receiver has them where the holder published them.
+        """
+        from sfumato.attack.finding import Findings
+
+        told = (self.holder or {}).get("attacks") or self.guarantee.parameters.get("attacks")
+        try:
+            return None if told is None else Findings.read(told)
+        except ValueError:  # a side-car that somebody edited
+            return None
 
     @property
     def sample(self) -> dict[str, pa.Table]:
@@ -318,7 +337,7 @@ class Release(Shown):
         except (ValueError, TypeError, KeyError, RuntimeError, AttributeError, SchemaError):
             raise unreadable(target) from None
         loaded = cls(tables, guarantee, provenance, told["error"], told["receipt"], layouts=layouts)
-        if told.get("format") == 1 and guarantee.kind == "syntactic":
+        if told.get("format") == 1 and guarantee.kind == SYNTACTIC:
             return _parted(loaded)
         return _with_kept(loaded, holder_file(target), {one["sha256"] for one in recorded})
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.inspection.uniqueness import SMALL
 from sfumato.report import charts, numerals
+from sfumato.report.attacks import findings_blocks
 from sfumato.report.blocks import (
     Heading,
     KeyFigures,
@@ -55,6 +56,10 @@ _FOR_THE_HOLDER = (
     "This page stays with its holder: it tells of rows that were not released. Send the one that "
     "--public-report writes instead."
 )
+_FOR_THE_OWNER = (
+    "This page stays with its owner: what attacks found is computed from the original. Send the "
+    "one that --report writes instead."
+)
 _FOR_RECEIVERS = (
     "This page may travel with the release: it tells nothing but what was released and what is "
     "public."
@@ -79,10 +84,15 @@ def page(release: Release, sample: Mapping[str, pa.Table] | None = None) -> str:
         title, audience, blocks = _anonymized(release, sample or release.sample)
     return render(
         title,
-        [*blocks, *_made(release)],
+        [*blocks, *_attacks(release), *_made(release)],
         lead=lead,
         footer=f"Made by Sfumato {provenance.version}. {audience}",
     )
+
+
+def _attacks(release: Release) -> list[Block]:
+    """What attacks found, where whoever reads the page may know."""
+    return [] if release.findings is None else findings_blocks(release.findings)
 
 
 def _published(release: Release) -> tuple[str, str, list[Block]]:
@@ -110,7 +120,7 @@ def _published(release: Release) -> tuple[str, str, list[Block]]:
     blocks += [*_notes(facts), *glossary(means)]
     blocks += [Heading("What it does not protect against"), Listing(limits(facts))]
     what = f"{title.capitalize()} of {', '.join(columns)}" if columns else "Private answer"
-    return what, _FOR_ALL, blocks
+    return what, _FOR_ALL if release.holder is None else _FOR_THE_OWNER, blocks
 
 
 def _anonymized(release: Release, sample: Mapping[str, pa.Table]) -> tuple[str, str, list[Block]]:

@@ -19,9 +19,9 @@ import numpy as np
 from sqlglot import exp
 
 from sfumato.anonymize.buckets import COUNT, GROUP
-from sfumato.attack.case import Case, HeldRelease, HeldTable
+from sfumato.attack.case import AttackOptions, Case, HeldRelease, HeldTable
 from sfumato.attack.catalogue import ON_CLASSES, run_all
-from sfumato.attack.draws import subset
+from sfumato.attack.draws import below
 from sfumato.attack.finding import Findings
 from sfumato.counting.axes import Listed
 from sfumato.counting.frequencies import Frequencies
@@ -38,11 +38,12 @@ from sfumato.steward.tried import TriedAttacks
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from sfumato.release.recoding import ByColumn, ByRow
     from sfumato.schema.schema import Schema
     from sfumato.steward.anonymized import Anonymized
     from sfumato.steward.requirements import Requirement
 
-SAMPLE = 50_000
+SAMPLE = 10_000
 """Of a table with more rows, so many are tried."""
 _MEND = (
     "Ask for a larger --k, or for --l or --t; leave out columns; or require less. "
@@ -72,7 +73,10 @@ def _found(decided: Anonymized, names: Sequence[str]) -> Findings:
         buckets = None if decided.values is None else _buckets(lent, decided)
         people = _people(lent, decided, whole)
         case = Case(
-            decided.table.schema, HeldRelease(release, buckets, told), original=people
+            decided.table.schema,
+            HeldRelease(release, buckets, told),
+            original=people,
+            options=AttackOptions(dealt=SAMPLE),
         )
         return sampled(run_all(case, names=names), rows)
 
@@ -119,13 +123,14 @@ def _people(lent: ExitStack, decided: Anonymized, whole: Frequencies | None) -> 
 
 
 def drawn(counted: Frequencies, most: int) -> Frequencies:
-    """Some rows of a table, each as likely as any other; all where they are no more than that."""
+    """Rows of a table at random, one after the other; all where they are no more than that."""
     if counted.total <= most:
         return counted
-    owners = np.repeat(np.arange(len(counted)), counted.counts)
-    counts = np.bincount(owners[subset(counted.total, most, 0)], minlength=len(counted))
-    kept = counts > 0
-    return Frequencies(counted.axes, tuple(one[kept] for one in counted.codes), counts[kept])
+    places = below(counted.total, most, 0)
+    met, counts = np.unique(
+        np.searchsorted(np.cumsum(counted.counts), places, side="right"), return_counts=True
+    )
+    return Frequencies(counted.axes, tuple(one[met] for one in counted.codes), counts)
 
 
 def _released(lent: ExitStack, decided: Anonymized, whole: Frequencies | None) -> HeldTable:
@@ -134,24 +139,31 @@ def _released(lent: ExitStack, decided: Anonymized, whole: Frequencies | None) -
     group = [Column(GROUP, Kind.INTEGER)] if decided.values is not None else []
     columns = [one for one in (*_looked_at(decided.table.schema), *group) if one.name in held]
     if whole is not None and not isinstance(recoding, ByCuts) and recoding.by_value:
-        kept, worn = recoded(whole, recoding)
-        labels = {
-            name: (Listed(name, one.dictionary, declared=False), one.indices.to_numpy())
-            for name, one in worn.items()
-        }
-        for axis, codes in zip(whole.axes, whole.codes, strict=True):
-            labels.setdefault(axis.column, (axis, codes[kept]))
-        axes, codes = zip(*(labels[one.name] for one in columns), strict=True)
-        counts = Frequencies(axes, codes, whole.counts[kept])
-        names = [one.name for one in columns]
-        return HeldTable(engine, engine.table, tuple(columns), counts.marginal(names))
+        counts = _recounted(whole, recoding).marginal([one.name for one in columns])
+        return HeldTable(engine, engine.table, tuple(columns), counts)
     rows = lent.enter_context(recoding.released(engine, engine.table))
     rows.set("order", None)
     return HeldTable(engine, lent.enter_context(engine.view(rows)), tuple(columns))
 
 
+def _recounted(whole: Frequencies, recoding: ByColumn | ByRow) -> Frequencies:
+    """What was counted, as it is released: labels in the place of values."""
+    kept, worn = recoded(whole, recoding)
+    labels = {name: Listed(name, one.dictionary, declared=False) for name, one in worn.items()}
+    rest = [place for place, name in enumerate(whole.columns) if name not in labels]
+    return Frequencies(
+        (*labels.values(), *(whole.axes[place] for place in rest)),
+        (
+            *(one.indices.to_numpy() for one in worn.values()),
+            *(whole.codes[place][kept] for place in rest),
+        ),
+        whole.counts[kept],
+    )
+
+
 def _buckets(lent: ExitStack, decided: Anonymized) -> HeldTable:
     """The sensitive values by group, where they are a table of their own."""
+    assert decided.values is not None
     engine = open_source(decided.values)
     lent.callback(engine.close)
     sensitive = decided.table.schema.by_role(Role.SENSITIVE)
