@@ -6,6 +6,7 @@ way for all.
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -15,9 +16,12 @@ import typer
 
 from sfumato.cli.completion import datasets
 from sfumato.cli.options import (
+    GATE,
     OUTPUT,
     Json,
     Overwrite,
+    PublishFindings,
+    Require,
     VaultFolder,
     argument,
     declared,
@@ -26,7 +30,7 @@ from sfumato.cli.options import (
 )
 from sfumato.cli.process import release_collector
 from sfumato.cli.progress import progress
-from sfumato.errors import CallerError, InternalError, ParameterError
+from sfumato.errors import CallerError, InternalError, OutputError, ParameterError
 from sfumato.schema.names import quoted
 from sfumato.texts import dumps
 from sfumato.vault.families import PRINCIPAL, PURPOSE, REQUEST_ID
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
     from sfumato.vault.answer import Answer
     from sfumato.vault.families import Family
     from sfumato.vault.private import Questions
+    from sfumato.vault.trying import ReleaseGate
 
 Dataset = Annotated[str, argument("NAME", "A data set of the vault.", autocompletion=datasets)]
 
@@ -55,6 +60,15 @@ _EXPLAINED = "Only say cost, choices and expected error; spends nothing."
 Report = Annotated[
     Path | None,
     option("FILE.html", "Write a page about the release.", "--report", rich_help_panel=OUTPUT),
+]
+OwnerReport = Annotated[
+    Path | None,
+    option(
+        "FILE.html",
+        "Attack it, and write a page for its owner about what was found.",
+        "--owner-report",
+        rich_help_panel=GATE,
+    ),
 ]
 
 
@@ -101,6 +115,9 @@ def _parameters(family: Family) -> Iterator[Parameter]:
     yield from map(parameter_of, (PRINCIPAL, PURPOSE, REQUEST_ID))
     if family.writes == "must":
         yield declared("report", Report, None)
+        yield declared("require", Require, None)
+        yield declared("owner_report", OwnerReport, None)
+        yield declared("publish_findings", PublishFindings, False)
     yield from map(parameter_of, family.also_writes)
     if family.writes != "never":
         yield declared("overwrite", Overwrite, False)
@@ -117,6 +134,8 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
     who = {one.name: given.pop(one.name) for one in (PRINCIPAL, PURPOSE)}
     request_id, as_json = given.pop(REQUEST_ID.name), given.pop("as_json")
     out, report = given.pop("out", None), given.pop("report", None)
+    owners_page = given.pop("owner_report", None)
+    gate = _gate(given, owners_page)
     also = {one.name: given.pop(one.name) for one in family.also_writes}
     overwrite, only_explained = given.pop("overwrite", False), given.pop("explain")
     if family.writes == "must" and out is None and not only_explained:
@@ -136,21 +155,56 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
             return
         if out is not None:
             read = (one for one in given.values() if isinstance(one, Path))
-            family.home().check_targets(
-                prepared, out, report, overwrite=overwrite, kept=(*opened.kept, *read), **also
+            kept = (*opened.kept, *read)
+            places = family.home().check_targets(
+                prepared, out, report, overwrite=overwrite, kept=kept, **also
             )
+            if gate is not None:
+                _check_kept(places, owners_page, overwrite=overwrite, kept=kept)
         release_collector()
         with progress("Answering" if out is None else "Publishing"):
-            answer: Answer = asked.run(family, prepared, request_id=request_id)
+            answer: Answer = asked.run(family, prepared, request_id=request_id, gate=gate)
     written: list[Path] = []
     with _paid():
         if out is not None:
             written = answer.save(out, overwrite=overwrite, report=report, **also)
             written += [] if report is None else [report]
+            if owners_page is not None:
+                answer.report(owners_page, overwrite=overwrite)
     if as_json:
-        typer.echo(dumps(answer.to_json(written), ensure_ascii=False))
+        found = {} if gate is None else dict(answer.holder or {})
+        typer.echo(dumps({**answer.to_json(written), **found}, ensure_ascii=False))
     else:
         _show(answer, written)
+
+
+def _gate(given: dict[str, Any], owners_page: Path | None) -> ReleaseGate | None:
+    """What a release must withstand before it is written, where its owner asks for that."""
+    publish, require = given.pop("publish_findings", False), given.pop("require", None) or []
+    if not (publish or require or owners_page):
+        return None
+    from sfumato.vault.trying import ReleaseGate
+
+    return ReleaseGate.asked(require, attacks=True, publish=publish)
+
+
+def _check_kept(
+    places: list[Path], page: Path | None, *, overwrite: bool, kept: tuple[Path, ...]
+) -> None:
+    """Refuse, before anything is spent, where what the owner keeps could not be written."""
+    from sfumato.files import check_target
+    from sfumato.release.in_use import vault_files_around
+    from sfumato.release.sidecar import holder_file
+
+    holder = holder_file(places[0])
+    for one in (holder, *([] if page is None else [page])):
+        check_target(one, overwrite=overwrite, kept=(*kept, *vault_files_around(one)))
+    if page is not None and os.path.realpath(page) in map(os.path.realpath, [*places, holder]):
+        raise OutputError(
+            "output_twice",
+            f"Cannot write the owner's page to '{page}': something else of the release goes there. "
+            "Choose another name.",
+        )
 
 
 def _options(written: list[str], form: Mapping[str, object]) -> dict[str, object]:
@@ -188,7 +242,7 @@ def _show(answer: Answer, written: list[Path]) -> None:
     from rich.console import Console
 
     from sfumato.report.answers import shown
-    from sfumato.report.terminal import answer_table, printable, told
+    from sfumato.report.terminal import answer_table, attack_table, printable, told
 
     console, stated = Console(highlight=False, emoji=False), printable(answer.guarantee.statement)
     if written:
@@ -206,12 +260,19 @@ def _show(answer: Answer, written: list[Path]) -> None:
     if not written:
         for note in (*map(printable, answer.guarantee.parameters.get("notes", ())), stated):
             console.print(note, style="dim")
+    if answer.holder is not None and answer.findings is not None:
+        console.print(attack_table(answer.findings))
     before = "" if answer.charged else f", {'published' if written else 'asked'} before: free"
     spent = f"Cost: {answer.cost_in_words}{before}. Budget: {answer.balance}."
     console.print(spent, soft_wrap=True)
     console.print(f"Receipt: {answer.receipt}", soft_wrap=True)
     if written:
         console.print(printable(_wrote(answer, written)), soft_wrap=True)
+    if answer.holder is not None:
+        kept = (
+            "What attacks found is in a .holder.json beside it: keep it, it tells of the original."
+        )
+        console.print(kept, style="dim", soft_wrap=True)
 
 
 def _wrote(answer: Answer, written: list[Path]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato import __version__, given
 from sfumato.cards import Card, CardTable, Pictures, Shown
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from sfumato.attack.finding import Findings
     from sfumato.release.by_engine import EngineRows
     from sfumato.release.sidecar import Json
     from sfumato.release.writer import ReleaseWriter
@@ -95,7 +94,8 @@ class Release(Shown):
     """One or more tables with their guarantee, provenance, expected error and receipt.
 
     `holder` has what only the holder of the original may see, as JSON. Where there is such a thing,
-    the error and the fingerprint are about the original too, and do not travel either.
+    the error and the fingerprint of a syntactic release are about the original too, and do not
+    travel either.
     """
 
     tables: Mapping[str, pa.Table]
@@ -129,10 +129,10 @@ class Release(Shown):
         return replace(self, provenance=unmarked, error=None, holder=None)
 
     @property
-    def findings(self) -> Findings | None:
-        """What attacks on it found before it left, where any was tried: for the holder.
+    def findings(self) -> Any:
+        """What attacks on it found before it left, as `Findings`; None where none was tried.
 
-        A receiver has them where the holder published them.
+        They are the holder's. A receiver has them where the holder published them.
         """
         from sfumato.attack.finding import Findings
 
@@ -300,7 +300,9 @@ class Release(Shown):
 
             target = given.path(report, "report")
             check_target(target, overwrite=overwrite, kept=self.kept)
-            writer.beside(target, page(self).encode(), private=self.holder is not None)
+            # Of what noise was added to, the page that is asked for here was always for everybody.
+            told = self if self.guarantee.kind == SYNTACTIC else self.public
+            writer.beside(target, page(told).encode(), private=told.holder is not None)
 
     @given.in_python
     def report(self, path: str | Path, *, public: bool = False, overwrite: bool = False) -> None:
