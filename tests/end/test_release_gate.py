@@ -354,11 +354,11 @@ def test_python_asks_for_a_gate_under_a_budget_too(vault: Path) -> None:
             asked.synthesize(epsilon=0.1, attacks=True)
 
 
-def test_counts_of_ranges_cannot_be_read_as_people(vault: Path) -> None:
+def test_ranks_cannot_be_read_as_people(vault: Path) -> None:
     with open_vault(vault) as opened:
         asked = opened.private("people")
-        found = asked.publish("tree", columns=["age"], epsilon=1, attacks=True).findings
+        found = asked.publish("quantiles", columns=["age"], epsilon=1, attacks=True).findings
         assert not found.findings
         assert "counts single combinations" in found.not_run["link"]
         with pytest.raises(PolicyError, match="link did not run"):
-            asked.publish("tree", columns=["age"], epsilon=1, require="link<0.5")
+            asked.publish("quantiles", columns=["age"], epsilon=1, require="link<0.5")

@@ -76,7 +76,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cards", "errors", "given", "schema", "privacy", "engines", "files", "system", "texts",
         "counting",
         "release", "report", "ledger", "method", "anonymize", "query", "publish", "synth",
-        "steward",
+        "steward", "attack.finding",
     },
     "demo": {
         "errors", "schema", "files", "inspection", "report", "release.in_use", "steward",

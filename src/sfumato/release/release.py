@@ -70,6 +70,11 @@ class Guarantee:
     statement: str
     parameters: Mapping[str, Json] = field(default_factory=dict)
 
+    @classmethod
+    def syntactic(cls, statement: str, parameters: Mapping[str, Json]) -> Guarantee:
+        """What is promised of released rows themselves, as k-anonymity is."""
+        return cls(SYNTACTIC, statement, parameters)
+
 
 def today() -> str:
     """The day on which a release is made, as its provenance has it."""

@@ -168,15 +168,11 @@ class TableActions(Shown):
         `beta` and `delta_disclosure` are asked of every `sensitive` column, by default of all that
         are declared so; `presence` is two shares of the population. `suppress` is the share of rows
         that may be left out, such as 0.02 or "2%". With `advice` the holder learns what else would
-        lose less; `by` is who the reports say has made it. With `attacks` the holder learns what
-        attackers still get, as `findings` of the release; with `require`, such as "link<0.05", one
-        is refused that they get more from; `publish_findings` lets findings travel. What is
-        returned holds what was decided; its rows are made, the same each time, when `.table` or
-        `.save` asks for them.
+        lose less, with `attacks` what these still get, as `findings`; what they get more from than
+        `require` allows, as "link<0.05", is refused. `by` is who the reports say has made it. The
+        rows are made, the same each time, when `.table` or `.save` asks for them.
         """
-        from sfumato.steward.own_attacks import attacked
         from sfumato.steward.problem import CriteriaRequest
-        from sfumato.steward.requirements import read_requirements
         from sfumato.steward.wishes import decide
 
         numbers = CriteriaRequest(
@@ -196,11 +192,8 @@ class TableActions(Shown):
         timing = {"limit_seconds": limit_seconds, "progress": progress}
         telling = {"advice": given.flag(advice, "advice"), "by": given.maybe_text(by, "by")}
         options: dict[str, Any] = {**looking, **leaving, **timing, **telling}
-        required = read_requirements(require)
-        publish = given.flag(publish_findings, "publish_findings")
+        options |= {"attacks": attacks, "require": require, "publish_findings": publish_findings}
         decided = decide(self._held, criteria, numbers, population=source_of(population), **options)
-        if required or publish or given.flag(attacks, "attacks"):
-            decided = attacked(decided, required, publish=publish)
         return decided.release()
 
     @given.in_python

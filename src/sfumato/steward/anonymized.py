@@ -24,7 +24,6 @@ from sfumato.release.places import Output
 from sfumato.release.recoding import blank_rows, relabelled
 from sfumato.release.release import (
     SAMPLE,
-    SYNTACTIC,
     Guarantee,
     Provenance,
     Release,
@@ -328,7 +327,7 @@ class Anonymized:
             "limits": list(self.limits),
             "notes": [*self.notes, *self.attacks.notes],
         }
-        return Guarantee(SYNTACTIC, statement, parameters)
+        return Guarantee.syntactic(statement, parameters)
 
     @property
     def error(self) -> dict[str, Any]:
