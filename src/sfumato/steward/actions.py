@@ -168,9 +168,8 @@ class TableActions(Shown):
         `beta` and `delta_disclosure` are asked of every `sensitive` column, by default of all that
         are declared so; `presence` is two shares of the population. `suppress` is the share of rows
         that may be left out, such as 0.02 or "2%". With `advice` the holder learns what else would
-        lose less, with `attacks` what these still get, as `findings`; what they get more from than
-        `require` allows, as "link<0.05", is refused. `by` is who the reports say has made it. The
-        rows are made, the same each time, when `.table` or `.save` asks for them.
+        lose less, with `attacks` what these still get; what breaks a rule of `require`, such as
+        "link<0.05", is refused. `by` is who made it. `.table` and `.save` make the same rows.
         """
         from sfumato.steward.problem import CriteriaRequest
         from sfumato.steward.wishes import decide
