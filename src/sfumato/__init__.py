@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     )
     from sfumato.errors import SfumatoError
     from sfumato.privacy.units import Entity, Neighbours, Rows
-    from sfumato.privacy.units import Neighbours as Relation
     from sfumato.query.builder import table
     from sfumato.release.release import Release
     from sfumato.schema.column import Column, Kind, Role
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from sfumato.schema.hierarchy.rules import Calendar, Mask, Removal, Widths
     from sfumato.schema.hierarchy.tree import Tree
     from sfumato.schema.schema import Schema
+    from sfumato.steward.compare import compare
     from sfumato.steward.evaluate import evaluate
     from sfumato.steward.table import Table, read
     from sfumato.synth.generator import SynthesisModel
@@ -62,7 +62,6 @@ __all__ = [
     "Neighbours",
     "Private",
     "RecursiveDiversity",
-    "Relation",
     "Release",
     "Removal",
     "Role",
@@ -77,6 +76,7 @@ __all__ = [
     "Vault",
     "Widths",
     "__version__",
+    "compare",
     "evaluate",
     "init",
     "noise",
@@ -119,6 +119,7 @@ _HOMES = {
     "Values": "schema.domain",
     "Vault": "vault.vault",
     "Widths": "schema.hierarchy.rules",
+    "compare": "steward.compare",
     "evaluate": "steward.evaluate",
     "init": "vault.vault",
     "open": "vault.vault",

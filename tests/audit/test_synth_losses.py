@@ -8,6 +8,7 @@ more than is said, a choice by what was counted and not by what was measured.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ import pytest
 from sfumato.mechanisms.spending import Spending
 from sfumato.privacy.units import Entity, Neighbours, Rows, count_sensitivity
 from sfumato.synth.catalogue import METHODS
-from sfumato.synth.scores import Dependence
+from sfumato.synth.scores import Dependence, Misfit
 from sfumato.synth.select.independent import measure_columns
 from sfumato.synth.select.mst import select_tree
 from sfumato.synth.shape import TableShape
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from sfumato.counting.frequencies import Frequencies
     from sfumato.privacy.units import Unit
+    from sfumato.synth.exact import ExactTables
     from sfumato.synth.log import MeasuredTable
     from sfumato.synth.workbench import Scoring
 
@@ -155,6 +157,36 @@ def test_scores_that_one_row_moves_by_more_than_is_said_are_caught(
 
     monkeypatch.setattr(Dependence, "score", normalised)
     assert loss("privbayes", pair=ALONE) > EPSILON + ROUNDING
+
+
+NAMED = {"sets": [(0, 1, 2), (1, 2), (2,)], "target": 2}
+
+
+def test_adaptive_rounds_by_a_workload_keep_their_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(OPTIONS, "aim", NAMED)
+    assert EPSILON / UNDERSTATED < loss("aim") <= EPSILON + ROUNDING
+    assert loss("aim", EPSILON * UNDERSTATED) > EPSILON + ROUNDING
+
+
+def test_weights_that_the_sensitivity_leaves_out_are_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(OPTIONS, "aim", NAMED)
+    monkeypatch.setattr(Misfit, "sensitivity", lambda _, table: table.l1)
+    assert loss("aim") > EPSILON + ROUNDING
+
+
+def test_weights_by_what_was_counted_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sets matter by how many rows are in their last cell: a row moves the weight, and a score."""
+    monkeypatch.setitem(OPTIONS, "aim", NAMED)
+    plain = Misfit.scores
+
+    def by_counts(self: Misfit, exact: ExactTables) -> NDArray[np.int64]:
+        weights = [int(exact.of(one).ravel()[-1]) for one in self.sets]
+        return plain(replace(self, weights=weights), exact)
+
+    monkeypatch.setattr(Misfit, "scores", by_counts)
+    assert loss("aim") > EPSILON + ROUNDING
 
 
 def test_a_method_chosen_by_the_true_number_of_rows_is_caught(

@@ -85,6 +85,50 @@ def test_all_attacks_tell_what_they_found_or_why_they_did_not_run(
     assert "no anatomy" in silent["definetti"]
 
 
+@pytest.fixture
+def vault(capsys: pytest.CaptureFixture[str]) -> None:
+    add = ["people", "people.csv", "--schema", "people.toml", "--epsilon", "9", "--delta", "1e-5"]
+    assert run(["init", "vault"]) == run(["add", *add, "--vault", "vault"]) == 0
+    capsys.readouterr()
+
+
+PAID = ("people", "--vault", "vault", "--columns", "age,town,ill", "--epsilon", "1")
+
+
+@pytest.mark.usefixtures("vault")
+def test_a_synthetic_table_has_nobodys_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["synthesize", *PAID, "--delta", "1e-6", "-o", "twin.csv"]) == 0
+    capsys.readouterr()
+    tables = ("--original", "people.csv", "--control", "people.csv")
+    found = told(capsys, "attack", "all", "twin.csv", *tables)
+    ran = {one["attack"]: one for one in found["findings"]}
+    silent = {one["attack"]: one["reason"] for one in found["not_run"]}
+    assert ran.keys() | silent.keys() == ATTACKS.keys()
+    assert {"link", "homogeneity", "copies", "inference"} <= ran.keys()
+    for name in ("link", "homogeneity", "background", "skewness"):
+        assert ran[name]["victims"] == 0
+        assert any("nobody" in one for one in ran[name]["remarks"])
+    error = told(capsys, "attack", "link", "twin.csv", "--known", "voters.csv", code=2)["error"]
+    assert "nobody's" in error["message"]
+    fuzzy = ("link-fuzzy", "twin.csv", "--known", "voters.csv", "--original", "people.csv")
+    assert "nobody's" in told(capsys, "attack", *fuzzy, code=2)["error"]["message"]
+
+
+@pytest.mark.usefixtures("vault")
+def test_published_counts_have_no_rows_to_attack(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["publish", "marginals", *PAID, "--option", "way=2", "-o", "counts"]) == 0
+    capsys.readouterr()
+    found = told(capsys, "attack", "all", "counts", "--original", "people.csv")
+    assert found["findings"] == []
+    silent = {one["attack"]: one["reason"] for one in found["not_run"]}
+    assert silent.keys() == ATTACKS.keys()
+    assert "counts, not rows" in silent["link"]
+    assert "--epsilon 1" in silent["differencing"]
+    assert len(told(capsys, "attack", "all", "counts")["not_run"]) == len(ATTACKS)
+    error = told(capsys, "attack", "copies", "counts", code=2)["error"]
+    assert error["code"] == "attack_cannot_run"
+
+
 def test_people_read_sentences(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["attack", "all", "people.csv", "--schema", "people.toml"]) == 0
     words = " ".join(capsys.readouterr().out.split())

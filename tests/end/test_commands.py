@@ -1,4 +1,7 @@
-"""Every command that the README and the guides print runs as printed, page by page, in order."""
+"""Every command that the README and the guides print runs as printed, page by page, in order.
+
+Libraries are loaded once for all of them: see `warm`.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+from .warm import warm_command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").rglob("*.md"))]
@@ -28,12 +37,22 @@ PRINTED = [
 ]
 
 
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where the command is that need not load its libraries."""
+    with warm_command(tmp_path_factory.mktemp("warm")) as folder:
+        yield folder
+
+
 @pytest.mark.parametrize("lines", PRINTED)
-def test_the_commands_of_a_page_run_in_an_empty_folder(lines: list[str], tmp_path: Path) -> None:
+def test_the_commands_of_a_page_run_in_an_empty_folder(
+    lines: list[str], tmp_path: Path, warm: Path
+) -> None:
     # The page that `make demo` writes beside the tables has tests of its own.
     made = (line.replace("make demo", "sfumato demo --tables") for line in lines)
     script = "\n".join(["set -e", *made])
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    places = (str(warm), str(Path(sys.executable).parent), os.environ["PATH"])
+    environment = {**os.environ, "PATH": ":".join(places)}
     ran = subprocess.run(
         ["bash", "-x", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True
     )

@@ -47,6 +47,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         "anonymize", "cards", "counting", "engines.base", "errors", "schema",
         "synth.evaluate.copies",
     },
+    # A comparison can be told to people as a page; the page is loaded only when asked for.
+    "comparison": {
+        "anonymize", "attack", "cards", "counting", "errors", "files", "given", "release", "schema",
+        "synth.evaluate", "report.comparison",
+    },
     "query": {
         "cards", "errors", "given", "schema", "release", "noise", "privacy", "mechanisms", "method",
         "engines.base",
@@ -65,12 +70,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "report": {
         "cards", "errors", "given", "schema", "files", "privacy", "release", "inspection",
-        "synth.evaluate", "synth.beside", "synth.generator", "texts", "attack.finding",
+        "synth.evaluate", "synth.beside", "synth.generator", "texts",
+        "attack.finding", "comparison",
     },
     # Attacks on answers ask through the real door, which is opened only when they do.
     "steward": {
         "cards", "errors", "given", "schema", "privacy", "engines", "files", "counting",
-        "inspection", "release", "report", "anonymize", "attack", "synth", "texts", "vault.private",
+        "inspection", "release", "report", "anonymize", "attack", "comparison", "synth",
+        "texts", "vault.private",
     },
     "vault": {
         "cards", "errors", "given", "schema", "privacy", "engines", "files", "system", "texts",
@@ -80,11 +87,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "demo": {
         "errors", "schema", "files", "inspection", "report", "release.in_use", "steward",
-        "estimation.boxes", "vault",
+        "estimation.boxes", "vault", "attack.case", "attack.finding",
     },
     "cli": {
         "errors", "schema.names", "files", "texts", "inspection", "report", "release", "steward",
-        "synth.evaluate", "vault", "demo", "attack.finding",
+        "synth.evaluate", "vault", "demo", "attack.finding", "comparison",
     },
 }  # fmt: skip
 ANYTHING = {"testing", "__init__", "__main__"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from sfumato.counting.frequencies import count_held
 from sfumato.errors import ParameterError
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sfumato.schema.column import Column
     from sfumato.schema.schema import Schema
 
+    RowsAre = Literal["people's", "nobody's", "counts"]
     Asking = AbstractContextManager[Callable[[str, Fraction], pa.Table]]
 
 
@@ -71,12 +72,14 @@ class HeldTable:
 class HeldRelease:
     """A released table; `buckets` has the sensitive values by group where they lie apart.
 
-    `told` is what its side-car says of how it was made, where there is one.
+    `told` is what its side-car says of how it was made, where there is one. Its rows are people's,
+    though they may be generalized; or nobody's, in a synthetic table; or counts, not rows at all.
     """
 
     table: HeldTable
     buckets: HeldTable | None = None
     told: Mapping[str, Any] = field(default_factory=dict)
+    rows_are: RowsAre = "people's"
 
 
 class Door(Protocol):

@@ -7,7 +7,7 @@ from importlib import import_module
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from sfumato.attack.case import reason_of
+from sfumato.attack.case import cannot_run, reason_of
 from sfumato.attack.finding import Finding, Findings
 from sfumato.errors import CallerError, ParameterError
 from sfumato.schema.names import suggestion
@@ -51,6 +51,9 @@ ALL = "all"
 ON_ANSWERS = frozenset({"differencing", "averaging", "tracker", "reconstruct"})
 """Those that ask questions through the door; they need no release, but the owner's table."""
 
+WITH_OTHERS = frozenset({"predict", "singling-out", "linkability", "inference", "membership"})
+"""Those that know much of anybody, in the data or not: only what goes beyond others is leaked."""
+
 WITH_LISTS = frozenset({"log"})
 """Those whose list of people has columns that no release has."""
 
@@ -76,19 +79,39 @@ NEED_MORE: dict[str, str] = {
 """Those that no release can be put to before it leaves, and what they need besides."""
 
 
+BY_ROWS = frozenset(
+    {"uniqueness", "homogeneity", "background", "skewness", "similarity", "composition"}
+)
+"""Those that take released rows for people; in a synthetic table nobody is hit by them."""
+
+_NOBODYS = (
+    "Rows of this table are made up: it is told what the table says, and nobody is hit for certain."
+)
+
+
 def run(name: str, case: Case) -> Finding:
     """Run one attack; one that does not fit says why."""
     started = perf_counter()
     attack: Callable[[Case], Finding] = import_module(_module(name)).run
-    return replace(attack(case), seconds=perf_counter() - started)
+    if case.release.rows_are == "counts" and name not in ON_ANSWERS:
+        raise cannot_run(
+            name,
+            "the release is published counts, not rows. What questions give away is told by "
+            "differencing and reconstruct, with --epsilon E and the original.",
+        )
+    found = replace(attack(case), seconds=perf_counter() - started)
+    if case.release.rows_are == "nobody's" and name in BY_ROWS:
+        found = replace(found, victims=0, examples=(), remarks=[*found.remarks, _NOBODYS])
+    return found
 
 
 def run_all(
     case: Case,
     progress: Callable[[float, float], None] | None = None,
+    *,
     names: Collection[str] = ATTACKS,
 ) -> Findings:
-    """Run every attack that fits, or some; the others say why they do not."""
+    """Run every attack, or every one of these, that fits; the others say why they do not."""
     found: list[Finding] = []
     not_run: dict[str, str] = {}
     for done, name in enumerate(names, start=1):

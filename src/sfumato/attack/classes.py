@@ -7,6 +7,7 @@ class is the box of what its labels cover. Of an anatomy the classes are its gro
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -143,8 +144,7 @@ def boxes_of(
         present, labels = np.unique(codes, return_inverse=True)
         texts = table.axis(column.name).decode(present).to_pylist()
         values = [value for one in known for value in _values(one, column.name)]
-        taxonomy = _grown(column, texts, values)
-        covers = read_labels(column, taxonomy, texts)
+        covers = _read(column, tuple(texts), tuple(dict.fromkeys(values)))
         found.append(BoxColumn(column, covers, labels.astype(np.int64)))
     return Boxes(tuple(found), table.counts)
 
@@ -167,7 +167,17 @@ def class_values(release: HeldRelease, quasi: Sequence[Column], sensitive: Colum
     return ClassValues(owners, values, table.counts, names_of, table, tuple(by))
 
 
-def _grown(column: Column, texts: list[Any], values: list[Leaf]) -> Taxonomy:
+@lru_cache(maxsize=32)  # attacks on one release read the same labels, and hierarchies grow slowly
+def _read(column: Column, texts: tuple[Any, ...], values: tuple[Leaf, ...]) -> Covers:
+    return read_labels(column, _grown(column, texts, values), texts)
+
+
+def forget_labels() -> None:
+    """Let go of the labels that were read: of many values they are large."""
+    _read.cache_clear()
+
+
+def _grown(column: Column, texts: Sequence[Any], values: Sequence[Leaf]) -> Taxonomy:
     """The leaves that labels can stand for, and those that other tables have."""
     grown = universe(column, [*texts, *values])
     if column.hierarchy is not None and column.hierarchy.declared is not None:

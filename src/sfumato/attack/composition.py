@@ -18,7 +18,7 @@ import numpy as np
 from sfumato.attack.case import cannot_run, needed_quasi, needed_sensitive
 from sfumato.attack.classes import boxes_of
 from sfumato.attack.finding import Finding, Rate
-from sfumato.attack.link import examples, naming
+from sfumato.attack.lists import examples, naming
 from sfumato.attack.matching import fitting
 
 if TYPE_CHECKING:

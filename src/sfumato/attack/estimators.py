@@ -6,11 +6,16 @@ of the population (N), and estimate S, the number of people alone in the populat
 *Zayatz*: class sizes of the population are distributed as those of the sample; a sample of n finds
 one row of a class of i with the hypergeometric chance h(i), so a class of one row is alone with
 chance f_1 h(1) / sum f_i h(i), and S = N / n times as many as there are such classes.
-*Pitman*: the classes are those of a Pitman process (theta, alpha), fitted by maximum likelihood;
-S = Gamma(theta + 1) / Gamma(theta + alpha) N^alpha.
+*Pitman*: the classes are those of a Pitman process (theta, alpha), fitted by maximum likelihood; of
+N people as many are alone as the process has on average, N times the product over the other N - 1
+people of the chance not to join, S = N Gamma(theta + 1) Gamma(theta + alpha + N - 1)
+/ (Gamma(theta + alpha) Gamma(theta + N)); for N far above theta it is the paper's N^alpha.
 *SNB*: class sizes less one are negative binomial; its two parameters and the number of classes are
 fitted so that a sample of n of N has as many classes, and as many of one row, as this one has.
 *Dankar's rule*: up to a tenth sampled Pitman, above it the smaller of SNB and Zayatz.
+
+Each finds the truth of people who follow its law, from any sample; others follow none, and a small
+sample does not tell which law they follow (docs/benchmarks.md has figures). Decision 0302.
 
 *Reference*: Zayatz 1991; Hoshino 2001; Chen and Keller-McNulty 1998; Dankar, El Emam, Neisa and
 Roffey, Estimating the re-identification risk of clinical data sets, 2012.
@@ -96,9 +101,10 @@ def pitman(sample: ClassSizes) -> float | None:
     fitted = _fit_pitman(sample)
     if fitted is None:
         return None
-    theta, alpha = fitted
-    logs = lgamma(theta + 1) - lgamma(theta + alpha) + alpha * log(sample.population)
-    return min(exp(min(logs, 700.0)), float(sample.population))
+    (theta, alpha), people = fitted, sample.population
+    logs = lgamma(theta + 1) - lgamma(theta + alpha)
+    logs += lgamma(theta + alpha + people - 1) - lgamma(theta + people)
+    return people * exp(min(logs, 0.0))
 
 
 def _fit_pitman(sample: ClassSizes) -> tuple[float, float] | None:

@@ -12,6 +12,7 @@ What is computed from the original is about people: findings are for the owner. 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import hypot
 from typing import TYPE_CHECKING, Any
 
 from sfumato.attack.intervals import clopper_pearson
@@ -55,6 +56,14 @@ class Rate:
         return Rate(
             self.value, max(min(self.low, low), 0.0), min(max(self.high, high), 1.0), self.tried
         )
+
+    def less(self, other: Rate) -> Rate:
+        """What is left of it without another, at least nothing (Newcombe 1998, method 10)."""
+        value = self.value - other.value
+        below = hypot(self.value - self.low, other.high - other.value)
+        above = hypot(self.high - self.value, other.value - other.low)
+        value, low, high = (max(one, 0.0) for one in (value, value - below, value + above))
+        return Rate(value, low, high, self.tried)
 
     def beyond(self, other: Rate) -> float:
         """How far it lies above another, of all that could be."""

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from sfumato.attack.case import cannot_run, needed, needed_quasi
 from sfumato.attack.classes import Boxes, boxes
 from sfumato.attack.finding import Finding, Rate, percent
-from sfumato.attack.link import crowds, examples, naming
+from sfumato.attack.lists import crowds, examples, naming
 from sfumato.attack.matching import covered, fitting
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ def run(case: Case) -> Finding:
     """Look people up who may be written wrong."""
     known = needed(case.known, NAME, "a list of people", "known")
     original = needed(case.original, NAME, "the original, to tell who is right", "original")
+    if case.release.rows_are == "nobody's":
+        raise cannot_run(NAME, "rows of a synthetic table are nobody's; link says what they tell.")
     person = naming(case, known)
     if not person:
         raise cannot_run(

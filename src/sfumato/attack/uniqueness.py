@@ -21,7 +21,7 @@ from sfumato.attack.case import cannot_run, needed_quasi
 from sfumato.attack.classes import boxes
 from sfumato.attack.estimators import ClassSizes, dankar, deviation, pitman, snb, zayatz
 from sfumato.attack.finding import Finding, Rate, percent
-from sfumato.attack.link import crowds
+from sfumato.attack.lists import crowds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from sfumato.attack.case import Case
 
 NAME = "uniqueness"
+_SMALL = 0.05
+"""Below this share of the population the law of class sizes is guessed rather than seen."""
 
 
 def run(case: Case) -> Finding:
@@ -83,7 +85,13 @@ def _estimates(sample: ClassSizes) -> list[str]:
         f"{name} {'does not fit' if one is None else percent(one / sample.population)}"
         for name, one in figures.items()
     )
-    return [f"Estimated share of people alone in the population: {told}; taken is {chosen}."]
+    found = [f"Estimated share of people alone in the population: {told}; taken is {chosen}."]
+    if sample.fraction < _SMALL:
+        found.append(
+            f"A release of {percent(sample.fraction)} of the population tells little of the rest: "
+            "estimates from so few can be several times too high or half too low."
+        )
+    return found
 
 
 def _linked(sizes: NDArray[np.int64], crowd: NDArray[np.float64]) -> str:

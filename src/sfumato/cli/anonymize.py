@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from sfumato.cli.explore import EXPLORE, refuse_beside, write_candidates
 from sfumato.cli.options import (
-    GATE,
     OUTPUT,
     DeclaredSchema,
     Json,
     Overwrite,
-    PublishFindings,
-    Require,
     TableFile,
     form,
     option,
@@ -23,6 +21,7 @@ from sfumato.cli.options import (
 )
 from sfumato.cli.process import EndedEarly
 from sfumato.cli.progress import progress, values_named
+from sfumato.cli.release_gate import NoAttacks, PublishFindings, Require, table_gate
 from sfumato.errors import ParameterError
 from sfumato.texts import dumps
 from sfumato.vault.families import Field
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from sfumato.release.release import Release
     from sfumato.steward.anonymized import Anonymized
     from sfumato.steward.problem import CriteriaRequest
-    from sfumato.steward.requirements import Requirement
     from sfumato.steward.table import Table
 
 Out = Annotated[
@@ -59,10 +57,8 @@ PublicReport = Annotated[
     option("FILE.html", "Write a page that may travel with the release.", rich_help_panel=OUTPUT),
 ]
 By = Annotated[str | None, option("NAME", "Who makes the release, for its reports.")]
+Explore = Annotated[bool, option(None, EXPLORE, "--explore", rich_help_panel=OUTPUT)]
 NoAdvice = Annotated[bool, option(None, "Do not try what else would lose less.", "--no-advice")]
-NoAttacks = Annotated[
-    bool, option(None, "Do not attack it before it leaves.", "--no-attacks", rich_help_panel=GATE)
-]
 
 CRITERIA = (
     Field("k", "How many rows, or people, must look alike.", "K", type=int),
@@ -171,6 +167,7 @@ def anonymize(
     public_report: PublicReport = None,
     by: By = None,
     no_advice: NoAdvice = False,
+    explore: Explore = False,
     require: Require = None,
     no_attacks: NoAttacks = False,
     publish_findings: PublishFindings = False,
@@ -186,13 +183,14 @@ def anonymize(
     Examples:
         sfumato anonymize people.csv --schema people.toml --k 5 -o safe.csv
         sfumato anonymize people.csv --schema people.toml --k 5 --l 2 -o diverse.csv
+        sfumato anonymize people.csv --schema people.toml --explore -o candidates
     """
     from sfumato.release.places import Output
     from sfumato.release.writer import check_outputs
+    from sfumato.steward.explore import explore as explored
     from sfumato.steward.problem import CriteriaRequest
-    from sfumato.steward.requirements import read_requirements
 
-    required = _required(read_requirements(require or []), no_attacks, publish_findings)
+    gate = table_gate(require, no_attacks=no_attacks, publish=publish_findings)
     output, pages = Output.said(out), {"report": report, "public_report": public_report}
     numbers = {one.name: said.pop(one.name) for one in CRITERIA}
     population, algorithm = said.pop("population"), said.pop("algorithm")
@@ -200,16 +198,24 @@ def anonymize(
     used = _in_use(table, schema, population)
     if several := algorithm == "anatomy":  # in a directory, however it is called
         output = Output(output.path)
-    check_outputs(output, *pages.values(), several=several, overwrite=overwrite, kept=used)
     asked = CriteriaRequest(**numbers, population=population is not None)
+    if explore:
+        one = {**pages, "require": require, "publish_findings": publish_findings}
+        _check_explored(output, one, overwrite=overwrite)
+    else:
+        check_outputs(output, *pages.values(), several=several, overwrite=overwrite, kept=used)
     with ExitStack() as stack:
         tables = _read(stack, table, schema, population)
+        if explore:
+            said |= {"by": by, "advice": False}
+            columns = _columns(sensitive, further)
+            found = explored(asked, lambda one: _decide(tables, one, columns, algorithm, said))
+            write_candidates(tables[0], found, output.path, overwrite=overwrite, as_json=as_json)
+            return
         if output.by_engine:  # nobody else knows what is there
             tables[0].engine.check(output.target, overwrite=overwrite)
         said |= {"by": by, "advice": not no_advice}
-        decided = _decide(tables, asked, _columns(sensitive, further), algorithm, said)
-        if not no_attacks:
-            decided = _attacked(decided, required, publish_findings)
+        decided = gate(_decide(tables, asked, _columns(sensitive, further), algorithm, said))
         with progress("Writing the release"):
             release = decided.write(output, **pages, overwrite=overwrite)
     _tell(decided, release, output, [page for page in pages.values() if page], as_json=as_json)
@@ -247,25 +253,17 @@ def _tell(
         raise EndedEarly("Interrupted; the best release so far was written.")
 
 
-def _required(
-    required: tuple[Requirement, ...], no_attacks: bool, publish: bool
-) -> tuple[Requirement, ...]:
-    """What is required of attacks; nothing can be where none is tried."""
-    if no_attacks and (required or publish):
-        flag = "--require" if required else "--publish-findings"
+def _check_explored(output: Output, pages: dict[str, Any], *, overwrite: bool) -> None:
+    """Refuse what means one release, and a folder that candidates cannot go into."""
+    from sfumato.steward.explore import check_folder
+
+    refuse_beside(pages)
+    if output.is_table:
         raise ParameterError(
-            "option_without_other",
-            f"{flag} means nothing where no attack is tried. Drop --no-attacks, or {flag}.",
+            "explore_beside",
+            f"--explore writes candidates into a folder, not into {output.words()}. Name a folder.",
         )
-    return required
-
-
-def _attacked(decided: Anonymized, required: tuple[Requirement, ...], publish: bool) -> Anonymized:
-    """Attack what was decided, before anything of it is written."""
-    from sfumato.steward.own_attacks import attacked
-
-    with progress("Attacking it"):
-        return attacked(decided, required, publish=publish)
+    check_folder(output.path, overwrite=overwrite)
 
 
 def _in_use(table: str, schema: Path, population: str | None) -> tuple[Path, ...]:

@@ -7,11 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli.completion import columns
-from sfumato.cli.options import Json, SchemaFile, argument, option
+from sfumato.cli.options import (
+    Json,
+    Overwrite,
+    OwnersPage,
+    SchemaFile,
+    argument,
+    check_page,
+    option,
+    write_owners_page,
+)
 from sfumato.cli.progress import progress, values_named
 from sfumato.texts import dumps
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sfumato.attack.finding import Finding, Findings
 
 ATTACKER = "The attacker"
@@ -71,6 +82,8 @@ def attack(
     minutes: Minutes = 60.0,
     hops: Hops = 2,
     column: Named = None,
+    report: OwnersPage = None,
+    overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Attack a release as its owner: how often is an attacker right, how often would a guess be?
@@ -80,32 +93,32 @@ def attack(
     Examples:
         sfumato attack link safe.csv --original people.csv --schema people.toml
         sfumato attack all safe.csv --original people.csv --schema people.toml --json
+        sfumato attack all safe.csv --original people.csv --schema people.toml --report risk.html
         sfumato attack differencing people.csv --schema people.toml --epsilon 1
     """
+    from sfumato.report.looked_at import attack_page
     from sfumato.steward.attack import attack as attacked
     from sfumato.steward.attack_options import attack_options
 
-    supposed: dict[str, Any] = {
-        "sensitive": sensitive,
-        "sure": sure,
-        "exclude": exclude,
-        "gain": gain,
-    }
-    supposed |= {"near": near, "l": l, "population_size": population_size, "guesses": guesses}
+    supposed: dict[str, Any] = {"sensitive": sensitive, "sure": sure, "exclude": exclude}
+    supposed |= {"gain": gain, "near": near, "l": l, "guesses": guesses}
+    supposed["population_size"] = population_size
     supposed |= {"epsilon": epsilon, "together": together, "knows": knows, "cell": cell}
     supposed |= {"minutes": minutes, "hops": hops, "columns": column}
     supposed["first"] = None if first is None else first.split(",")
     tables = {"known": known, "original": original, "other": other, "control": control}
     options = attack_options(**supposed)
+    check_page(report, release, *tables.values(), schema, overwrite=overwrite)
     with values_named(), progress("Attacking", unit="attacks") as told:
         found = attacked(name, release, schema, **tables, options=options, progress=told)
+    write_owners_page(report, lambda typed: attack_page(found, release, typed), overwrite=overwrite)
     if as_json:
         typer.echo(dumps(found.json(), ensure_ascii=False))
     else:
-        _show(found)
+        _show(found, report)
 
 
-def _show(found: Finding | Findings) -> None:
+def _show(found: Finding | Findings, report: Path | None) -> None:
     """Print each finding in words, then what did not run."""
     from rich.console import Console
 
@@ -123,3 +136,5 @@ def _show(found: Finding | Findings) -> None:
         for name, reason in found.not_run.items():
             console.print(printable(f"{name} did not run: {reason}"))
     console.print("For the owner: computed from rows of people.", style="dim")
+    if report is not None:
+        console.print(printable(f"The page is {report}."), style="dim")

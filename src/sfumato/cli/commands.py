@@ -12,7 +12,7 @@ from typing import Any
 COMMANDS: dict[str, tuple[str, ...]] = {
     "Look around": ("demo",),
     "See the risk": ("inspect",),
-    "Release a table": ("anonymize", "measure", "worlds", "evaluate", "attack"),
+    "Release a table": ("anonymize", "measure", "worlds", "evaluate", "attack", "compare"),
     "Answer questions": ("init", "add", "ledger"),
 }
 

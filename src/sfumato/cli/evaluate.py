@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sfumato.cli.completion import columns
-from sfumato.cli.options import OUTPUT, DeclaredSchema, Json, Overwrite, argument, option
+from sfumato.cli.options import (
+    DeclaredSchema,
+    Json,
+    Overwrite,
+    OwnersPage,
+    argument,
+    check_page,
+    option,
+)
 from sfumato.cli.progress import progress
 from sfumato.texts import dumps
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sfumato.synth.evaluate.result import Evaluation
 
 
@@ -24,10 +33,7 @@ def evaluate(
         str | None,
         option("COLUMN", "Learn to guess it from either table.", autocompletion=columns),
     ] = None,
-    report: Annotated[
-        Path | None,
-        option("FILE.html", "Write a page with pictures, for the owner.", rich_help_panel=OUTPUT),
-    ] = None,
+    report: OwnersPage = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -40,13 +46,9 @@ def evaluate(
         sfumato evaluate synthetic.csv --original people.csv --schema people.toml \\
             --target disease --report evaluation.html
     """
-    from sfumato.files import check_target
-    from sfumato.release.in_use import source_files
     from sfumato.steward.evaluate import compare_tables
 
-    if report is not None:
-        used = (*source_files(synthetic), *source_files(original), schema)
-        check_target(report, overwrite=overwrite, kept=used)
+    check_page(report, synthetic, original, schema, overwrite=overwrite)
     with progress("Comparing the tables", unit="sets of columns") as told:
         found = compare_tables(synthetic, original, schema, target=target, progress=told)
     if report is not None:

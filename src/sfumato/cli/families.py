@@ -6,8 +6,6 @@ way for all.
 
 from __future__ import annotations
 
-import os
-from contextlib import contextmanager
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,22 +13,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli.completion import datasets
+from sfumato.cli.explore import EXPLORE, refuse_beside, synthesize_candidates
 from sfumato.cli.options import (
-    GATE,
     OUTPUT,
     Json,
     Overwrite,
-    PublishFindings,
-    Require,
     VaultFolder,
     argument,
     declared,
     option,
     parameter_of,
 )
-from sfumato.cli.process import release_collector
+from sfumato.cli.process import paid, release_collector
 from sfumato.cli.progress import progress
-from sfumato.errors import CallerError, InternalError, OutputError, ParameterError
+from sfumato.cli.release_gate import OwnerReport, PublishFindings, Require, check_kept, paid_gate
+from sfumato.errors import ParameterError
 from sfumato.schema.names import quoted
 from sfumato.texts import dumps
 from sfumato.vault.families import PRINCIPAL, PURPOSE, REQUEST_ID
@@ -40,8 +37,6 @@ if TYPE_CHECKING:
 
     from sfumato.vault.answer import Answer
     from sfumato.vault.families import Family
-    from sfumato.vault.private import Questions
-    from sfumato.vault.trying import ReleaseGate
 
 Dataset = Annotated[str, argument("NAME", "A data set of the vault.", autocompletion=datasets)]
 
@@ -56,19 +51,12 @@ Options = Annotated[
     list[str] | None,
     option("NAME=VALUE", "An option of the kind, such as way=2; repeatable.", "--option"),
 ]
+Explore = Annotated[bool, option(None, EXPLORE, "--explore", rich_help_panel=OUTPUT)]
+Yes = Annotated[bool, option(None, "Charge all candidates without asking.", "--yes")]
 _EXPLAINED = "Only say cost, choices and expected error; spends nothing."
 Report = Annotated[
     Path | None,
     option("FILE.html", "Write a page about the release.", "--report", rich_help_panel=OUTPUT),
-]
-OwnerReport = Annotated[
-    Path | None,
-    option(
-        "FILE.html",
-        "Attack it, and write a page for its owner about what was found.",
-        "--owner-report",
-        rich_help_panel=GATE,
-    ),
 ]
 
 
@@ -112,6 +100,9 @@ def _parameters(family: Family) -> Iterator[Parameter]:
         yield declared("option", Options, None)
     explained = Annotated[bool, option(None, _EXPLAINED, *family.explain)]
     yield declared("explain", explained, False)
+    if family.explores:
+        yield declared("explore", Explore, False)
+        yield declared("yes", Yes, False)
     yield from map(parameter_of, (PRINCIPAL, PURPOSE, REQUEST_ID))
     if family.writes == "must":
         yield declared("report", Report, None)
@@ -135,9 +126,10 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
     request_id, as_json = given.pop(REQUEST_ID.name), given.pop("as_json")
     out, report = given.pop("out", None), given.pop("report", None)
     owners_page = given.pop("owner_report", None)
-    gate = _gate(given, owners_page)
+    gate = paid_gate(given, owners_page)
     also = {one.name: given.pop(one.name) for one in family.also_writes}
     overwrite, only_explained = given.pop("overwrite", False), given.pop("explain")
+    exploring = given.pop("explore", False), given.pop("yes", False)
     if family.writes == "must" and out is None and not only_explained:
         raise ParameterError(
             "out_missing",
@@ -145,9 +137,15 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
         )
     with open_vault(given.pop("vault")) as opened:
         if family.of_dataset:
-            asked: Questions = opened.private(given.pop("name"), **who)
+            asked: Any = opened.private(given.pop("name"), **who)
         else:
             asked = opened.questions(**who)
+        if any(exploring):
+            one = {"request": request_id, "report": report, "require": gate, **also}
+            refuse_beside(one, explores=exploring[0])
+            flags = {"yes": exploring[1], "only_told": only_explained, "overwrite": overwrite}
+            synthesize_candidates(asked, family, given, out, **flags, as_json=as_json)
+            return
         prepared = asked.prepare(family, **{**given, **options})
         if only_explained:
             told = explain(prepared)
@@ -160,12 +158,12 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
                 prepared, out, report, overwrite=overwrite, kept=kept, **also
             )
             if gate is not None:
-                _check_kept(places, owners_page, overwrite=overwrite, kept=kept)
+                check_kept(places, owners_page, overwrite=overwrite, kept=kept)
         release_collector()
         with progress("Answering" if out is None else "Publishing"):
             answer: Answer = asked.run(family, prepared, request_id=request_id, gate=gate)
     written: list[Path] = []
-    with _paid():
+    with paid():
         if out is not None:
             written = answer.save(out, overwrite=overwrite, report=report, **also)
             written += [] if report is None else [report]
@@ -176,35 +174,6 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
         typer.echo(dumps({**answer.to_json(written), **found}, ensure_ascii=False))
     else:
         _show(answer, written)
-
-
-def _gate(given: dict[str, Any], owners_page: Path | None) -> ReleaseGate | None:
-    """What a release must withstand before it is written, where its owner asks for that."""
-    publish, require = given.pop("publish_findings", False), given.pop("require", None) or []
-    if not (publish or require or owners_page):
-        return None
-    from sfumato.vault.trying import ReleaseGate
-
-    return ReleaseGate.asked(require, attacks=True, publish=publish)
-
-
-def _check_kept(
-    places: list[Path], page: Path | None, *, overwrite: bool, kept: tuple[Path, ...]
-) -> None:
-    """Refuse, before anything is spent, where what the owner keeps could not be written."""
-    from sfumato.files import check_target
-    from sfumato.release.in_use import vault_files_around
-    from sfumato.release.sidecar import holder_file
-
-    holder = holder_file(places[0])
-    for one in (holder, *([] if page is None else [page])):
-        check_target(one, overwrite=overwrite, kept=(*kept, *vault_files_around(one)))
-    if page is not None and os.path.realpath(page) in map(os.path.realpath, [*places, holder]):
-        raise OutputError(
-            "output_twice",
-            f"Cannot write the owner's page to '{page}': something else of the release goes there. "
-            "Choose another name.",
-        )
 
 
 def _options(written: list[str], form: Mapping[str, object]) -> dict[str, object]:
@@ -225,16 +194,6 @@ def _options(written: list[str], form: Mapping[str, object]) -> dict[str, object
             )
         found[key] = value.strip()
     return found
-
-
-@contextmanager
-def _paid() -> Iterator[None]:
-    """After the charge nothing is the caller's mistake any more: what is paid for is not lost."""
-    try:
-        yield
-    except CallerError as error:
-        message = f"{error.message} It is paid for and stored: repeat the command, which is free."
-        raise InternalError(error.code, message) from None
 
 
 def _show(answer: Answer, written: list[Path]) -> None:

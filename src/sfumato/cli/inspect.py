@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli.options import OUTPUT, Json, Overwrite, SchemaFile, TableFile, option
+from sfumato.cli.options import (
+    OUTPUT,
+    Json,
+    Overwrite,
+    OwnersPage,
+    SchemaFile,
+    TableFile,
+    check_page,
+    option,
+    write_owners_page,
+)
 from sfumato.cli.progress import progress
 from sfumato.texts import dumps
 
@@ -36,6 +46,7 @@ def inspect(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
+    report: OwnersPage = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -43,22 +54,16 @@ def inspect(
 
     Examples:
         sfumato inspect people.csv
-        sfumato inspect people.csv --write guessed.toml
+        sfumato inspect people.csv --write guessed.toml --report risk.html
     """
     from sfumato.files import check_target
-    from sfumato.release.in_use import source_files, vault_files_around
+    from sfumato.report.looked_at import inspection_page
     from sfumato.steward.table import file_words, read, save_schema
 
-    if write is not None:
-        used = (
-            *source_files(table),
-            *(() if schema is None else [schema]),
-            *(() if population is None else source_files(population)),
-            *vault_files_around(write),
-        )
-        check_target(write, overwrite=overwrite, kept=used)
-    with progress("Reading and measuring the columns") as report:
-        people = read(table, schema, progress=report)
+    for page in (write, report):
+        check_page(page, table, schema, population, overwrite=overwrite)
+    with progress("Reading and measuring the columns") as told:
+        people = read(table, schema, progress=told)
     if people.released and "://" in table:  # a file lies beside what tells of it
         typer.echo(_RELEASED, err=True)
     if schema is None:
@@ -67,15 +72,18 @@ def inspect(
     try:
         if write is not None:  # a schema has its hierarchies from files
             check_target(write, overwrite=overwrite, kept=people.files)
-        with progress("Counting who is unique") as report:
-            found = people.inspect(population=population, progress=report)
+        with progress("Counting who is unique") as told:
+            found = people.inspect(population=population, progress=told)
     finally:
         people.close()
     if write is not None:
         save_schema(people, write, overwrite=overwrite)
+    write_owners_page(
+        report, lambda typed: inspection_page(found, table, typed), overwrite=overwrite
+    )
     if as_json:
-        told = _as_json(found) | {"file": people.layout.facts()}
-        typer.echo(dumps(told, ensure_ascii=False))
+        facts = _as_json(found) | {"file": people.layout.facts()}
+        typer.echo(dumps(facts, ensure_ascii=False))
     else:
         from sfumato.report.terminal import print_inspection
 

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli.options import DeclaredSchema, Json, TableFile, option
+from sfumato.cli.options import (
+    DeclaredSchema,
+    Json,
+    Overwrite,
+    OwnersPage,
+    TableFile,
+    check_page,
+    option,
+    write_owners_page,
+)
 from sfumato.cli.progress import progress, values_named
 from sfumato.texts import dumps
 
@@ -28,23 +37,28 @@ def measure(
             metavar="FILE", help="Questions in SQL, one on a line: how far off are their answers?"
         ),
     ] = None,
+    report: OwnersPage = None,
+    overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Measure k, every l and t, and all costs of a table, alone or against its original.
 
     Examples:
         sfumato measure safe.csv --schema people.toml
-        sfumato measure safe.csv --schema people.toml --original people.csv
+        sfumato measure safe.csv --schema people.toml --original people.csv --report reached.html
     """
+    from sfumato.report.looked_at import measure_page
     from sfumato.steward.measure import measure as measured
     from sfumato.steward.measure import read_questions
 
+    check_page(report, table, original, population, workload, schema, overwrite=overwrite)
     questions = None if workload is None else read_questions(workload)
     with values_named(), progress("Measuring"):
         measures = measured(
             table, schema, original=original, population=population, workload=questions
         )
     found = measures.json()
+    write_owners_page(report, lambda typed: measure_page(found, table, typed), overwrite=overwrite)
     if as_json:
         typer.echo(dumps(found, ensure_ascii=False))
     else:

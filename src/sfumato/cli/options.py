@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from dataclasses import replace
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -11,6 +13,7 @@ import typer
 
 from sfumato.cli.completion import columns, one_of
 from sfumato.cli.help import GENERAL
+from sfumato.texts import without_passwords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,9 +25,6 @@ _COLUMNS = {"COLUMN", "COLUMN ...", "A,B"}
 """The words for columns, which the shell completes from the schema."""
 OUTPUT = "Output"
 """The topic under which help tells where results go."""
-
-GATE = "Before it leaves"
-"""The topic under which help tells what a release must withstand."""
 
 
 def option(metavar: str | None, told: str, *flags: str, **more: Any) -> Any:
@@ -86,23 +86,13 @@ Overwrite = Annotated[
     bool,
     option(None, "Replace an existing output file.", "--overwrite", rich_help_panel=OUTPUT),
 ]
-Require = Annotated[
-    list[str] | None,
+OwnersPage = Annotated[
+    Path | None,
     option(
-        "CONDITION",
-        "Refuse what an attack gets more from: 'link<0.05'; repeatable.",
-        rich_help_panel=GATE,
+        "FILE.html", "Write a page with pictures, for the owner.", "--report",
+        rich_help_panel=OUTPUT,
     ),
-]
-PublishFindings = Annotated[
-    bool,
-    option(
-        None,
-        "Let what attacks found travel with the release, though it tells of the original.",
-        "--publish-findings",
-        rich_help_panel=GATE,
-    ),
-]
+]  # fmt: skip
 SchemaFile = Annotated[Path | None, option("FILE", "The table's schema (TOML).", "--schema")]
 DeclaredSchema = Annotated[Path, option("FILE", "The table's schema (TOML).", "--schema")]
 TableFile = Annotated[
@@ -118,3 +108,24 @@ VaultFolder = Annotated[
         rich_help_panel=GENERAL,
     ),
 ]
+
+
+def check_page(page: Path | None, *sources: str | Path | None, overwrite: bool) -> None:
+    """Refuse a file that cannot be written, or that would replace what it is made from."""
+    if page is None:
+        return
+    from sfumato.files import check_target
+    from sfumato.release.in_use import source_files, vault_files_around
+
+    used = [file for one in sources if one is not None for file in source_files(one)]
+    check_target(page, overwrite=overwrite, kept=(*used, *vault_files_around(page)))
+
+
+def write_owners_page(page: Path | None, made: Callable[[str], str], *, overwrite: bool) -> None:
+    """Write the page that is `made` with the command as it was typed, without passwords."""
+    if page is None:
+        return
+    from sfumato.report.page import write_page
+
+    typed = without_passwords(shlex.join(["sfumato", *sys.argv[1:]]))
+    write_page(made(typed), page, overwrite=overwrite)

@@ -7,13 +7,14 @@ import gc
 import os
 import signal
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
-from sfumato.errors import OutputError, ParameterError
+from sfumato.errors import CallerError, InternalError, OutputError, ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from types import FrameType
 
 
@@ -145,3 +146,13 @@ def stdout_works() -> bool:
 
 def _nowhere() -> TextIO:
     return Path(os.devnull).open("w", encoding="utf-8")
+
+
+@contextmanager
+def paid() -> Iterator[None]:
+    """After the charge nothing is the caller's mistake any more: what is paid for is not lost."""
+    try:
+        yield
+    except CallerError as error:
+        message = f"{error.message} It is paid for and stored: repeat the command, which is free."
+        raise InternalError(error.code, message) from None

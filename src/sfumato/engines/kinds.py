@@ -13,11 +13,12 @@ import pyarrow.types as types
 from sqlglot import exp
 
 from sfumato.engines.base import column
+from sfumato.engines.wellformed import as_stored, sound
 from sfumato.errors import SourceError
 from sfumato.schema.column import Column, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from sfumato.engines.base import Engine
 
@@ -135,8 +136,14 @@ _EPOCH = date(1970, 1, 1)
 _FIRST, _LAST = (date.min - _EPOCH).days, (date.max - _EPOCH).days
 
 
-def check_dates(engine: Engine, names: Sequence[str]) -> None:
-    """Refuse columns of the engine's table with dates outside the years 1 to 9999."""
+def check_cells(engine: Engine, kinds: Mapping[str, Kind]) -> None:
+    """Refuse columns of the engine's table with malformed cells, or dates that Python lacks."""
+    _check_sound(engine, kinds)
+    _check_dates(engine, [name for name, kind in kinds.items() if kind is Kind.DATE])
+
+
+def _check_dates(engine: Engine, names: Sequence[str]) -> None:
+    """Refuse dates outside the years 1 to 9999."""
     if not names:
         return
     ends = [end(this=column(name)) for name in names for end in (exp.Min, exp.Max)]
@@ -149,4 +156,27 @@ def check_dates(engine: Engine, names: Sequence[str]) -> None:
                 "date_out_of_range",
                 f"Column {names[place // 2]!r} holds dates outside the years 1 to 9999, which "
                 "cannot be worked with. Correct them in the source, or make them missing.",
+            )
+
+
+def _check_sound(engine: Engine, names: Collection[str]) -> None:
+    """Refuse malformed cells of a database, as conversion does those of a file."""
+    stored, doubts = as_stored(engine.table)
+    asked = {name: doubt for name, doubt in doubts.items() if doubt and name in names}
+    if not asked:
+        return
+    # A malformed cell is counted as it is stored, but not as it is seen.
+    lost = (
+        exp.cast(exp.Count(this=column(name)) - exp.Count(this=sound(name, doubt)), "BIGINT").as_(
+            f"sf_lost_{place}"
+        )
+        for place, (name, doubt) in enumerate(asked.items())
+    )
+    (found,) = engine.run(exp.select(*lost).from_(stored)).to_pylist()
+    for (name, doubt), cells in zip(asked.items(), found.values(), strict=True):
+        if cells:
+            raise SourceError(
+                "cell_not_of_kind",
+                f"Column {name!r} has {cells:,} cells that {doubt}. Mend or convert the column in "
+                "a view, and name the view.",
             )

@@ -37,6 +37,7 @@ from sfumato.engines.files.output import (
 from sfumato.engines.files.parts import check_local, write_folder
 from sfumato.engines.kinds import kinds_of
 from sfumato.engines.postgres_catalogue import identity_of, reads, resolved, there
+from sfumato.engines.wellformed import Doubt, doubted, doubts_of
 from sfumato.errors import EngineError, OutputError, SourceError
 
 if TYPE_CHECKING:
@@ -153,6 +154,7 @@ class Postgres:
         self._lock = RLock()
         self._running: int | None = None
         self._table = table
+        self._doubts: dict[str, Doubt] = {}
 
     @classmethod
     def open(cls, url: str) -> Postgres:
@@ -160,10 +162,17 @@ class Postgres:
         address, table = source_table(url, cls.dialect)
         return cls(address, table)
 
+    @translating_errors(_translate)
+    def look(self) -> pa.Schema:
+        """See which columns its table has now, and which of them may hold malformed cells."""
+        schema = self.run(everything(self._table).limit(0)).schema
+        self._doubts = doubts_of(schema)
+        return schema
+
     @property
     def table(self) -> exp.Table:
-        """The table the engine was opened on."""
-        return self._table.copy()
+        """The table the engine was opened on, malformed cells as NULL."""
+        return doubted(self._table, self._doubts)
 
     @translating_errors(_translate)
     def identity(self) -> Identity:
@@ -179,6 +188,8 @@ class Postgres:
     @translating_errors(_translate)
     def columns(self, table: exp.Table) -> dict[str, Kind]:
         """Name the columns of a table, in order, and what they hold."""
+        if table == self._table:
+            return kinds_of(self.look())
         return kinds_of(self.run(everything(table).limit(0)).schema)
 
     @translating_errors(_translate)

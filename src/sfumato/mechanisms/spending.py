@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.elementary import sqrt_down
-from sfumato.privacy.losses import Approx, approx_to_zcdp
+from sfumato.privacy.losses import spendable_rho
 
 if TYPE_CHECKING:
     from sfumato.privacy.price import Price
@@ -69,7 +69,7 @@ def spendings(price: Price, *, conversion: Fraction | None = None) -> list[Spend
     ways = [Spending(epsilon=price.epsilon)]
     delta = price.delta if conversion is None else conversion
     if delta:
-        rho = approx_to_zcdp(Approx(epsilon=price.epsilon, delta=delta)).rho
+        rho = spendable_rho(epsilon=price.epsilon, delta=delta)
         if rho > 0:
             ways.append(Spending(rho=rho))
     return ways

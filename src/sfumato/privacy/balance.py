@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from sfumato.privacy import zcdp
 from sfumato.privacy.composition import basic_price, total
-from sfumato.privacy.losses import Approx
+from sfumato.privacy.filters import ZcdpFilter
+from sfumato.privacy.losses import Approx, Zcdp, spendable_rho, zcdp_to_approx
 from sfumato.privacy.numbers import EPSILON_UNIT, plain
 
 if TYPE_CHECKING:
@@ -95,10 +96,22 @@ def shortage(budget: Budget, spent: Charge, event: Event) -> str:
     if delta > now["delta"]:
         most = f"a delta of {_cut(now['delta'])}: give no more with --delta"
     elif needed is None:
-        most = f"a rho of {_cut(now['rho'])}: give no more with --rho"
+        rho = now["rho"]
+        most = f"a rho of {_cut(rho)}: give no more with --rho{_bought_by(budget, rho)}"
     else:
         return f"{line} Ask for less with --epsilon, or ask its owner for budget."
     return f"{line} One question may use at most {most}, or ask its owner for budget."
+
+
+def _bought_by(budget: Budget, rho: Fraction) -> str:
+    """What buys no more than a rho: less delta than the budget has, which is parted there."""
+    filters = (one for one in budget.filters if isinstance(one, ZcdpFilter))
+    delta = next(one.conversion_delta for one in filters)
+    epsilon = zcdp_to_approx(Zcdp(rho=rho), delta=delta).epsilon
+    told = plain(epsilon, digits=_DIGITS, up=True)
+    if spendable_rho(epsilon=Fraction(told), delta=delta) > rho:
+        told = _cut(epsilon)
+    return f", which --epsilon {told} --delta {_cut(delta)} buys"
 
 
 def _cut(amount: Fraction) -> str:

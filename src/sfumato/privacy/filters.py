@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from sfumato.errors import ParameterError
 from sfumato.privacy import numbers, renyi, zcdp
 from sfumato.privacy.composition import basic_price, total
-from sfumato.privacy.losses import Approx, Pure, Zcdp, approx_to_zcdp, renyi_epsilon, zcdp_to_approx
+from sfumato.privacy.losses import Approx, Pure, Zcdp, renyi_epsilon, spendable_rho, zcdp_to_approx
 from sfumato.privacy.numbers import DELTA_UNIT, EPSILON_UNIT, RHO_UNIT, store, store_positive
 
 if TYPE_CHECKING:
@@ -250,11 +250,8 @@ class Budget:
         if delta == 0:
             return cls((PureFilter(epsilon=epsilon),))
         quarter = delta / 4
-        largest = approx_to_zcdp(Approx(epsilon=epsilon, delta=quarter)).rho
-        # One unit less, so that rounding up on the way back cannot pass the epsilon asked for.
         # No more than 64 bits count: where the owner allows a huge epsilon, rhos have less of it.
-        units = min(numbers.floor_units(largest, numbers.RHO_UNIT), 2**63) - 1
-        rho = units * numbers.RHO_UNIT
+        rho = min(spendable_rho(epsilon=epsilon, delta=quarter), (2**63 - 1) * RHO_UNIT)
         if rho <= 0:
             return cls((ApproxFilter(epsilon=epsilon, delta=delta),))
         sums = ApproxFilter(epsilon=epsilon, delta=2 * quarter)

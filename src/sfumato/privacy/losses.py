@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import ParameterError
 from sfumato.privacy.elementary import exp_up, log_down, log_up, round_down, round_up
-from sfumato.privacy.numbers import not_negative, positive_delta, probability
+from sfumato.privacy.numbers import (
+    RHO_UNIT,
+    floor_units,
+    not_negative,
+    positive_delta,
+    probability,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,6 +105,15 @@ def approx_to_zcdp(loss: Approx) -> Zcdp:
     order = _order_where(below)
     free = renyi_epsilon(order=order, divergence=_ZERO, delta=loss.delta, floor=False)
     return Zcdp(rho=max(_ZERO, round_down((loss.epsilon - free) / order)))
+
+
+def spendable_rho(*, epsilon: Fraction, delta: Fraction) -> Fraction:
+    """The rho that an (epsilon, delta) buys and that one limits: in the units that are counted.
+
+    One unit less than there are, so that rounding up on the way back cannot pass the epsilon.
+    """
+    largest = approx_to_zcdp(Approx(epsilon=epsilon, delta=delta)).rho
+    return max(floor_units(largest, RHO_UNIT) - 1, 0) * RHO_UNIT
 
 
 def renyi_epsilon(

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from sfumato.engines.files.output import Batches
+    from sfumato.release.beside import SideBySide
     from sfumato.release.by_engine import EngineRows
 
 
@@ -33,6 +35,10 @@ class TablesOnDemand(Mapping[str, pa.Table]):
     @abstractmethod
     def streamed(self, name: str) -> AbstractContextManager[Batches]:
         """The rows of a table, batch by batch."""
+
+    def beside(self) -> Sequence[SideBySide]:
+        """Columns of the original beside the released ones, for its holder."""
+        return ()
 
     def by_engine(self, name: str) -> AbstractContextManager[EngineRows] | None:  # noqa: ARG002
         """The rows of a table for their engine to write; None where no engine has them."""

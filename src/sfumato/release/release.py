@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import json
 import warnings
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sfumato import __version__, given
 from sfumato.cards import Card, CardTable, Pictures, Shown
-from sfumato.engines.files.spelled import marked, spelling_in, write_spelled
-from sfumato.engines.kinds import kinds_of, stored_schema
-from sfumato.engines.sources import open_file
-from sfumato.errors import OutputError, SchemaError
+from sfumato.engines.files.spelled import spelling_in, write_spelled
+from sfumato.engines.kinds import kinds_of
+from sfumato.errors import OutputError, SchemaError, SourceError
 from sfumato.files import check_target, whole
 from sfumato.release.bars import with_bars
 from sfumato.release.ondemand import on_demand
 from sfumato.release.places import Output, check_places
+from sfumato.release.saved_table import saved_table
 from sfumato.release.sidecar import holder_file, layout_of, read_sidecar, unreadable
 from sfumato.release.writer import check_outputs, writing
-from sfumato.schema.column import Column, Kind
 from sfumato.schema.layout import USUAL, FileLayout
 from sfumato.schema.names import count
-from sfumato.schema.spelling import spelling_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     import pandas as pd
     import polars as pl
@@ -305,9 +302,11 @@ class Release(Shown):
 
             target = given.path(report, "report")
             check_target(target, overwrite=overwrite, kept=self.kept)
+            marks = {file.name: mark for file, mark in writer.files.items()}
             # Of what noise was added to, the page that is asked for here was always for everybody.
-            told = self if self.guarantee.kind == SYNTACTIC else self.public
-            writer.beside(target, page(told).encode(), private=told.holder is not None)
+            of = self if self.guarantee.kind == SYNTACTIC else self.public
+            told = page(of, files=marks, beside=on_demand(self.tables).beside())
+            writer.beside(target, told.encode(), private=of.holder is not None)
 
     @given.in_python
     def report(self, path: str | Path, *, public: bool = False, overwrite: bool = False) -> None:
@@ -321,25 +320,38 @@ class Release(Shown):
         target = given.path(path, "path")
         check_target(target, overwrite=overwrite, kept=self.kept)
         private = self.holder is not None and not public
+        shown = self.public if public else self
+        told = page(shown, beside=on_demand(self.tables).beside() if private else ())
         with whole(target, overwrite=overwrite, private=private) as temporary:
-            temporary.write_text(page(self.public if public else self), encoding="utf-8")
+            temporary.write_text(told, encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Release:
         """Read a saved release; a table that was changed since is refused.
 
-        What stays with the holder is read where it is beside the release.
+        One that is a table of an engine is named by its address, and read from where it lies. What
+        stays with the holder is read where it is beside the release.
         """
-        target = given.path(path, "path")
-        told = read_sidecar(target)
-        if told is None:
+        rows: pa.Table | None = None
+        if isinstance(path, str) and "://" in path:
+            from sfumato.release.in_tables import load_table
+
+            found, rows = load_table(path)
+            target, told = found.path, found.told
+        else:
+            target = given.path(path, "path")
+            _check_address(target)
+            told = read_sidecar(target) or {}
+        if not told:
             raise unreadable(target)
         folder = target if target.is_dir() else target.parent
         recorded = told["tables"]
         try:
             guarantee = Guarantee(**told["guarantee"])
             provenance = Provenance(**told["provenance"])
-            tables = {one["name"]: _read(folder, one) for one in recorded}
+            tables = {
+                one["name"]: saved_table(folder, one) if rows is None else rows for one in recorded
+            }
             layouts = {one["name"]: layout_of(one) for one in recorded}
         except (ValueError, TypeError, KeyError, RuntimeError, AttributeError, SchemaError):
             raise unreadable(target) from None
@@ -347,6 +359,16 @@ class Release(Shown):
         if told.get("format") == 1 and guarantee.kind == SYNTACTIC:
             return _parted(loaded)
         return _with_kept(loaded, holder_file(target), {one["sha256"] for one in recorded})
+
+
+def _check_address(path: Path) -> None:
+    """Refuse a table without the engine that it is in."""
+    if str(path).startswith("table:"):
+        raise SourceError(
+            "release_unreadable",
+            f"Cannot find '{path}': a table lies in an engine. Name it by its address, such as "
+            "postgresql://host/database#name or spark://host:7077#name.",
+        )
 
 
 def _parted(old: Release) -> Release:
@@ -370,25 +392,3 @@ def _with_kept(release: Release, path: Path, checksums: set[str]) -> Release:
         return release
     holder = {name: one for name, one in kept.items() if name not in ("format", "stays")}
     return replace(release, provenance=provenance, error=error, holder=holder)
-
-
-def _read(folder: Path, told: Mapping[str, Json]) -> pa.Table:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    path = folder / Path(told["file"]).name
-    kinds = {name: Kind(kind) for name, kind in told["columns"].items()}
-    spelled = {
-        name: Column(name, kinds[name], spelling=spelling_of(kinds[name], keys))
-        for name, keys in told.get("written", {}).items()
-    }
-    spellings = {name: one.spelling for name, one in spelled.items() if one.spelling is not None}
-    if told.get("parts"):  # an engine wrote them, which knows no spellings
-        parts = [parquet.read_table(folder / Path(name).name) for name in told["parts"]]
-        rows = pa.concat_tables(parts)
-        return rows.cast(marked(rows.schema, spellings))
-    if path.name.lower().endswith(".parquet"):
-        return parquet.read_table(path)
-    with closing(open_file(path, layout_of(told), declared=kinds, ours=True)) as file:
-        rows = pa.Table.from_batches(file.read({**kinds, **spelled}), stored_schema(kinds))
-    return rows.cast(marked(rows.schema, spellings))

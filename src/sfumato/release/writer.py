@@ -79,13 +79,13 @@ class ReleaseWriter:
     def __init__(self, output: Output, *, several: bool, overwrite: bool) -> None:
         self.written: list[Path] = []
         """The paths of what travels."""
+        self.files: dict[Path, str] = {}  # on their way, with the SHA-256 of each
         self._path, self._overwrite = output.path, overwrite
         self._several = several or output.is_folder
         self._scratches: dict[Path, Scratch] = {}
         self._staged: list[_Staged] = []
         self._folder: Path | None = None
         self._saved: list[Saved] = []
-        self._files: dict[Path, str] = {}
         self._draft = (
             DraftedTable(output.target) if isinstance(output.target, TableTarget) else None
         )
@@ -112,7 +112,7 @@ class ReleaseWriter:
         place, write = self._stage_file(file), format_of(Path(file))
         with place.open("wb") as stream:
             kept = write(rows, stream, layout)
-        mark = self._files[place] = checksum(place)
+        mark = self.files[place] = checksum(place)
         self._saved.append(Saved(name, file, mark, columns, keys_in(rows.schema), kept))
 
     def rows(self, name: str, rows: EngineRows) -> None:
@@ -123,7 +123,7 @@ class ReleaseWriter:
         assert self._folder is not None
         marks = write_parts(rows, self._folder, self._path)
         self.written += [self._path / name for name in marks]
-        self._files |= {self._folder / name: mark for name, mark in marks.items()}
+        self.files |= {self._folder / name: mark for name, mark in marks.items()}
         whole = parts_checksum(marks)
         saved = Saved(name, PARTS, whole, rows.columns, rows.spelled, parts=[*marks])
         self._saved.append(saved)
@@ -132,7 +132,7 @@ class ReleaseWriter:
         """Write a file that is no table, such as a map."""
         place = self._stage_file(file)
         place.write_text(text, encoding="utf-8")
-        self._files[place] = checksum(place)
+        self.files[place] = checksum(place)
 
     def beside(self, path: Path, content: bytes, *, private: bool = False) -> None:
         """Write what appears with the release and is no part of it: a page, a model."""
@@ -143,7 +143,7 @@ class ReleaseWriter:
         if release.holder is not None:
             mine = self._stage(holder_file(self._path), private=True)
             mine.write_text(describe_to_holder(release, self._saved), encoding="utf-8")
-        told = describe(release, self._saved, self._files)
+        told = describe(release, self._saved, self.files)
         name = IN_FOLDER if self._several else f"{self._path.name}.json"
         self._stage_file(name).write_text(told, encoding="utf-8")
 

@@ -13,7 +13,7 @@ from sfumato.report.blocks import Folded, Heading, Listing, Note, PageTable, Par
 from sfumato.report.shares import SharePoint, ShareRow, shares
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from sfumato.attack.finding import Finding, Findings, Rate
     from sfumato.report.blocks import Block, Cell
@@ -37,37 +37,70 @@ _NOTHING = "No attack fits this release and what was given beside it."
 
 def findings_blocks(findings: Findings, *, level: int = 2) -> list[Block]:
     """All attacks in a picture, a table and words; then what failed, and what did not run."""
-    found = sorted(findings.findings, key=lambda one: (not one.beats_baseline, -one.excess))
-    blocks: list[Block] = [Heading(TITLE, level), Paragraph(_HOW if found else _NOTHING)]
-    if found:
-        hits = [one for one in found if one.passes_bound]
-        blocks += [Note(_passed(one), warning=True) for one in hits]
-        told = [f"{_name(one)}: {one.words()}" for one in found]
-        blocks += [
-            attacks_picture(found),
-            Listing(told),
-            Folded("Who attacks, and how", _how(found)),
-        ]
-    return [*blocks, *_failed(found, findings.not_run, level)]
+    tried, failed = tried_blocks(findings), failed_blocks(findings)
+    return [Heading(TITLE, level), *tried, Heading(FAILED, level), *failed]
 
 
-def attacks_picture(found: Sequence[Finding], *, label: str = "") -> Picture:
-    """One row for each attack: attacker and guess with their intervals on one scale."""
+def tried_blocks(findings: Findings) -> list[Block]:
+    """Every attack that ran: success against a guess, the worst first."""
+    found = _ordered(findings)
+    if not found:
+        return [Paragraph(_NOTHING)]
+    blocks: list[Block] = [Paragraph(_HOW)]
+    blocks += [Note(_passed(one), warning=True) for one in found if one.passes_bound]
+    told = [f"{_name(one)}: {one.words()}" for one in found]
+    return [
+        *blocks,
+        attacks_picture(found),
+        Listing(told),
+        Folded("Who attacks, and how", [_attackers(found)]),
+    ]
+
+
+def failed_blocks(findings: Findings) -> list[Block]:
+    """Attackers who do no better than a guess, and attacks that could not run, each with why."""
+    found, not_run = _ordered(findings), findings.not_run
+    beaten = [_name(one) for one in found if not one.beats_baseline]
+    blocks: list[Block] = []
+    if beaten:
+        blocks.append(Paragraph(f"No better than a guess: {', '.join(beaten)}."))
+    elif found:
+        blocks.append(Paragraph("Every attack that ran does better than a guess."))
+    blocks.append(Paragraph(_MEANS))
+    if not_run:
+        rows = [(_title(name), f"{why[:1].upper()}{why[1:]}") for name, why in not_run.items()]
+        blocks += [PageTable("What did not run", ("Attack", "Why"), rows), Note(_SILENT)]
+    return blocks
+
+
+def _ordered(findings: Findings) -> list[Finding]:
+    """The findings, worst first."""
+    return sorted(findings.findings, key=lambda one: (not one.beats_baseline, -one.excess))
+
+
+def attacks_picture(
+    found: Sequence[Finding], *, label: str = "", names: Sequence[str] = ()
+) -> Picture:
+    """One row for each attack: attacker and guess with their intervals on one scale.
+
+    Rows have the names of the attacks, or other `names`, as of the releases that were attacked.
+    """
     label = label or "How often attackers are right, and how often a guess is"
+    called = names or [_name(one) for one in found]
     return shares(
-        [_row(one) for one in found],
+        [_row(name, one) for name, one in zip(called, found, strict=True)],
         label=label,
-        table=attacks_table(found, label),
+        table=_figures(called, found, label),
         value="Right, of all who were tried",
         limit=_ALLOWED,
         note="Thin lines hold the share in 95 of 100 cases.",
     )
 
 
-def attacks_table(found: Sequence[Finding], caption: str) -> PageTable:
+def _figures(names: Sequence[str], found: Sequence[Finding], caption: str) -> PageTable:
     """The figures of each attack; columns that none of them has are left out."""
-    columns: dict[str, list[Cell]] = {
-        "Attack": [_name(one) for one in found],
+    columns: dict[str, Sequence[Cell]] = {
+        "Attack": names,
         _ATTACKER: [_rate(one.success) for one in found],
         _GUESS: [_rate(one.baseline) for one in found],
     }
@@ -80,12 +113,12 @@ def attacks_table(found: Sequence[Finding], caption: str) -> PageTable:
     return PageTable(caption, list(columns), list(zip(*columns.values(), strict=True)))
 
 
-def _row(one: Finding) -> ShareRow:
+def _row(name: str, one: Finding) -> ShareRow:
     rates = {_ATTACKER: one.success, _GUESS: one.baseline}
     rates |= {} if one.control is None else {_OTHERS: one.control}
-    points = [SharePoint(name, rate.value, rate.low, rate.high) for name, rate in rates.items()]
+    points = [SharePoint(kind, rate.value, rate.low, rate.high) for kind, rate in rates.items()]
     words = f"{percent(one.success.value)} (guess {percent(one.baseline.value)})"
-    return ShareRow(_name(one), words, points, one.bound)
+    return ShareRow(name, words, points, one.bound)
 
 
 def _name(one: Finding) -> str:
@@ -107,26 +140,11 @@ def _passed(one: Finding) -> str:
     )
 
 
-def _how(found: Sequence[Finding]) -> list[Block]:
+def _attackers(found: Sequence[Finding]) -> PageTable:
     """What is supposed of each attacker, where it is from, and what it was told with."""
     rows = [
         (_name(one), f"{one.attacker[:1].upper()}{one.attacker[1:]}.", " ".join(one.remarks),
          one.reference)
         for one in found
     ]  # fmt: skip
-    return [PageTable("The attackers", ("Attack", "The attacker", "Remarks", "After"), rows)]
-
-
-def _failed(found: Sequence[Finding], not_run: Mapping[str, str], level: int) -> list[Block]:
-    """Attackers who do no better than a guess, and attacks that could not run, each with why."""
-    beaten = [_name(one) for one in found if not one.beats_baseline]
-    blocks: list[Block] = [Heading(FAILED, level)]
-    if beaten:
-        blocks.append(Paragraph(f"No better than a guess: {', '.join(beaten)}."))
-    elif found:
-        blocks.append(Paragraph("Every attack that ran does better than a guess."))
-    blocks.append(Paragraph(_MEANS))
-    if not_run:
-        rows = [(_title(name), f"{why[:1].upper()}{why[1:]}") for name, why in not_run.items()]
-        blocks += [PageTable("What did not run", ("Attack", "Why"), rows), Note(_SILENT)]
-    return blocks
+    return PageTable("The attackers", ("Attack", "The attacker", "Remarks", "After"), rows)

@@ -85,6 +85,14 @@ class Listing:
 
 
 @dataclass(frozen=True)
+class Commands:
+    """Lines to be typed, and what they are for."""
+
+    caption: str
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True)
 class Glossary:
     """Words of the field with what they mean, folded until the reader opens them."""
 
@@ -109,6 +117,7 @@ Block = (
     | FileLinks
     | Folded
     | Listing
+    | Commands
     | Glossary
     | SignatureLines
 )

@@ -6,23 +6,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato import __version__
+from sfumato.release.beside import Distribution, SideBySide
+from sfumato.release.sidecar import checksum
 from sfumato.report import charts
 from sfumato.report.blocks import (
-    Folded,
+    Commands,
     Glossary,
     Heading,
     KeyFigures,
     Listing,
-    Note,
     PageTable,
     Paragraph,
 )
-from sfumato.report.charts import Bar, Point
+from sfumato.report.distributions import folded, side_by_side
 from sfumato.report.heat import heat, mosaic
 from sfumato.report.numerals import share, show
-from sfumato.report.page import render
+from sfumato.report.parts import ReportParts, report_page
 from sfumato.report.sides import MapSide
+from sfumato.report.verify import digests
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,11 +40,17 @@ _OWNER = (
     "For the owner: computed from the original, without any noise. What stands on this page tells "
     "of real rows; it is not part of the synthetic table's promise and must not travel with it."
 )
+_PROMISES_NOTHING = (
+    "An evaluation promises nothing. What the synthetic table guarantees is told by the report "
+    "that was made with it, and by its side-car."
+)
+_NEARNESS = (
+    "A table that is near to its original is useful; whether it is safe is another question. Few "
+    "copies are a good sign and no proof."
+)
+_AGAIN = "To compare them again"
+_COMMAND = "sfumato evaluate SYNTHETIC --original FILE --schema SCHEMA.toml"
 _ORIGINAL, _SYNTHETIC = "Original", "Synthetic"
-_OPEN = 6
-_VALUES = 8
-_BARS = 12
-"""Of more places than that a scale of numbers is drawn as lines, of fewer as bars."""
 _WORST = 5
 _FEWEST_DRAWN = 3
 _KEPT = 2.0
@@ -93,15 +100,28 @@ def page(found: Evaluation) -> str:
         (f"{found.rows[1]:,}", "synthetic rows"),
         (f"{len(found.columns):,}", "columns compared"),
     ]
-    blocks: list[Block] = [Note(_OWNER, warning=True), KeyFigures(figures), Listing(said(found))]
-    blocks += _form(found)
-    blocks += [*_columns(found), *_together(found), *_worst(found), *_questions(found)]
-    blocks += [*_learned(found.learned), *_copies(found), Glossary(_TERMS)]
-    return render(
-        "A synthetic table beside its original",
-        blocks,
-        lead="How near it is, what can be learned from it, and what it gives away.",
-        footer=f"Made by Sfumato {__version__}. For the owner: computed from the original.",
+    marks = {one.name: checksum(one) for one in found.files if one.is_file()}
+    return report_page(
+        ReportParts(
+            title="A synthetic table beside its original",
+            promise="How near it is, what can be learned from it, and what it gives away.",
+            audience=_OWNER,
+            private=True,
+            subject=[KeyFigures(figures), *_form(found)],
+            guarantee=[Paragraph(_PROMISES_NOTHING)],
+            limits=[Paragraph(_NEARNESS)],
+            utility=[
+                Listing(said(found)),
+                *_columns(found),
+                *_together(found),
+                *_worst(found),
+                *_questions(found),
+                *_learned(found.learned),
+                Glossary(_TERMS),
+            ],
+            found=_copies(found),
+            verify=[*digests(marks, "compared"), Commands(_AGAIN, [_COMMAND])],
+        )
     )
 
 
@@ -172,83 +192,28 @@ def _form(found: Evaluation) -> list[Block]:
 def _columns(found: Evaluation) -> list[Block]:
     """Every column in a picture, that which is furthest off first; of many, most are folded."""
     ordered = sorted(found.columns, key=lambda one: one.distance.floor - one.distance.tvd)
-    blocks: list[Block] = [Heading("Each column, original beside synthetic")]
-    for place, one in enumerate(ordered):
-        picture = column_picture(one)
-        if place < _OPEN:
-            blocks.append(picture)
-        else:
-            blocks.append(Folded(f"{one.name}: {share(one.distance.tvd)} would move", [picture]))
-    return blocks
+    drawn = (
+        (f"{one.name}: {share(one.distance.tvd)} would move", column_picture(one))
+        for one in ordered
+    )
+    return [Heading("Each column, original beside synthetic", 3), *folded(drawn)]
 
 
 def column_picture(one: ComparedColumn) -> Picture:
     """A column of both tables: two lines where it is long, else two bars for each value."""
-    return _stretched(one) if len(one.coding.starts) > _BARS else _listed(one)
+    coding = one.coding
+    sides = [
+        Distribution(name, np.array(counts) / sum(counts))
+        for name, counts in ((_ORIGINAL, one.original), (_SYNTHETIC, one.synthetic))
+    ]
+    labels = [coding.label(code) for code in range(coding.size)]
+    shown = SideBySide(one.name, labels, sides, coding.starts, dates=coding.dates)
+    return side_by_side(shown, label=_label(one), series="Table")
 
 
 def _label(one: ComparedColumn) -> str:
     moved = f"{one.name}: {share(one.distance.tvd)} of rows would have to move"
     return f"{moved}, in a fresh sample {share(one.distance.floor)}"
-
-
-def _stretched(one: ComparedColumn) -> Picture:
-    """Numbers and dates as two lines in steps; what is missing or not declared is said below."""
-    coding = one.coding
-    points = []
-    sides = {_ORIGINAL: one.original, _SYNTHETIC: one.synthetic}
-    for name, counts in sides.items():
-        total = sum(counts)
-        shares = [count / total for count in counts[: coding.missing]]
-        places = zip(coding.starts, [*shares, shares[-1]], strict=True)
-        points += [Point(name, start, height) for start, height in places]
-    rest = [
-        f"{coding.label(code)}: {share(one.original[code] / sum(one.original))} and "
-        f"{share(one.synthetic[code] / sum(one.synthetic))}."
-        for code in (coding.missing, coding.outside)
-        if one.original[code] or one.synthetic[code]
-    ]
-    rows = [
-        (label, *(share(counts[code] / sum(counts)) for counts in sides.values()))
-        for code, label in enumerate(coding.labels)
-    ]
-    return charts.line(
-        points,
-        label=_label(one),
-        x=one.name,
-        y="Share of rows",
-        series="Table",
-        percent=True,
-        steps=True,
-        dates=coding.dates,
-        table=PageTable(_label(one), (one.name, *sides), rows, folded=True),
-        note=" ".join(rest),
-    )
-
-
-def _listed(one: ComparedColumn) -> Picture:
-    """Values as two bars each, the commonest of them; the others in one."""
-    shares = [np.array(counts) / sum(counts) for counts in (one.original, one.synthetic)]
-    order = np.argsort(-np.maximum(*shares), kind="stable")
-    order = order[np.maximum(*shares)[order] > 0]
-    shown, rest = sorted(order[:_VALUES].tolist()), order[_VALUES:]
-    heights = [(one.coding.label(code), [float(side[code]) for side in shares]) for code in shown]
-    if len(rest):
-        heights.append(
-            (f"{len(rest):,} other values", [float(side[rest].sum()) for side in shares])
-        )
-    groups = [
-        (
-            label,
-            [
-                Bar(name, round(100 * height, 2))
-                for name, height in zip((_ORIGINAL, _SYNTHETIC), pair, strict=True)
-            ],
-        )
-        for label, pair in heights
-    ]
-    what = (one.name, "Table")
-    return charts.grouped(groups, label=_label(one), what=what, value="Rows in percent")
 
 
 def _together(found: Evaluation) -> list[Block]:
@@ -262,7 +227,7 @@ def _together(found: Evaluation) -> list[Block]:
     sampled = "" if looked_at == total else f" Of {total:,} pairs {looked_at:,} were looked at."
     side = MapSide("", names)
     return [
-        Heading("How columns hang together"),
+        Heading("How columns hang together", 3),
         Paragraph(
             "Each square stands for two columns, in the order of the list below; the fuller its "
             "tone, the more one of them tells about the other. The two maps should look alike."
@@ -324,7 +289,7 @@ def _worst(found: Evaluation) -> list[Block]:
         f"at {_shares(one.furthest)}."
         for one in worst
     ]
-    blocks: list[Block] = [Heading("Where it is furthest off"), Listing(told)]
+    blocks: list[Block] = [Heading("Where it is furthest off", 3), Listing(told)]
     invented = [one.fabricated for one in found.pairs if one.fabricated is not None]
     invented.sort(key=lambda one: -one.synthetic)
     if invented:
@@ -347,7 +312,7 @@ def _questions(found: Evaluation) -> list[Block]:
     rows = [(one.words, share(one.original), share(one.synthetic)) for one in worst]
     headers = ("How many rows have", _ORIGINAL, _SYNTHETIC)
     caption = f"The {len(rows)} answers that are furthest off, of {len(found.ranges):,}"
-    return [Heading("Questions asked of both"), PageTable(caption, headers, rows)]
+    return [Heading("Questions asked of both", 3), PageTable(caption, headers, rows)]
 
 
 def _learned(learned: Learned | None) -> list[Block]:
@@ -359,7 +324,7 @@ def _learned(learned: Learned | None) -> list[Block]:
         bars += [(f"{name.capitalize()}, trained on the original", real)]
     label = f"Right guesses of {learned.question}, on {learned.tested:,} real rows not seen before"
     picture = charts.bar(bars, label=label, what="Model", value="Right", percent=True)
-    return [Heading("What can be learned from it"), Paragraph(_learning(learned)), picture]
+    return [Heading("What can be learned from it", 3), Paragraph(_learning(learned)), picture]
 
 
 def _copies(found: Evaluation) -> list[Block]:
@@ -370,7 +335,7 @@ def _copies(found: Evaluation) -> list[Block]:
     ]
     headers = ("Copies", "Synthetic rows", "As many new people")
     return [
-        Heading("Copies of real rows"),
+        Heading("Copies of real rows", 3),
         Paragraph(_copied(found)),
         PageTable("Rows that are the same in all columns compared", headers, rows),
     ]

@@ -13,11 +13,13 @@ from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from sfumato.files import whole
 from sfumato.report.blocks import Heading
 from sfumato.report.palette import picture_style, sheet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from jinja2 import Environment
 
@@ -52,6 +54,12 @@ def render(
             sections=_sections(blocks),
         )
     )
+
+
+def write_page(page: str, path: Path, *, overwrite: bool) -> None:
+    """Write a page that its owner alone may read, whole or not at all."""
+    with whole(path, overwrite=overwrite, private=True) as temporary:
+        temporary.write_text(page, encoding="utf-8")
 
 
 def generator_of(page: str) -> str | None:

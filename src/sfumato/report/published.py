@@ -60,7 +60,7 @@ def pictures(
     """
     named = [(name, f"{table.num_rows:,}") for name, table in tables.items()]
     listed = PageTable("The released tables", ("Table", "Rows"), named, folded=len(named) > _LISTED)
-    blocks: list[Block] = [Heading("What was published"), *([listed] if len(named) > 1 else [])]
+    blocks: list[Block] = [listed] if len(named) > 1 else []
     for place, (name, table) in enumerate(tables.items()):
         picture = _drawn(columns, name, table, error or {}) if place < _DRAWN else None
         shown: list[Block] = [] if picture is None else [picture]

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.report import charts
-from sfumato.report.blocks import Folded, Heading, KeyFigures, Note, PageTable, Paragraph
-from sfumato.report.charts import NOISE_ALONE, Bar, Point
+from sfumato.release.beside import Distribution, SideBySide
+from sfumato.report.blocks import Heading, KeyFigures, Note, PageTable, Paragraph
+from sfumato.report.charts import NOISE_ALONE
+from sfumato.report.distributions import folded, side_by_side
 from sfumato.report.heat import heat, mosaic
-from sfumato.report.numerals import share, show
+from sfumato.report.numerals import show
 from sfumato.report.sides import MapSide
 from sfumato.schema.constraints import DeclaredRows, words
 from sfumato.synth.beside import RowsBeside
@@ -31,10 +32,8 @@ if TYPE_CHECKING:
 
 _NOISY, _DRAWN = "Measured, with noise", "Synthetic rows"
 _SERIES = "What"
-_OPEN = 6
-_VALUES = 8
 _BARS = 12
-"""Of more places than that a scale of numbers is drawn as lines, of fewer as bars."""
+"""Pairs of columns with more places than that come first: they have more to show."""
 _FEWEST_IN_MAP = 3
 _TILES = 2
 _DEVIATIONS = 2.12
@@ -57,7 +56,7 @@ def synthesis_blocks(model: SynthesisModel, rows: pa.Table) -> list[Block]:
         (f"{len(together):,}", "sets of columns measured together"),
     ]
     blocks: list[Block] = [
-        Heading("What was measured, and what was drawn from it"),
+        Heading("What was measured, and what was drawn from it", 3),
         Paragraph(
             "Nobody's row is in the table. Counts were measured with noise that hides any one "
             "person; rows were made up that have about these counts. Each picture shows both."
@@ -65,9 +64,7 @@ def synthesis_blocks(model: SynthesisModel, rows: pa.Table) -> list[Block]:
         KeyFigures(figures),
     ]
     ordered = sorted(columns, key=lambda one: -float(np.abs(one.noisy - one.drawn).sum()))
-    for place, one in enumerate(ordered):
-        picture = _column(one)
-        blocks.append(picture if place < _OPEN else Folded(one.name, [picture]))
+    blocks += folded((one.name, _column(one)) for one in ordered)
     declared = model.encoding.schema.constraints
     kept = [words(one) for one in declared if not isinstance(one, DeclaredRows)]
     blocks += [Note(f"{_KEPT} {'; '.join(kept)}.")] if kept else []
@@ -80,85 +77,20 @@ def synthesis_pictures(model: SynthesisModel, rows: pa.Table) -> list[Picture]:
 
 
 def _column(one: ColumnBeside) -> Picture:
-    return _stretched(one) if len(one.starts) > _BARS else _listed(one)
-
-
-def _label(one: ColumnBeside) -> str:
-    return f"{one.name}: share of rows, measured and drawn"
-
-
-def _stretched(one: ColumnBeside) -> Picture:
-    """Numbers and dates as two lines in steps, the noisy one in its band."""
-    many, far = len(one.starts) - 1, _DEVIATIONS * one.stddev
-    heights = {_NOISY: one.noisy[:many].tolist(), _DRAWN: one.drawn[:many].tolist()}
-    points = []
-    for name, shares in heights.items():
-        band = (-far, far) if name == _NOISY else ()
-        points += [
-            Point(name, start, height, *(height + end for end in band))
-            for start, height in zip(one.starts, [*shares, shares[-1]], strict=True)
-        ]
-    missing = [
-        f"{label}: {share(max(float(noisy), 0))} measured, {share(float(drawn))} drawn."
-        for label, noisy, drawn in zip(
-            one.labels[many:], one.noisy[many:], one.drawn[many:], strict=True
-        )
-    ][:1]
-    return charts.line(
-        points,
-        label=_label(one),
-        x=one.name,
-        y="Share of rows",
-        series=_SERIES,
-        percent=True,
-        steps=True,
-        dates=one.dates,
-        table=_table(one),
-        note=" ".join([*missing, NOISE_ALONE]),
+    """Numbers and dates as two lines in steps, the noisy one in its band; other values as bars."""
+    noisy = Distribution(_NOISY, one.noisy, _DEVIATIONS * one.stddev)
+    shown = SideBySide(
+        one.name, one.labels, (noisy, Distribution(_DRAWN, one.drawn)), one.starts, dates=one.dates
     )
-
-
-def _table(one: ColumnBeside) -> PageTable:
-    rows = [
-        (label, f"{share(float(noisy))} ± {share(_DEVIATIONS * one.stddev)}", share(float(drawn)))
-        for label, noisy, drawn in zip(one.labels, one.noisy, one.drawn, strict=True)
-    ]
-    return PageTable(_label(one), (one.name, _NOISY, _DRAWN), rows, folded=True)
-
-
-def _listed(one: ColumnBeside) -> Picture:
-    """Values as two bars each, the commonest of them; the others in one."""
-    order = np.argsort(-np.maximum(one.noisy, one.drawn), kind="stable")
-    shown, rest = sorted(order[:_VALUES].tolist()), order[_VALUES:]
-    far = _DEVIATIONS * one.stddev
-    groups = [
-        (one.labels[code], _pair(float(one.noisy[code]), far, float(one.drawn[code])))
-        for code in shown
-    ]
-    if len(rest):
-        noisy, drawn = (float(side[rest].sum()) for side in (one.noisy, one.drawn))
-        groups.append((f"{len(rest):,} other values", _pair(noisy, far * len(rest) ** 0.5, drawn)))
-    return charts.grouped(
-        groups,
-        label=_label(one),
-        what=(one.name, _SERIES),
-        value="Rows in percent",
-        note=NOISE_ALONE,
-    )
-
-
-def _pair(noisy: float, far: float, drawn: float) -> list[Bar]:
-    return [
-        Bar(_NOISY, *(round(100 * height, 2) for height in (noisy, noisy - far, noisy + far))),
-        Bar(_DRAWN, round(100 * drawn, 2)),
-    ]
+    label = f"{one.name}: share of rows, measured and drawn"
+    return side_by_side(shown, label=label, series=_SERIES, note=NOISE_ALONE)
 
 
 def _together(columns: Sequence[ColumnBeside], pairs: Sequence[PairBeside]) -> list[Block]:
     """The strongest measured pairs beside what was drawn, and a map of all pairs."""
     if len(columns) < _FEWEST_IN_MAP or not pairs:
         return []
-    blocks: list[Block] = [Heading("How columns hang together")]
+    blocks: list[Block] = [Heading("How columns hang together", 3)]
     strong = sorted(pairs, key=lambda one: (max(one.drawn.shape) < _BARS, -one.strength))
     blocks += [_tiles(one, one.noisy) for one in strong if one.noisy is not None][:_TILES]
     names = [one.name for one in columns]

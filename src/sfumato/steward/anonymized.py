@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from sqlglot import exp
@@ -31,12 +31,12 @@ from sfumato.release.release import (
     today,
 )
 from sfumato.release.writer import check_outputs, writing
-from sfumato.report.release import page
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.hierarchy.base import ROOT
 from sfumato.steward.decided import DecidedTables
 from sfumato.steward.findings import risk_of
 from sfumato.steward.handed import Promised, changed, mark
+from sfumato.steward.pages import write_pages
 from sfumato.steward.remeasured import NO_CLASSES, remeasure
 from sfumato.steward.tried import NOT_TRIED, TriedAttacks
 
@@ -192,11 +192,8 @@ class Anonymized:
         with writing(output, several=several, replace=True, overwrite=overwrite) as writer:
             release = self._described()
             self._write_tables(output, writer)
-            sample = None if report is public_report is None else self._sample(output)
-            if report is not None:
-                writer.beside(report, page(release, sample).encode(), private=True)
-            if public_report is not None:
-                writer.beside(public_report, page(release.public, sample).encode(), private=False)
+            if pages != (None, None):
+                write_pages(self, release, writer, self._sample(output), pages)
             writer.tell(release)
         return release
 
@@ -224,12 +221,13 @@ class Anonymized:
         for name, table in self.further.items():
             writer.table(name, f"{name}.csv", table.to_reader(), kinds_of(table.schema), layout)
 
-    def _measured(self) -> ReleasedClasses:
+    @cached_property
+    def measured(self) -> ReleasedClasses:
         """The classes of the rows that are released; what is not known is counted in the engine."""
         if self.classes is not None:
             return self.classes
         quasi = [c.name for c in self.table.schema.by_role(Role.QUASI) if c.name in self.columns]
-        labelled = [column.name for column in self._labelled]
+        labelled = [column.name for column in self.labelled]
         if not quasi or not (labelled or self.watched):
             return NO_CLASSES
         return remeasure(
@@ -242,14 +240,14 @@ class Anonymized:
         )
 
     @property
-    def _labelled(self) -> list[Column]:
+    def labelled(self) -> list[Column]:
         """The columns that are released under labels."""
         quasi = self.table.schema.by_role(Role.QUASI)
         return [c for c in quasi if c.name in self.recoded and c.name not in self.words]
 
     def _in_words(self, classes: ReleasedClasses) -> dict[str, str]:
         """What became of each column, of which anyone can convince themselves in the release."""
-        labelled = {column.name for column in self._labelled}
+        labelled = {column.name for column in self.labelled}
         told = {}
         for column in self.table.schema.columns:
             name = column.name
@@ -272,7 +270,7 @@ class Anonymized:
 
     def _described(self) -> Release:
         """The release but for its tables."""
-        classes = self._measured()
+        classes = self.measured
         if self.suppressed == "star":
             classes.refuse_blank()
         kept = {
@@ -296,7 +294,7 @@ class Anonymized:
 
     def _risk_after(self, classes: ReleasedClasses) -> dict[str, Any] | None:
         """How likely a right guess is who a released row is of; None where that is as before."""
-        if not self._labelled:
+        if not self.labelled:
             return None
         if self.table.schema.unit.by_person and self.figures["people"] is not None:
             # Whose rows they are is not released: only what was promised can be told.
@@ -353,7 +351,7 @@ class Anonymized:
             return None
         figures, schema = self.figures, self.table.schema
         name, starred = schema.table, self.released - figures["released"]
-        if not self._labelled:
+        if not self.labelled:
             return Promised(name, self.released, starred)
         quasi = tuple(c.name for c in schema.by_role(Role.QUASI) if c.name in self.columns)
         k = None if figures["people"] is not None else figures["k"]

@@ -8,14 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import given
 from sfumato.anonymize.buckets import COUNT, GROUP
-from sfumato.attack.case import AttackOptions, Case, HeldRelease, HeldTable
-from sfumato.attack.catalogue import ALL, ON_ANSWERS, WITH_LISTS, WITH_MOMENTS, run, run_all
+from sfumato.attack.case import AttackOptions, Case, HeldRelease, HeldTable, cannot_run
+from sfumato.attack.catalogue import (
+    ALL,
+    ATTACKS,
+    ON_ANSWERS,
+    WITH_LISTS,
+    WITH_MOMENTS,
+    run,
+    run_all,
+)
+from sfumato.attack.classes import forget_labels
+from sfumato.attack.finding import Findings
 from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.sources import open_source
-from sfumato.errors import SchemaError, SourceError
-from sfumato.release.sidecar import read_sidecar
+from sfumato.errors import ParameterError, SchemaError, SourceError
+from sfumato.release.sidecar import read_sidecar, release_of
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.file import load
+from sfumato.schema.names import quoted
 from sfumato.schema.schema import Schema
 from sfumato.steward.measure import is_anatomy, part_of, table_of
 from sfumato.steward.released import described, open_labels, released_rows
@@ -27,7 +38,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from sfumato.attack.finding import Finding, Findings
+    from sfumato.attack.case import RowsAre
+    from sfumato.attack.finding import Finding
     from sfumato.engines.sources import Source
 
     Progress = Callable[[float, float], None]
@@ -74,14 +86,19 @@ def _attacked(
     options: AttackOptions,
     progress: Progress | None,
 ) -> Finding | Findings:
+    if _rows_are(release) == "counts" and tables["original"] is None:
+        reason = "the release is published counts, not rows. Give what was counted with --original."
+        if name != ALL:
+            raise cannot_run(name, reason)
+        return Findings((), dict.fromkeys(ATTACKS, reason))
     with ExitStack() as opened:
         other = tables["other"]
         case = Case(
             schema,
-            opened.enter_context(_release(release, schema)),
+            _opened(opened, release, schema, tables["original"]),
             _maybe(opened, tables["known"], schema),
             _maybe(opened, tables["original"], schema),
-            None if other is None else opened.enter_context(_release(other, schema)),
+            None if other is None else opened.enter_context(held_release(other, schema)),
             _maybe(opened, tables["control"], schema),
             options,
             throw_away,
@@ -125,12 +142,21 @@ def _with_moments(schema: Schema, options: AttackOptions) -> Schema:
     return Schema(schema.table, tuple(columns), schema.unit, schema.layout)
 
 
+def _opened(
+    opened: ExitStack, release: Source, schema: Schema, original: Source | None
+) -> HeldRelease:
+    """A release; of published counts what was counted, which questions can still be asked about."""
+    if _rows_are(release) == "counts" and original is not None:
+        return HeldRelease(opened.enter_context(held_people(original, schema)), rows_are="counts")
+    return opened.enter_context(held_release(release, schema))
+
+
 def _maybe(opened: ExitStack, source: Source | None, schema: Schema) -> HeldTable | None:
-    return None if source is None else opened.enter_context(_people(source, schema))
+    return None if source is None else opened.enter_context(held_people(source, schema))
 
 
 @contextmanager
-def _people(source: Source, schema: Schema) -> Iterator[HeldTable]:
+def held_people(source: Source, schema: Schema) -> Iterator[HeldTable]:
     """A table of people as they are, with those of the declared columns that it has."""
     names = [column.name for column in schema.columns]
     engine = open_source(source, layout=schema.layout, declared=names)
@@ -152,8 +178,13 @@ def _people(source: Source, schema: Schema) -> Iterator[HeldTable]:
 
 
 @contextmanager
-def _release(source: Source, schema: Schema) -> Iterator[HeldRelease]:
+def held_release(source: Source, schema: Schema) -> Iterator[HeldRelease]:
+    """A release as attacks and counts have it: one table, or two of an anatomy."""
     told = _told(source)
+    if _rows_are(source) == "nobody's":
+        with _labels(_only_table(source), schema, starred=False) as table:
+            yield HeldRelease(table, told=told, rows_are="nobody's")
+        return
     if not is_anatomy(source):
         with _labels(table_of(source), schema, _may_be_starred(source, schema)) as table:
             yield HeldRelease(table, told=told)
@@ -183,6 +214,7 @@ def _labels(source: Source, schema: Schema, starred: bool) -> Iterator[HeldTable
             yield HeldTable(engine, table, columns)
     finally:
         engine.close()
+        forget_labels()
 
 
 def _there(schema: Schema, held: Mapping[str, Kind]) -> tuple[Column, ...]:
@@ -202,12 +234,38 @@ def _may_be_starred(source: Source, schema: Schema) -> bool:
     return bool(schema.by_role(Role.SENSITIVE)) if release is None else release.starred
 
 
-def _told(source: Source) -> Mapping[str, Any]:
-    """What the side-car says of how a release was made."""
+def _sidecar(source: Source) -> Mapping[str, Any]:
+    """What lies beside a release; nothing where there is no side-car."""
     if not isinstance(source, str | Path) or "://" in str(source):
         return {}
-    told = read_sidecar(Path(source))
-    if told is None:
-        return {}
+    return read_sidecar(release_of(Path(source))) or {}
+
+
+def _rows_are(source: Source) -> RowsAre:
+    """What the rows of a release stand for, as far as its side-car says how it was made."""
+    method = str(_sidecar(source).get("provenance", {}).get("method", ""))
+    if method == "synthesize":
+        return "nobody's"
+    return "counts" if method.split(" ")[0] in ("publish", "query") else "people's"
+
+
+def _only_table(source: Source) -> Source:
+    """The table of a synthetic release, which may lie in a folder; of several, one is named."""
+    path = Path(str(source))
+    if not path.is_dir():
+        return source
+    tables = [one for one in _sidecar(source)["tables"] if one.get("file")]
+    if len(tables) == 1:
+        return path if tables[0].get("parts") else path / Path(tables[0]["file"]).name
+    raise ParameterError(
+        "attack_cannot_run",
+        f"An attack is on one table, and the release {quoted(str(source))} has {len(tables)}. "
+        f"Name one of them, such as {quoted(str(path / Path(tables[0]['file']).name))}.",
+    )
+
+
+def _told(source: Source) -> Mapping[str, Any]:
+    """What the side-car says of how a release was made."""
+    told = _sidecar(source)
     parts = (told.get(part, {}).get("parameters") or {} for part in ("provenance", "guarantee"))
     return {name: value for one in parts for name, value in one.items()}

@@ -14,15 +14,17 @@ from weakref import finalize, ref
 
 from sfumato.errors import LargeReleaseWarning
 from sfumato.release.ondemand import TablesOnDemand
+from sfumato.steward.distributions import distributions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
     import pyarrow as pa
 
     from sfumato.engines.base import Engine
     from sfumato.engines.files.output import Batches
+    from sfumato.release.beside import SideBySide
     from sfumato.release.by_engine import EngineRows
     from sfumato.steward.anonymized import Anonymized
 
@@ -100,6 +102,10 @@ class DecidedTables(TablesOnDemand):
             return
         with self._decided.streamed() as rows:
             yield rows
+
+    def beside(self) -> Sequence[SideBySide]:
+        """Columns of the original beside the released ones, counted in the engine."""
+        return distributions(self._decided)
 
     def by_engine(self, name: str) -> AbstractContextManager[EngineRows] | None:
         """The rows of a table for their engine to write; None for one that is held here."""

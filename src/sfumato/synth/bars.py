@@ -1,16 +1,23 @@
 """Error bars of counts on synthetic rows, from the measurement log where it tells.
 
 A count over some columns is a sum of cells of a measured table that has them all; each cell has
-its noise. Which cells a count adds up is found by asking the same of the table of all combinations
-of values, which is public. A cell of bins has several of them: a question that takes some and
-leaves others cuts the cell, and how many rows lie on which side nobody measured.
+its noise. The noisy sum is right on average and its deviation is known, but it is not what rows
+say: these know of no negative counts, keep constraints, and are whole. So the square of a bar is
+that of the deviation and of how far rows are from the noisy sum, together: whatever took them
+there, at most 0.092 of all true counts are more than 1.96 bars away.
+
+Which cells a count adds up is found by asking the same of the table of all combinations of values,
+which is public. A cell of bins has several of them: a question that takes some and leaves others
+cuts the cell, and how many rows lie on which side nobody measured.
+
+Decision 0280.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from math import prod
-from typing import TYPE_CHECKING
+from math import hypot, prod
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +29,7 @@ from sfumato.errors import EngineError, QueryError, SourceError
 from sfumato.schema.names import free_prefix, quoted, untaken
 from sfumato.synth.encode.bins import Bins
 from sfumato.synth.encode.encoding import nan_as_missing
+from sfumato.synth.fit.junction import summed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -108,8 +116,15 @@ def answered(sql: str, rows: pa.Table, model: SynthesisModel, ask: Ask) -> pa.Ta
     if not any(counted):
         return answer
     scale = rows.num_rows / model.fitted.total
-    variances = _variances(question, answer, model, ask) or [None] * answer.num_rows
-    bars = pa.array([None if one is None else scale * one**0.5 for one in variances], pa.float64())
+    noisy = _noisy_counts(question, answer, model, ask) or [None] * answer.num_rows
+    counts = answer.column(counted.index(True)).to_pylist()
+    bars = pa.array(
+        [
+            None if one is None else hypot(scale * one.deviation, count - scale * one.estimate)
+            for one, count in zip(noisy, counts, strict=True)
+        ],
+        pa.float64(),
+    )
     names: list[str] = []
     columns: list[pa.ChunkedArray | pa.Array] = []
     for name, column, is_count in zip(answer.column_names, answer.columns, counted, strict=True):
@@ -121,10 +136,17 @@ def answered(sql: str, rows: pa.Table, model: SynthesisModel, ask: Ask) -> pa.Ta
     return pa.Table.from_arrays(columns, names=names)
 
 
-def _variances(
+class _NoisyCount(NamedTuple):
+    """What a measured table tells of a count: right on average, with a known deviation."""
+
+    estimate: float
+    deviation: float
+
+
+def _noisy_counts(
     question: exp.Select, answer: pa.Table, model: SynthesisModel, ask: Ask
-) -> list[float | None] | None:
-    """The variance of the count in each row of an answer; None where the log tells nothing."""
+) -> list[_NoisyCount | None] | None:
+    """The count in each row of an answer by the log; None where that tells nothing."""
     shape = model.fitted.shape
     keys = [place for place, one in enumerate(question.selects) if one.find(exp.AggFunc) is None]
     cell = f"{free_prefix(shape.names)}cell"
@@ -135,10 +157,10 @@ def _variances(
     if not used <= set(shape.names):
         return None
     places = tuple(sorted(map(shape.names.index, used)))
-    each = _cell_variance(model, places)
+    best = _best_table(model, places)
     axes = [model.encoding.axes[place] for place in places]
     sizes = [(axis.fine if isinstance(axis, Bins) else axis).size for axis in axes]
-    if each is None or prod(sizes) > _MOST_COMBINATIONS:
+    if best is None or prod(sizes) > _MOST_COMBINATIONS:
         return None
     combinations, cells = _combinations(axes, sizes)
     try:
@@ -153,12 +175,16 @@ def _variances(
     groups = _groups([chosen[place] for place in keys], found.num_rows)
     whole = np.asarray(points) == np.bincount(cells)[np.asarray(added)]
     cut = {group for group, one in zip(groups, whole, strict=True) if not one}
-    known = Counter(groups)
+    counts, variance = best
+    told: dict[str, _NoisyCount] = {}
+    for group, count in zip(groups, counts[np.asarray(added)].tolist(), strict=True):
+        before = told.get(group, _NoisyCount(0.0, 0.0))
+        deviation = hypot(before.deviation, variance**0.5)
+        told[group] = _NoisyCount(before.estimate + count, deviation)
     asked = _groups([answer.column(place) for place in keys], answer.num_rows)
     several = Counter(asked)
     return [
-        each * known[group] if group in known and group not in cut and several[group] == 1 else None
-        for group in asked
+        told.get(group) if group not in cut and several[group] == 1 else None for group in asked
     ]
 
 
@@ -204,15 +230,20 @@ def _domain_question(question: exp.Select, keys: list[int], cell: str) -> exp.Se
     return plain if group is not None and group.args.get("all") else plain.group_by(number.copy())
 
 
-def _cell_variance(model: SynthesisModel, places: tuple[int, ...]) -> float | None:
-    """The variance that a cell of some columns has by the best measured table that has them."""
+def _best_table(
+    model: SynthesisModel, places: tuple[int, ...]
+) -> tuple[NDArray[np.float64], float] | None:
+    """The cells of some columns by the measured table that tells them best, and their variance."""
     shape = model.fitted.shape
     found = [
-        one.variance * prod(shape.of_set(set(one.places) - set(places)))
+        (one.variance * prod(shape.of_set(set(one.places) - set(places))), one)
         for one in model.log.merged().values()
         if set(places) <= set(one.places)
     ]
-    return min(found, default=None)
+    if not found:
+        return None
+    variance, best = min(found, key=lambda one: one[0])
+    return summed(best.counts, best.places, places).ravel(), variance
 
 
 def _groups(columns: Sequence[pa.ChunkedArray | pa.Array], rows: int) -> list[str]:

@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 from sfumato import given as read
 from sfumato.cards import Card, Shown
 from sfumato.engines.files.output import write_file
-from sfumato.errors import ParameterError, SfumatoError
-from sfumato.files import whole
+from sfumato.errors import ParameterError
 from sfumato.noise.entropy import SystemEntropy
 from sfumato.schema.file import dump, parse
 from sfumato.schema.hierarchy.tree import Tree
@@ -32,7 +31,7 @@ from sfumato.synth.encode.decoder import RowDecoder
 from sfumato.synth.encode.encoding import Encoding
 from sfumato.synth.encode.keys import key_room, too_many_for_keys
 from sfumato.synth.given import as_drawn, code_of
-from sfumato.synth.saved import check_how_many, from_file, packed, to_file, unpacked, unreadable
+from sfumato.synth.saved import UNLIKE, SavedModel, packed, to_file, unpacked
 from sfumato.synth.shape import TableShape
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ MOST_IN_MEMORY = 1 << 30
 
 
 @dataclass(frozen=True, repr=False)
-class SynthesisModel(Shown):
+class SynthesisModel(SavedModel, Shown):
     """A distribution of rows that was paid for, and the noisy tables that it explains.
 
     *Guarantee*: that of the release that it came with; nothing more is read or paid.
@@ -66,6 +65,8 @@ class SynthesisModel(Shown):
     encoding: Encoding
     fitted: FittedModel
     log: MeasurementLog
+
+    of_two = False
 
     def _card(self) -> Card:
         columns = ", ".join(one.name for one in self.encoding.kept)
@@ -173,7 +174,7 @@ class SynthesisModel(Shown):
             encoding = Encoding.from_record(schema, told["encoding"])
             if TableShape.of(encoding.axes) != fitted.shape:
                 raise ValueError("other columns than its schema's")
-        except _UNLIKE as error:
+        except UNLIKE as error:
             raise ValueError(f"{type(error).__name__}: {error}") from None
         return cls(encoding, fitted, log)
 
@@ -182,37 +183,12 @@ class SynthesisModel(Shown):
         """What a file of it holds."""
         return to_file(self.packed)
 
-    @read.in_python
-    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write it to a file (Arrow), whole or not at all: the model and the noisy tables."""
-        with whole(read.path(path, "path"), overwrite=overwrite) as target:
-            target.write_bytes(self.content)
-
-    @classmethod
-    @read.in_python
-    def load(cls, path: str | Path) -> SynthesisModel:
-        """Read what `save` wrote."""
-        target = read.path(path, "path")
-        try:
-            table = from_file(target)
-            check_how_many(table, target, two=False)
-            return cls.unpacked(table)
-        except (OSError, ValueError, pa.ArrowException):
-            raise unreadable(target) from None
-
     @staticmethod
     def load_linked(path: str | Path) -> LinkedModel:
         """Read a model of a parent and a child table, which a synthesis of both wrote."""
         from sfumato.synth.linked.model import LinkedModel  # which is made of two of these
 
         return LinkedModel.load(path)
-
-
-_UNLIKE = (
-    *(SfumatoError, KeyError, ValueError, TypeError, IndexError, AttributeError, ArithmeticError),
-    *(RecursionError, MemoryError, pa.ArrowException),
-)
-"""What reading a table that is no model, or a hostile one, comes to."""
 
 
 def _declared_in(text: str) -> Schema:
@@ -294,9 +270,14 @@ def _how_many(rows: object) -> int:
 
 
 def _plain(schema: Schema) -> Schema:
-    """A schema without hierarchies that lie in files: bins are cut by rules alone."""
+    """A schema without hierarchies that lie in files: bins are cut by rules alone.
+
+    The leaves of such a one may be all that says which values there are.
+    """
     columns = tuple(
-        replace(one, hierarchy=None) if isinstance(one.hierarchy, Tree) else one
+        replace(one, hierarchy=None, domain=one.public_domain)
+        if isinstance(one.hierarchy, Tree)
+        else one
         for one in schema.columns
     )
     return replace(schema, columns=columns)

@@ -56,7 +56,8 @@ class FittedModel:
     def probabilities(self, places: Set) -> Floats:
         """The exact distribution of some columns.
 
-        Columns on which none of them depends are left out; the others are summed out.
+        Columns on which none of them depends are left out; the others are summed out one after
+        another, always the one next that takes fewest cells.
         """
         needed: set[int] = set()
         queue = list(places)
@@ -66,11 +67,23 @@ class FittedModel:
                 needed.add(column)
                 queue.extend(self._of[column].parents)
         those = [one for one in self.conditionals if one.column in needed]
-        return contracted([((*one.parents, one.column), one.table) for one in those], places)
+        factors = [((*one.parents, one.column), one.table) for one in those]
+        while away := {column for one, _ in factors for column in one} - {*places}:
+            beside = {column: _beside(column, factors) for column in away}
+            column = min(away, key=lambda one: (self.shape.cells(beside[one]), one))
+            told = contracted([one for one in factors if column in one[0]], beside[column])
+            factors = [one for one in factors if column not in one[0]]
+            factors.append((beside[column], told))
+        return contracted(factors, places)
 
     def counts(self, places: Set) -> Floats:
         """How many rows the model expects in every cell of some columns."""
         return self.total * self.probabilities(places)
+
+
+def _beside(column: int, factors: Sequence[tuple[Set, Floats]]) -> Set:
+    """The other columns of all factors that have one."""
+    return tuple(sorted({other for one, _ in factors if column in one for other in one} - {column}))
 
 
 def contracted(factors: Sequence[tuple[Sequence[int], Floats]], wanted: Sequence[int]) -> Floats:

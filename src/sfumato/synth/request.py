@@ -23,6 +23,7 @@ from sfumato.release.release import Guarantee, Provenance, Release, today
 from sfumato.schema.column import Kind
 from sfumato.schema.constraints import words
 from sfumato.synth.encode.keys import key_room, too_many_for_keys
+from sfumato.synth.encode.possible import possible_codes
 from sfumato.synth.forecast import SynthesisForecast
 from sfumato.synth.generator import SynthesisModel, drawn, wanted_rows
 from sfumato.synth.synthesis import MOST_CODES, Synthesis
@@ -49,6 +50,8 @@ ROWS, MODEL = "rows", "model"
 """The tables of the release as it is stored."""
 WEIGHING = ("aim", "mst")
 """The methods that choose by themselves, and to which tables with a target matter more."""
+NAMING = ("aim", "workload")
+"""The methods that take sets of columns which matter."""
 MOST_BYTES = 1 << 28
 """The most that the rows of a release may take, which the ledger stores."""
 
@@ -68,7 +71,7 @@ class SynthesisRequest(Shown):
     method: str = "auto"
     rows: int | None = None
     sets: ColumnSets = ()
-    """The sets of columns that matter, for the method of that name."""
+    """The sets of columns that matter, for methods that take some."""
     target: str | None = None
     """A column that the others are to tell, for methods that choose by themselves."""
 
@@ -153,7 +156,12 @@ class SynthesisRequest(Shown):
         paid = self.encoding.paid(self.price)
         encoding = self.encoding.discovered(*paid.run(data.engine, data.table, salt, entropy))
         options = set_options(self.method, encoding, self.sets, self.target)
-        synthesis = replace(self._declared, axes=encoding.axes, options=options)
+        synthesis = replace(
+            self._declared,
+            axes=encoding.axes,
+            options=options,
+            possible=possible_codes(encoding),
+        )
         counter = BoundedCounter(data.engine, data.table, encoding.axes, self.unit, salt)
         log = synthesis.measure(counter, entropy)
         model = SynthesisModel(encoding, synthesis.fit(log), log)
@@ -218,14 +226,11 @@ def declared_digest(encoding: Encoding) -> str:
 def set_options(
     method: str, encoding: Encoding, named: ColumnSets, target: str | None = None
 ) -> dict[str, Any]:
-    """What a method takes: named sets, or a target whose tables matter more; else nothing."""
+    """What a method takes: named sets, and a target whose tables matter more; else nothing."""
     names = [axis.column for axis in encoding.axes]
-    if target is not None:
-        return {"target": names.index(target)}
-    if method != "workload":
-        return {}
     sets: list[Set] = [tuple(sorted(map(names.index, one))) for one in named]
-    return {"sets": sets}
+    options: dict[str, Any] = {"sets": sets} if method in NAMING else {}
+    return options if target is None else {**options, "target": names.index(target)}
 
 
 def most_rows(encoding: Encoding) -> int:

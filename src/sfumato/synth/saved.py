@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.errors import SourceError
+from sfumato import given as read
+from sfumato.errors import SfumatoError, SourceError
+from sfumato.files import whole
 from sfumato.privacy import events
 from sfumato.synth.log import MeasuredTable, MeasurementLog
 from sfumato.synth.model import Conditional, FittedModel
@@ -37,7 +40,17 @@ LINK = b"sfumato link"
 _SUM, _NO_SUM = b"sfumato sha256", b"0" * 64
 _VERSION = 1
 _CONDITIONAL, _MEASURED = "conditional", "measured"
+_HEAD = len("ARROW1") + 2
 _MOST_ROWS = 1 << 53
+_SCHEMA = pa.schema(
+    {
+        "part": pa.string(),
+        "places": pa.list_(pa.int32()),
+        "cells": pa.large_list(pa.float64()),
+        "variance": pa.float64(),
+        "event": pa.string(),
+    }
+)
 _ROUNDING = 1e-6
 """How far probabilities may be from adding up to 1."""
 
@@ -58,13 +71,12 @@ def packed(model: FittedModel, log: MeasurementLog, told: Mapping[str, Any]) -> 
     return pa.table(
         {
             "part": [_CONDITIONAL] * len(drawn) + [_MEASURED] * len(measured),
-            "places": pa.array(places, pa.list_(pa.int32())),
-            "cells": pa.array([one.ravel() for one in cells], pa.large_list(pa.float64())),
-            "variance": pa.array([*no_noise, *(one.variance for one in measured)], pa.float64()),
-            "event": pa.array(
-                [*no_noise, *(dumps(events.to_record(one.event)) for one in measured)], pa.string()
-            ),
-        }
+            "places": places,
+            "cells": [one.ravel() for one in cells],
+            "variance": [*no_noise, *(one.variance for one in measured)],
+            "event": [*no_noise, *(dumps(events.to_record(one.event)) for one in measured)],
+        },
+        schema=_SCHEMA,
     ).replace_schema_metadata({_KEY: dumps(header).encode()})
 
 
@@ -73,6 +85,7 @@ def unpacked(table: pa.Table) -> tuple[FittedModel, MeasurementLog, dict[str, An
 
     A table of anybody's making is refused, with a `ValueError` or what Python says of it.
     """
+    _require(table.schema.equals(_SCHEMA))  # columns of nothing are of any length
     table.validate(full=True)  # offsets that point elsewhere would be followed
     header = json.loads((table.schema.metadata or {})[_KEY])
     _require(header["version"] == _VERSION)
@@ -137,32 +150,97 @@ def _sum(content: bytes) -> bytes:
     return hashlib.sha256(content).hexdigest().encode()
 
 
-def from_file(path: Path) -> pa.Table:
-    """Read a file of what `to_file` made."""
-    return from_content(path.read_bytes())
-
-
 def from_content(content: bytes) -> pa.Table:
-    """Read what `to_file` made; refused where a single bit of it is another."""
-    table = pa.ipc.open_file(pa.py_buffer(content)).read_all()
+    """Read what `to_file` made; refused where a single bit of it is another.
+
+    What a file holds is no larger than the file: nothing in it may be compressed.
+    """
+    stream = pa.py_buffer(content)[_HEAD:]  # what a file begins with; then it is as a stream
+    for message in pa.ipc.MessageReader.open_stream(stream):
+        _require(message.type in ("schema", "record batch") and not _compressed(message))
+    table = pa.ipc.open_stream(stream).read_all()
     told = (table.schema.metadata or {}).get(_SUM, b"")
     _require(len(told) == len(_NO_SUM) and told == _sum(content.replace(told, _NO_SUM)))
     return table
 
 
-def check_how_many(table: pa.Table, path: Path, *, two: bool) -> None:
-    """Refuse a model of one table where `two` are asked for, and the other way round."""
-    other = _KEY if two else LINK
-    if other in (table.schema.metadata or {}):
-        tables, reader = ("one table", "load") if two else ("two tables", "load_linked")
-        raise SourceError(
-            "synthesis_unreadable",
-            f"{path.name} is a model of {tables}. Read it with SynthesisModel.{reader}.",
-        )
+def _compressed(message: pa.ipc.Message) -> bool:
+    """Whether a message says of its body that it has to be unpacked, which Arrow does unasked.
+
+    What it says is a flatbuffer: before each table stand the offsets of its fields, 0 for none.
+    """
+    told = memoryview(message.metadata)
+
+    def number(place: int, size: int = 4) -> int:
+        return int.from_bytes(told[place : place + size], "little")
+
+    def field_of(table: int, which: int) -> int:
+        offsets = table - int.from_bytes(told[table : table + 4], "little", signed=True)
+        there = 4 + 2 * which < number(offsets, 2)
+        offset = number(offsets + 4 + 2 * which, 2) if there else 0
+        return table + offset if offset else 0
+
+    header = field_of(number(0), 2)
+    return bool(field_of(header + number(header), 3)) and message.type == "record batch"
 
 
-def unreadable(path: Path) -> SourceError:
-    """Say that a file is no model."""
+class SavedModel(ABC):
+    """A model that a file holds: written whole, and refused in one line where it is none."""
+
+    of_two: ClassVar[bool]
+    """Whether it is a model of two tables."""
+
+    @property
+    @abstractmethod
+    def content(self) -> bytes:
+        """What a file of it holds."""
+
+    @classmethod
+    @abstractmethod
+    def unpacked(cls, table: pa.Table) -> Self:
+        """Read what was in a file; a `ValueError`, or what Python says, if it is something else."""
+
+    @read.in_python
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write it to a file (Arrow), whole or not at all: the model and the noisy tables."""
+        with whole(read.path(path, "path"), overwrite=overwrite) as target:
+            target.write_bytes(self.content)
+
+    @classmethod
+    @read.in_python
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote."""
+        target = read.path(path, "path")
+        try:
+            table = from_content(target.read_bytes())
+        except (OSError, ValueError, pa.ArrowException):
+            raise _unreadable(target) from None
+        cls._check_how_many(table, target)
+        try:
+            return cls.unpacked(table)
+        except UNLIKE:
+            raise _unreadable(target) from None
+
+    @classmethod
+    def _check_how_many(cls, table: pa.Table, path: Path) -> None:
+        """Refuse a model of one table where two are asked for, and the other way round."""
+        other = _KEY if cls.of_two else LINK
+        if other in (table.schema.metadata or {}):
+            tables, reader = ("one table", "load") if cls.of_two else ("two tables", "load_linked")
+            raise SourceError(
+                "synthesis_unreadable",
+                f"{path.name} is a model of {tables}. Read it with SynthesisModel.{reader}.",
+            )
+
+
+UNLIKE = (
+    *(SfumatoError, KeyError, ValueError, TypeError, IndexError, AttributeError, ArithmeticError),
+    *(RecursionError, MemoryError, pa.ArrowException),
+)
+"""What reading a table that is no model, or a hostile one, comes to."""
+
+
+def _unreadable(path: Path) -> SourceError:
     return SourceError(
         "synthesis_unreadable",
         f"{path.name} is no model of a synthesis that this version can read. "

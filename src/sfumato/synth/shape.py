@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
     Set = tuple[int, ...]
 
-TARGET_WEIGHT = 2
-"""How many times as much a table with the target matters."""
-
 
 @dataclass(frozen=True)
 class TableShape:
@@ -40,10 +37,6 @@ class TableShape:
     def pairs(self) -> list[Set]:
         """Every pair of columns."""
         return list(combinations(self.columns, 2))
-
-    def weight(self, places: Iterable[int], target: int | None) -> int:
-        """How much a table matters, where a column is to be told by the others."""
-        return TARGET_WEIGHT if target in {*places} else 1
 
     def cells(self, places: Iterable[int]) -> int:
         """How many cells the table of some columns has."""

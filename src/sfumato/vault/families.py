@@ -96,6 +96,8 @@ class Family:
     """What else its command writes where it is told to: files that `save` takes by these names."""
     explain: tuple[str, ...] = ("--explain",)
     """The flags by which its command only tells what would come."""
+    explores: bool = False
+    """Whether its command makes several candidates at several prices, for the owner to compare."""
     has_options: bool = False
     """Whether its kinds have options of their own, which are checked where they are known."""
     command: str = ""
@@ -259,7 +261,7 @@ FAMILIES = _listed(
             ),
             Field(
                 "workload",
-                "The sets of columns that matter, one a line such as age,sex.",
+                "The sets of columns that matter, one a line such as age,sex; aim weighs them.",
                 "FILE",
                 type=Path,
             ),
@@ -288,9 +290,11 @@ FAMILIES = _listed(
             ),
         ),
         explain=("--plan", "--explain"),
+        explores=True,
         examples=(
             "sfumato synthesize people --epsilon 1 --vault clinic -o twin.csv",
             "sfumato synthesize people --epsilon 1 --vault clinic -o twin.csv --plan",
+            "sfumato synthesize people --epsilon 0.4 --explore --yes --vault clinic -o twins",
             "sfumato synthesize people --target smoker --vault clinic -o t.parquet --model m.arrow",
         ),
     ),

@@ -22,6 +22,7 @@ from sfumato.ledger.book import canonical, digest
 from sfumato.ledger.flight import Flights
 from sfumato.privacy.balance import asked as needed
 from sfumato.privacy.balance import shortage
+from sfumato.privacy.events import Composed
 from sfumato.release.codec import from_bytes, to_bytes
 from sfumato.vault.accounts import remaining, tightest
 from sfumato.vault.answer import Answer
@@ -104,7 +105,7 @@ class Gatekeeper:
         """
         asked = _Asked(prepared, asker, self._body(prepared, asker), open_data, check_data)
         with self._on_the_tick():
-            stored = self._free(asked, request_id)
+            stored = self._free(asker, asked.body, request_id)
             if stored is None:
                 wait = self.deadline_seconds
                 with self.flights.alone(asked.body, timeout_seconds=wait) as flight:
@@ -112,19 +113,40 @@ class Gatekeeper:
                     return self._alone(asked, flight, request_id)
             return self._answer(stored, asker, charged=False)
 
-    def _free(self, asked: _Asked, request_id: str | None) -> bytes | None:
+    def check_all(self, wanted: Sequence[Prepared], asker: Asker) -> Event | None:
+        """What several methods cost together that are not in store; refused if it is too much.
+
+        Nothing is charged: another asker may still come first.
+        """
+        unpaid = [
+            one.event for one in wanted if self._free(asker, self._body(one, asker), None) is None
+        ]
+        if not unpaid:
+            return None
+        event = Composed(tuple(unpaid))
+        waiting = [*asker.shared, *asker.own]
+        while waiting:
+            account = self.ledger.account(waiting.pop())
+            waiting += [] if account.parent is None else [account.parent]
+            if not account.budget.admits(account.spent, account.budget.charge(event)):
+                raise BudgetError(
+                    "budget_exhausted",
+                    f"The budget {account.name!r} has too little left for all of them together: "
+                    f"{shortage(account.budget, account.spent, event)} Nothing was charged.",
+                )
+        return event
+
+    def _free(self, asker: Asker, body: str, request_id: str | None) -> bytes | None:
         """A stored answer that costs the asker nothing."""
         try:
-            found = self._lookup(asked.asker.principal, request_id, asked.body)
+            found = self._lookup(asker.principal, request_id, body)
         except LedgerError as error:
             if error.code != "answer_lost":  # it may be on its way
                 raise
             return None
         if isinstance(found, bytes):
             return found
-        if asked.asker.own:
-            return None
-        return self._hinted(asked.asker.principal, asked.body, own=False)
+        return None if asker.own else self._hinted(asker.principal, body, own=False)
 
     def _settle(self, asked: _Asked, flight: Flight) -> None:
         """Bring to its end what an earlier asker of the same question left.

@@ -27,13 +27,15 @@ from sfumato.vault.trying import ReleaseGate, check_owner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
     from typing import Unpack
 
     from numpy.typing import ArrayLike
 
     from sfumato.engines.sources import Source
-    from sfumato.method import Prepared
+    from sfumato.method import Dataset, Prepared
+    from sfumato.privacy.events import Event
     from sfumato.privacy.numbers import Number
     from sfumato.privacy.units import Unit
     from sfumato.publish.kinds import Publication
@@ -145,6 +147,14 @@ class Questions(Shown):
         answer = self._session.run(family, prepared, self._asker_of, request_id=request_id)
         return answer if gate is None else gate.tried(self._session, prepared, answer)
 
+    def check_all(self, wanted: Sequence[Prepared]) -> Event | None:
+        """What several of these cost the owner together, or a refusal; nothing is charged."""
+        return self._session.check_all(wanted, self._asker_of)
+
+    def owners_rows(self) -> AbstractContextManager[Dataset]:
+        """The rows themselves, for the owner's own look; refused to any other principal."""
+        return self._session.owners_rows(self._dataset, self._asker_of)
+
     @given.in_python
     def _ask(
         self, name: str, /, *positional: object, request_id: str | None = None, **asked: object
@@ -215,10 +225,10 @@ class Private(Questions):
 
         `method` is auto, aim, mst, privbayes, workload or independent; `rows` how many to draw,
         `columns` those to have. `target` is a column that the others are to tell, `workload` sets
-        of columns that matter, or a file of them; `quantiles` are columns to cut where rows crowd.
-        `child` is a data set of the same people with several rows each, which comes with this one,
-        linked by their `key`; `rows` are this one's then. The cost is an epsilon or a rho, and a
-        delta. The identical request is answered again from store, free.
+        of columns that matter, or a file of them, among which `aim` chooses; `quantiles` names
+        columns to cut where rows crowd. `child` is a data set of the same people with several rows
+        each, which comes with this one, linked by their `key`; `rows` are this one's then. The cost
+        is an epsilon or a rho, and a delta. The identical request is answered again from store.
 
         With `attacks` its owner has what attackers still get as `findings`; by `require`, such as
         "copies<0.05", what they get more from is refused, and the charge stays.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from sfumato import given
-from sfumato.engines.files.output import check_letters
+from sfumato.engines.files.output import check_letters, layout_for
 from sfumato.engines.sources import open_source
 from sfumato.errors import OutputError, ParameterError
 from sfumato.files import check_target
@@ -28,7 +28,7 @@ from sfumato.synth.encode.encoding import Encoding
 from sfumato.synth.generator import SynthesisModel
 from sfumato.synth.linked.model import LinkedModel
 from sfumato.synth.linked.request import CHILD_MODEL, CHILD_ROWS, LinkedRequest
-from sfumato.synth.request import MODEL, ROWS, WEIGHING, SynthesisRequest
+from sfumato.synth.request import MODEL, NAMING, ROWS, WEIGHING, SynthesisRequest
 from sfumato.vault.answer import Answer
 from sfumato.vault.columnsets import check_drawn, column_names, read_sets, targeted
 from sfumato.vault.linking import linked_pair, linked_request
@@ -107,14 +107,14 @@ def prepare(
 
 
 def _method(method: str, sets: ColumnSets) -> str:
-    """The method by name; sets that are named are measured and nothing is chosen."""
+    """The method by name; where sets are named and no method is, they are what is measured."""
     if sets and method == "auto":
         return "workload"
-    if sets and method != "workload":
+    if sets and method not in NAMING:
         raise ParameterError(
             "workload_not_used",
             f"Method {quoted(given.text(method, 'method'))} chooses itself what it measures. Leave "
-            "out --workload and --target, or give --method workload.",
+            "out --workload and --target, or give --method workload, or aim.",
         )
     if method == "workload" and not sets:
         raise ParameterError(
@@ -216,8 +216,9 @@ class Synthesized(Answer):
     def query(self, sql: str) -> pa.Table:
         """Answer a SELECT on the synthetic rows, free; each COUNT(*) is followed by its deviation.
 
-        The deviation (`n_sd` behind `n`) is that of the noise, by the best measured table that has
-        all columns of the question; NULL where no table has them, or the question cuts a bin.
+        The deviation (`n_sd` behind `n`) is that of the noise and of how far rows are from the
+        noisy count, by the best measured table that has all columns of the question; NULL where no
+        table has them, or the question cuts a bin.
         """
         return answered(given.text(sql, "sql"), self.table, self.model, _ask)
 
@@ -288,8 +289,9 @@ class LinkedTwins(Synthesized):
     def query(self, sql: str) -> pa.Table:
         """Answer a SELECT on one of the tables, free; each COUNT(*) is followed by its deviation.
 
-        Deviations are those of the noise alone, by the best measured table that has all columns of
-        the question; NULL where no table has them, or the question cuts a bin.
+        Deviations are those of the noise and of how far rows are from the noisy count, by the best
+        measured table that has all columns of the question; NULL where no table has them, or the
+        question cuts a bin.
         """
         asked = given.text(sql, "sql")
         name = table_named(asked, list(self.tables))
@@ -308,15 +310,20 @@ def _ask(question: exp.Select, table: pa.Table) -> pa.Table:
 def result(answer: Answer, request: SynthesisRequest | LinkedRequest) -> Synthesized:
     """The answer of the gatekeeper to a synthesis, with the means to draw more."""
     paid = {one.name: getattr(answer, one.name) for one in fields(answer)}
+    both = isinstance(request, LinkedRequest)
     try:
-        paid["layouts"] = request.layouts
-        model = SynthesisModel.unpacked(answer.tables[MODEL])
-        paid["tables"] = {request.datasets[0]: answer.tables[ROWS]}
-        if isinstance(request, LinkedRequest):
-            paid["tables"][request.datasets[1]] = answer.tables[CHILD_ROWS]
-            children = SynthesisModel.unpacked(answer.tables[CHILD_MODEL])
-            linked = LinkedModel(model, children, request.link)
-            return LinkedTwins(**paid, model=model, linked=linked, method=request.method)
+        rows = [answer.tables[one] for one in (ROWS, CHILD_ROWS)[: 1 + both]]
+        models = [SynthesisModel.unpacked(answer.tables[one])
+                  for one in (MODEL, CHILD_MODEL)[: 1 + both]]  # fmt: skip
     except (KeyError, ValueError) as error:
         raise unreadable_answer(error) from None
-    return Synthesized(**paid, model=model, method=request.method)
+    paid["tables"] = dict(zip(request.datasets, rows, strict=True))
+    # A command refuses beforehand what its file cannot hold of what is declared. In Python nobody
+    # has named a file yet, and what is discovered nobody knows: it is written all the same.
+    paid["layouts"] = {
+        name: layout_for(table, request.layouts[name]) for name, table in paid["tables"].items()
+    }
+    paid |= {"model": models[0], "method": request.method}
+    if isinstance(request, LinkedRequest):
+        return LinkedTwins(**paid, linked=LinkedModel(models[0], models[1], request.link))
+    return Synthesized(**paid)

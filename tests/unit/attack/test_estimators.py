@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
 from sfumato.attack.estimators import ClassSizes, dankar, deviation, pitman, snb, zayatz
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +29,7 @@ def alone(classes: np.ndarray) -> int:
     ("share", "within"), [(0.02, 0.35), (0.05, 0.25), (0.09, 0.2), (0.3, 0.15), (0.6, 0.1)]
 )
 def test_the_rule_is_near_the_truth(population: np.ndarray, share: float, within: float) -> None:
-    """Dankar et al. report relative errors of this size, larger for smaller samples."""
+    """People who follow none of the laws: the smaller the sample, the further off."""
     drawn = np.random.default_rng(4).random(len(population)) < share
     sizes = np.bincount(population[drawn])
     sample = ClassSizes.of(sizes[sizes > 0], len(population))
@@ -33,6 +38,55 @@ def test_the_rule_is_near_the_truth(population: np.ndarray, share: float, within
     assert estimate == pytest.approx(alone(population), rel=within)
     spread = deviation(sample, lambda one: dankar(one)[1])
     assert 0 < spread < 0.25 * estimate
+
+
+def pitman_people(theta: float, alpha: float, size: int) -> np.ndarray:
+    """People who sit down one by one, as the process says: a new table, or an old one by size."""
+    draws, classes, sizes = np.random.default_rng(8), [0], [1]
+    for there in range(1, size):
+        if draws.random() * (theta + there) < theta + alpha * len(sizes):
+            sizes.append(0)
+            chosen = len(sizes) - 1
+        else:  # an old table with chance size - alpha: as somebody there, but for a share of alpha
+            chosen = classes[int(draws.random() * there)]
+            while draws.random() * sizes[chosen] >= sizes[chosen] - alpha:
+                chosen = classes[int(draws.random() * there)]
+        classes.append(chosen)
+        sizes[chosen] += 1
+    return np.array(classes)
+
+
+def mean_of_samples(
+    estimate: Callable[[ClassSizes], float | None], population: np.ndarray, share: float
+) -> float:
+    draws, found = np.random.default_rng(9), []
+    for _ in range(10):
+        drawn = draws.permutation(len(population))[: int(share * len(population))]
+        sizes = np.bincount(population[drawn])
+        one = estimate(ClassSizes.of(sizes[sizes > 0], len(population)))
+        assert one is not None
+        found.append(one)
+    return float(np.mean(found))
+
+
+def test_pitman_finds_people_of_its_own_law_from_any_sample() -> None:
+    """With theta a quarter of the people, the formula for many people would be a tenth too high."""
+    people = pitman_people(10_000, 0.5, 40_000)
+    for share in (0.1, 0.5, 0.9):
+        found = mean_of_samples(pitman, people, share)
+        assert found == pytest.approx(alone(people), rel=0.06 if share < 0.5 else 0.03)
+
+
+def test_snb_finds_people_of_its_own_law_from_any_sample() -> None:
+    sizes = 1 + np.random.default_rng(10).negative_binomial(0.5, 0.1, 20_000)
+    people = np.repeat(np.arange(len(sizes)), sizes)
+    for share, within in ((0.1, 0.15), (0.2, 0.05), (0.5, 0.03)):
+        assert mean_of_samples(snb, people, share) == pytest.approx(alone(people), rel=within)
+
+
+def test_zayatz_finds_people_of_whom_most_are_drawn() -> None:
+    people = pitman_people(100, 0.5, 20_000)
+    assert mean_of_samples(zayatz, people, 0.7) == pytest.approx(alone(people), rel=0.03)
 
 
 def test_a_whole_population_is_counted() -> None:

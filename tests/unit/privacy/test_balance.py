@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 
 import pytest
 
+from sfumato.mechanisms.spending import spendings
 from sfumato.privacy.balance import asked, balance, left, shortage
-from sfumato.privacy.events import ApproxEvent, Event, GaussianNoise, PureEvent
+from sfumato.privacy.events import ApproxEvent, ConcentratedEvent, Event, GaussianNoise, PureEvent
 from sfumato.privacy.filters import Budget, Charge
+from sfumato.privacy.price import price
 
 PURE = Budget.for_epsilon_delta(epsilon=3)
 BOTH = Budget.for_epsilon_delta(epsilon=3, delta="1e-6")
@@ -87,3 +90,23 @@ def test_a_shortage_says_what_was_asked_what_is_left_and_what_to_do(
 ) -> None:
     told = shortage(budget, budget.zero(), event)
     assert all(one in told for one in said), told
+
+
+@pytest.mark.parametrize("used", ["0", "1/30", "1/1000"])
+@pytest.mark.parametrize("whole", [("1", "1e-6"), ("3", "1e-6"), ("0.7", "1/30000")])
+def test_what_a_shortage_says_would_be_paid_is_paid(whole: tuple[str, str], used: str) -> None:
+    """A price of all that a budget is, as Gaussian noise, is refused: its delta is parted."""
+    budget = Budget.for_epsilon_delta(epsilon=whole[0], delta=whole[1])
+    before = spent(budget, *([gaussian(used)] if used != "0" else []))
+    asking = price(epsilon=whole[0], delta=whole[1])
+    event = ConcentratedEvent(rho=spendings(asking)[-1].rho or Fraction(0))
+    assert not budget.admits(before, budget.charge(event))
+    if "rho" not in left(budget, before):
+        return
+    said = re.search("which --epsilon (.*) --delta (.*) buys", shortage(budget, before, event))
+    assert said is not None
+    paid = spendings(price(epsilon=said[1], delta=said[2]))[-1].rho
+    assert paid is not None
+    assert budget.admits(before, budget.charge(ConcentratedEvent(rho=paid)))
+    if used == "0":
+        assert said[1] == whole[0]

@@ -11,7 +11,7 @@ from sfumato.errors import ParameterError
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Geometric
 from sfumato.mechanisms.spending import Spending, spendings
-from sfumato.privacy.losses import Approx, approx_to_zcdp
+from sfumato.privacy.losses import spendable_rho
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Rows, Sensitivity
 from sfumato.publish import options
@@ -78,7 +78,7 @@ def test_a_price_is_spent_as_it_was_offered_or_as_the_rho_it_buys() -> None:
         epsilon=Fraction(1, 4), l1_sensitivity=Fraction(2)
     )
     both = spendings(price(epsilon=1, delta="1e-6"))
-    bought = approx_to_zcdp(Approx(epsilon=Fraction(1), delta=Fraction(1, 10**6))).rho
+    bought = spendable_rho(epsilon=Fraction(1), delta=Fraction(1, 10**6))
     assert both == [Spending(epsilon=Fraction(1)), Spending(rho=bought)]
     assert spendings(price(rho="0.1"))[0].noise(whole) == Gaussian(
         rho=Fraction(1, 10), l2_sensitivity_squared=Fraction(4)

@@ -76,7 +76,7 @@ def test_what_is_held_tells_what_the_engine_counts(algorithm: str, seed: int) ->
     with read(people(seed), DECLARED) as table:
         decided = anonymize(table, criteria, algorithm=algorithm, suppress=share)
         assert decided.classes is not None
-        counted = replace(decided, classes=None)._measured()
+        counted = replace(decided, classes=None).measured
         assert told(decided.classes) == told(counted)
         assert decided.classes.findings() == counted.findings()
         made = decided.release()

@@ -51,6 +51,16 @@ def _bar(twin: Synthesized, where: str) -> Any:
     return row["n_sd"]
 
 
+def _expected(twin: Synthesized, cells: slice) -> Any:
+    """The bar of some bins of age: their noise, and how far rows are from the noisy count."""
+    [table] = [one for one in twin.model.log.merged().values() if one.places == (0,)]
+    ages = np.asarray(twin.table["age"]) // 2
+    rows = np.bincount(ages, minlength=50)[cells].sum()
+    scale = twin.table.num_rows / twin.model.fitted.total
+    noise = scale**2 * table.variance * len(range(50)[cells])
+    return pytest.approx((noise + (rows - scale * table.counts[cells].sum()) ** 2) ** 0.5)
+
+
 @pytest.mark.parametrize(
     "where",
     [
@@ -71,10 +81,10 @@ def test_a_question_that_cuts_a_bin_has_no_bar(twin: Synthesized, where: str) ->
 
 def test_a_question_of_whole_bins_has_a_bar_as_wide_as_they(twin: Synthesized) -> None:
     one = _bar(twin, "age < 2")
-    assert one > 0
+    assert one == _expected(twin, slice(1))
     assert _bar(twin, "age IN (0, 1)") == pytest.approx(one)
-    assert _bar(twin, "age < 50") == pytest.approx(25**0.5 * one)
-    assert _bar(twin, "age >= 0") == pytest.approx(50**0.5 * one)
+    assert _bar(twin, "age < 50") == _expected(twin, slice(25))
+    assert _bar(twin, "age >= 0") == _expected(twin, slice(50))
     missing = _bar(twin, "cost IS NULL")  # that a value is missing, or no number: two cells
     assert missing > 0
 
@@ -83,7 +93,8 @@ def test_groups_that_cut_a_bin_have_no_bars_and_others_have(twin: Synthesized) -
     cut = twin.query("SELECT age, COUNT(*) AS n FROM people GROUP BY age")
     assert set(cut["n_sd"].to_pylist()) == {None}
     whole = twin.query("SELECT age // 2 AS two, COUNT(*) AS n FROM people GROUP BY 1")
-    assert whole["n_sd"].to_pylist() == [pytest.approx(_bar(twin, "age < 2"))] * whole.num_rows
+    for row in whole.to_pylist():
+        assert row["n_sd"] == _expected(twin, slice(int(row["two"]), int(row["two"]) + 1))
     some = twin.query("SELECT COUNT(*) AS n, age >= 51 AS old FROM people GROUP BY 2")
     assert some["n_sd"].to_pylist() == [None, None]
 
@@ -91,8 +102,9 @@ def test_groups_that_cut_a_bin_have_no_bars_and_others_have(twin: Synthesized) -
 def test_bars_are_found_wherever_the_count_stands(twin: Synthesized) -> None:
     behind = twin.query("SELECT COUNT(*) AS n, sex FROM people GROUP BY 2")
     shaped = twin.query("SELECT {'is': sex} AS s, COUNT(*) AS n FROM people GROUP BY ALL")
-    expected = [pytest.approx(_bar(twin, "sex = 'F'"))] * 2
-    assert behind["n_sd"].to_pylist() == shaped["n_sd"].to_pylist() == expected
+    expected = {one: pytest.approx(_bar(twin, f"sex = '{one}'")) for one in ("F", "M")}
+    assert {one["sex"]: one["n_sd"] for one in behind.to_pylist()} == expected
+    assert {one["s"]["is"]: one["n_sd"] for one in shaped.to_pylist()} == expected
     finer = twin.query("SELECT 'x' AS x, COUNT(*) AS n FROM people GROUP BY sex")
     assert finer["n_sd"].to_pylist() == [None, None]  # which of the two a row is nobody can tell
 

@@ -59,6 +59,17 @@ def check_header_refused(path: Path, model: SynthesisModel, header: object) -> N
     check_refused(path, model.packed.replace_schema_metadata(content))
 
 
+def test_values_that_only_a_tree_names_are_kept() -> None:
+    """What was paid for must be readable though the tree lies elsewhere."""
+    tree = sf.Tree(("a", "b", "c"), (("ab", "*"), ("ab", "*"), ("c", "*")))
+    schema = sf.Schema("people", (sf.Column("town", sf.Kind.TEXT, sf.Role.QUASI, hierarchy=tree),))
+    rows = pa.table({"town": ["a", "b", "b", "c"] * 25})
+    with closing(sf.read(rows, schema=schema)) as people:
+        made = sf.protect(people, epsilon=9, delta=1e-2).synthesize(epsilon=3, delta=1e-3)
+    assert {*made.table["town"].to_pylist()} <= {"a", "b", "c"}
+    assert SynthesisModel.unpacked(made.model.packed).draw(10).num_rows == 10
+
+
 def test_files_that_are_no_models(made: SynthesisModel, tmp_path: Path) -> None:
     check_refused(tmp_path / "absent")
     check_refused(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,11 +13,10 @@ from tests.unit.synth.test_log import noisy_log
 
 from sfumato.errors import SfumatoError
 from sfumato.synth.fit.junction import fit_junction
-from sfumato.synth.saved import from_content, from_file, packed, to_file, unpacked
+from sfumato.synth.saved import from_content, packed, to_file, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 LOG = noisy_log(5)
 MODEL = fit_junction(LOG)
@@ -24,9 +24,8 @@ PACKED = packed(MODEL, LOG, {"more": [1]})
 NAN = float("nan")
 
 
-def test_logs_and_models_survive_a_file(tmp_path: Path) -> None:
-    (tmp_path / "model.arrow").write_bytes(to_file(PACKED))
-    loaded, again, told = unpacked(from_file(tmp_path / "model.arrow"))
+def test_logs_and_models_survive_a_file() -> None:
+    loaded, again, told = unpacked(from_content(to_file(PACKED)))
     assert told == {"more": [1]}
     assert again.shape == LOG.shape
     for one, other in zip(LOG.tables, again.tables, strict=True):
@@ -85,6 +84,7 @@ HOSTILE = {
     "no noise": lambda: with_cell("variance", -1, lambda _: 0.0),
     "no event": lambda: with_cell("event", -1, lambda _: "{}"),
     "ends elsewhere": out_of_bounds,
+    "rows of nothing": lambda: PACKED.set_column(0, "part", pa.nulls(PACKED.num_rows)),
 }
 
 
@@ -111,3 +111,20 @@ def test_a_file_without_a_checksum_is_refused() -> None:
         writer.write_table(PACKED)
     with pytest.raises(ValueError, match="not what a synthesis writes"):
         from_content(bytes(sink.getvalue()))
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+def test_what_is_larger_than_its_file_is_refused_before_it_is_unpacked(compression: str) -> None:
+    """With a checksum as it should be: whoever means harm writes one."""
+    zeros = pa.array([np.zeros(1 << 22)], pa.large_list(pa.float64()))
+    place, none = b"7" * 64, b"0" * 64
+    schema = pa.schema({"cells": zeros.type}, {b"sfumato sha256": place})
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_file(sink, schema, options=options) as writer:
+        writer.write_table(pa.table([zeros], schema=schema))
+    content = bytes(sink.getvalue())
+    content = content.replace(place, sha256(content.replace(place, none)).hexdigest().encode())
+    assert len(content) < 1 << 18
+    with pytest.raises(ValueError, match="not what a synthesis writes"):
+        from_content(content)

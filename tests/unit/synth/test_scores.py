@@ -11,6 +11,7 @@ import pytest
 from sfumato.privacy.units import Entity, Neighbours, Rows, count_sensitivity
 from sfumato.synth.exact import ExactTables
 from sfumato.synth.scores import Dependence, Misfit
+from sfumato.synth.select.worth import Worth
 from sfumato.synth.shape import TableShape
 from sfumato.testing.synthesis import table_of
 
@@ -137,6 +138,44 @@ def test_no_row_moves_a_misfit_by_more_than_its_weight() -> None:
                 signs |= set(np.sign(change).tolist())
     assert moves.tolist() == [2, 1, 3, 0]
     assert signs >= {-1, 1}  # so that scores are not monotone
+
+
+WORKLOAD = [(0, 1, 2), (1, 2), (2,)]
+"""Columns that are in one, two and three sets."""
+
+
+@pytest.mark.parametrize(("target", "largest"), [(None, 6), (0, 12)])
+def test_no_row_moves_a_score_by_a_workload_by_more_than_the_largest_weight(
+    target: int | None, largest: int
+) -> None:
+    """Over all tables of three columns of up to four rows, and their neighbours."""
+    shape = TableShape(("a", "b", "c"), (2, 2, 2))
+    worth = Worth(shape, WORKLOAD, target)
+    assert worth.candidates == [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)]
+    weights = [worth.weight(one) for one in worth.candidates]
+    draws = np.random.default_rng(5)
+    guesses = [draws.integers(0, 3, [2] * len(one)) for one in worth.candidates]
+    scoring = Misfit(worth.candidates, guesses, [1] * 7, weights, stop=2)
+    cells = list(product(range(2), repeat=3))
+
+    def scores(rows: tuple[tuple[int, ...], ...]) -> NDArray[np.int64]:
+        table = table_of((2, 2, 2), rows)
+        return scoring.scores(ExactTables(TableShape.of(table.axes), table))
+
+    known = {
+        rows: scores(rows)
+        for count in range(6)
+        for rows in combinations_with_replacement(cells, count)
+    }
+    moves = [
+        known[tuple(sorted((*rows, cell)))] - before
+        for rows, before in known.items()
+        if len(rows) < 5
+        for cell in cells
+    ]
+    assert np.abs(moves).max(axis=0).tolist() == [*weights, 0]
+    assert {-largest, largest} <= {*np.ravel(moves).tolist()}  # so that it is not monotone
+    assert scoring.sensitivity(count_sensitivity(Rows(), grouped=True)) == largest
 
 
 @pytest.mark.parametrize(

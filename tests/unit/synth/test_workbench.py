@@ -24,6 +24,7 @@ from sfumato.testing.synthesis import bench_of, linked_rows, table_of
 SIZES = (3, 2, 5, 2, 4)
 TABLE = table_of(SIZES, linked_rows(SIZES, 3000, 1))
 OPTIONS: dict[str, dict[str, Any]] = {"workload": {"sets": [(0, 1), (1, 2, 3), (0, 1)]}}
+WORKLOADS: list[list[tuple[int, ...]]] = [[], [(0, 1), (1, 2, 3), (0, 1)], [(3,)]]
 
 
 @pytest.fixture
@@ -71,6 +72,18 @@ def test_no_selection_spends_more_than_its_epsilon(method: str, spent: list[Even
     assert isinstance(found, Pure)
     assert found.epsilon <= 2
     assert found.epsilon >= Fraction(1999, 1000)
+
+
+@pytest.mark.parametrize("sets", WORKLOADS)
+@pytest.mark.parametrize("target", [None, 2])
+def test_a_workload_changes_nothing_about_what_adaptive_rounds_cost(
+    sets: list[tuple[int, ...]], target: int | None, spent: list[Event]
+) -> None:
+    bench = bench_of(TABLE, rho=Fraction(1, 10))
+    METHODS["aim"][0](bench, sets=sets, target=target)
+    found, _ = guarantee(Composed(tuple(spent)))
+    assert Fraction(999, 10_000) <= found.rho <= Fraction(1, 10)
+    assert bench.purse.left == 0
 
 
 def test_what_is_not_there_is_refused_before_anything_is_drawn(spent: list[Event]) -> None:
@@ -121,6 +134,25 @@ def test_a_workload_is_measured_as_given() -> None:
     bench = bench_of(TABLE)
     METHODS["workload"][0](bench, sets=[(0, 1), (1,), (1, 2, 3)])
     assert bench.log.measured == {(0, 1), (1, 2, 3), (4,)}
+
+
+def test_adaptive_rounds_measure_within_a_workload() -> None:
+    bench = bench_of(TABLE, rho=Fraction(10))
+    METHODS["aim"][0](bench, sets=[(0, 1), (2, 3, 4)])
+    larger = {one for one in bench.log.measured if len(one) > 1}
+    assert (0, 1) in larger
+    assert all(set(one) <= {0, 1} or set(one) <= {2, 3, 4} for one in larger)
+    assert {(column,) for column in range(5)} <= bench.log.measured
+
+
+def test_a_triple_that_no_pair_tells_is_measured_where_it_is_named() -> None:
+    """The third column is the parity of two others, and each pair of them is even."""
+    first, second = np.random.default_rng(7).integers(0, 2, (2, 20_000))
+    table = table_of((2, 2, 2), np.stack([first, second, first ^ second], axis=1))
+    for sets, found in (([], False), ([(0, 1, 2)], True)):
+        bench = bench_of(table, rho=Fraction(1, 10))
+        METHODS["aim"][0](bench, sets=sets)
+        assert ((0, 1, 2) in bench.log.measured) == found
 
 
 def test_adaptive_rounds_go_beyond_a_tree() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from dataclasses import replace
+from math import hypot
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,17 +121,36 @@ def test_a_target_is_weighed_by_methods_that_choose(private: sf.Private) -> None
     assert refused.value.code == "column_not_synthesized"
 
 
+def test_adaptive_rounds_take_a_workload_and_a_tree_does_not(private: sf.Private) -> None:
+    named = [["sex", "smoker"], ["age"]]
+    made = private.synthesize(epsilon=2, workload=named, method="aim", **FEW)
+    assert made.method == "aim"
+    assert all(set(one) <= {"sex", "smoker"} for one in made.model.measured if len(one) > 1)
+    assert private.synthesize(epsilon=2, method="aim", **FEW).charged  # another request
+    both = private.synthesize(epsilon=1, workload=named, target="sex", method="aim", **FEW)
+    assert both.charged
+    with pytest.raises(ParameterError, match="or aim") as refused:
+        private.synthesize(epsilon=2, workload=named, method="mst", **FEW)
+    assert refused.value.code == "workload_not_used"
+
+
 def test_counts_have_bars_where_the_log_tells(private: sf.Private) -> None:
     made = private.synthesize(epsilon=2, target="smoker", **FEW)
     asked = "SELECT sex, COUNT(*) AS n, AVG(age) AS mean FROM people WHERE smoker GROUP BY sex"
     answer = made.query(asked)
     assert answer.column_names == ["sex", "n", "n_sd", "mean"]
     places = [made.model.fitted.shape.names.index(one) for one in ("sex", "smoker")]
-    [variance] = [one.variance for one in made.model.log.tables if list(one.places) == places]
+    [noisy] = [one for one in made.model.log.tables if list(one.places) == places]
     scale = made.table.num_rows / made.model.fitted.total
-    assert answer["n_sd"].to_pylist() == [pytest.approx(scale * variance**0.5)] * 2
+    told = {row["sex"]: row for row in answer.to_pylist()}
+    for place, sex in enumerate(("F", "M")):
+        away = told[sex]["n"] - scale * noisy.counts[place, 1]
+        expected = hypot(scale * noisy.variance**0.5, away)
+        assert told[sex]["n_sd"] == pytest.approx(expected)
     both = made.query("SELECT COUNT(*) AS n FROM people WHERE smoker AND sex >= 'F'")  # two cells
-    assert both["n_sd"].to_pylist() == [pytest.approx(scale * (2 * variance) ** 0.5)]
+    away = told["F"]["n"] + told["M"]["n"] - scale * noisy.counts[:, 1].sum()
+    expected = hypot(scale * (2 * noisy.variance) ** 0.5, away)
+    assert both["n_sd"].to_pylist() == [pytest.approx(expected)]
     unknown = made.query("SELECT COUNT(*) AS n FROM people WHERE sex = 'F' AND age < 9")
     assert unknown["n_sd"].to_pylist() == [None]
     named = made.query("SELECT COUNT(*) AS n FROM People AS p WHERE p.sex = 'F'")
@@ -333,3 +353,16 @@ def test_files_are_written_as_the_schema_declares(
             assert table.inspect().rows == many
     saved = sf.Release.load(tmp_path / "rows.csv")
     assert saved.table.equals(made.table)
+
+
+def test_what_is_paid_for_is_written_though_its_encoding_lacks_a_letter(tmp_path: Path) -> None:
+    """In Python no file is named before the charge; its side-car says that it is UTF-8."""
+    towns = sf.Column("town", sf.Kind.TEXT, domain=sf.Values(("Łódź", "Kraków")), nullable=False)
+    schema = sf.Schema("homes", (towns,), layout=FileLayout("windows-1252", ";"))
+    private = sf.protect(pa.table({"town": ["Łódź"] * 500}), schema, epsilon=9)
+    made = private.synthesize(epsilon=9)
+    made.save(tmp_path / "out.csv")
+    assert "Łódź" in (tmp_path / "out.csv").read_text(encoding="utf-8")
+    assert sf.Release.load(tmp_path / "out.csv").table.equals(made.table)
+    judged = sf.evaluate(tmp_path / "out.csv", sf.read(made.table, schema=schema))
+    assert judged.json()["tvd"]["1"] == 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import gzip
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from io import BytesIO
@@ -144,6 +145,21 @@ def check_letters(file: str, name: str, texts: Sequence[str], layout: FileLayout
     if ends_in(file, TEXT):
         column = pa.table({name: pa.array(texts, pa.string())})
         _write_text(file, column.to_reader(), BytesIO(), layout)
+
+
+def layout_for(table: pa.Table, layout: FileLayout) -> FileLayout:
+    """The layout by which all letters of a table can be written: in UTF-8 where its own lacks one.
+
+    For what must not be lost, as it is paid for; whoever reads it is told the layout.
+    """
+    texts = [column for column in table.columns if is_text(column.type)]
+    held = (pc.unique(column).drop_null().to_pylist() for column in texts)
+    try:
+        for one in (table.column_names, *held):
+            "\n".join(one).encode(layout.codec)
+    except UnicodeEncodeError:
+        return replace(layout, encoding=None)
+    return layout
 
 
 def format_of(target: Path) -> Writing:

@@ -41,7 +41,7 @@ _MADE = datetime(2000, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 
 
 def write_sheet(reader: Batches, stream: BinaryIO, layout: FileLayout) -> FileLayout:
-    """Write rows to a sheet, which has the name that it had in the input."""
+    """Write rows to a sheet, with the name and the row of the header that it had in the input."""
     from xlsxwriter import Workbook
     from xlsxwriter.exceptions import (  # type: ignore[import-untyped]
         FileCreateError,
@@ -61,7 +61,7 @@ def write_sheet(reader: Batches, stream: BinaryIO, layout: FileLayout) -> FileLa
         except XlsxWriterException:  # a name of a sheet of another program
             sheet = book.add_worksheet(_NAME)
         try:
-            _write_rows(reader, sheet, _Formats(book))
+            _write_rows(reader, sheet, _Formats(book), (layout.header_row or 1) - 1)
         except BaseException:
             with suppress(Exception):  # what waits on disk is let go of; the file is not kept
                 book.close()
@@ -70,7 +70,7 @@ def write_sheet(reader: Batches, stream: BinaryIO, layout: FileLayout) -> FileLa
             book.close()
         except FileCreateError as error:  # what the system said of the disk is inside
             raise next((one for one in error.args if isinstance(one, OSError)), error) from None
-    return FileLayout(sheet=layout.sheet)
+    return FileLayout(sheet=layout.sheet, header_row=layout.header_row)
 
 
 class _Formats:
@@ -82,13 +82,14 @@ class _Formats:
         self.name = book.add_format({"bold": True})
 
 
-def _write_rows(reader: Batches, sheet: Worksheet, formats: _Formats) -> None:
-    row = 0
+def _write_rows(reader: Batches, sheet: Worksheet, formats: _Formats, row: int) -> None:
+    """Write the names into a row, from 0, and what there is below; above it nothing stands."""
+    most = MOST_ROWS - 1 - row
     for place, name in enumerate(reader.schema.names):
         sheet.write_string(row, place, name, formats.name)
     for batch in reader:
         if row + batch.num_rows >= MOST_ROWS:
-            raise _too_large("too many rows", f"{MOST_ROWS - 1:,} below its header")
+            raise _too_large("too many rows", f"{most:,} below its header")
         columns = [cells.to_pylist() for cells in batch.columns]
         writes = [_writing(sheet, formats, name) for name in batch.schema.names]
         for cells in zip(*columns, strict=True):

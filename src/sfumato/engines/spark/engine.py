@@ -30,6 +30,7 @@ from sfumato.engines.spark.quiet import hush
 from sfumato.engines.spark.results import arrow_schema, batches_of
 from sfumato.engines.spark.session import check_running, translate
 from sfumato.engines.spark.tables import check_table, drafted
+from sfumato.engines.wellformed import Doubt, doubted, doubts_of
 from sfumato.files import check_target
 from sfumato.schema.names import check_names
 
@@ -87,6 +88,7 @@ class Spark:
         hush()
         self._session = session
         self._table = table
+        self._doubts: dict[str, Doubt] = {}
         # Whoever protects a data frame has nothing to close: what was opened goes with the engine.
         self._done = finalize(self, done) if done is not None else None
         if self._done is not None:
@@ -96,8 +98,8 @@ class Spark:
 
     @property
     def table(self) -> exp.Table:
-        """The table the engine was opened on."""
-        return self._table.copy()
+        """The table the engine was opened on, malformed cells as NULL."""
+        return doubted(self._table, self._doubts)
 
     @translating_errors(translate)
     def identity(self) -> Identity:
@@ -116,11 +118,25 @@ class Spark:
             check_running(self._session)
             if table == self._table:
                 (self._ready or self._refresh)()
-            schema = arrow_schema(self._frame(everything(table)))
-            check_names(schema.names)  # Spark could not tell twins apart once it is asked
-            return schema
+                return self._look()
+            return self._told(table)
 
         return kinds_of(apart(look))
+
+    @translating_errors(translate)
+    def look(self) -> pa.Schema:
+        """See which columns its table has now, and which of them may hold malformed cells."""
+        return apart(self._look)
+
+    def _look(self) -> pa.Schema:
+        schema = self._told(self._table)
+        self._doubts = doubts_of(schema, bytes_unchecked=True)
+        return schema
+
+    def _told(self, table: exp.Table) -> pa.Schema:
+        schema = arrow_schema(self._frame(everything(table)))
+        check_names(schema.names)  # Spark could not tell twins apart once it is asked
+        return schema
 
     @translating_errors(translate)
     def run(self, query: exp.Query) -> pa.Table:

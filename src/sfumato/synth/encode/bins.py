@@ -49,17 +49,24 @@ class Bins(Grid):
         """The lowest value of each bin, NULL and NaN included."""
         return self.fine.decode(self._fine_codes(codes, np.zeros(len(codes), dtype=np.int64)))
 
+    def highest(self, codes: NDArray[np.integer]) -> pa.Array:
+        """The highest value of each bin, NULL and NaN included."""
+        return self.fine.decode(self._fine_codes(codes, self._widths_of(codes) - 1))
+
     def spread(self, codes: NDArray[np.integer], entropy: Entropy) -> pa.Array:
         """Values drawn evenly from the points of each bin, NULL and NaN included."""
-        widths = np.diff((*self.starts, self.fine.points)).astype(np.int64)
-        inside = widths[np.minimum(codes, self.points - 1)]
-        return self.fine.decode(self._fine_codes(codes, uniform_below(inside, entropy)))
+        inside = uniform_below(self._widths_of(codes), entropy)
+        return self.fine.decode(self._fine_codes(codes, inside))
 
     def bins_of(self, fine_codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """The bins that points of the grid are in; NULL and NaN have codes behind all."""
         inside = np.searchsorted(self.starts, fine_codes, side="right") - 1
         beyond = fine_codes - self.fine.points
         return np.where(beyond < 0, inside, self.points + beyond)
+
+    def _widths_of(self, codes: NDArray[np.integer]) -> NDArray[np.int64]:
+        widths = np.diff((*self.starts, self.fine.points)).astype(np.int64)
+        return widths[np.minimum(codes, self.points - 1)]
 
     def _fine_codes(
         self, codes: NDArray[np.integer], offsets: NDArray[np.int64]

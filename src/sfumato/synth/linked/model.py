@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from sfumato import given as read
 from sfumato.cards import Card, Shown
-from sfumato.files import whole
 from sfumato.noise.entropy import SystemEntropy
 from sfumato.synth.encode.codes import codes_of
 from sfumato.synth.encode.decoder import RowDecoder
@@ -26,12 +25,11 @@ from sfumato.synth.generator import (
     drawn,
     wanted_rows,
 )
-from sfumato.synth.saved import LINK, check_how_many, from_content, from_file, to_file, unreadable
+from sfumato.synth.saved import LINK, SavedModel, from_content, to_file
 from sfumato.texts import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -59,7 +57,7 @@ class Link:
 
 
 @dataclass(frozen=True, repr=False)
-class LinkedModel(Shown):
+class LinkedModel(SavedModel, Shown):
     """A distribution of parents, with how many children each has, and of children given parents.
 
     *Guarantee*: that of the release that it came with; nothing more is read or paid.
@@ -71,6 +69,8 @@ class LinkedModel(Shown):
     parent: SynthesisModel
     child: SynthesisModel
     link: Link
+
+    of_two = True
 
     def _card(self) -> Card:
         parent, child = (one.encoding.schema.table for one in (self.parent, self.child))
@@ -97,26 +97,14 @@ class LinkedModel(Shown):
         told = dumps(asdict(self.link)).encode()
         return to_file(table.replace_schema_metadata({LINK: told}))
 
-    @read.in_python
-    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write it to a file (Arrow), whole or not at all."""
-        with whole(read.path(path, "path"), overwrite=overwrite) as target:
-            target.write_bytes(self.content)
-
     @classmethod
-    @read.in_python
-    def load(cls, path: str | Path) -> LinkedModel:
-        """Read what `save` wrote."""
-        target = read.path(path, "path")
-        try:
-            table = from_file(target)
-            check_how_many(table, target, two=True)
-            link = json.loads(table.schema.metadata[LINK])
-            parts = table.column("model").to_pylist()
-            models = [SynthesisModel.unpacked(from_content(one)) for one in parts]
-            return cls(models[0], models[1], _link(link, models))
-        except (OSError, KeyError, ValueError, TypeError, IndexError, pa.ArrowException):
-            raise unreadable(target) from None
+    def unpacked(cls, table: pa.Table) -> LinkedModel:
+        """Read what a file of it holds; something else is refused in the words of Python."""
+        link, parts = json.loads(table.schema.metadata[LINK]), table.column("model")
+        if table.num_rows != 2:
+            raise ValueError("other models than two")
+        models = [SynthesisModel.unpacked(from_content(one)) for one in parts.to_pylist()]
+        return cls(models[0], models[1], _link(link, models))
 
     def beside_each_other(self, parents: pa.Table, children: pa.Table) -> tuple[pa.Table, pa.Table]:
         """Rows that were drawn, with the columns that only their models have.

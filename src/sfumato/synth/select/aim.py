@@ -1,13 +1,14 @@
 """Adaptive and iterative: measure what the model explains worst, fit, and choose again.
 
-All columns are measured first. In each round a pair of columns is chosen by the exponential
-mechanism, by how far the model is off beyond the noise that measuring would have, among those that
-keep the model within a number of cells which grows with what was spent. When the last measurement
-moved the model by no more than its noise, the rounds have become too fine, and the next ones get
-more of the charge; the last round gets all that is left.
+All columns are measured first. In each round a set of columns is chosen by the exponential
+mechanism, by how far the model is off beyond the noise that measuring would have, times how much
+the set matters. Candidates are the sets of a workload (all pairs, unless sets are named) and their
+parts, as far as the model stays within a number of cells which grows with what was spent.
+When the last measurement moved the model by no more than its noise, the rounds have become too
+fine, and the next ones get more of the charge; the last round gets all that is left.
 
 *Reference*: McKenna, Mullins, Sheldon & Miklau 2022.
-Decision 0261.
+Decisions 0261 and 0279.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from sfumato.synth.fit.pairs import pair_probabilities
 from sfumato.synth.scores import Misfit
 from sfumato.synth.select.independent import measure_columns, measure_sets
 from sfumato.synth.select.mst import choose_tree
+from sfumato.synth.select.worth import Worth
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -51,24 +53,27 @@ SWEEPS = 8
 _UNITS = 1 << 10
 
 
-def select_adaptively(bench: Workbench, target: int | None = None) -> None:
+def select_adaptively(
+    bench: Workbench, sets: Sequence[Set] = (), target: int | None = None
+) -> None:
     """Measure columns, then a tree of pairs, then what the model explains worst.
 
-    Tables with a target, a column that the others are to tell, matter more.
+    Sets of columns may be named that matter, and then no others are chosen; tables with a target,
+    a column that the others are to tell, matter more.
     """
     measure_columns(bench, COLUMNS_SHARE if len(bench.shape.columns) > 1 else bench.purse.left)
-    measure_adaptively(bench, target)
+    measure_adaptively(bench, Worth(bench.shape, sets, target))
 
 
-def measure_adaptively(bench: Workbench, target: int | None = None) -> None:
+def measure_adaptively(bench: Workbench, worth: Worth) -> None:
     """Go on once columns are measured, by what is left."""
     if len(bench.shape.columns) < 2:
         return
     measuring = bench.purse.left * TREE_SHARE
-    tree = choose_tree(bench, bench.purse.left * TREE_CHOICE_SHARE, measuring, target)
+    tree = choose_tree(bench, bench.purse.left * TREE_CHOICE_SHARE, measuring, worth)
     if tree:
         measure_sets(bench, tree, measuring)
-    rounds = _Rounds(bench, target)
+    rounds = _Rounds(bench, worth)
     while bench.purse.left > 0:
         rounds.next()
 
@@ -76,15 +81,17 @@ def measure_adaptively(bench: Workbench, target: int | None = None) -> None:
 class _Rounds:
     """The model, fitted again after each measurement, and what a round may spend."""
 
-    def __init__(self, bench: Workbench, target: int | None) -> None:
+    def __init__(self, bench: Workbench, worth: Worth) -> None:
         shape = bench.shape
-        self._bench, self._target = bench, target
+        self._bench, self._worth = bench, worth
         self._tree: CalibratedTree | None = None
-        self._candidates = [*((column,) for column in shape.columns), *shape.pairs()]
+        self._candidates = worth.candidates
+        bench.expect(self._candidates)
         cells = np.array([float(shape.cells(one)) for one in self._candidates])
         # As among tables that are measured together, and 1 for a typical pair.
         weights = cells ** (2 / (2 + bench.power))
-        weights /= weights[len(shape.columns) :].mean()
+        weights /= np.mean([weights[place] for place, one in enumerate(self._candidates)
+                            if len(one) == 2] or weights)  # fmt: skip
         self._sized = {
             one: Fraction(round(weight * _UNITS) + 1, _UNITS)
             for one, weight in zip(self._candidates, weights.tolist(), strict=True)
@@ -106,7 +113,7 @@ class _Rounds:
         }
         noises = {one: bench.magnitude(shares[one]) * bench.shape.cells(one) for one in fitting}
         counts = self._counts(fitting)
-        weights = [bench.shape.weight(one, self._target) for one in fitting]
+        weights = [self._worth.weight(one) for one in fitting]
         scoring = Misfit(
             fitting,
             [np.rint(counts[one]).astype(np.int64) for one in fitting],
@@ -133,11 +140,13 @@ class _Rounds:
         )
 
     def _counts(self, sets: Iterable[Set]) -> dict[Set, Floats]:
-        """What the model expects in the tables of some columns and pairs."""
+        """What the model expects in the tables of some sets."""
         assert self._tree is not None
         known = {one: self._tables[one] for one in sets if len(one) == 1}
-        pairs = pair_probabilities(self._tree, [one for one in sets if len(one) == 2])
-        return known | {pair: self._total * table for pair, table in pairs.items()}
+        found = pair_probabilities(self._tree, [one for one in sets if len(one) == 2])
+        model = self._tree.model(self._total)
+        found |= {one: model.probabilities(one) for one in sets if len(one) > 2}
+        return known | {one: self._total * table for one, table in found.items()}
 
     def _affordable(self, most: float) -> list[Set]:
         """What a model of so many cells can hold beside what was measured."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from sfumato.synth.select.aim import measure_adaptively
 from sfumato.synth.select.independent import measure_columns, measure_sets
 from sfumato.synth.select.mst import choose_tree
+from sfumato.synth.select.worth import Worth
 
 if TYPE_CHECKING:
     from sfumato.synth.shape import Set, TableShape
@@ -42,7 +43,7 @@ def select_automatically(bench: Workbench) -> None:
     each = bench.purse.left / len(bench.shape.columns)
     method = suited(pair_noise(bench.shape, bench.magnitude(each), bench.log.total()))
     if method == "aim":
-        measure_adaptively(bench)
+        measure_adaptively(bench, Worth(bench.shape))
     elif method == "independent":
         measure_columns(bench, bench.purse.left)
     else:
@@ -51,7 +52,7 @@ def select_automatically(bench: Workbench) -> None:
 
 def _measure_some_pairs(bench: Workbench) -> None:
     """Measure the pairs that are worth it, each by the same part, and columns by what is left."""
-    chosen = choose_tree(bench, CHOICE_SHARE, TREE_SHARE)
+    chosen = choose_tree(bench, CHOICE_SHARE, TREE_SHARE, Worth(bench.shape))
     if chosen:
         measure_sets(bench, chosen, TREE_SHARE * len(chosen) / (len(bench.shape.columns) - 1))
     measure_columns(bench, bench.purse.left)

@@ -18,6 +18,7 @@ import numpy as np
 from sfumato.synth.consistent import consistent_tables, independent
 from sfumato.synth.scores import Misfit
 from sfumato.synth.select.independent import measure_columns, measure_sets
+from sfumato.synth.select.worth import Worth
 
 if TYPE_CHECKING:
     from sfumato.synth.shape import Set
@@ -33,21 +34,19 @@ ALLOWED = 0.25
 def select_tree(bench: Workbench, target: int | None = None) -> None:
     """Measure columns and the pairs of a tree, of which those with a target matter more."""
     measure_columns(bench, COLUMNS_SHARE if len(bench.shape.columns) > 1 else bench.purse.left)
-    measure_tree(bench, target)
+    measure_tree(bench, Worth(bench.shape, target=target))
 
 
-def measure_tree(bench: Workbench, target: int | None = None) -> None:
+def measure_tree(bench: Workbench, worth: Worth) -> None:
     """Choose and measure the pairs of a tree, once columns are measured, by what is left."""
     if len(bench.shape.columns) < 2:
         return
     choosing = bench.purse.left * CHOICE_SHARE
-    chosen = choose_tree(bench, choosing, bench.purse.left - choosing, target)
+    chosen = choose_tree(bench, choosing, bench.purse.left - choosing, worth)
     measure_sets(bench, chosen or [(one,) for one in bench.shape.columns], bench.purse.left)
 
 
-def choose_tree(
-    bench: Workbench, share: Fraction, measuring: Fraction, target: int | None = None
-) -> list[Set]:
+def choose_tree(bench: Workbench, share: Fraction, measuring: Fraction, worth: Worth) -> list[Set]:
     """Choose the pairs of a tree by a share of the charge; another share will measure them."""
     columns = bench.shape.columns
     each = share / (len(columns) - 1)
@@ -55,12 +54,12 @@ def choose_tree(
     known, total = consistent_tables(bench.log)
     noise = ALLOWED * bench.magnitude(left)
     # What must be worth more than all rows is not worth a choice.
-    pairs = [pair for pair in bench.shape.pairs() if noise * bench.shape.cells(pair) < total]
+    pairs = [pair for pair in worth.pairs if noise * bench.shape.cells(pair) < total]
     bench.expect(pairs)
     part = list(columns)
     chosen: list[Set] = []
     while open_pairs := [one for one in pairs if part[one[0]] != part[one[1]]]:
-        weights = [bench.shape.weight(one, target) for one in open_pairs]
+        weights = [worth.weight(one) for one in open_pairs]
         scoring = Misfit(
             open_pairs,
             [

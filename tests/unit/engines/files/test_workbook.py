@@ -120,3 +120,14 @@ def test_rows_do_not_wait_where_others_can_read_them(
     assert seen
     assert not any(seen)
     assert [one.name for one in tmp_path.iterdir()] == ["t.xlsx"]
+
+
+def test_the_header_stays_in_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, layout = pa.table({"a": [1, 2], "b": ["x", None]}), FileLayout(header_row=3)
+    write(table, tmp_path / "t.xlsx", layout)
+    kinds = {"a": Kind.INTEGER, "b": Kind.TEXT}
+    for options in ({"layout": layout, "kinds": kinds}, {"layout": layout}, {}):
+        assert read(tmp_path / "t.xlsx", **options) == table.to_pylist()
+    monkeypatch.setattr(workbook, "MOST_ROWS", 4)
+    with pytest.raises(OutputError, match="at most 1 below its header"):
+        write(table, tmp_path / "u.xlsx", layout)

@@ -16,7 +16,7 @@ import sfumato as sf
 from sfumato.engines.base import LOCAL, SparkAddress, everything, spark_address
 from sfumato.engines.sources import open_source
 from sfumato.engines.spark import session as sessions
-from sfumato.engines.spark.engine import Spark
+from sfumato.engines.spark.opening import open_spark
 from sfumato.engines.spark.quiet import hush
 from sfumato.errors import SfumatoError, SourceError
 from sfumato.schema.column import Column, Kind
@@ -222,8 +222,7 @@ def test_nobody_at_the_address_of_spark_connect(spark_session: Any) -> None:
 
 
 def test_a_server_of_spark_that_is_gone_is_not_waited_for_long(connect_address: str) -> None:
-    with closing(open_source(f"{connect_address}#none")) as engine:
-        assert isinstance(engine, Spark)
+    with closing(open_spark(f"{connect_address}#none")) as engine:
         policies = engine._session.client.get_retry_policies()
     milliseconds = [one.max_retries * one.max_backoff for one in policies]
     assert 0 < sum(milliseconds) < 30_000
@@ -242,8 +241,7 @@ def test_tables_by_spark_connect(spark_session: Any, connect_address: str, tmp_p
         with closing(open_source(f"{connect_address}#seen_by_connect")) as engine:
             assert engine.run(everything(engine.table)).num_rows == 1
             assert code_of(engine.identity) == "source_unresolved"  # type: ignore[attr-defined]
-        with closing(open_source(f"{connect_address}#nothing")) as engine:
-            assert code_of(lambda: engine.columns(engine.table)) == "table_missing"
+        assert code_of(lambda: open_source(f"{connect_address}#nothing")) == "table_missing"
     finally:
         run("DROP VIEW IF EXISTS seen_by_connect")
         run("DROP TABLE connected")

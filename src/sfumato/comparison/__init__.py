@@ -1,0 +1,1 @@
+"""Releases of one table beside each other: what attackers get, and what each is good for."""

@@ -1,0 +1,133 @@
+"""The bins in which a column of any release is counted, and how a label is spread over them.
+
+Bins are runs of the column's values in the order of its hierarchy, numbers and dates by size: each
+value by itself where there are few, else so that each has about as many rows of the original. A
+label counts in every bin by the share of what it covers: of values all alike, of numbers and dates
+by the length that they stand for. What is no value of the column has a bin of its own, the last.
+
+Decision 0294.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.anonymize.labels import numeric, ordered, positions
+from sfumato.anonymize.taxonomy import grow, read_labels, universe
+from sfumato.errors import SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.counting.frequencies import Frequencies
+    from sfumato.schema.column import Column
+    from sfumato.schema.hierarchy.base import Leaf, Taxonomy
+
+    Ints = NDArray[np.int64]
+    Reals = NDArray[np.float64]
+
+MOST_BINS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnBins:
+    """A column cut into bins; `edges` has the first leaf of each, and one behind the last."""
+
+    column: Column
+    taxonomy: Taxonomy
+    edges: Ints
+    lengths: Reals
+    """The lengths of all leaves before each, and of all."""
+
+    @property
+    def size(self) -> int:
+        """How many bins there are, that of strange values among them."""
+        return len(self.edges)
+
+    @property
+    def anywhere(self) -> Reals:
+        """The shares of bins for someone who knows nothing of the column."""
+        shares = np.append(np.diff(self.lengths[self.edges]), 0.0)
+        return np.asarray(shares / shares.sum()) if shares.any() else np.eye(self.size)[-1]
+
+    def spread(self, labels: Sequence[Leaf]) -> Reals:
+        """The shares of bins of each label, a row each."""
+        shares = np.zeros((len(labels), self.size))
+        known = _readable(self.column, self.taxonomy, labels)
+        if known:
+            covers = read_labels(self.column, self.taxonomy, [labels[one] for one in known])
+            low = np.maximum(covers.first[:, None], self.edges[:-1])
+            high = np.minimum(covers.last[:, None] + 1, self.edges[1:])
+            inside = np.where(low < high, self.lengths[high] - self.lengths[low], 0.0)
+            by_label = np.add.reduceat(inside, covers.starts, axis=0)
+            shares[known, :-1] = by_label / by_label.sum(axis=1, keepdims=True)
+        shares[:, -1] = 1.0 - shares[:, :-1].sum(axis=1)
+        return shares.clip(min=0.0)
+
+
+def bins_of(column: Column, labels: Sequence[Leaf], original: Frequencies) -> ColumnBins:
+    """Cut a column by what the original has, of which `original` counts the column alone."""
+    values = original.axes[0].decode(original.codes[0]).to_pylist()
+    taxonomy = universe(column, [*labels, *values])
+    places = taxonomy.places(values)
+    if (places < 0).any() and not _closed(column):
+        lacking = [values[one] for one in np.flatnonzero(places < 0)]
+        taxonomy = grow(column, [*taxonomy.leaves, *lacking])
+        places = taxonomy.places(values)
+    count = len(taxonomy.leaves)
+    known = places >= 0
+    rows = np.bincount(places[known], original.counts[known], minlength=count).astype(np.float64)
+    lengths = np.concatenate([[0.0], np.cumsum(_lengths(taxonomy))])
+    return ColumnBins(column, taxonomy, _edges(rows), lengths)
+
+
+def _edges(rows: Reals) -> Ints:
+    """Where bins begin: at each leaf, or after about as many rows each."""
+    if len(rows) <= MOST_BINS:
+        return np.arange(len(rows) + 1)
+    before = np.concatenate([[0.0], np.cumsum(rows)])
+    marks = before[-1] * np.arange(1, MOST_BINS) / MOST_BINS
+    inner = np.searchsorted(before, marks, side="left")
+    return np.unique(np.concatenate([[0], inner, [len(rows)]]))
+
+
+def _lengths(taxonomy: Taxonomy) -> Reals:
+    """What each leaf stands for: numbers up to half the way to the next, other values alike."""
+    lengths = np.ones(len(taxonomy.leaves))
+    if not taxonomy.leaves or not numeric(taxonomy):
+        return lengths
+    placed = np.array([ordered(leaf) for leaf in taxonomy.leaves])
+    halves = np.diff(positions(taxonomy)[placed]) / 2
+    if len(halves):
+        lengths[:] = 2 * np.median(halves)
+        lengths[placed] = np.append(halves[0], halves) + np.append(halves, halves[-1])
+    return lengths
+
+
+def _readable(column: Column, taxonomy: Taxonomy, labels: Sequence[Leaf]) -> list[int]:
+    """The places of labels that mean something; strange ones are looked for by halving."""
+    known: list[int] = []
+    parts = [range(len(labels))]
+    while parts:
+        part = parts.pop()
+        if not part:
+            continue
+        try:
+            read_labels(column, taxonomy, [labels[one] for one in part])
+        except SchemaError:
+            if len(part) > 1:
+                middle = len(part) // 2
+                parts += [part[:middle], part[middle:]]
+        else:
+            known += part
+    return sorted(known)
+
+
+def _closed(column: Column) -> bool:
+    """Whether the hierarchy names the only values there can be."""
+    return column.hierarchy is not None and column.hierarchy.declared is not None

@@ -1,0 +1,201 @@
+"""What a comparison has found: each candidate's risk and use, and which of them no other beats.
+
+*Privacy* of a candidate is told by the attack that surely gets most out of it: how far it is right
+beyond a guess, or beyond what it knows of people who are not in the data (the `risk` of its
+finding). An attack that knows much of anybody, because the world is like that, counts only where
+such people were given. A candidate beats another if it is no worse in both, and better in one;
+those that none beats are the frontier. All is computed from the original: it is for the owner.
+Decision 0294.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sfumato import given
+from sfumato.attack.catalogue import WITH_OTHERS
+from sfumato.attack.finding import percent
+from sfumato.cards import Card, CardTable, Pictures, Shown
+from sfumato.errors import ParameterError
+from sfumato.files import check_target, whole
+from sfumato.schema.names import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from sfumato.attack.finding import Finding, Findings
+    from sfumato.comparison.utility import Utility
+
+FOR_THE_OWNER = "for the owner: computed from the original"
+
+
+class Exposure(NamedTuple):
+    """How far an attacker is right beyond a guess, with its ends, and by which attack."""
+
+    risk: float
+    low: float
+    high: float
+    attack: str
+
+    @classmethod
+    def of(cls, finding: Finding) -> Exposure:
+        """That of a finding, its ends taken from those of the success."""
+        against, success = finding.control or finding.baseline, finding.success
+        pairs = ((success.low, against.high), (success.high, against.low))
+        ends = ((mine - theirs) / max(1 - theirs, 1e-12) for mine, theirs in pairs)
+        low, high = (min(max(one, 0.0), 1.0) for one in ends)
+        return cls(finding.risk, min(low, finding.risk), max(high, finding.risk), finding.attack)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One release: what it promises, what it reaches, what attacks get, what it is good for."""
+
+    name: str
+    path: str
+    kind: str
+    """What it is in a word, such as table, two tables, or counts."""
+    findings: Findings
+    guarantee: str | None = None
+    k: int | None = None
+    l: int | None = None  # noqa: E741  # the literature's own name
+    t: float | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    utility: Utility | None = None
+    figures: Mapping[str, float] = field(default_factory=dict)
+    """What else is told of releases of its kind: loss, rows, suppressed ones."""
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def exposure(self) -> Exposure | None:
+        """The attack that surely gets most; None where none that counts could be run."""
+        found = [
+            Exposure.of(one)
+            for one in self.findings.findings
+            if one.control is not None or one.attack not in WITH_OTHERS
+        ]
+        return max(found, key=lambda one: (one.low, one.risk), default=None)
+
+    def beats(self, other: Candidate) -> bool:
+        """Whether it is as good in both, and better in one."""
+        mine, theirs = self._places(), other._places()
+        if mine is None or theirs is None:
+            return False
+        return mine != theirs and all(a >= b for a, b in zip(mine, theirs, strict=True))
+
+    def _places(self) -> tuple[float, float] | None:
+        exposure, utility = self.exposure, self.utility
+        return None if exposure is None or utility is None else (1 - exposure.risk, utility.kept)
+
+    def json(self) -> dict[str, Any]:
+        """All of it, ready to be written."""
+        exposure, utility = self.exposure, self.utility
+        return {
+            "path": self.path,
+            "name": self.name,
+            "kind": self.kind,
+            "guarantee": self.guarantee,
+            "k": self.k,
+            "l": self.l,
+            "t": self.t,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "privacy": None
+            if exposure is None
+            else {
+                "attack": exposure.attack,
+                "risk": exposure.risk,
+                "interval": [exposure.low, exposure.high],
+            },
+            "risk": {one.attack: one.json(examples=False) for one in self.findings},
+            "not_run": dict(self.findings.not_run),
+            "utility": {**({} if utility is None else utility.json()), **self.figures},
+            "remarks": list(self.remarks),
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(Shown):
+    """Candidates for the release of one table, in the order in which they were given."""
+
+    candidates: tuple[Candidate, ...]
+    rows: int
+    """How many rows the original has."""
+    columns: tuple[str, ...]
+    """The columns whose counts are compared."""
+    remarks: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()
+    """What it was made from, which no report may replace."""
+
+    def __iter__(self) -> Iterator[Candidate]:
+        return iter(self.candidates)
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+    def __getitem__(self, name: str) -> Candidate:
+        for one in self.candidates:
+            if name in (one.name, one.path):
+                return one
+        raise KeyError(name)
+
+    @property
+    def frontier(self) -> tuple[Candidate, ...]:
+        """Those that no other beats, the most private first."""
+        placed = [one for one in self.candidates if one.exposure and one.utility]
+        best = [one for one in placed if not any(other.beats(one) for other in placed)]
+        return tuple(sorted(best, key=lambda one: (one.exposure.risk, -one.utility.kept)))  # type: ignore[union-attr]
+
+    def json(self) -> dict[str, Any]:
+        """All of it, ready to be written."""
+        best = {one.name for one in self.frontier}
+        return {
+            "candidates": [{**one.json(), "frontier": one.name in best} for one in self.candidates],
+            "frontier": [one.name for one in self.frontier],
+            "original": {"rows": self.rows, "columns": list(self.columns)},
+            "remarks": list(self.remarks),
+            "for": FOR_THE_OWNER,
+        }
+
+    @given.in_python
+    def save_report(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write it as a page for people; it is for the owner, and only the owner may read it."""
+        from sfumato.report.comparison import page
+
+        target = given.path(path, "path")
+        check_target(target, overwrite=given.flag(overwrite, "overwrite"), kept=self.files)
+        with whole(target, overwrite=overwrite, private=True) as temporary:
+            temporary.write_text(page(self), encoding="utf-8")
+
+    def plot(self) -> Pictures:
+        """Privacy against use, a point a candidate; a notebook shows it, `save` writes SVG."""
+        from sfumato.report.comparison import picture
+
+        drawn = picture(self)
+        if drawn is None:
+            raise ParameterError(
+                "nothing_to_draw",
+                "No candidate could be both attacked and counted, so there is nothing to draw. "
+                "Look at what each says: comparison.json().",
+            )
+        return Pictures([drawn])
+
+    def _card(self) -> Card:
+        rows = [
+            (
+                one.name,
+                one.k,
+                one.epsilon,
+                "–" if one.exposure is None else percent(one.exposure.risk),
+                "–" if one.exposure is None else one.exposure.attack,
+                "–" if one.utility is None else percent(one.utility.kept),
+            )
+            for one in self.candidates
+        ]
+        titles = ("Candidate", "k", "epsilon", "Found out beyond a guess", "By", "Counts kept")
+        best = ", ".join(one.name for one in self.frontier) or "none"
+        line = f"{count(len(self.candidates), 'candidate')}, no other beats {best}"
+        return Card(line, {}, CardTable(titles, rows), [f"{FOR_THE_OWNER}.", *self.remarks])

@@ -1,0 +1,252 @@
+"""Candidates for a release as a page for the owner: privacy in shades, and every figure beneath."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sfumato import __version__
+from sfumato.attack.finding import percent
+from sfumato.report.blocks import (
+    Folded,
+    Glossary,
+    Heading,
+    Listing,
+    Note,
+    PageTable,
+    Paragraph,
+)
+from sfumato.report.frontier import Interval, Spot, frontier
+from sfumato.report.numerals import share, show
+from sfumato.report.page import render
+from sfumato.schema.names import count
+
+if TYPE_CHECKING:
+    from sfumato.comparison.result import Candidate, Comparison
+    from sfumato.report.blocks import Block, Cell
+    from sfumato.report.picture import Picture
+
+_OWNER = (
+    "For the owner: computed from the original, without any noise. What stands on this page tells "
+    "of real rows; it is no part of what any candidate promises, and must not travel with one. "
+    "Choosing a candidate by it is a choice that the original has a say in."
+)
+_LABEL = "Privacy against use: to the right nobody is found out, at the top all counts are kept"
+_ACROSS = "Privacy: out of reach of the best attack"
+_UP = "Use: counts kept as in the original"
+_NOTE = (
+    "Each point is a candidate. Thin lines hold the figure in 95 of 100 cases. The line joins "
+    "those that no other beats; a grey point is beaten in both by another."
+)
+_UNKNOWN = "–"
+_TERMS = (
+    (
+        "Found out beyond a guess",
+        (
+            "How often an attacker is right, less how often somebody is who guesses, or who "
+            "attacks people that are not in the data; 0 % learns nothing of anybody, 100 % "
+            "everything of all. The attack is told that surely gets most. Those that guess much of "
+            "anybody right, because the world is like that, count only where a list of other "
+            "people was given."
+        ),
+    ),
+    (
+        "Counts kept",
+        (
+            "All candidates are asked how many rows have each value of a column, and each pair of "
+            "values of two columns. A label that stands for several values counts as evenly spread "
+            "over them. 100 % less the share of rows that are counted in another place than in the "
+            "original, on average; the ends are those of the mean over all such tables."
+        ),
+    ),
+    ("Off in a range", "By how much of all rows the count in a range of two columns is off."),
+    ("k", "So many rows look alike in the columns by which people are found, at least."),
+    ("l", "So many different sensitive values have rows that look alike, at least."),
+    ("t", "So far the sensitive values of rows that look alike are from those of all, at most."),
+    ("epsilon", "How much one person may change what is released; the smaller, the more private."),
+    ("Loss", "How much of the hierarchies labels cover: 0 is nothing lost, 1 everything."),
+)
+
+
+def page(found: Comparison) -> str:
+    """The whole page."""
+    drawn = picture(found)
+    blocks: list[Block] = [Note(_OWNER, warning=True), Listing(said(found))]
+    blocks += [] if drawn is None else [drawn]
+    blocks += [Heading("The candidates"), _listed(found), _promises(found)]
+    blocks += [Heading("What attackers get"), Paragraph(_ATTACKS), _attacks(found)]
+    blocks += _not_run(found)
+    blocks += [Heading("What they are good for"), Paragraph(_about_use(found)), _use(found)]
+    blocks += [Glossary(_TERMS)]
+    return render(
+        "Candidates for a release",
+        blocks,
+        lead="Privacy in shades: what attackers get of each candidate, and what it is good for.",
+        footer=f"Made by Sfumato {__version__}. For the owner: computed from the original.",
+    )
+
+
+_ATTACKS = (
+    "How often each attack is right, its ends, and how often a guess would be. Of people who are "
+    "not in the data it is told where such a list was given. An attack that did not run says "
+    "nothing: silence is not safety."
+)
+
+
+def said(found: Comparison) -> list[str]:
+    """What was found, in sentences."""
+    best = found.frontier
+    told = [_sentence(one) for one in found.candidates]
+    if len(best) == 1 and len(found) > 1:
+        told.insert(0, f"{best[0].name} is at least as good as every other in both.")
+    elif len(best) > 1:
+        names = ", ".join(one.name for one in best)
+        told.insert(
+            0,
+            f"No other candidate beats these, from the most private to the most useful: {names}. "
+            "Which of them is right depends on how much may be learned of people, and by whom.",
+        )
+    beaten = [one for one in found.candidates if any(other.beats(one) for other in best)]
+    told += [
+        f"{one.name} need not be chosen: "
+        f"{next(other.name for other in best if other.beats(one))} is no worse in either."
+        for one in beaten
+    ]
+    return [*told, *found.remarks]
+
+
+def _sentence(one: Candidate) -> str:
+    exposure, utility = one.exposure, one.utility
+    if exposure is None:
+        risk = "no attack could be run on it, which does not say that it is safe"
+    else:
+        risk = (
+            f"the best attack ({exposure.attack}) is right {percent(exposure.risk)} beyond a guess "
+            f"({percent(exposure.low)} to {percent(exposure.high)})"
+        )
+    use = "its counts are not known" if utility is None else f"{share(utility.kept)} of counts stay"
+    return f"{one.name}: {risk}; {use}."
+
+
+def picture(found: Comparison) -> Picture | None:
+    """Privacy against use, a point for each candidate that has both."""
+    best = {one.name for one in found.frontier}
+    spots, rows = [], []
+    for one in found.candidates:
+        exposure, utility = one.exposure, one.utility
+        if exposure is None or utility is None:
+            continue
+        hidden = Interval(1 - exposure.risk, 1 - exposure.high, 1 - exposure.low)
+        kept = Interval(utility.kept, utility.low, utility.high)
+        spots.append(Spot(one.name, hidden, kept, one.name in best))
+        rows.append((one.name, *map(_between, (hidden, kept)), _yes(one.name in best)))
+    if not spots:
+        return None
+    headers = ("Candidate", "Privacy", "Counts kept", "No other beats it")
+    lacking = [one.name for one in found.candidates if one.exposure is None]
+    note = f"{_NOTE} Not drawn, as no attack ran: {', '.join(lacking)}." if lacking else _NOTE
+    return frontier(
+        spots,
+        label=_LABEL,
+        titles=(_ACROSS, _UP),
+        table=PageTable(_LABEL, headers, rows),
+        note=note,
+    )
+
+
+def _between(one: Interval) -> str:
+    return f"{percent(one.value)} ({percent(one.low)} to {percent(one.high)})"
+
+
+def _yes(told: bool) -> str:
+    return "yes" if told else "no"
+
+
+def _listed(found: Comparison) -> PageTable:
+    headers = (
+        *("Candidate", "What it is", "k", "l", "t", "epsilon"),
+        *("Found out beyond a guess", "By", "Counts kept"),
+    )
+    rows = [
+        (
+            one.name,
+            one.kind,
+            *(_figure(number) for number in (one.k, one.l, one.t, one.epsilon)),
+            _UNKNOWN if one.exposure is None else percent(one.exposure.risk),
+            _UNKNOWN if one.exposure is None else one.exposure.attack,
+            _UNKNOWN if one.utility is None else percent(one.utility.kept),
+        )
+        for one in found.candidates
+    ]
+    return PageTable(f"{count(len(rows), 'candidate')} for {found.rows:,} rows", headers, rows)
+
+
+def _figure(number: float | None) -> Cell:
+    return _UNKNOWN if number is None else show(number)
+
+
+def _promises(found: Comparison) -> PageTable:
+    rows = [
+        (one.name, one.guarantee or "Nothing: it has no side-car that promises anything.")
+        for one in found.candidates
+    ]
+    return PageTable("What each promises", ("Candidate", "Promise"), rows)
+
+
+def _attacks(found: Comparison) -> PageTable:
+    """A row for each attack that ran on any candidate, a column for each candidate."""
+    names = dict.fromkeys(one.attack for found_of in found for one in found_of.findings)
+    by_candidate = [{one.attack: one for one in of.findings} for of in found]
+    rows = []
+    for name in names:
+        cells = []
+        for findings in by_candidate:
+            one = findings.get(name)
+            if one is None:
+                cells.append("did not run")
+                continue
+            success = one.success
+            told = f"{percent(success.value)} ({percent(success.low)} to {percent(success.high)})"
+            told += f", guess {percent(one.baseline.value)}"
+            if one.control is not None:
+                told += f", of others {percent(one.control.value)}"
+            cells.append(told)
+        rows.append((name, *cells))
+    headers = ("Attack", *(one.name for one in found))
+    return PageTable("Every attack, right and by a guess", headers, rows)
+
+
+def _not_run(found: Comparison) -> list[Block]:
+    blocks: list[Block] = []
+    for one in found:
+        reasons = [f"{name}: {reason}" for name, reason in one.findings.not_run.items()]
+        reasons += list(one.remarks)
+        if reasons:
+            blocks.append(Folded(f"{one.name}: what did not run, and why", [Listing(reasons)]))
+    return blocks
+
+
+def _about_use(found: Comparison) -> str:
+    names = ", ".join(found.columns)
+    return (
+        "The same counts are asked of every candidate, whatever kind it is: by each column, and by "
+        f"two columns together, of {names}. Where labels stand for several values they count as "
+        "evenly spread."
+    )
+
+
+def _use(found: Comparison) -> PageTable:
+    figures = dict.fromkeys(name for one in found for name in one.figures)
+    headers = (
+        *("Candidate", "Counts kept", "Off by a column", "Off by two columns", "Off in a range"),
+        *(name.replace("_", " ").capitalize() for name in figures),
+    )
+    rows = []
+    for one in found:
+        utility = one.utility
+        told: list[Cell] = [_UNKNOWN] * 4
+        if utility is not None:
+            kept = Interval(utility.kept, utility.low, utility.high)
+            off = (utility.one_way, utility.two_way, utility.ranges)
+            told = [_between(kept), *(_UNKNOWN if n is None else percent(n) for n in off)]
+        rows.append((one.name, *told, *(_figure(one.figures.get(name)) for name in figures)))
+    return PageTable("Every figure of use", headers, rows)
