@@ -2,8 +2,8 @@
 
 Rows alike in their quasi-identifiers are released alike by most algorithms: the table is counted
 once where it lies, and both it and its release are read off the counts. Else the release is counted
-in the engine, too. Of a large table a sample of people is tried. Whether people fit classes that
-other people would crowd is then not known, and success can only be told too high.
+in the engine, too. Of a large table a sample of people is looked up. Who else fits a class is then
+not known, and success can only be told too high. What is asked for besides is tried on all people.
 
 Decision 0292.
 """
@@ -65,20 +65,26 @@ def attacked(
 
 
 def _found(decided: Anonymized, names: Sequence[str]) -> Findings:
-    rows = decided.figures["rows"]
+    """What attacks find: the usual ones with some people, others that are asked for with all."""
+    engine, schema, rows = decided.table.engine, decided.table.schema, decided.figures["rows"]
     told = {**decided.parameters, **decided.guarantee.parameters}
+    usual = [one for one in names if one in ON_CLASSES]
     with ExitStack() as lent:
         whole = _counted(decided)
-        release = _released(lent, decided, whole)
+        table = _released(lent, decided, whole)
         buckets = None if decided.values is None else _buckets(lent, decided)
-        people = _people(lent, decided, whole)
+        all_people = HeldTable(engine, engine.table, tuple(_looked_at(schema)), whole)
         case = Case(
-            decided.table.schema,
-            HeldRelease(release, buckets, told),
-            original=people,
+            schema,
+            HeldRelease(table, buckets, told),
+            original=all_people,
             options=AttackOptions(dealt=SAMPLE),
         )
-        return sampled(run_all(case, names=names), rows)
+        others = run_all(case, names=[one for one in names if one not in usual])
+        if rows > SAMPLE:
+            case = replace(case, original=None, known=_people(lent, decided, whole))
+        found = sampled(run_all(case, names=usual), rows)
+    return Findings((*found.findings, *others.findings), {**found.not_run, **others.not_run})
 
 
 def sampled(findings: Findings, rows: int) -> Findings:
@@ -110,16 +116,16 @@ def _counted(decided: Anonymized) -> Frequencies | None:
 
 
 def _people(lent: ExitStack, decided: Anonymized, whole: Frequencies | None) -> HeldTable:
-    """The people who are tried: all, or as many as a sample has."""
-    engine, columns = decided.table.engine, tuple(_looked_at(decided.table.schema))
+    """Some people to be looked up, by what they can be found by alone."""
+    engine, quasi = decided.table.engine, decided.table.schema.by_role(Role.QUASI)
+    names = [one.name for one in quasi]
     if whole is not None:
-        return HeldTable(engine, engine.table, columns, drawn(whole, SAMPLE))
-    names = [column(one.name) for one in columns]
-    number = engine.traits.hashed("people who are tried", names)
+        return HeldTable(engine, engine.table, quasi, drawn(whole, SAMPLE).marginal(names))
+    number = engine.traits.hashed("people who are tried", [column(one) for one in names])
     every = ceil(decided.figures["rows"] / SAMPLE)
     some = exp.Mod(this=exp.paren(number), expression=exp.convert(every)).eq(0)
-    query = exp.select(*(one.copy() for one in names)).from_(engine.table.copy()).where(some)
-    return HeldTable(engine, lent.enter_context(engine.view(query)), columns)
+    query = exp.select(*map(column, names)).from_(engine.table.copy()).where(some)
+    return HeldTable(engine, lent.enter_context(engine.view(query)), quasi)
 
 
 def drawn(counted: Frequencies, most: int) -> Frequencies:

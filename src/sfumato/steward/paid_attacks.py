@@ -1,7 +1,7 @@
 """Attacks on what was published or made up under a budget, before it leaves: its owner's.
 
 Made-up rows are attacked as rows. A table of counts is read as the rows that it counts: as many of
-each combination as its figure says, to the nearest whole number.
+each combination as its figure says, to the nearest whole number. Either way they are nobody's.
 
 Decision 0293.
 """
@@ -100,6 +100,10 @@ def _attacked(
             whole = count_held(released, released.table, listed, weight=weight)
         held = HeldTable(released, released.table, columns, whole)
         return run_all(
-            Case(schema, HeldRelease(held), original=HeldTable(engine, table, columns)),
+            Case(
+                schema,
+                HeldRelease(held, rows_are="nobody's"),
+                original=HeldTable(engine, table, columns),
+            ),
             names=names,
         )
