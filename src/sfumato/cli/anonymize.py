@@ -200,8 +200,7 @@ def anonymize(
         output = Output(output.path)
     asked = CriteriaRequest(**numbers, population=population is not None)
     if explore:
-        one = {**pages, "require": require, "publish_findings": publish_findings}
-        _check_explored(output, one, overwrite=overwrite)
+        _check_explored(output, {**pages, "require": require}, overwrite=overwrite)
     else:
         check_outputs(output, *pages.values(), several=several, overwrite=overwrite, kept=used)
     with ExitStack() as stack:
