@@ -16,6 +16,7 @@ from sfumato.attack.case import needed_quasi, needed_sensitive
 from sfumato.attack.classes import ClassValues, class_values
 from sfumato.attack.draws import below, shuffled
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
+from sfumato.attack.persons import counted_people, person_in
 from sfumato.counting.grouping import group
 
 if TYPE_CHECKING:
@@ -47,8 +48,10 @@ def _united(
 ) -> ClassValues:
     sizes = [int(owners.max(initial=0)) + 1, len(values.names)]
     found = group([owners, drawn], sizes, np.ones(len(owners), dtype=np.int64))
-    places = found.representatives
-    return ClassValues(owners[places], drawn[places], found.counts, values.names)
+    places, people = found.representatives, values.people
+    if people is not None:
+        people = people[np.lexsort((drawn, owners))]
+    return ClassValues(owners[places], drawn[places], found.counts, values.names, people=people)
 
 
 def by_chance(values: ClassValues, hit: Hit, most: int | None = None) -> Rate:
@@ -57,13 +60,14 @@ def by_chance(values: ClassValues, hit: Hit, most: int | None = None) -> Rate:
     A class is hit as a whole, so that its people are no independent trials: the interval is as wide
     as the dealings differ. Of more than the `most` people, each dealing is to some classes.
     """
-    if most is None or values.rows <= most:
+    people = values.hit(np.ones(len(values.counts), dtype=bool))
+    if most is None or values.rows <= most or values.people is not None:
         dealings = (dealt(values, number) for number in range(_DEALS))
-        hits = [float(one.counts[hit(one)].sum()) for one in dealings]
+        hits = [float(one.hit(hit(one))) for one in dealings]
     else:
         hits = [_hit_in_some(values, hit, number, most) for number in range(_DEALS)]
-    spread = _FEW * float(np.std(hits, ddof=1)) / max(values.rows, 1)
-    return Rate.share(float(np.mean(hits)), values.rows).widened(spread)
+    spread = _FEW * float(np.std(hits, ddof=1)) / max(people, 1)
+    return Rate.share(float(np.mean(hits)), people).widened(spread)
 
 
 def _hit_in_some(values: ClassValues, hit: Hit, number: int, most: int) -> float:
@@ -101,14 +105,15 @@ def believed(
     `hit` says for a column and its values how people are hit; it is asked of dealings too.
     """
     quasi = [] if case.release.buckets is not None else needed_quasi(case, attack)
+    held = case.release.table
+    person = [] if case.release.buckets is not None else person_in(case, held)
     found = []
     for column in needed_sensitive(case, attack) if columns is None else columns:
-        values = class_values(case.release, quasi, column)
+        values = class_values(case.release, quasi, column, person)
         rule = hit(column, values)
         cells = rule(values)
-        people = int(values.counts[cells].sum())
-        success = Rate.share(people, values.rows)
         baseline = by_chance(values, rule, case.options.dealt)
+        success = Rate.share(values.hit(cells), baseline.tried)
         shown = examples(values, column, np.flatnonzero(cells))
         words = f"{column.name}: {percent(success.value)}, by chance {percent(baseline.value)}."
         found.append((success.beyond(baseline), success.value, words, success, baseline, shown))
@@ -124,7 +129,10 @@ def believed(
         baseline=baseline,
         victims=round(success.value * success.tried),
         examples=shown,
-        remarks=others and [f"The worst column is {words}", *others],
+        remarks=[
+            *(others and [f"The worst column is {words}", *others]),
+            *counted_people(person, "one is hit if any row of theirs is"),
+        ],
         rows=success.tried,
     )
 

@@ -304,9 +304,9 @@ class Release(Shown):
             check_target(target, overwrite=overwrite, kept=self.kept)
             marks = {file.name: mark for file, mark in writer.files.items()}
             # Of what noise was added to, the page that is asked for here was always for everybody.
-            of = self if self.guarantee.kind == SYNTACTIC else self.public
-            told = page(of, files=marks, beside=on_demand(self.tables).beside())
-            writer.beside(target, told.encode(), private=of.holder is not None)
+            shown = self if self.guarantee.kind == SYNTACTIC else self.public
+            told = page(shown, files=marks, beside=on_demand(self.tables).beside())
+            writer.beside(target, told.encode(), private=shown.holder is not None)
 
     @given.in_python
     def report(self, path: str | Path, *, public: bool = False, overwrite: bool = False) -> None:

@@ -73,7 +73,7 @@ def _found(decided: Anonymized, names: Sequence[str]) -> Findings:
         whole = _counted(decided)
         table = _released(lent, decided, whole)
         buckets = None if decided.values is None else _buckets(lent, decided)
-        all_people = HeldTable(engine, engine.table, tuple(_looked_at(schema)), whole)
+        all_people = HeldTable(engine, engine.table, tuple(_looked_at(schema)), whole=whole)
         case = Case(
             schema,
             HeldRelease(table, buckets, told),
@@ -120,11 +120,12 @@ def _people(lent: ExitStack, decided: Anonymized, whole: Frequencies | None) -> 
     engine, quasi = decided.table.engine, decided.table.schema.by_role(Role.QUASI)
     names = [one.name for one in quasi]
     if whole is not None:
-        return HeldTable(engine, engine.table, quasi, drawn(whole, SAMPLE).marginal(names))
+        some = drawn(whole, SAMPLE).marginal(names)
+        return HeldTable(engine, engine.table, quasi, whole=some)
     number = engine.traits.hashed("people who are tried", [column(one) for one in names])
     every = ceil(decided.figures["rows"] / SAMPLE)
-    some = exp.Mod(this=exp.paren(number), expression=exp.convert(every)).eq(0)
-    query = exp.select(*map(column, names)).from_(engine.table.copy()).where(some)
+    chosen = exp.Mod(this=exp.paren(number), expression=exp.convert(every)).eq(0)
+    query = exp.select(*map(column, names)).from_(engine.table.copy()).where(chosen)
     return HeldTable(engine, lent.enter_context(engine.view(query)), quasi)
 
 
@@ -146,7 +147,7 @@ def _released(lent: ExitStack, decided: Anonymized, whole: Frequencies | None) -
     columns = [one for one in (*_looked_at(decided.table.schema), *group) if one.name in held]
     if whole is not None and not isinstance(recoding, ByCuts) and recoding.by_value:
         counts = _recounted(whole, recoding).marginal([one.name for one in columns])
-        return HeldTable(engine, engine.table, tuple(columns), counts)
+        return HeldTable(engine, engine.table, tuple(columns), whole=counts)
     rows = lent.enter_context(recoding.released(engine, engine.table))
     rows.set("order", None)
     return HeldTable(engine, lent.enter_context(engine.view(rows)), tuple(columns))

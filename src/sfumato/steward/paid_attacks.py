@@ -98,7 +98,7 @@ def _attacked(
         if weight is not None:
             listed = [one.name for one in columns]
             whole = count_held(released, released.table, listed, weight=weight)
-        held = HeldTable(released, released.table, columns, whole)
+        held = HeldTable(released, released.table, columns, whole=whole)
         return run_all(
             Case(
                 schema,
