@@ -80,7 +80,7 @@ def _published(release: Release, files: Mapping[str, str]) -> ReportParts:
         ],
         limits=[Listing(limits(facts))] if limits(facts) else [],
         utility=[*_drawn(release), *_error(release, columns)],
-        findings=getattr(release, "findings", None),
+        findings=release.findings,
         verify=verify_release(release, files),
         version=provenance.version,
     )
