@@ -58,7 +58,7 @@ def synthesized(
     return found
 
 
-def asked(peer: str, table: Path) -> dict[str, float | str]:
+def asked(peer: str, table: Path, *, deadline: int = DEADLINE) -> dict[str, float | str]:
     """A peer's seconds for each question, by its number, or why there are none."""
     try:
         python = _environment(peer)
@@ -73,12 +73,12 @@ def asked(peer: str, table: Path) -> dict[str, float | str]:
             env={**os.environ, **places},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            timeout=DEADLINE,
+            timeout=deadline,
             check=False,
         )
         lines, left = done.stdout, "failed"
     except subprocess.TimeoutExpired as late:
-        lines, left = late.stdout or b"", f"not within {DEADLINE} s for all questions"
+        lines, left = late.stdout or b"", f"not within {deadline} s for all questions"
     found = [json.loads(line) for line in lines.splitlines() if line.startswith(b'{"question"')]
     return {"": left, **{one["question"]: one["found"] for one in found}}
 

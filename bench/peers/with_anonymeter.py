@@ -1,4 +1,7 @@
-"""Anonymeter's three evaluators on the tables of a folder, after one run to compile its code."""
+"""Anonymeter's three evaluators on the tables of a folder, after one run to compile its code.
+
+Who is linked, or guessed, are all people of two smaller tables, so that both tools try the same.
+"""
 
 from __future__ import annotations
 
@@ -24,20 +27,24 @@ TOLD = json.loads((FOLDER / "told.json").read_text())
 
 def attacks(release: str) -> dict[str, Callable[[], Any]]:
     """The evaluators of a release, each ready to be run."""
-    tables = {
-        "ori": pd.read_csv(FOLDER / "original.csv"),
-        "syn": pd.read_csv(FOLDER / f"{release}.csv"),
-        "control": pd.read_csv(FOLDER / "control.csv"),
-    }
+    synthetic = pd.read_csv(FOLDER / f"{release}.csv")
+    tables, few = (
+        {
+            "ori": pd.read_csv(FOLDER / f"{prefix}original.csv"),
+            "syn": synthetic,
+            "control": pd.read_csv(FOLDER / f"{prefix}control.csv"),
+        }
+        for prefix in ("", "few_")
+    )
     many, lists, secret = TOLD["guesses"], (TOLD["first"], TOLD["second"]), TOLD["secret"]
     known = [name for name in (*lists[0], *lists[1]) if name != secret]
     return {
         "singling-out": lambda: SinglingOutEvaluator(**tables, n_attacks=many, n_cols=3).evaluate(),
         "linkability": lambda: LinkabilityEvaluator(
-            **tables, n_attacks=many, aux_cols=lists
+            **few, n_attacks=many, aux_cols=lists
         ).evaluate(),
         "inference": lambda: InferenceEvaluator(
-            **tables, n_attacks=many, aux_cols=known, secret=secret
+            **few, n_attacks=many, aux_cols=known, secret=secret
         ).evaluate(),
     }
 

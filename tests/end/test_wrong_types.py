@@ -117,6 +117,11 @@ CALLS: dict[str, Call] = {
             "population_size": None,
         },
     ),
+    "compare": (
+        lambda _: sf.compare,
+        {"candidates": [ROWS], "original": ROWS, "schema": SCHEMA}
+        | {"known": None, "control": None},
+    ),
     "Table.worlds": (lambda w: w.table.worlds, {"sql": COUNT, "labels": "public"}),
     "Table.anonymize": (
         lambda w: w.table.anonymize,

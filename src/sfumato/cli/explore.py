@@ -65,6 +65,7 @@ def synthesize_candidates(
     family: Family,
     asked: dict[str, Any],
     out: Path | None,
+    kept: Sequence[Path],
     *,
     yes: bool,
     only_told: bool,
@@ -72,7 +73,8 @@ def synthesize_candidates(
     as_json: bool,
 ) -> None:
     """Say what all candidates cost, have it confirmed, pay for them, write and compare them."""
-    from sfumato.steward.explore import check_folder
+    from sfumato.files import check_target
+    from sfumato.steward.explore import PAGE, check_folder, made_folder
     from sfumato.vault.exploring import compare_twins, cost_of_all, rungs
 
     found = rungs(private, family, asked)
@@ -85,13 +87,17 @@ def synthesize_candidates(
     assert out is not None  # it may be left out where nothing is written
     folder = out
     check_folder(folder, overwrite=overwrite)
-    _confirm(said, yes=yes)
-    folder.mkdir(exist_ok=True)
-    places = {}
+    places = {name: folder / f"{name}.csv" for name in found}
+    with made_folder(folder):
+        for name, prepared in found.items():
+            family.home().check_targets(
+                prepared, places[name], None, overwrite=overwrite, kept=kept
+            )
+        check_target(folder / PAGE, overwrite=overwrite, kept=kept)
+        _confirm(said, yes=yes)
     for done, (name, prepared) in enumerate(found.items(), start=1):
         with progress(f"Candidate {done} of {len(found)}"):
             answer = private.run(family, prepared)
-        places[name] = folder / f"{name}.csv"
         with paid():
             answer.save(places[name], overwrite=overwrite)
     with progress("Comparing", unit="candidates") as report:

@@ -137,7 +137,7 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
         if any(exploring):
             refuse_beside({"request": request_id, "report": report, **also}, explores=exploring[0])
             flags = {"yes": exploring[1], "only_told": only_explained, "overwrite": overwrite}
-            synthesize_candidates(asked, family, given, out, **flags, as_json=as_json)
+            synthesize_candidates(asked, family, given, out, opened.kept, **flags, as_json=as_json)
             return
         prepared = asked.prepare(family, **{**given, **options})
         if only_explained:

@@ -2,8 +2,10 @@
 
 Bins are runs of the column's values in the order of its hierarchy, numbers and dates by size: each
 value by itself where there are few, else so that each has about as many rows of the original. A
-label counts in every bin by the share of what it covers: of values all alike, of numbers and dates
-by the length that they stand for. What is no value of the column has a bin of its own, the last.
+label counts in every bin by the share of what it covers: of values that are declared or that the
+original has all alike, of numbers and dates by the length that they stand for; nothing counts as
+missing that does not say so. What is no value of the column has a bin of its own, the last. So the
+figures of a release do not depend on which others it is compared with.
 
 Decision 0294.
 """
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.anonymize.labels import numeric, ordered, positions
-from sfumato.anonymize.taxonomy import grow, read_labels, universe
+from sfumato.anonymize.taxonomy import declared, grow, read_labels, universe
 from sfumato.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -65,6 +67,9 @@ class ColumnBins:
             high = np.minimum(covers.last[:, None] + 1, self.edges[1:])
             inside = np.where(low < high, self.lengths[high] - self.lengths[low], 0.0)
             by_label = np.add.reduceat(inside, covers.starts, axis=0)
+            empty = by_label.sum(axis=1) == 0  # what is missing, and what only others have
+            leaves = np.add.reduceat((high - low).clip(min=0), covers.starts, axis=0)
+            by_label[empty] = leaves[empty]
             shares[known, :-1] = by_label / by_label.sum(axis=1, keepdims=True)
         shares[:, -1] = 1.0 - shares[:, :-1].sum(axis=1)
         return shares.clip(min=0.0)
@@ -82,7 +87,9 @@ def bins_of(column: Column, labels: Sequence[Leaf], original: Frequencies) -> Co
     count = len(taxonomy.leaves)
     known = places >= 0
     rows = np.bincount(places[known], original.counts[known], minlength=count).astype(np.float64)
-    lengths = np.concatenate([[0.0], np.cumsum(_lengths(taxonomy))])
+    own = rows > 0
+    own[taxonomy.places(list(declared(column)))] = True
+    lengths = np.concatenate([[0.0], np.cumsum(_lengths(taxonomy, own))])
     return ColumnBins(column, taxonomy, _edges(rows), lengths)
 
 
@@ -96,16 +103,17 @@ def _edges(rows: Reals) -> Ints:
     return np.unique(np.concatenate([[0], inner, [len(rows)]]))
 
 
-def _lengths(taxonomy: Taxonomy) -> Reals:
-    """What each leaf stands for: numbers up to half the way to the next, other values alike."""
-    lengths = np.ones(len(taxonomy.leaves))
-    if not taxonomy.leaves or not numeric(taxonomy):
-        return lengths
-    placed = np.array([ordered(leaf) for leaf in taxonomy.leaves])
-    halves = np.diff(positions(taxonomy)[placed]) / 2
-    if len(halves):
-        lengths[:] = 2 * np.median(halves)
-        lengths[placed] = np.append(halves[0], halves) + np.append(halves, halves[-1])
+def _lengths(taxonomy: Taxonomy, own: NDArray[np.bool_]) -> Reals:
+    """What each leaf stands for: numbers up to half the way to the next, `own` values alike."""
+    lengths = own.astype(np.float64)
+    if taxonomy.leaves and numeric(taxonomy):
+        placed = np.array([ordered(leaf) for leaf in taxonomy.leaves])
+        halves = np.diff(positions(taxonomy)[placed]) / 2
+        if len(halves):
+            lengths[:] = 0.0
+            lengths[placed] = np.append(halves[0], halves) + np.append(halves, halves[-1])
+    missing = [place for place, leaf in enumerate(taxonomy.leaves) if leaf is None]
+    lengths[missing] = 0.0
     return lengths
 
 

@@ -3,14 +3,17 @@
 *Privacy* of a candidate is told by the attack that surely gets most out of it: how far it is right
 beyond a guess, or beyond what it knows of people who are not in the data (the `risk` of its
 finding). An attack that knows much of anybody, because the world is like that, counts only where
-such people were given. A candidate beats another if it is no worse in both, and better in one;
-those that none beats are the frontier. All is computed from the original: it is for the owner.
-Decision 0294.
+such people were given. Where no attack could be run, the most that an epsilon allows is told of
+whoever guesses, as likely as not, whether a person is in the data. A candidate beats another if it
+is no worse in both, better in one, and gives no epsilon up: attacks that nobody tried are what it
+is for. Those that none beats are the frontier. All is computed from the original: it is for the
+owner. Decision 0294.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import exp, tanh
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sfumato import given
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from sfumato.attack.finding import Finding, Findings
     from sfumato.comparison.utility import Utility
 
+PROMISE = "promise"
+"""What stands in the place of an attack where none ran."""
 FOR_THE_OWNER = "for the owner: computed from the original"
 
 
@@ -47,6 +52,12 @@ class Exposure(NamedTuple):
         ends = ((mine - theirs) / max(1 - theirs, 1e-12) for mine, theirs in pairs)
         low, high = (min(max(one, 0.0), 1.0) for one in ends)
         return cls(finding.risk, min(low, finding.risk), max(high, finding.risk), finding.attack)
+
+    @classmethod
+    def promised(cls, epsilon: float, delta: float) -> Exposure:
+        """The most that differential privacy allows beyond the toss of a coin."""
+        most = min(tanh(epsilon / 2) + 2 * delta / (1 + exp(epsilon)), 1.0)
+        return cls(most, 0.0, most, PROMISE)
 
 
 @dataclass(frozen=True)
@@ -71,18 +82,22 @@ class Candidate:
 
     @property
     def exposure(self) -> Exposure | None:
-        """The attack that surely gets most; None where none that counts could be run."""
+        """The attack that surely gets most, else what is promised; None where neither is known."""
         found = [
             Exposure.of(one)
             for one in self.findings.findings
             if one.control is not None or one.attack not in WITH_OTHERS
         ]
+        if not found and self.epsilon is not None:
+            return Exposure.promised(self.epsilon, self.delta or 0.0)
         return max(found, key=lambda one: (one.low, one.risk), default=None)
 
     def beats(self, other: Candidate) -> bool:
-        """Whether it is as good in both, and better in one."""
+        """Whether it is as good in both, better in one, and promises no larger epsilon."""
         mine, theirs = self._places(), other._places()
         if mine is None or theirs is None:
+            return False
+        if other.epsilon is not None and (self.epsilon is None or self.epsilon > other.epsilon):
             return False
         return mine != theirs and all(a >= b for a, b in zip(mine, theirs, strict=True))
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from sqlglot import ErrorLevel, exp
 from sqlglot.errors import ParseError
 
-from sfumato.engines.days import TIMED, with_days
+from sfumato.engines.wellformed import DOUBTED, with_sound_cells
 from sfumato.errors import EngineError, InternalError, SfumatoError, SourceError
 
 if TYPE_CHECKING:
@@ -164,10 +164,10 @@ class Engine(Protocol):
 def render(tree: exp.Expr, dialect: str) -> str:
     """Write a tree in a dialect: every identifier quoted, no comments, nothing unsupported.
 
-    A table that hands out times as days is read so.
+    Malformed cells of a table that may have some are NULL.
     """
-    if any(TIMED in table.meta for table in tree.find_all(exp.Table)):
-        tree = with_days(tree)
+    if any(DOUBTED in table.meta for table in tree.find_all(exp.Table)):
+        tree = with_sound_cells(tree)
     return tree.sql(
         dialect=dialect, identify=True, comments=False, unsupported_level=ErrorLevel.RAISE
     )
@@ -329,6 +329,16 @@ def engine_failed(engine: str, detail: str) -> EngineError:
         "engine_failed",
         f"{engine} could not run the query. Its own words may quote data and are kept in the "
         "detail.",
+        detail=detail,
+    )
+
+
+def not_utf8(detail: str) -> SourceError:
+    """Say that text is in no encoding that is read, and not which."""
+    return SourceError(
+        "not_utf8",
+        "A column of text has bytes that are not UTF-8. Write the files again, with the text "
+        "decoded as it was meant.",
         detail=detail,
     )
 

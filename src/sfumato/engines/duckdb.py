@@ -24,6 +24,7 @@ from sfumato.engines.base import (
     engine_failed,
     everything,
     named,
+    not_utf8,
     render,
     stream_translating_errors,
     table_missing,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+_NOT_UTF8 = "is not valid UTF8!"
 MEMORY_LIMIT = "2GB"
 """What DuckDB may hold in memory before it spills to its private directory."""
 
@@ -73,7 +75,7 @@ def translate(error: Exception) -> BaseException:
             "DuckDB ran out of memory. Allow it more memory, or ask for less at a time.",
             detail=detail,
         )
-    return engine_failed("DuckDB", detail)
+    return not_utf8(detail) if _NOT_UTF8 in detail else engine_failed("DuckDB", detail)
 
 
 def _hashed(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:

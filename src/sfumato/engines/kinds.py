@@ -13,12 +13,12 @@ import pyarrow.types as types
 from sqlglot import exp
 
 from sfumato.engines.base import column
-from sfumato.engines.days import as_stored, day_of
+from sfumato.engines.wellformed import as_stored, sound
 from sfumato.errors import SourceError
 from sfumato.schema.column import Column, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from sfumato.engines.base import Engine
 
@@ -110,15 +110,23 @@ def kinds_of(schema: pa.Schema) -> dict[str, Kind]:
     kinds = {field.name: kind_of(field.type) for field in schema}
     strange = [field for field in schema if kinds[field.name] is None]
     if strange:
-        named = ", ".join(f"{field.name!r} ({field.type})" for field in strange[:5])
+        named = ", ".join(f"{field.name!r} ({_called(field.type)})" for field in strange[:5])
         more = f" and {len(strange) - 5} more" if len(strange) > 5 else ""
         raise SourceError(
             "column_type_unsupported",
             f"Cannot use the type of column {named}{more}. Allowed are integers up to 64 bits, "
             f"reals, decimals of at most {DIGITS_OF_REAL} digits, text, dates, timestamps "
-            "without a zone at midnight, and booleans; convert or leave out the others.",
+            "without a zone at midnight, and booleans; convert the others, in a database by a view "
+            "with CAST(... AS DOUBLE PRECISION), say, or leave them out.",
         )
     return {name: kind for name, kind in kinds.items() if kind is not None}
+
+
+def _called(data_type: pa.DataType) -> str:
+    """A type as people know it: one that only its database has by its name there."""
+    if isinstance(data_type, pa.OpaqueType):
+        return f"{data_type.type_name} of {data_type.vendor_name}"
+    return str(data_type)
 
 
 def chosen_kinds(held: Mapping[str, Kind], asked: Mapping[str, Asked]) -> dict[str, Asked]:
@@ -136,11 +144,16 @@ _EPOCH = date(1970, 1, 1)
 _FIRST, _LAST = (date.min - _EPOCH).days, (date.max - _EPOCH).days
 
 
-def check_dates(engine: Engine, names: Sequence[str]) -> None:
-    """Refuse columns of the engine's table with times of day, or outside the years 1 to 9999."""
+def check_cells(engine: Engine, kinds: Mapping[str, Kind]) -> None:
+    """Refuse columns of the engine's table with malformed cells, or dates that Python lacks."""
+    _check_sound(engine, kinds)
+    _check_dates(engine, [name for name, kind in kinds.items() if kind is Kind.DATE])
+
+
+def _check_dates(engine: Engine, names: Sequence[str]) -> None:
+    """Refuse dates outside the years 1 to 9999."""
     if not names:
         return
-    _check_midnight(engine, names)
     ends = [end(this=column(name)) for name in names for end in (exp.Min, exp.Max)]
     aliased = (exp.alias_(end, f"sf_end_{place}") for place, end in enumerate(ends))
     found = engine.run(exp.select(*aliased).from_(engine.table.copy()))
@@ -154,25 +167,24 @@ def check_dates(engine: Engine, names: Sequence[str]) -> None:
             )
 
 
-def _check_midnight(engine: Engine, names: Sequence[str]) -> None:
-    """Refuse timestamps of a database with a time of day, as conversion does those of a file."""
-    stored, timed = as_stored(engine.table)
-    asked = [name for name in names if name in timed]
+def _check_sound(engine: Engine, names: Collection[str]) -> None:
+    """Refuse malformed cells of a database, as conversion does those of a file."""
+    stored, doubts = as_stored(engine.table)
+    asked = {name: doubt for name, doubt in doubts.items() if doubt and name in names}
     if not asked:
         return
-    # A cell that is no day alone is counted by its timestamp but not by its day.
+    # A malformed cell is counted as it is stored, but not as it is seen.
     lost = (
-        exp.cast(exp.Count(this=column(name)) - exp.Count(this=day_of(name)), "BIGINT").as_(
+        exp.cast(exp.Count(this=column(name)) - exp.Count(this=sound(name, doubt)), "BIGINT").as_(
             f"sf_lost_{place}"
         )
-        for place, name in enumerate(asked)
+        for place, (name, doubt) in enumerate(asked.items())
     )
     (found,) = engine.run(exp.select(*lost).from_(stored)).to_pylist()
-    for name, cells in zip(asked, found.values(), strict=True):
+    for (name, doubt), cells in zip(asked.items(), found.values(), strict=True):
         if cells:
             raise SourceError(
                 "cell_not_of_kind",
-                f"Column {name!r} has {cells:,} cells that are not a day alone: they have a time "
-                "of day, and those are not kept. Cast the column to DATE in a view, and name the "
-                "view.",
+                f"Column {name!r} has {cells:,} cells that {doubt}. Mend or convert the column in "
+                "a view, and name the view.",
             )

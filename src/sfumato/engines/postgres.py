@@ -26,7 +26,6 @@ from sfumato.engines.base import (
     table_missing,
     translating_errors,
 )
-from sfumato.engines.days import in_days, timed_columns
 from sfumato.engines.files.output import (
     RELEASE,
     table_exists,
@@ -38,6 +37,7 @@ from sfumato.engines.files.output import (
 from sfumato.engines.files.parts import check_local, write_folder
 from sfumato.engines.kinds import kinds_of
 from sfumato.engines.postgres_catalogue import identity_of, reads, resolved, there
+from sfumato.engines.wellformed import Doubt, doubted, doubts_of
 from sfumato.errors import EngineError, OutputError, SourceError
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Postgres:
         self._lock = RLock()
         self._running: int | None = None
         self._table = table
-        self._timed: dict[str, bool] = {}
+        self._doubts: dict[str, Doubt] = {}
 
     @classmethod
     def open(cls, url: str) -> Postgres:
@@ -164,15 +164,15 @@ class Postgres:
 
     @translating_errors(_translate)
     def look(self) -> pa.Schema:
-        """See which columns its table has now, and which of them are times."""
+        """See which columns its table has now, and which of them may hold malformed cells."""
         schema = self.run(everything(self._table).limit(0)).schema
-        self._timed = timed_columns(schema)
+        self._doubts = doubts_of(schema)
         return schema
 
     @property
     def table(self) -> exp.Table:
-        """The table the engine was opened on, its times as days."""
-        return in_days(self._table, self._timed)
+        """The table the engine was opened on, malformed cells as NULL."""
+        return doubted(self._table, self._doubts)
 
     @translating_errors(_translate)
     def identity(self) -> Identity:

@@ -20,7 +20,6 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 
 from sfumato.engines.base import SPARK, everything, translating_errors
-from sfumato.engines.days import looked
 from sfumato.engines.duckdb import MEMORY_LIMIT, DuckDB, translate
 from sfumato.engines.files.cells import check_names, conform
 from sfumato.engines.files.csv import CsvFile, encoding_of
@@ -31,18 +30,17 @@ from sfumato.engines.files.endings import (
     TEXT,
     ends_in,
     is_parquet,
-    is_pattern,
     parquet_paths,
-    partition_columns,
 )
-from sfumato.engines.files.parquet import check_alike, parquet_files, rows_of, schema_told
+from sfumato.engines.files.parquet import check_alike, schema_told
 from sfumato.engines.files.regular import RegularFile, regular_file
 from sfumato.engines.frames import Frame, arrow_table, is_spark
 from sfumato.engines.identity import Identity, Resolving, of_path, of_tables, tables_read
 from sfumato.engines.kinds import chosen_kinds, kinds_of
+from sfumato.engines.parquet_source import check_partitions, view_parquet
+from sfumato.engines.wellformed import looked
 from sfumato.errors import SourceError
 from sfumato.schema.layout import USUAL, FileLayout
-from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -196,7 +194,7 @@ def open_duckdb(
             reading = _Reading(Path(source), layout, known, ours=ours, strict=strict)
             reading.into(engine, asked)
         elif _names_files(source):
-            _view_parquet(engine, source, asked, strict=strict)
+            view_parquet(engine, source, asked, strict=strict)
         else:
             _copy_table(engine, source, asked, strict=strict)
         engine.lock()
@@ -223,7 +221,7 @@ class _Reading:
     def into(self, engine: DuckDB, kinds: Mapping[str, Asked]) -> None:
         """Make the file the source of an engine; a folder or a pattern is its Parquet files."""
         if is_parquet(self.path):
-            _view_parquet(engine, [self.path], kinds, strict=self.strict)
+            view_parquet(engine, [self.path], kinds, strict=self.strict)
         else:
             try:
                 self._copy(engine, kinds)
@@ -268,43 +266,6 @@ def open_file(
 ) -> TableFile:
     """Open a file that is no Parquet file, to be read into memory."""
     return _Reading(path, layout, declared, ours=ours).opened()
-
-
-def _view_parquet(
-    engine: DuckDB, paths: Sequence[str | Path], kinds: Mapping[str, Asked], *, strict: bool
-) -> None:
-    """Look at Parquet files where they are."""
-    if not paths:
-        raise SourceError(
-            "source_missing", "The list of Parquet files is empty. Name at least one."
-        )
-    for path in map(Path, paths):
-        if parquet_paths(path) == [path] and is_pattern(path):
-            raise SourceError(
-                "source_missing",
-                f"No file matches the pattern {str(path)!r}. Name one that Parquet files match.",
-            )
-    files = parquet_files([one for path in paths for one in parquet_paths(Path(path))])
-    _check_partitions(files)
-    engine.watch(files)
-    literals = [exp.Literal.string(file.pattern) for file in files]
-    # Otherwise a directory named like 'year=2024' would add or replace a column.
-    plain = exp.Kwarg(this=exp.Var(this="hive_partitioning"), expression=exp.false())
-    reading = [exp.Array(expressions=literals), plain]
-    relation = exp.Table(this=exp.Anonymous(this="read_parquet", expressions=reading))
-    engine.adopt(relation, kinds, rows=rows_of(files), strict=strict)
-
-
-def _check_partitions(files: Sequence[RegularFile]) -> None:
-    """Refuse files of which the names of their folders tell a column that they lack."""
-    apart = partition_columns(file.path for file in files)
-    if apart and apart[0] not in schema_told(files[0]).names:
-        raise SourceError(
-            "source_partitioned",
-            f"Cannot read these Parquet files as one table: {quoted(apart[0])} stands in the names "
-            "of their folders and not in the files. Read the folder through Spark, as "
-            "spark+parquet:///folder/, or write the column into the files.",
-        )
 
 
 def duckdb_parts(url: str) -> tuple[str, str]:
@@ -379,7 +340,7 @@ def missing_columns(
         names = _columns_of_table(source)
     elif is_parquet(path):
         files = files_of(source)
-        _check_partitions(files)
+        check_partitions(files)
         # One that is known stands for all of them.
         looked_at = [*[one for one in files if one in known][:1], *set(files).difference(known)]
         check_alike(looked_at)

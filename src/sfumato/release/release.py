@@ -16,7 +16,7 @@ from sfumato.cards import Card, CardTable, Pictures, Shown
 from sfumato.engines.files.spelled import marked, spelling_in, write_spelled
 from sfumato.engines.kinds import kinds_of, stored_schema
 from sfumato.engines.sources import open_file
-from sfumato.errors import OutputError, SchemaError
+from sfumato.errors import OutputError, SchemaError, SourceError
 from sfumato.files import check_target, whole
 from sfumato.release.bars import with_bars
 from sfumato.release.ondemand import on_demand
@@ -308,18 +308,27 @@ class Release(Shown):
     def load(cls, path: str | Path) -> Release:
         """Read a saved release; a table that was changed since is refused.
 
-        What stays with the holder is read where it is beside the release.
+        One that is a table of an engine is named by its address, and read from where it lies. What
+        stays with the holder is read where it is beside the release.
         """
-        target = given.path(path, "path")
-        told = read_sidecar(target)
-        if told is None:
+        rows: pa.Table | None = None
+        if isinstance(path, str) and "://" in path:
+            from sfumato.release.in_tables import load_table
+
+            found, rows = load_table(path)
+            target, told = found.path, found.told
+        else:
+            target = given.path(path, "path")
+            _check_address(target)
+            told = read_sidecar(target) or {}
+        if not told:
             raise unreadable(target)
         folder = target if target.is_dir() else target.parent
         recorded = told["tables"]
         try:
             guarantee = Guarantee(**told["guarantee"])
             provenance = Provenance(**told["provenance"])
-            tables = {one["name"]: _read(folder, one) for one in recorded}
+            tables = {one["name"]: _read(folder, one) if rows is None else rows for one in recorded}
             layouts = {one["name"]: layout_of(one) for one in recorded}
         except (ValueError, TypeError, KeyError, RuntimeError, AttributeError, SchemaError):
             raise unreadable(target) from None
@@ -327,6 +336,16 @@ class Release(Shown):
         if told.get("format") == 1 and guarantee.kind == "syntactic":
             return _parted(loaded)
         return _with_kept(loaded, holder_file(target), {one["sha256"] for one in recorded})
+
+
+def _check_address(path: Path) -> None:
+    """Refuse a table without the engine that it is in."""
+    if str(path).startswith("table:"):
+        raise SourceError(
+            "release_unreadable",
+            f"Cannot find '{path}': a table lies in an engine. Name it by its address, such as "
+            "postgresql://host/database#name or spark://host:7077#name.",
+        )
 
 
 def _parted(old: Release) -> Release:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from sfumato import __version__
 from sfumato.attack.finding import percent
+from sfumato.comparison.result import PROMISE
+from sfumato.report.attacks import TITLE, failed_blocks, tried_blocks
 from sfumato.report.blocks import (
     Folded,
     Glossary,
@@ -18,6 +20,7 @@ from sfumato.report.blocks import (
 from sfumato.report.frontier import Interval, Spot, frontier
 from sfumato.report.numerals import share, show
 from sfumato.report.page import render
+from sfumato.report.parts import GUARANTEED, LOOKED_AT, OPEN, UTILITY
 from sfumato.schema.names import count
 
 if TYPE_CHECKING:
@@ -35,9 +38,20 @@ _ACROSS = "Privacy: out of reach of the best attack"
 _UP = "Use: counts kept as in the original"
 _NOTE = (
     "Each point is a candidate. Thin lines hold the figure in 95 of 100 cases. The line joins "
-    "those that no other beats; a grey point is beaten in both by another."
+    "those that no other beats; a grey point is no better in either than another."
 )
 _UNKNOWN = "–"
+_ATTACKS = (
+    "How often each attack is right, its ends, and how often a guess would be. Of people who are "
+    "not in the data it is told where such a list was given. An attack that did not run says "
+    "nothing: silence is not safety."
+)
+_LIMITS = (
+    "Only a promise speaks of attacks that nobody tried; figures of attacks speak of these alone.",
+    "Candidates are alternatives. Whoever releases two of them about the same people gives both "
+    "to the same attacker.",
+    "Differences within the ends of two points are chance, whichever of them a line joins.",
+)
 _TERMS = (
     (
         "Found out beyond a guess",
@@ -68,28 +82,24 @@ _TERMS = (
 
 
 def page(found: Comparison) -> str:
-    """The whole page."""
+    """The whole page, its parts called and ordered as those of any other."""
     drawn = picture(found)
+    parts: dict[str, list[Block]] = {
+        LOOKED_AT: [*([] if drawn is None else [drawn]), _listed(found)],
+        GUARANTEED: [_promises(found)],
+        OPEN: [Listing(_LIMITS)],
+        UTILITY: [Paragraph(_about_use(found)), _use(found)],
+        TITLE: [Paragraph(_ATTACKS), _attacks(found), *_each(found)],
+    }
     blocks: list[Block] = [Note(_OWNER, warning=True), Listing(said(found))]
-    blocks += [] if drawn is None else [drawn]
-    blocks += [Heading("The candidates"), _listed(found), _promises(found)]
-    blocks += [Heading("What attackers get"), Paragraph(_ATTACKS), _attacks(found)]
-    blocks += _not_run(found)
-    blocks += [Heading("What they are good for"), Paragraph(_about_use(found)), _use(found)]
-    blocks += [Glossary(_TERMS)]
+    for heading, content in parts.items():
+        blocks += [Heading(heading), *content]
     return render(
         "Candidates for a release",
-        blocks,
+        [*blocks, Glossary(_TERMS)],
         lead="Privacy in shades: what attackers get of each candidate, and what it is good for.",
         footer=f"Made by Sfumato {__version__}. For the owner: computed from the original.",
     )
-
-
-_ATTACKS = (
-    "How often each attack is right, its ends, and how often a guess would be. Of people who are "
-    "not in the data it is told where such a list was given. An attack that did not run says "
-    "nothing: silence is not safety."
-)
 
 
 def said(found: Comparison) -> list[str]:
@@ -118,6 +128,11 @@ def _sentence(one: Candidate) -> str:
     exposure, utility = one.exposure, one.utility
     if exposure is None:
         risk = "no attack could be run on it, which does not say that it is safe"
+    elif exposure.attack == PROMISE:
+        risk = (
+            "no attack could be run on it; its promise lets an attacker be right at most "
+            f"{percent(exposure.risk)} beyond a guess"
+        )
     else:
         risk = (
             f"the best attack ({exposure.attack}) is right {percent(exposure.risk)} beyond a guess "
@@ -144,6 +159,8 @@ def picture(found: Comparison) -> Picture | None:
     headers = ("Candidate", "Privacy", "Counts kept", "No other beats it")
     lacking = [one.name for one in found.candidates if one.exposure is None]
     note = f"{_NOTE} Not drawn, as no attack ran: {', '.join(lacking)}." if lacking else _NOTE
+    if any(one.exposure is not None and one.exposure.attack == PROMISE for one in found):
+        note += " Where no attack ran, a point is as far to the left as its promise allows."
     return frontier(
         spots,
         label=_LABEL,
@@ -215,13 +232,13 @@ def _attacks(found: Comparison) -> PageTable:
     return PageTable("Every attack, right and by a guess", headers, rows)
 
 
-def _not_run(found: Comparison) -> list[Block]:
+def _each(found: Comparison) -> list[Block]:
+    """All that attacks found of each candidate, folded under its name."""
     blocks: list[Block] = []
     for one in found:
-        reasons = [f"{name}: {reason}" for name, reason in one.findings.not_run.items()]
-        reasons += list(one.remarks)
-        if reasons:
-            blocks.append(Folded(f"{one.name}: what did not run, and why", [Listing(reasons)]))
+        more = [Listing(one.remarks)] if one.remarks else []
+        told = [*more, *tried_blocks(one.findings), *failed_blocks(one.findings)]
+        blocks.append(Folded(f"{one.name}: every attack, and what did not run", told))
     return blocks
 
 
@@ -237,16 +254,17 @@ def _about_use(found: Comparison) -> str:
 def _use(found: Comparison) -> PageTable:
     figures = dict.fromkeys(name for one in found for name in one.figures)
     headers = (
-        *("Candidate", "Counts kept", "Off by a column", "Off by two columns", "Off in a range"),
+        *("Candidate", "Counts kept", "From", "To"),
+        *("Off by a column", "Off by two columns", "Off in a range"),
         *(name.replace("_", " ").capitalize() for name in figures),
     )
     rows = []
     for one in found:
         utility = one.utility
-        told: list[Cell] = [_UNKNOWN] * 4
+        told: list[Cell] = [_UNKNOWN] * 6
         if utility is not None:
-            kept = Interval(utility.kept, utility.low, utility.high)
-            off = (utility.one_way, utility.two_way, utility.ranges)
-            told = [_between(kept), *(_UNKNOWN if n is None else percent(n) for n in off)]
+            kept = (utility.kept, utility.low, utility.high)
+            shares = (*kept, utility.one_way, utility.two_way, utility.ranges)
+            told = [_UNKNOWN if n is None else percent(n) for n in shares]
         rows.append((one.name, *told, *(_figure(one.figures.get(name)) for name in figures)))
     return PageTable("Every figure of use", headers, rows)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _RADIUS = 5.0
 _HEIGHT = 300
 _LETTERS = 15.0
-_VEILS = 40
+_VEILS = 16
 _LONGEST = 0.5
 """A name takes at most such a share of the picture's width."""
 _BEST, _BEATEN = 1, 7
@@ -73,13 +73,15 @@ def _paint(spots: Sequence[Spot], titles: tuple[str, str], drawing: Drawing) -> 
     best = sorted((a, b) for one, a, b in zip(spots, x, y, strict=True) if one.best)
     if len(best) > 1:
         drawing.path(polyline(*map(list, zip(*best, strict=True))), f"line stroke{_BEST}")
+    taken: list[Box] = []
     for one, a, b in zip(spots, x, y, strict=True):
-        ends = frame.across(one.across[1:]).tolist(), frame.up(one.up[1:]).tolist()
-        drawing.whiskers([(b, *ends[0])], across=True)
-        drawing.whiskers([(a, *sorted(ends[1]))], across=False)
+        (left, right), (bottom, top) = frame.across(one.across[1:]), frame.up(one.up[1:])
+        drawing.whiskers([(b, left, right)], across=True)
+        drawing.whiskers([(a, top, bottom)], across=False)
+        taken += [(left, b - 2, right, b + 2), (a - 2, top, a + 2, bottom)]
     for one, a, b in zip(spots, x, y, strict=True):
         drawing.path(_circle(a, b), f"mark tone{_BEST if one.best else _BEATEN}")
-    _paint_names(drawing, frame, spots, list(zip(x, y, strict=True)))
+    _paint_names(drawing, frame, list(zip(spots, x, y, strict=True)), taken)
 
 
 def _scale(ends: Sequence[Interval]) -> Linear:
@@ -105,13 +107,13 @@ def _circle(x: float, y: float) -> str:
 def _paint_names(
     drawing: Drawing,
     frame: ChartFrame,
-    spots: Sequence[Spot],
-    centres: Sequence[tuple[float, float]],
+    placed: Sequence[tuple[Spot, float, float]],
+    taken: list[Box],
 ) -> None:
     """Each name beside its point, or as near as there is room, with a line to it."""
-    taken: list[Box] = [(a - _RADIUS, b - _RADIUS, a + _RADIUS, b + _RADIUS) for a, b in centres]
+    taken += [(a - _RADIUS, b - _RADIUS, a + _RADIUS, b + _RADIUS) for _, a, b in placed]
     inside = frame.left, frame.top, frame.left + frame.width, frame.bottom
-    for one, (a, b) in sorted(zip(spots, centres, strict=True), key=lambda pair: pair[1][1]):
+    for one, a, b in sorted(placed, key=lambda spot: spot[2]):
         shown = fit(one.name, _LONGEST * drawing.width, TEXT)
         width = text_width(shown, TEXT)
         free = [box for box in _places(a, b, width) if _within(box, inside)]
@@ -123,8 +125,9 @@ def _paint_names(
         middle = (top + bottom) / 2
         if abs(middle - b) > _LETTERS + _RADIUS:
             nearer = left if abs(left - a) < abs(right - a) else right
-            drawing.line((a, b), (nearer, middle), "grid")
-        drawing.text((left, bottom - 3), one.name, "name", room=width + 1)
+            start = b + (_RADIUS if middle > b else -_RADIUS)
+            drawing.line((a, start), (nearer, middle), "axis")
+        drawing.text((left, bottom - 3), one.name, "name haloed", room=width + 1)
 
 
 def _places(x: float, y: float, width: float) -> list[Box]:

@@ -18,6 +18,7 @@ from sfumato.attack.catalogue import (
     run,
     run_all,
 )
+from sfumato.attack.classes import forget_labels
 from sfumato.attack.finding import Findings
 from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.sources import open_source
@@ -52,6 +53,7 @@ def attack(
     known: Source | None = None,
     original: Source | None = None,
     other: Source | None = None,
+    other_original: Source | None = None,
     control: Source | None = None,
     options: AttackOptions | None = None,
     progress: Progress | None = None,
@@ -68,6 +70,7 @@ def attack(
     if name in WITH_LISTS and known is not None:
         declared = _with_list(declared, known)
     tables = {"known": known, "original": original, "other": other, "control": control}
+    tables["other_original"] = other_original
     if name in WITH_MOMENTS:
         try:
             return _attacked(name, release, _with_moments(declared, asked), tables, asked, progress)
@@ -101,6 +104,7 @@ def _attacked(
             _maybe(opened, tables["control"], schema),
             options,
             throw_away,
+            _maybe(opened, tables["other_original"], schema),
         )
         return run_all(case, progress) if name == ALL else run(name, case)
 
@@ -213,6 +217,7 @@ def _labels(source: Source, schema: Schema, starred: bool) -> Iterator[HeldTable
             yield HeldTable(engine, table, columns)
     finally:
         engine.close()
+        forget_labels()
 
 
 def _there(schema: Schema, held: Mapping[str, Kind]) -> tuple[Column, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,8 @@ from sfumato import given
 from sfumato.attack.case import AttackOptions, Case, HeldRelease
 from sfumato.attack.catalogue import ATTACKS, ON_ANSWERS, run_all
 from sfumato.attack.finding import Findings
+from sfumato.attack.minimality import NAME as MINIMALITY
+from sfumato.attack.minimality import asked_of
 from sfumato.comparison.bins import bins_of
 from sfumato.comparison.published import published_counts
 from sfumato.comparison.result import Candidate, Comparison
@@ -20,6 +23,7 @@ from sfumato.comparison.spread import CountedRows
 from sfumato.comparison.utility import Yardstick
 from sfumato.errors import CallerError, ParameterError, SchemaError
 from sfumato.files import Scratch, temporary_folder
+from sfumato.privacy.losses import Zcdp, zcdp_to_approx
 from sfumato.release.in_use import source_files
 from sfumato.release.release import Release
 from sfumato.release.sidecar import read_sidecar
@@ -46,6 +50,9 @@ COMPARED = tuple(one for one in ATTACKS if one not in {*ON_ANSWERS, "composition
 """The attacks on one release; others are on answers, or on two releases at once."""
 _PRIVATE = "differential privacy"
 _PUBLISHED = "publish "
+_USUAL_DELTA = Fraction(1, 10**6)
+"""A rho promises an epsilon for every delta; it is told for this one unless one is given."""
+_NO_L = "no side-car says that l-diversity was asked for."
 _NO_ROWS = "the release has counts and no rows that could be looked up."
 _MEASURED = ("loss", "precision", "discernability", "suppressed")
 """Costs that are told of rows with labels, beside what is told of all."""
@@ -204,9 +211,10 @@ class _Entry:
 @contextmanager
 def _entered(name: str, one: Source | Release, schema: Schema, scratch: Path) -> Iterator[_Entry]:
     if isinstance(one, Release):
-        place = scratch / f"{len(list(scratch.iterdir()))}.parquet"
-        *_, beside = one.save(place)
-        source: Source = beside.parent if len(one.tables) > 1 else place
+        folder = scratch / str(len(list(scratch.iterdir())))
+        folder.mkdir()
+        *_, beside = one.save(folder / "release.parquet")
+        source: Source = beside.parent if len(one.tables) > 1 else folder / "release.parquet"
     else:
         source = one
     told = _sidecar(source)
@@ -265,15 +273,16 @@ class Original:
         self, entry: _Entry, yardstick: Yardstick, progress: Progress | None
     ) -> Candidate:
         """All that is told of one."""
-        guarantee, limits = entry.guarantee, entry.guarantee.get("parameters") or {}
+        guarantee = entry.guarantee
+        epsilon, delta = _price(guarantee.get("parameters") or {})
         reached = self._reached(entry)
         return Candidate(
             name=entry.name,
             path=entry.path,
             kind=_kind(entry),
             guarantee=guarantee.get("statement"),
-            epsilon=_number(limits.get("epsilon")),
-            delta=_number(limits.get("delta")),
+            epsilon=epsilon,
+            delta=delta,
             findings=self._attacked(entry, progress),
             utility=yardstick.measure(entry.counts),
             **reached,
@@ -292,7 +301,10 @@ class Original:
             AttackOptions(),
             throw_away,
         )
-        return run_all(case, progress, names=COMPARED)
+        if any(asked_of(entry.rows.told, one.name) for one in case.sensitive):
+            return run_all(case, progress, names=COMPARED)
+        found = run_all(case, progress, names=[one for one in COMPARED if one != MINIMALITY])
+        return Findings(found.findings, {MINIMALITY: _NO_L, **found.not_run})
 
     def _reached(self, entry: _Entry) -> dict[str, Any]:
         """What classes of rows reach; rows that are nobody's have none."""
@@ -323,7 +335,12 @@ def _kind(entry: _Entry) -> str:
     return "two tables" if is_anatomy(entry.source) else "rows"
 
 
-def _number(value: object) -> float | None:
-    from fractions import Fraction
-
-    return None if value is None else float(Fraction(str(value)))
+def _price(told: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    """The epsilon and delta of a promise; of a rho, those that it means."""
+    delta = Fraction(str(told.get("delta") or 0))
+    if told.get("epsilon") is not None:
+        return float(Fraction(str(told["epsilon"]))), float(delta)
+    if told.get("rho") is None:
+        return None, None
+    loss = zcdp_to_approx(Zcdp(rho=Fraction(str(told["rho"]))), delta=delta or _USUAL_DELTA)
+    return float(loss.epsilon), float(loss.delta)

@@ -6,6 +6,7 @@ is asked; all other criteria and the algorithm stay. Decision 0295.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from sfumato.errors import OutputError, RefusedError
 from sfumato.release.places import Output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from sfumato.steward.anonymized import Anonymized
@@ -58,11 +59,24 @@ def write_ladder(found: Ladder, folder: Path, ending: str, *, overwrite: bool) -
     return places
 
 
+@contextmanager
+def made_folder(folder: Path) -> Iterator[None]:
+    """Make a folder to check what goes into it; it is gone again if that is refused."""
+    made = not folder.exists()
+    folder.mkdir(exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        if made:
+            folder.rmdir()
+        raise
+
+
 def check_folder(folder: Path, *, overwrite: bool) -> None:
     """Refuse a place where candidates cannot lie, before any work is done for them."""
     if folder.exists() and not folder.is_dir():
         raise OutputError(
-            "output_not_a_folder",
+            "output_not_a_directory",
             f"Cannot write candidates into '{folder}': it is a file. With --explore OUT is a "
             "folder; choose another name.",
         )

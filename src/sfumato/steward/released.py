@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from sfumato.engines.base import SPARK, TableTarget, source_table
 from sfumato.engines.duckdb import DuckDB
-from sfumato.engines.sources import POSTGRES, open_source
+from sfumato.engines.sources import open_source
 from sfumato.errors import QueryError
 from sfumato.privacy.units import Rows
-from sfumato.release.by_engine import check_unchanged
-from sfumato.release.places import Output
-from sfumato.release.sidecar import (
-    read_sidecar,
-    read_table_sidecar,
-    release_of,
-    told_layout,
-)
+from sfumato.release.in_tables import released_table
+from sfumato.release.sidecar import read_sidecar, release_of, told_layout
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.hierarchy.base import ROOT
 from sfumato.schema.layout import USUAL
@@ -77,22 +69,10 @@ def _told(source: Source) -> dict[str, Any] | None:
     """The side-car of a release, where a source is one."""
     if not isinstance(source, str | Path):
         return None
-    return _told_of_table(str(source)) if "://" in str(source) else read_sidecar(Path(source))
-
-
-def _told_of_table(url: str) -> dict[str, Any] | None:
-    """The side-car of a table that was released, where it lies in the current directory."""
-    scheme, name = url.partition("://")[0], url.partition("#")[2]
-    dialect = "postgres" if scheme in POSTGRES else "spark" if scheme in SPARK else None
-    if dialect is None or not name:
-        return None
-    table = source_table(url, dialect)[1]
-    target = TableTarget(table.name, table.db or None, table.catalog or None)
-    told = read_table_sidecar(Output(target).path, dialect)
-    if told is not None:
-        with closing(open_source(url)) as engine:
-            check_unchanged(engine, told)
-    return told
+    if "://" not in str(source):
+        return read_sidecar(Path(source))
+    found = released_table(str(source))
+    return None if found is None else found.told
 
 
 def require_worlds(source: Source, names: Collection[str]) -> None:

@@ -17,7 +17,7 @@ from sfumato.counting.frequencies import count_held
 from sfumato.engines.base import everything
 from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.files.endings import separator_hint
-from sfumato.engines.kinds import check_dates
+from sfumato.engines.kinds import check_cells
 from sfumato.engines.sources import open_source
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.files import check_apart
@@ -207,7 +207,7 @@ def check_columns(engine: Engine, schema: Schema, *, strict: bool = True) -> Non
                 f"{held[column.name]}. Change its kind in the schema.",
             )
     if strict:
-        check_dates(engine, [one.name for one in schema.columns if one.kind is Kind.DATE])
+        check_cells(engine, {one.name: one.kind for one in schema.columns})
 
 
 def save_schema(table: Table, path: Path, *, overwrite: bool = False) -> None:

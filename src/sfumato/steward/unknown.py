@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.files.endings import TEXT, ends_in
 from sfumato.engines.fitting import fitting_cells, fitting_kinds
-from sfumato.engines.kinds import check_dates
+from sfumato.engines.kinds import check_cells
 from sfumato.engines.sources import open_source
 from sfumato.inspection.declarations import seen_schema
 from sfumato.inspection.doubts import (
@@ -55,7 +55,7 @@ def open_unknown(source: Source, progress: Progress | None, *, ours: bool) -> Un
     engine = open_released(source) if ours else open_source(source)
     try:
         held = engine.columns(engine.table)
-        check_dates(engine, [name for name, kind in held.items() if kind is Kind.DATE])
+        check_cells(engine, held)
         texts = [name for name, kind in held.items() if kind is Kind.TEXT]
         facts = measure_texts(engine, engine.table, texts)
         fits: dict[str, set[Kind]] = {}

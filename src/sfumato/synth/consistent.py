@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sfumato.synth.shape import Set
 
     Floats = NDArray[np.float64]
+    Allowed = NDArray[np.bool_]
 
 
 def nonnegative(table: Floats, total: float) -> Floats:
@@ -34,12 +35,19 @@ def nonnegative(table: Floats, total: float) -> Floats:
     return np.asarray(kept * (total / kept.sum()))
 
 
-def with_margins(table: Floats, margins: Sequence[Floats], *, rounds: int = 30) -> Floats:
+def with_margins(
+    table: Floats,
+    margins: Sequence[Floats],
+    *,
+    rounds: int = 30,
+    allowed: Allowed | np.bool_ = np.True_,
+) -> Floats:
     """The table nearest in proportions that has these sums along each of its axes.
 
-    Cells that are not positive become a small share of what independence would give.
+    Cells that are not positive become a small share of what independence would give; but those that
+    are not allowed are 0.
     """
-    fitted = np.maximum(table, _FAINT * independent(margins))
+    fitted = np.maximum(table, _FAINT * independent(margins)) * allowed
     for _ in range(rounds):
         for axis, margin in enumerate(margins):
             others = tuple(other for other in range(fitted.ndim) if other != axis)
@@ -50,6 +58,9 @@ def with_margins(table: Floats, margins: Sequence[Floats], *, rounds: int = 30) 
 
 
 _FAINT = 1e-3
+_HARDLY = 1e-3
+_ROUNDS_OF_POSSIBLE = 200
+"""Where much is impossible, scaling takes longer."""
 
 
 def independent(margins: Sequence[Floats]) -> Floats:
@@ -75,3 +86,33 @@ def consistent_tables(log: MeasurementLog) -> tuple[dict[Set, Floats], float]:
             margins = [tables[(column,)] for column in one]
             tables[one] = with_margins(estimate.table(one), margins)
     return tables, total
+
+
+def only_possible(
+    tables: Mapping[Set, Floats], possible: Mapping[Set, Allowed]
+) -> dict[Set, Floats]:
+    """The same tables with nothing in impossible cells, and columns as they were.
+
+    Where no table has all columns of a constraint there is one more, in which they are as
+    independent as can be. Where hardly anything is possible by the columns, tables stay.
+    """
+    held = dict(tables)
+    for places in possible:
+        if not any(set(places) <= set(one) for one in tables):
+            held[places] = independent([tables[(column,)] for column in places])
+    for one, table in held.items():
+        within = [places for places in possible if set(places) <= set(one)]
+        if not within:
+            continue
+        allowed = np.ones(table.shape, dtype=bool)
+        for places in within:
+            sizes = [
+                size if column in places else 1
+                for column, size in zip(one, table.shape, strict=True)
+            ]
+            allowed &= possible[places].reshape(sizes)
+        margins = [tables[(column,)] for column in one]
+        fitted = with_margins(table, margins, rounds=_ROUNDS_OF_POSSIBLE, allowed=allowed)
+        if fitted.sum() > _HARDLY * table.sum():
+            held[one] = fitted * (table.sum() / fitted.sum())
+    return held

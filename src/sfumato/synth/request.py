@@ -23,6 +23,7 @@ from sfumato.release.release import Guarantee, Provenance, Release, today
 from sfumato.schema.column import Kind
 from sfumato.schema.constraints import words
 from sfumato.synth.encode.keys import key_room, too_many_for_keys
+from sfumato.synth.encode.possible import possible_codes
 from sfumato.synth.forecast import SynthesisForecast
 from sfumato.synth.generator import SynthesisModel, drawn, wanted_rows
 from sfumato.synth.synthesis import MOST_CODES, Synthesis
@@ -155,7 +156,12 @@ class SynthesisRequest(Shown):
         paid = self.encoding.paid(self.price)
         encoding = self.encoding.discovered(*paid.run(data.engine, data.table, salt, entropy))
         options = set_options(self.method, encoding, self.sets, self.target)
-        synthesis = replace(self._declared, axes=encoding.axes, options=options)
+        synthesis = replace(
+            self._declared,
+            axes=encoding.axes,
+            options=options,
+            possible=possible_codes(encoding),
+        )
         counter = BoundedCounter(data.engine, data.table, encoding.axes, self.unit, salt)
         log = synthesis.measure(counter, entropy)
         model = SynthesisModel(encoding, synthesis.fit(log), log)

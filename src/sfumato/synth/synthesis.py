@@ -14,11 +14,15 @@ from sfumato.privacy.events import ConcentratedEvent, PureEvent
 from sfumato.privacy.units import count_sensitivity
 from sfumato.synth.catalogue import METHODS
 from sfumato.synth.draw import draw
+from sfumato.synth.fit.junction import fit_junction
 from sfumato.synth.shape import TableShape
 from sfumato.synth.workbench import Workbench
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from sfumato.counting.axes import Axis
     from sfumato.counting.frequencies import Counter
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
     from sfumato.synth.log import MeasurementLog
     from sfumato.synth.model import FittedModel
+    from sfumato.synth.shape import Set
 
 MOST_CODES = 1 << 22
 """The most codes of one column."""
@@ -58,6 +63,9 @@ class Synthesis:
     """How many rows to draw; the noisy number of rows if nobody says."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """What the method takes: `sets` for a workload, `score` for privbayes."""
+
+    possible: Mapping[Set, NDArray[np.bool_]] = field(default_factory=dict)
+    """Of some sets of axes, which combinations of codes there can be, where it is not all."""
 
     def __post_init__(self) -> None:
         given.one_of(self.method, "method", tuple(METHODS))
@@ -100,7 +108,8 @@ class Synthesis:
     def fit(self, log: MeasurementLog) -> FittedModel:
         """The distribution that explains a log, which any method may have written."""
         _, fitting = METHODS[self.method]
-        return fitting(log)
+        # A network has no place for one more table.
+        return fit_junction(log, self.possible) if self.possible else fitting(log)
 
     def draw(self, model: FittedModel, entropy: Entropy) -> pa.Table:
         """Rows of the columns' own values."""

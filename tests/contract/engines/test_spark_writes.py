@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -84,3 +87,47 @@ def test_ctrl_c_leaves_nothing(spark_session: Any, tmp_path: Path, kind: str) ->
         waiting.join()
         spark_session.catalog.dropTempView("slow")
         spark_session.sql("DROP DATABASE interrupted CASCADE")
+
+
+KILLED = """
+import os, signal, sys
+from sfumato.engines.base import TableTarget
+from sfumato.engines.spark import tables
+from sfumato.engines.spark.opening import open_spark
+from sfumato.testing.engines import query
+
+renamed = []
+
+def rename(session, table, to, whole=tables._rename):
+    if len(renamed) == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    renamed.append(to)
+    whole(session, table, to)
+
+tables._rename = rename
+engine = open_spark(sys.argv[1])
+engine.write(query("SELECT 2 AS a"), TableTarget("safe", "killing"), overwrite=True)
+"""
+
+
+@pytest.mark.parametrize("renamings", [0, 1])
+def test_spark_of_a_killed_replacing_the_old_table_stands_again(
+    spark_session: Any, connect_address: str, tmp_path: Path, renamings: int
+) -> None:
+    """Killed before the first or between both renamings: the next writing puts it back first."""
+    spark_session.sql(f"CREATE DATABASE killing LOCATION '{tmp_path / 'killing'}'")
+    try:
+        engine, target = Spark(spark_session, named("none")), TableTarget("safe", "killing")
+        engine.write(query("SELECT 1 AS a"), target)
+        words = [sys.executable, "-c", KILLED, f"{connect_address}#none", str(renamings)]
+        path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        killed = subprocess.run(words, check=False, env=path)
+        assert killed.returncode == -signal.SIGKILL
+        assert spark_session.catalog.tableExists("killing.safe") == (renamings == 0)
+        engine.check(target, overwrite=True)
+        assert spark_session.table("killing.safe").toArrow().to_pylist() == [{"a": 1}]
+        assert [one.name for one in spark_session.catalog.listTables("killing")] == ["safe"]
+        engine.write(query("SELECT 3 AS a"), target, overwrite=True)
+        assert spark_session.table("killing.safe").toArrow().to_pylist() == [{"a": 3}]
+    finally:
+        spark_session.sql("DROP DATABASE killing CASCADE")

@@ -113,6 +113,23 @@ def anonymize(source: str, *more: str) -> int:
     return run(list(words))
 
 
+def check_loading(address: str, postgres: Any) -> None:
+    """A table is loaded by its address, as long as it is the one that was released."""
+    loaded = Release.load(address)
+    assert loaded.table["age"].to_pylist() == ["30-34"] * 4 + ["50-54"] * 4
+    assert loaded.holder is not None
+    for elsewhere in ("table:clinic.safe", address.replace("safe", "people")):
+        with pytest.raises(SourceError, match=r"address|side-car") as refusal:
+            Release.load(elsewhere)
+        assert refusal.value.code == "release_unreadable"
+    change = "UPDATE clinic.safe SET age = '{}' WHERE age = '{}'"
+    postgres._execute(change.format("90-94", "50-54"))
+    with pytest.raises(SourceError) as refusal:
+        Release.load(address)
+    assert refusal.value.code == "release_changed"
+    postgres._execute(change.format("50-54", "90-94"))
+
+
 def test_a_table_beside_its_source(
     database: str, postgres: Engine, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,6 +147,7 @@ def test_a_table_beside_its_source(
     with pytest.raises(SourceError, match=r"is the table 'clinic\.safe' of postgres") as refusal:
         Release.load("clinic.safe")
     assert refusal.value.code == "release_unreadable"
+    check_loading(f"{database}#clinic.safe", postgres)
     # A second one refuses before any work, and replaces all of it on demand.
     assert anonymize(source, "-o", "table:clinic.safe") == 2
     for one in ("clinic.safe.json", "clinic.safe.holder.json", "page.html"):

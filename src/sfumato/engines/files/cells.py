@@ -127,6 +127,8 @@ def _converted(cells: CellArray, asked: Asked, name: str, rows_before: int | Non
     if cells.type == STORED[kind]:
         return cells
     cells = pc.cast(cells, plain(cells.type))
+    if cells.type in _BYTES:
+        cells = _read(cells, _Reading(Kind.TEXT, _decoded, expected=_UTF8), name, rows_before)
     if fits(cells.type, kind):
         return pc.cast(cells, STORED[kind])
     if is_text(cells.type):
@@ -146,12 +148,29 @@ def _converted(cells: CellArray, asked: Asked, name: str, rows_before: int | Non
             f"Column {name!r} holds {cells.type}, which cannot be read as {kind}. "
             "Declare another kind or convert the column first.",
         )
+    return _read(cells, reading, name, rows_before)
+
+
+def _read(cells: CellArray, reading: _Reading, name: str, rows_before: int | None) -> CellArray:
+    """Read all cells, or refuse the first that does not fit; without a place, it is NULL."""
     converted = reading.read(cells)
     if converted is not None:
         return converted
     if rows_before is None:
         return _with_gaps(_candidates(cells, reading), reading)
     raise _refusal(cells, reading, name, rows_before)
+
+
+_BYTES = {pa.binary(), pa.large_binary(), pa.binary_view()}
+_UTF8 = "text in UTF-8"
+
+
+def _decoded(cells: CellArray) -> CellArray | None:
+    """Bytes as the text that they are in UTF-8; None when some are not."""
+    try:
+        return pc.cast(cells, pa.string())
+    except pa.ArrowInvalid:
+        return None
 
 
 def _of_text(asked: Asked) -> _Reading:

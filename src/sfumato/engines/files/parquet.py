@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sfumato.engines.files.cells import check_names
+from sfumato.engines.files.cells import CellArray, check_names
 from sfumato.engines.files.regular import RegularFile, regular_file
 from sfumato.engines.kinds import kinds_of
 from sfumato.errors import SourceError
@@ -173,15 +173,38 @@ def _check_same(
 
 
 def rows_of(files: Sequence[RegularFile]) -> Iterator[pa.RecordBatch]:
-    """The rows of checked files, read by Arrow: DuckDB fails at a time beyond its own range."""
+    """The rows of checked files, read by Arrow: DuckDB fails at a time beyond its own range.
+
+    A column with text that is not UTF-8 comes as bytes.
+    """
     from pyarrow import parquet
 
     for file in files:
         with file.open() as stream:
             for batch in parquet.ParquetFile(stream).iter_batches():
-                batch.validate(full=True)
-                yield batch
+                arrays = [_whole(cells) for cells in batch.columns]
+                yield pa.record_batch(arrays, names=batch.schema.names)
         file.check_unchanged()
+
+
+_AS_BYTES = {
+    pa.string(): pa.binary(),
+    pa.large_string(): pa.large_binary(),
+    pa.string_view(): pa.binary_view(),
+}
+
+
+def _whole(cells: CellArray) -> CellArray:
+    """Cells that are what their type says; text that is not, as the bytes that it is."""
+    try:
+        cells.validate(full=True)
+    except pa.ArrowInvalid:
+        if isinstance(cells, pa.DictionaryArray):
+            cells = cells.dictionary_decode()
+        if cells.type not in _AS_BYTES:
+            raise
+        return cells.view(_AS_BYTES[cells.type])
+    return cells
 
 
 def schema_told(file: RegularFile) -> pa.Schema:

@@ -21,7 +21,6 @@ from sfumato.engines.base import (
     stream_translating_errors,
     translating_errors,
 )
-from sfumato.engines.days import in_days, timed_columns
 from sfumato.engines.files.output import write_file
 from sfumato.engines.kinds import kinds_of
 from sfumato.engines.spark.folders import check_folder, write_folder
@@ -31,6 +30,7 @@ from sfumato.engines.spark.quiet import hush
 from sfumato.engines.spark.results import arrow_schema, batches_of
 from sfumato.engines.spark.session import check_running, translate
 from sfumato.engines.spark.tables import check_table, drafted
+from sfumato.engines.wellformed import Doubt, doubted, doubts_of
 from sfumato.files import check_target
 from sfumato.schema.names import check_names
 
@@ -88,7 +88,7 @@ class Spark:
         hush()
         self._session = session
         self._table = table
-        self._timed: dict[str, bool] = {}
+        self._doubts: dict[str, Doubt] = {}
         # Whoever protects a data frame has nothing to close: what was opened goes with the engine.
         self._done = finalize(self, done) if done is not None else None
         if self._done is not None:
@@ -98,8 +98,8 @@ class Spark:
 
     @property
     def table(self) -> exp.Table:
-        """The table the engine was opened on, its times as days."""
-        return in_days(self._table, self._timed)
+        """The table the engine was opened on, malformed cells as NULL."""
+        return doubted(self._table, self._doubts)
 
     @translating_errors(translate)
     def identity(self) -> Identity:
@@ -125,12 +125,12 @@ class Spark:
 
     @translating_errors(translate)
     def look(self) -> pa.Schema:
-        """See which columns its table has now, and which of them are times."""
+        """See which columns its table has now, and which of them may hold malformed cells."""
         return apart(self._look)
 
     def _look(self) -> pa.Schema:
         schema = self._told(self._table)
-        self._timed = timed_columns(schema)
+        self._doubts = doubts_of(schema, bytes_unchecked=True)
         return schema
 
     def _told(self, table: exp.Table) -> pa.Schema:

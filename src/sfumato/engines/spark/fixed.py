@@ -35,8 +35,18 @@ _VALUES_AS_THEY_COME = {
     "NTile": "ntile()",
     "Lag": "lag()",
     "Lead": "lead()",
+    "ApproximatePercentile": "approx_percentile()",
 }
 """What depends on the order of rows, by Spark's names and by those that people write."""
+
+_CLOCK = {
+    "CurrentTimestamp": "current_timestamp()",
+    "Now": "now()",
+    "CurrentDate": "current_date()",
+    "CurrentTime": "current_time()",
+    "LocalTimestamp": "localtimestamp()",
+}
+"""What tells the time of the look; within one query Spark holds it for the same."""
 
 
 def why_not_fixed(plan: Any) -> str | None:
@@ -49,10 +59,36 @@ def why_not_fixed(plan: Any) -> str | None:
             return reason
         for expression in listed(node.expressions()):
             for part in _tree(expression):
-                called = _VALUES_AS_THEY_COME.get(_kind(part))
-                if called is not None:
-                    return f"{called} depends on the order in which rows come"
+                reason = _moving(part)
+                if reason is not None:
+                    return reason
     return None
+
+
+def _moving(part: Any) -> str | None:
+    """Why a part of an expression may give another value at the next look."""
+    kind = _kind(part)
+    if kind in _CLOCK:
+        return f"{_CLOCK[kind]} is another at each look"
+    if kind in _VALUES_AS_THEY_COME:
+        return f"{_VALUES_AS_THEY_COME[kind]} depends on the order in which rows come"
+    if kind == "WindowExpression" and _counts_rows(part):
+        return "a window of rows depends on the order in which rows come; say RANGE instead of ROWS"
+    return None
+
+
+def _counts_rows(window: Any) -> bool:
+    """Whether an aggregate's window ends after so many rows: rows that sort alike come as they may.
+
+    Ranks, which Spark gives such a window too, are the same for rows that sort alike.
+    """
+    frame = window.windowSpec().frameSpecification()
+    if _kind(window.windowFunction()) != "AggregateExpression":
+        return False
+    if _kind(frame) != "SpecifiedWindowFrame" or _kind(frame.frameType()) != "RowFrame$":
+        return False
+    ends = {_kind(frame.lower()), _kind(frame.upper())}
+    return ends != {"UnboundedPreceding$", "UnboundedFollowing$"}
 
 
 def file_indexes(plan: Any) -> list[Any]:

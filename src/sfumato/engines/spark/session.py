@@ -37,10 +37,15 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "OFF",
     "spark.sql.files.openCostInBytes": str(256 << 10),
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(4 << 20),
 }
 """What keeps a Spark of ours quiet, and busy: what it reads is parted among all cores, down to
-pieces of this size. By default a compressed file of 4 MiB, which may have millions of rows, is read
-by one core alone."""
+pieces of the first size. By default a compressed file of 4 MiB, which may have millions of rows, is
+read by one core alone. What was exchanged is put together again to parts of the second size: one
+part comes to the driver at once, and rows that are alike take little room until they are there."""
+
+_TOO_MUCH = ("TaskResultLost", "OutOfMemoryError", "spark.driver.maxResultSize")
+"""What Spark says when something does not fit; which of its parts it was does not tell of rows."""
 
 _SAME = {"etc/utc": "utc", "gmt": "utc", "z": "utc", "+00:00": "utc"}
 """Other names of the time zone that is needed."""
@@ -71,6 +76,13 @@ def translate(error: Exception) -> BaseException:
     detail = without_passwords(f"{type(error).__name__}: {error}")
     if detail.startswith("AnalysisException: [TABLE_OR_VIEW_NOT_FOUND]"):
         return table_missing("Spark", detail)
+    if any(mark in detail for mark in _TOO_MUCH):
+        return EngineError(
+            "engine_failed",
+            "Spark had no room for a part of the result. Have it write by itself, into a folder "
+            "(-o out/) or a table (-o table:NAME), or start it with more spark.driver.memory.",
+            detail=detail,
+        )
     return engine_failed("Spark", detail)
 
 

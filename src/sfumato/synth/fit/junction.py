@@ -14,11 +14,12 @@ Decision 0261.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.synth.consistent import consistent_tables, independent
+from sfumato.synth.consistent import consistent_tables, independent, only_possible
 from sfumato.synth.fit.cliques import JunctionTree, junction_tree
 from sfumato.synth.model import Conditional, FittedModel
 
@@ -138,9 +139,12 @@ class CalibratedTree:
         return FittedModel(self.tree.shape, tuple(conditionals), total)
 
 
-def fit_junction(log: MeasurementLog) -> FittedModel:
-    """The model of most entropy that has the tables of the log."""
+def fit_junction(
+    log: MeasurementLog, possible: Mapping[Set, NDArray[np.bool_]] = MappingProxyType({})
+) -> FittedModel:
+    """The model of most entropy that has the tables of the log, and nothing impossible."""
     tables, total = consistent_tables(log)
+    tables = only_possible(tables, possible)
     return scaled_tree(log.shape, _within(log.shape, tables), total).model(total)
 
 

@@ -23,6 +23,7 @@ from sfumato.release.release import Guarantee, Provenance, Release, today
 from sfumato.schema.names import quoted
 from sfumato.synth.encode.fakes import room
 from sfumato.synth.encode.keys import key_room
+from sfumato.synth.encode.possible import possible_codes
 from sfumato.synth.generator import SynthesisModel, wanted_rows
 from sfumato.synth.linked.forecast import LinkedForecast
 from sfumato.synth.linked.model import LinkedModel
@@ -275,7 +276,8 @@ class LinkedRequest(Shown):
         _, declared = self.parts[place]
         side = self._sides[place]
         options = set_options(self.method, plan, side.sets, side.target)
-        synthesis = replace(declared, axes=plan.axes, options=options)
+        possible = possible_codes(plan)
+        synthesis = replace(declared, axes=plan.axes, options=options, possible=possible)
         log = synthesis.measure(counter, entropy)
         return SynthesisModel(plan, synthesis.fit(log), log)
 

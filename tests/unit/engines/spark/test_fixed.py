@@ -32,6 +32,15 @@ LOOSE: dict[str, Callable[[Any], Any]] = {
     "row_number": lambda frame: frame.selectExpr(
         "age", "row_number() OVER (PARTITION BY age ORDER BY 1) AS place"
     ),
+    "rand": lambda frame: frame.selectExpr("age", "rand(1) AS r"),
+    "numbered": lambda frame: frame.selectExpr("age", "monotonically_increasing_id() AS r"),
+    "now": lambda frame: frame.selectExpr("age", "CAST(now() AS DATE) AS seen"),
+    "today": lambda frame: frame.where("current_date() > DATE '2020-01-01'"),
+    "clock": lambda frame: frame.selectExpr("age", "unix_timestamp() AS seen"),
+    "local": lambda frame: frame.selectExpr("age", "hour(localtimestamp()) AS seen"),
+    "rows": lambda frame: frame.selectExpr(
+        "age", "sum(who) OVER (ORDER BY age ROWS UNBOUNDED PRECEDING) AS s"
+    ),
     "subquery": lambda frame: frame.where("age = (SELECT first(c) FROM VALUES (30) AS v(c))"),
 }
 FIXED: dict[str, Callable[[Any], Any]] = {
@@ -40,6 +49,13 @@ FIXED: dict[str, Callable[[Any], Any]] = {
     "page": lambda frame: frame.orderBy("age", "who").offset(1).limit(2),
     "distinct": lambda frame: frame.distinct().dropDuplicates(),
     "grouped": lambda frame: frame.groupBy("age").count(),
+    "ranked": lambda frame: frame.selectExpr("age", "rank() OVER (ORDER BY age) AS r"),
+    "running": lambda frame: frame.selectExpr("age", "sum(who) OVER (ORDER BY age) AS s"),
+    "all rows": lambda frame: frame.selectExpr(
+        "age",
+        "sum(who) OVER (ORDER BY age ROWS BETWEEN "
+        "UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS s",
+    ),
     "window": lambda frame: frame.selectExpr("age", "sum(age) OVER (PARTITION BY who) AS s"),
 }
 

@@ -9,6 +9,8 @@ import pytest
 from sfumato.engines.base import named
 from sfumato.engines.spark import results
 from sfumato.engines.spark.engine import Spark
+from sfumato.engines.spark.session import translate
+from sfumato.errors import EngineError
 from sfumato.testing.engines import query
 
 if TYPE_CHECKING:
@@ -85,3 +87,19 @@ def test_a_stream_that_nobody_reads_on_leaves_no_job(engine: Spark, spark_sessio
     while tracker.getActiveJobsIds() and time.monotonic() < until:
         time.sleep(0.05)
     assert not tracker.getActiveJobsIds()
+
+
+@pytest.mark.parametrize(
+    "said", ["TaskResultLost (result lost)", "java.lang.OutOfMemoryError: Java heap space"]
+)
+def test_a_result_without_room_says_where_else_it_goes(said: str) -> None:
+    found = translate(RuntimeError(said))
+    assert isinstance(found, EngineError)
+    assert "-o out/" in found.message
+    assert said not in found.message
+
+
+def test_parts_of_a_result_are_small_enough_to_come_at_once(spark_session: Any) -> None:
+    # Ten million released rows took 64 MiB while they were exchanged, and no driver held them.
+    size = spark_session.conf.get("spark.sql.adaptive.advisoryPartitionSizeInBytes")
+    assert int(size.removesuffix("b")) <= 4 << 20
