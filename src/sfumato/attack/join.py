@@ -146,8 +146,16 @@ class Side:
             chance += np.bincount(mine, self.share[theirs], len(chance))
             if weight is not None:
                 weighed += np.bincount(mine, (self.share * weight)[theirs], len(chance))
-        total: Reals = np.maximum(chance, 1.0)  # who fits several classes is in one of them
-        return (chance if weight is None else weighed) / total
+        return (chance if weight is None else weighed) / self.in_one(chance)
+
+    def in_one(self, chances: Reals) -> Reals:
+        """What chances to be in classes are divided by: who fits several is in one of them.
+
+        Where as many rows were released as there are, everybody is in one.
+        """
+        if self.found.rows >= self.people.total:
+            return np.where(chances > 0, chances, 1.0)
+        return np.maximum(chances, 1.0)
 
 
 def _told(sides: Sequence[Side], names: Sequence[str], named: list[str]) -> Finding:
@@ -305,7 +313,7 @@ def _apart(one: Side, two: Side, mine: Ints, theirs: Ints, alone: Reals) -> tupl
     for column, other in zip(one.found.columns, two.found.columns, strict=True):
         meets &= overlapping(column, column.labels[ours], other, other.labels[others])
     chance = meets * one.share[ours] * two.share[others]
-    total = np.maximum(first.total, 1) * np.maximum(second.total, 1)
+    total = one.in_one(first.total) * two.in_one(second.total)
     met = np.bincount(owner, chance, len(mine)) / total
     return met, np.bincount(owner, chance * alone[ours], len(mine)) / total
 
