@@ -105,14 +105,10 @@ def attack(
     from sfumato.steward.attack_options import attack_options
 
     supposed: dict[str, Any] = {"sensitive": sensitive, "sure": sure, "exclude": exclude}
-    supposed |= {"gain": gain, "near": near, "l": l, "guesses": guesses}
-    supposed["population_size"] = population_size
-    supposed |= {"epsilon": epsilon, "together": together, "knows": knows, "cell": cell}
-    supposed |= {"minutes": minutes, "hops": hops, "columns": column}
-    supposed |= {
-        name: None if listed is None else listed.split(",")
-        for name, listed in (("first", first), ("on", on))
-    }
+    supposed |= {"gain": gain, "near": near, "l": l, "population_size": population_size}
+    supposed |= {"guesses": guesses, "epsilon": epsilon, "together": together, "knows": knows}
+    supposed |= {"cell": cell, "minutes": minutes, "hops": hops, "columns": column}
+    supposed |= {"first": _listed(first), "on": _listed(on)}
     tables = {"known": known, "original": original, "other": other, "control": control}
     tables["other_original"] = other_original
     options = attack_options(**supposed)
@@ -124,6 +120,10 @@ def attack(
         typer.echo(dumps(found.json(), ensure_ascii=False))
     else:
         _show(found, report)
+
+
+def _listed(names: str | None) -> list[str] | None:
+    return None if names is None else names.split(",")
 
 
 def _show(found: Finding | Findings, report: Path | None) -> None:
