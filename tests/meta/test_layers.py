@@ -82,6 +82,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "counting",
         "release", "report", "ledger", "method", "anonymize", "query", "publish", "synth",
         "steward",
+        "attack.case", "comparison",
     },
     "demo": {
         "errors", "schema", "files", "inspection", "report", "release.in_use", "steward",
