@@ -146,6 +146,21 @@ def test_an_anatomy_is_attacked_by_its_folder(capsys: pytest.CaptureFixture[str]
     assert ran["homogeneity"]["victims"] == 0
 
 
+def test_a_release_is_joined_with_a_public_table(capsys: pytest.CaptureFixture[str]) -> None:
+    told(capsys, "anonymize", "people.csv", "--k", "5", "-o", "safe.csv")
+    words = ("attack", "join", "safe.csv", "--other", "voters.csv", "--original", "people.csv")
+    found = told(capsys, *words)
+    assert found["success"] <= 0.2
+    assert found["figures"]["recall"] == pytest.approx(1)
+    assert found["figures"]["false"] > found["figures"]["true"] == pytest.approx(100)
+    on = told(capsys, *words, "--on", "town", "--other-original", "voters.csv")["figures"]
+    assert on["original"] == on["count"] == 2 * 50 * 50
+    low, high = on["count_bounds"]
+    assert low <= on["count"] <= high
+    assert run([*words, "--schema", "people.toml"]) == 0
+    assert "pairs of rows are joined" in " ".join(capsys.readouterr().out.split())
+
+
 def test_without_a_schema_roles_are_guessed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["attack", "link", "people.csv", "--known", "voters.csv", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["attack"] == "link"

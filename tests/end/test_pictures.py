@@ -6,18 +6,24 @@ No two screenshots are compared: what is tested is what an eye needs.
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 import sfumato as sf
+from sfumato.attack.finding import Findings
+from sfumato.demo import town
 from sfumato.demo.registers import HOMES, homes_table, visits_table
 from sfumato.demo.town import table as town_table
+from sfumato.release.ondemand import on_demand
 from sfumato.report.blocks import PageTable
+from sfumato.report.looked_at import attack_page, inspection_page, measure_page
 from sfumato.report.page import render
 from sfumato.report.plots import pictures_of
 from sfumato.report.release import page as release_page
+from sfumato.steward.attack import attack
 
 from .browsing import (
     SCREENS,
@@ -31,7 +37,6 @@ from .browsing import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -72,16 +77,36 @@ def releases() -> dict[str, Release]:
     made["running"] = days.publish("continual", columns=["day"], epsilon=1)
     made["noisy"] = days.publish("histogram", columns=["department"], epsilon="0.001")
     made["squares"] = days.publish("histogram", columns=["day", "department"], epsilon=1)
-    town = sf.protect(declared(people, *names), epsilon=2)
-    made["marginals"] = town.publish("marginals", columns=names, epsilon=1, way=2)
+    private = sf.protect(declared(people, *names), epsilon=2)
+    made["marginals"] = private.publish("marginals", columns=names, epsilon=1, way=2)
     return made
+
+
+def owners_pages() -> dict[str, str]:
+    """A page of each door that looks at people: for the holder, and for whoever gets a release."""
+    people = town_table(PEOPLE)
+    schema = str(Path(town.__file__).with_name("town.toml"))
+    with sf.read(people, schema) as table:
+        release = table.anonymize(k=5, suppress="0.05")
+        holder = release_page(release, beside=on_demand(release.tables).beside())
+        tried = [
+            attack(name, release.table, schema, original=people) for name in ("link", "homogeneity")
+        ]
+        found = Findings(tuple(tried), {"definetti": "the release is no anatomy."})  # type: ignore[arg-type]
+        return {
+            "holder": holder,
+            "receiver": release_page(release.public, files={"safe.csv": "ab" * 32}),
+            "attacked": attack_page(found, "safe.csv", "sfumato attack all safe.csv"),
+            "inspected": inspection_page(table.inspect(), "town.csv", "sfumato inspect town.csv"),
+            "measured": measure_page(table.measure().json(), "town.csv", "sfumato measure"),
+        }
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     made = releases()
-    pages = {name: release_page(one) for name, one in made.items()}
+    pages = {name: release_page(one) for name, one in made.items()} | owners_pages()
     headers = [f"a_long_column_name_{n}" for n in range(20)]
     wide = PageTable("Wide", headers, [["some value"] * 20])
     pages["wide"] = render("A wide table", [wide], lead="", footer="")
@@ -113,11 +138,16 @@ def is_dark(page: Page) -> bool:
 
 def test_every_page_reads_well_on_this_screen(page: Page, files: dict[str, Path]) -> None:
     """Nothing reaches beyond the screen, no words are cut or lie on others, all have contrast."""
+    said: list[str] = []
+    page.on("console", lambda one: said.append(one.text))
+    page.on("request", lambda one: said.append(one.url))
     for name, path in files.items():
         if path.suffix != ".html":
             continue
+        said.clear()
         page.goto(path.as_uri())
         page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+        assert said == [path.as_uri()], name
         whole, seen = page.evaluate(
             "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
         )
@@ -125,6 +155,26 @@ def test_every_page_reads_well_on_this_screen(page: Page, files: dict[str, Path]
         assert words_at_fault(page) == [], name
         worst = worst_contrast(page)
         assert 4.5 <= worst["ratio"] <= 21, (name, worst)
+
+
+def test_a_page_is_walked_through_with_the_keyboard(page: Page, files: dict[str, Path]) -> None:
+    """First past the contents, then what scrolls and what opens, each with a ring around it."""
+    page.goto(files["holder"].as_uri())
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    assert page.locator(".skip").bounding_box()["y"] >= 0  # type: ignore[index]
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    met = []
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        met.append(
+            page.evaluate("document.activeElement.className || document.activeElement.tagName")
+        )
+        ring = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert ring == "solid", met
+    assert met[0] == "scroll"
+    assert "SUMMARY" in met
 
 
 def shades_of(page: Page) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
@@ -198,7 +248,8 @@ def test_bars_have_errors_that_are_seen(page: Page, files: dict[str, Path]) -> N
 
 def test_every_table_of_marginals_has_its_picture(page: Page, files: dict[str, Path]) -> None:
     page.goto(files["marginals"].as_uri())
-    assert page.locator("h3").count() == 6
+    released = page.locator("#what-was-released")
+    assert released.locator("h3").count() == 6
     assert page.locator("figure svg.picture:visible").count() == 6
 
 

@@ -18,12 +18,30 @@ from sfumato.cli.main import run
 from sfumato.schema.file import save as save_schema
 from sfumato.vault.registration import create
 
+from .spoiling import (
+    COUNT,
+    asked_as,
+    days_as_people,
+    detached,
+    edit,
+    expose,
+    lose_the_configuration,
+    make_a_full_folder,
+    opened_after_edit,
+    opened_before_edit,
+    prefixed,
+    remove_from_config,
+    restore_old_ledger,
+    spend,
+    text,
+    under_column,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).parents[2]
 FRONT = ROOT / "tests" / "unit" / "query"
-COUNT = "SELECT COUNT(*) FROM people"
 HISTOGRAM = ("publish", "histogram", "people", "--epsilon", "0.1", "--columns")
 SYNTHESIS = ("synthesize", "people", "--epsilon", "0.1", "--columns", "age", "-o", "x.csv")
 TWINS = ("synthesize", "people", "--columns", "age", "-o", "x", "--explore")
@@ -56,97 +74,6 @@ class Case:
     words: tuple[str, ...]
     exit_code: int = 2
     before: Callable[[], object] = lambda: None
-
-
-def text(path: str, content: str) -> Callable[[], object]:
-    return lambda: Path(path).write_text(content)
-
-
-def prefixed(path: str, content: str) -> Callable[[], object]:
-    return lambda: Path(path).write_text(content + Path(path).read_text())
-
-
-def edit(old: str, new: str) -> Callable[[], object]:
-    """Change the configuration as its owner might by hand."""
-
-    def change() -> None:
-        path = Path("clinic/vault.toml")
-        assert old in path.read_text()
-        path.write_text(path.read_text().replace(old, new))
-
-    return change
-
-
-def under_column(table: str, column: str, line: str) -> Callable[[], object]:
-    """Declare more of a column in its schema."""
-
-    def change() -> None:
-        path, title = Path(f"{table}.toml"), f"[columns.{column}]\n"
-        assert title in path.read_text()
-        path.write_text(path.read_text().replace(title, f"{title}{line}\n"))
-
-    return change
-
-
-def days_as_people() -> None:
-    for table in ("visits", "others"):
-        under_column(table, "day", "nullable = false")()
-    edit('column = "patient"', 'column = "day"')()
-
-
-def opened_before_edit(old: str, new: str) -> Callable[[], object]:
-    """Change the configuration of a vault that has opened its accounts."""
-
-    def change() -> None:
-        assert run(["query", COUNT, "--epsilon", "0.1", "--vault", "clinic"]) == 0
-        edit(old, new)()
-
-    return change
-
-
-def opened_after_edit(old: str, new: str) -> Callable[[], object]:
-    """Change the configuration, and open the vault once as it is then."""
-
-    def change() -> None:
-        edit(old, new)()
-        assert run(["query", COUNT, "--explain", "--epsilon", "0.1", "--vault", "clinic"]) == 0
-
-    return change
-
-
-def restore_old_ledger() -> None:
-    old = Path("clinic/ledger.sqlite").read_bytes()
-    assert run(["query", COUNT, "--epsilon", "0.1", "--vault", "clinic"]) == 0
-    Path("clinic/ledger.sqlite").write_bytes(old)
-
-
-def spend() -> None:
-    assert run(["query", COUNT, "--epsilon", "1.5", "--vault", "clinic"]) == 0
-
-
-def lose_the_configuration() -> None:
-    spend()
-    Path("clinic/vault.toml").unlink()
-
-
-def make_a_full_folder() -> None:
-    Path("full").mkdir()
-    Path("full/histogram.parquet").touch()
-
-
-def asked_as(request: str) -> Callable[[], object]:
-    return lambda: run(
-        ["query", COUNT, "--epsilon", "0.1", "--request", request, "--vault", "clinic"]
-    )
-
-
-def remove_from_config(words: str) -> Callable[[], object]:
-    return opened_before_edit(words, "")
-
-
-def detached() -> None:
-    """Give a data set to other people than those it was charged to."""
-    opened_before_edit('population = "solo"', 'population = "others"')()
 
 
 PRICES = [
@@ -219,6 +146,7 @@ PUBLICATIONS = [
     Case("workload_not_used", (*SYNTHESIS, "--method", "privbayes", "--target", "age")),
     Case("column_not_synthesized", (*SYNTHESIS, "--target", "name")),
     Case("quantiles_not_needed", (*SYNTHESIS, "--quantiles", "age,name")),
+    Case("weekdays_not_needed", (*SYNTHESIS, "--weekdays", "age")),
     Case("output_twice", (*SYNTHESIS, "--model", "x.csv")),
     Case("child_or_key_missing", (*CHILD, "people")),
     Case("child_or_key_missing", (*CHILD[:-1], "--key", "patient")),
@@ -343,11 +271,6 @@ BEGINNINGS = [
     Case("vault_unconfigured", ("init", ".", "--ledger", "people.csv", "--head", "clinic/head")),
 ]  # fmt: skip
 CASES = [*QUERIES, *PUBLICATIONS, *LEDGER, *BEGINNINGS]
-
-
-def expose() -> None:
-    edit("format = 1", "# postgresql://host/db?password=secret\nformat = 1")()
-    Path("clinic/vault.toml").chmod(0o644)
 
 
 @pytest.fixture(scope="module")

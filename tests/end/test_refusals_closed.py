@@ -8,9 +8,10 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
+from .test_refusals import CASES, QUESTIONS
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "sfumato"
-REFUSED = runpy.run_path(str(Path(__file__).with_name("test_refusals.py")))
 ELSEWHERE = {
     # Other commands.
     "anonymize/": "anonymize, measure and worlds touch no vault",
@@ -100,7 +101,7 @@ def refusals() -> dict[str, set[str]]:
 
 
 def test_the_list_of_refusals_is_closed() -> None:
-    covered = {case.code for case in REFUSED["CASES"]} | set(REFUSED["QUESTIONS"].values())
+    covered = {case.code for case in CASES} | set(QUESTIONS.values())
     open_codes = {
         code: sorted(modules)
         for code, modules in refusals().items()

@@ -16,6 +16,7 @@ from sfumato.attack.case import needed_quasi, needed_sensitive
 from sfumato.attack.classes import ClassValues, class_values
 from sfumato.attack.draws import shuffled
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
+from sfumato.attack.persons import counted_people, person_in
 from sfumato.counting.grouping import group
 
 if TYPE_CHECKING:
@@ -40,8 +41,10 @@ def dealt(values: ClassValues, number: int) -> ClassValues:
     drawn = np.repeat(values.values, values.counts)[shuffled(values.rows, number)]
     sizes = [int(values.owners.max(initial=0)) + 1, len(values.names)]
     found = group([owners, drawn], sizes, np.ones(len(owners), dtype=np.int64))
-    places = found.representatives
-    return ClassValues(owners[places], drawn[places], found.counts, values.names)
+    places, people = found.representatives, values.people
+    if people is not None:
+        people = people[np.lexsort((drawn, owners))]
+    return ClassValues(owners[places], drawn[places], found.counts, values.names, people=people)
 
 
 def by_chance(values: ClassValues, hit: Hit) -> Rate:
@@ -51,9 +54,10 @@ def by_chance(values: ClassValues, hit: Hit) -> Rate:
     as the dealings differ.
     """
     dealings = (dealt(values, number) for number in range(_DEALS))
-    hits = [float(one.counts[hit(one)].sum()) for one in dealings]
-    spread = _FEW * float(np.std(hits, ddof=1)) / max(values.rows, 1)
-    return Rate.share(float(np.mean(hits)), values.rows).widened(spread)
+    hits = [float(one.hit(hit(one))) for one in dealings]
+    people = values.hit(np.ones(len(values.counts), dtype=bool))
+    spread = _FEW * float(np.std(hits, ddof=1)) / max(people, 1)
+    return Rate.share(float(np.mean(hits)), people).widened(spread)
 
 
 def believed(
@@ -71,14 +75,15 @@ def believed(
     `hit` says for a column and its values how people are hit; it is asked of dealings too.
     """
     quasi = [] if case.release.buckets is not None else needed_quasi(case, attack)
+    held = case.release.table
+    person = [] if case.release.buckets is not None else person_in(case, held)
     found = []
     for column in needed_sensitive(case, attack) if columns is None else columns:
-        values = class_values(case.release, quasi, column)
+        values = class_values(case.release, quasi, column, person)
         rule = hit(column, values)
         cells = rule(values)
-        people = int(values.counts[cells].sum())
-        success = Rate.share(people, values.rows)
         baseline = by_chance(values, rule)
+        success = Rate.share(values.hit(cells), baseline.tried)
         shown = examples(values, column, np.flatnonzero(cells))
         words = f"{column.name}: {percent(success.value)}, by chance {percent(baseline.value)}."
         found.append((success.beyond(baseline), success.value, words, success, baseline, shown))
@@ -94,7 +99,10 @@ def believed(
         baseline=baseline,
         victims=round(success.value * success.tried),
         examples=shown,
-        remarks=others and [f"The worst column is {words}", *others],
+        remarks=[
+            *(others and [f"The worst column is {words}", *others]),
+            *counted_people(person, "one is hit if any row of theirs is"),
+        ],
         rows=success.tried,
     )
 

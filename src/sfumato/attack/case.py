@@ -120,6 +120,8 @@ class AttackOptions:
     """How exactly a time is known."""
     hops: int = 2
     """How far around a victim a graph is known; 1 is how many neighbours there are."""
+    on: tuple[str, ...] = ()
+    """The columns by which two tables are joined; by default all quasi-identifiers."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Which column is whose: the person, item, rating, time, and so on of other data."""
 
@@ -129,7 +131,8 @@ class Case:
     """A release, what the attacker has beside it, and what only the score is made from.
 
     `known` is the attacker's list of people, `other` a second release of some of them; `original`
-    is the table that the release was made from, and `control` people like those who are not in it.
+    is the table that the release was made from, `other_original` that of the other one, and
+    `control` people like those who are not in it.
     """
 
     schema: Schema
@@ -140,6 +143,7 @@ class Case:
     control: HeldTable | None = None
     options: AttackOptions = field(default_factory=AttackOptions)
     door: Door | None = None
+    other_original: HeldTable | None = None
 
     def quasi(self, *tables: HeldTable) -> list[Column]:
         """The quasi-identifiers that the release and all these tables have."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.attack.case import cannot_run, reason_of
 from sfumato.attack.finding import Finding, Findings
+from sfumato.attack.persons import COUNTED
 from sfumato.errors import CallerError, ParameterError
 from sfumato.schema.names import suggestion
 
@@ -28,6 +29,7 @@ ATTACKS: dict[str, str] = {
     "minimality": "what the algorithm met, by its not stopping earlier",
     "definetti": "traits and values that go together across buckets",
     "composition": "two releases of the same people are intersected",
+    "join": "two releases, or one and a public table, are joined over their labels",
     "downcoding": "labels that are minimal, taken back a step",
     "predict": "a model trained on the release",
     "differencing": "two questions that differ in one person",
@@ -65,10 +67,14 @@ WITH_MOMENTS = frozenset({"path", "scoreboard"})
 
 
 BY_ROWS = frozenset(
-    {"uniqueness", "homogeneity", "background", "skewness", "similarity", "composition"}
+    {"uniqueness", "homogeneity", "background", "skewness", "similarity", "composition", "join"}
 )
 """Those that take released rows for people; in a synthetic table nobody is hit by them."""
 
+BY_PERSON = frozenset({"scoreboard", "path", "log", "neighbourhood"})
+"""Those whose data are of people by themselves, whoever they are named by."""
+
+_ROWS_COUNTED = "Rows are counted, not people, of whom some may have several."
 _NOBODYS = (
     "Rows of this table are made up: it is told what the table says, and nobody is hit for certain."
 )
@@ -85,6 +91,9 @@ def run(name: str, case: Case) -> Finding:
             "differencing and reconstruct, with --epsilon E and the original.",
         )
     found = replace(attack(case), seconds=perf_counter() - started)
+    by_rows = name not in ON_ANSWERS | BY_PERSON
+    if by_rows and case.schema.unit.by_person and COUNTED not in " ".join(found.remarks):
+        found = replace(found, remarks=[*found.remarks, _ROWS_COUNTED])
     if case.release.rows_are == "nobody's" and name in BY_ROWS:
         found = replace(found, victims=0, examples=(), remarks=[*found.remarks, _NOBODYS])
     return found

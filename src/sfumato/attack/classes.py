@@ -95,6 +95,8 @@ class ClassValues:
     names: list[Any]
     described: Frequencies | None = None
     by: tuple[str, ...] = ()
+    people: Ints | None = None
+    """Whose each row is, in the order of the cells; None where each row is a person."""
 
     def labels(self, cells: Ints) -> list[dict[str, Any]]:
         """What the rows of some cells look like, for people."""
@@ -113,6 +115,12 @@ class ClassValues:
     def sizes(self) -> Ints:
         """The rows of each class."""
         return np.bincount(self.owners, self.counts).astype(np.int64)
+
+    def hit(self, cells: NDArray[np.bool_]) -> int:
+        """How many people have a row in some of the cells."""
+        if self.people is None:
+            return int(self.counts[cells].sum())
+        return len(np.unique(self.people[np.repeat(cells, self.counts)]))
 
     @property
     def totals(self) -> Ints:
@@ -137,20 +145,42 @@ def boxes_of(
     table: Frequencies, columns: Sequence[Column], others: Iterable[Frequencies] = ()
 ) -> Boxes:
     """The same of combinations that were counted: each of them is a class."""
-    known = list(others)
-    found = []
+    (found,) = boxes_together([table], columns, others)
+    return found
+
+
+def boxes_together(
+    tables: Sequence[Frequencies], columns: Sequence[Column], others: Iterable[Frequencies] = ()
+) -> list[Boxes]:
+    """The same of several tables, whose classes are boxes over the same leaves."""
+    known, found = list(others), []
     for column in columns:
-        codes = table.codes[_place(table, column.name)]
-        present, labels = np.unique(codes, return_inverse=True)
-        texts = table.axis(column.name).decode(present).to_pylist()
         values = [value for one in known for value in _values(one, column.name)]
-        covers = _read(column, tuple(texts), tuple(dict.fromkeys(values)))
-        found.append(BoxColumn(column, covers, labels.astype(np.int64)))
-    return Boxes(tuple(found), table.counts)
+        labels = tuple(tuple(_values(table, column.name)) for table in tables)
+        covers = _read(column, labels, tuple(dict.fromkeys(values)))
+        places = [
+            np.unique(t.codes[_place(t, column.name)], return_inverse=True)[1] for t in tables
+        ]
+        found.append(
+            [
+                BoxColumn(column, one, place.astype(np.int64))
+                for one, place in zip(covers, places, strict=True)
+            ]
+        )
+    return [
+        Boxes(tuple(column[place] for column in found), table.counts)
+        for place, table in enumerate(tables)
+    ]
 
 
-def class_values(release: HeldRelease, quasi: Sequence[Column], sensitive: Column) -> ClassValues:
-    """The classes of a release and their values, in the order of the classes' labels."""
+def class_values(
+    release: HeldRelease, quasi: Sequence[Column], sensitive: Column, person: Sequence[str] = ()
+) -> ClassValues:
+    """The classes of a release and their values, in the order of the classes' labels.
+
+    A column of the release may say whose rows they are.
+    """
+    people = None
     if release.buckets is not None:
         by, names = [GROUP], [GROUP, sensitive.name]
         table = release.buckets.counted(names, weight=COUNT)
@@ -158,18 +188,34 @@ def class_values(release: HeldRelease, quasi: Sequence[Column], sensitive: Colum
         by = [column.name for column in quasi]
         names = [*by, sensitive.name] if sensitive.name not in by else by
         table = release.table.counted(names)
+        if person:
+            every = release.table.counted([*names, *person])
+            table, people = every.marginal(names), _people(every, names, person[0])
     places = [_place(table, name) for name in by]
     key, _ = keys([table.codes[one] for one in places], [table.sizes[one] for one in places])
     owners = np.unique(key, return_inverse=True)[1]
     codes = table.codes[_place(table, sensitive.name)]
     present, values = np.unique(codes, return_inverse=True)
     names_of = table.axis(sensitive.name).decode(present).to_pylist()
-    return ClassValues(owners, values, table.counts, names_of, table, tuple(by))
+    return ClassValues(owners, values, table.counts, names_of, table, tuple(by), people)
+
+
+def _people(table: Frequencies, names: Sequence[str], person: str) -> Ints:
+    """Whose each row is, where rows are in the order of their combinations of some columns."""
+    places = [_place(table, name) for name in names]
+    key, _ = keys([table.codes[one] for one in places], [table.sizes[one] for one in places])
+    order = np.argsort(key, kind="stable")
+    found: Ints = np.unique(table.codes[_place(table, person)], return_inverse=True)[1]
+    return np.repeat(found[order], table.counts[order])
 
 
 @lru_cache(maxsize=32)  # attacks on one release read the same labels, and hierarchies grow slowly
-def _read(column: Column, texts: tuple[Any, ...], values: tuple[Leaf, ...]) -> Covers:
-    return read_labels(column, _grown(column, texts, values), texts)
+def _read(
+    column: Column, labels: tuple[tuple[Any, ...], ...], values: tuple[Leaf, ...]
+) -> list[Covers]:
+    """What the labels of some tables cover, over the same leaves."""
+    taxonomy = _grown(column, [label for one in labels for label in one], values)
+    return [read_labels(column, taxonomy, one) for one in labels]
 
 
 def forget_labels() -> None:
@@ -182,7 +228,7 @@ def _grown(column: Column, texts: Sequence[Any], values: Sequence[Leaf]) -> Taxo
     grown = universe(column, [*texts, *values])
     if column.hierarchy is not None and column.hierarchy.declared is not None:
         return grown  # no others can be
-    lacking = [values[place] for place in np.flatnonzero(grown.places(values) < 0)]
+    lacking = [values[place] for place in np.flatnonzero(grown.places(values) < 0).tolist()]
     return grow(column, [*grown.leaves, *lacking]) if lacking else grown
 
 

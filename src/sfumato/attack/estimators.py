@@ -14,8 +14,8 @@ people of the chance not to join, S = N Gamma(theta + 1) Gamma(theta + alpha + N
 fitted so that a sample of n of N has as many classes, and as many of one row, as this one has.
 *Dankar's rule*: up to a tenth sampled Pitman, above it the smaller of SNB and Zayatz.
 
-Each finds the truth of people who follow its law, from any sample; others follow none, and a small
-sample does not tell which law they follow (docs/benchmarks.md has figures). Decision 0302.
+Each finds the truth of people who follow its law, from a sample that is not too small; others
+follow none, and a small sample does not tell which (docs/benchmarks.md has figures). Decision 0302.
 
 *Reference*: Zayatz 1991; Hoshino 2001; Chen and Keller-McNulty 1998; Dankar, El Emam, Neisa and
 Roffey, Estimating the re-identification risk of clinical data sets, 2012.

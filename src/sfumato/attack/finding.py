@@ -11,7 +11,7 @@ What is computed from the original is about people: findings are for the owner. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import hypot
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +91,8 @@ class Finding(Shown):
     victims: int = 0
     examples: Sequence[Mapping[str, Any]] = ()
     remarks: Sequence[str] = ()
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    """What an attack counts besides: of a join its pairs."""
     rows: int = 0
     seconds: float = 0.0
 
@@ -140,6 +142,7 @@ class Finding(Shown):
             "attacker": self.attacker,
             "meaning": self.meaning,
             "remarks": list(self.remarks),
+            "figures": dict(self.figures),
             "cost": {"rows": self.rows, "seconds": self.seconds},
             "reference": self.reference,
         }

@@ -2,7 +2,7 @@
 
 *Attacker*: knows that a person is in the release, and which class they fall into.
 *Success*: the share of people of whose value the attacker is sure: in their class it has at least
-the share `sure`, by default all of it.
+the share `sure`, by default all of it. Where the release says whose rows are, of any row of theirs.
 *Baseline*: the same if the same values were dealt out to the same classes at random.
 *Victims*: those people.
 *Reference*: Machanavajjhala, Gehrke, Kifer and Venkitasubramaniam, l-Diversity, 2006.

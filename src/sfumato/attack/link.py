@@ -25,7 +25,7 @@ from sfumato.attack.classes import boxes
 from sfumato.attack.finding import Finding
 from sfumato.attack.lists import candidates, examples, in_original, naming
 from sfumato.attack.made_up import linked, made_up
-from sfumato.attack.persons import person_in, persons, rate
+from sfumato.attack.persons import counted_people, person_in, persons, rate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,8 +62,7 @@ def run(case: Case) -> Finding:
     told = [f"Looked up by {', '.join(names)}."]
     if not crowd.any():
         told.append("Nobody of the list fits a released row.")
-    if unit:
-        told.append(f"Counted are people by {unit[0]}; one is found if any row of theirs is.")
+    told += counted_people(unit, "one is found if any row of theirs is")
     guess = np.full(len(people), 1 / max(found.rows, 1))
     return Finding(
         attack=NAME,

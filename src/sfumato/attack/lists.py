@@ -52,11 +52,18 @@ def candidates(
     return rows.astype(np.int64), np.minimum(chance, 1.0), crowd
 
 
-def crowds(found: Boxes, people: Frequencies) -> Reals:
-    """How many people fit each class."""
+def crowds(found: Boxes, people: Frequencies, person: Ints | None = None) -> Reals:
+    """How many people fit each class: rows, or different people where it is said whose rows are."""
     crowd: Reals = np.zeros(len(found))
+    pairs = [np.zeros(0, dtype=np.int64)]
     for mine, theirs in fitting(found.locate(people), found):
-        crowd += np.bincount(theirs, people.counts[mine], len(found))
+        if person is None:
+            crowd += np.bincount(theirs, people.counts[mine], len(found))
+        else:
+            pairs.append(np.unique(person[mine] * len(found) + theirs))
+    if person is not None:
+        once = np.unique(np.concatenate(pairs))
+        crowd += np.bincount(once % max(len(found), 1), minlength=len(found))
     return crowd
 
 
@@ -84,11 +91,17 @@ def in_original(
 
 def alike(people: Frequencies, names: Sequence[str]) -> Ints:
     """How many rows have the same values in some columns as each combination."""
-    places = [people.columns.index(name) for name in names]
-    key, _ = keys([people.codes[one] for one in places], [people.sizes[one] for one in places])
-    owner = np.unique(key, return_inverse=True)[1]
+    owner = alike_in(people, names)
     found: Ints = np.bincount(owner, people.counts).astype(np.int64)[owner]
     return found
+
+
+def alike_in(people: Frequencies, names: Sequence[str]) -> Ints:
+    """The place of each combination among those of some of the columns, in their order."""
+    places = [people.columns.index(name) for name in names]
+    key, _ = keys([people.codes[one] for one in places], [people.sizes[one] for one in places])
+    owner: Ints = np.unique(key, return_inverse=True)[1]
+    return owner
 
 
 def same_keys(one: Frequencies, other: Frequencies, names: Sequence[str]) -> tuple[Ints, Ints]:

@@ -23,7 +23,7 @@ from sfumato.attack.classes import boxes_of
 from sfumato.attack.finding import Finding, Rate, percent
 from sfumato.attack.lists import alike, examples, in_original, naming, same_keys
 from sfumato.attack.matching import fitting
-from sfumato.attack.persons import person_in, rate
+from sfumato.attack.persons import counted_people, person_in, rate
 from sfumato.schema.column import Role
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def linked(case: Case, attack: str, quasi: Sequence[Column]) -> Finding:
         baseline=Rate.share(success.tried / max(found.rows, 1), success.tried),
         victims=max(0, round(mine.certain(weight) - alone)) if beyond.low else 0,
         examples=examples(people, named or names, shown),
-        remarks=[told],
+        remarks=[told, *counted_people(unit, "one is found if any row of theirs is")],
         rows=people.total + found.rows,
         reference="Sweeney 2002",
     )

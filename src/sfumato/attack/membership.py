@@ -8,6 +8,7 @@ measure marginals give away; and by the same of single values, which is Homer's 
 *Success*: half of those tried are people of the original, half are others (`control`); who scores
 above the middle is taken for one of the original. Which score is used is decided on half of the
 people, and told of the other half.
+Where the schema says whose rows are, one row of each person is tried.
 *Baseline*: the toss of a coin.
 *Reference*: Homer et al. 2008 for single values; Golob, Pentyala, Maratkhan and De Cock, Privacy
 vulnerabilities in marginals-based synthetic data, 2024, for pairs; Chen, Yu, Zhang and Fritz,
@@ -24,6 +25,7 @@ import numpy as np
 from sfumato.attack.case import cannot_run, needed
 from sfumato.attack.draws import shuffled
 from sfumato.attack.finding import Finding, Rate, percent
+from sfumato.attack.persons import counted_people, one_row_each, person_in
 from sfumato.attack.records import CodedRows, Crowd, records
 from sfumato.schema.column import Role
 
@@ -52,10 +54,14 @@ def run(case: Case) -> Finding:
     columns = [
         one
         for one in case.schema.columns
-        if one.role is not Role.IDENTIFIER and all(one.name in table.names for table in tables)
+        if one.role is not Role.IDENTIFIER
+        and one.name != case.schema.unit.column
+        and all(one.name in table.names for table in tables)
     ]
     if not columns:
         raise cannot_run(NAME, "the tables have no column in common. Name columns alike.")
+    names, person = [one.name for one in columns], person_in(case, original, control)
+    tables[1:] = [one_row_each(one, names, person) for one in tables[1:]]
     traits, (released, real, others) = records(NAME, columns, tables)
     strangers = np.repeat(np.arange(len(others)), others.counts)
     strangers = strangers[shuffled(len(strangers), 1)]
@@ -85,7 +91,11 @@ def run(case: Case) -> Finding:
         meaning="People of whom it is told whether they are in the data",
         success=Rate.share(_right(scores[best][~half], truth[~half]), each),
         baseline=Rate.share(each / 2, each),
-        remarks=[f"Told apart by {best}. All scores: {told}.", highest],
+        remarks=[
+            f"Told apart by {best}. All scores: {told}.",
+            highest,
+            *counted_people(person, "one row of each is tried"),
+        ],
         rows=released.rows + real.rows + others.rows,
         reference="Homer et al. 2008; Golob et al. 2024; Chen et al. 2020",
     )

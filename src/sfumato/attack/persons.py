@@ -2,6 +2,7 @@
 
 The schema's privacy unit names that column. A person is hit where any row of theirs is: whoever is
 found by one visit of five is found. Guesses about rows are taken to be independent of each other.
+Where people are guessed about one by one, one row of each is tried.
 """
 
 from __future__ import annotations
@@ -10,34 +11,68 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.attack.case import HeldTable
+from sfumato.attack.draws import shuffled
 from sfumato.attack.finding import Rate
+from sfumato.counting.frequencies import Frequencies
+from sfumato.schema.column import Role
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from sfumato.attack.case import Case, HeldTable
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.attack.case import Case
 
     Ints = NDArray[np.int64]
     Reals = NDArray[np.float64]
 
-ROWS_COUNTED = "Rows are counted, not people: a person has several."
-"""Said by attacks that do not bring a person's rows together."""
+COUNTED = "Counted are people"
+"""How it is told that rows of a person were brought together."""
 
 
-def person_in(case: Case, table: HeldTable) -> list[str]:
-    """The column that says whose a row is, where there is one in a table; else nothing."""
+def person_in(case: Case, *tables: HeldTable) -> list[str]:
+    """The column that says whose a row is, where all these tables have it; else nothing.
+
+    Labels of a quasi-identifier do not say it.
+    """
     column = case.schema.unit.column
-    return [column] if column is not None and column in table.names else []
+    if column is None or case.schema.column(column).role is Role.QUASI:
+        return []
+    return [column] if all(column in one.names for one in tables) else []
 
 
-def persons(table: Frequencies, column: list[str]) -> Ints:
+def counted_people(column: Sequence[str], means: str) -> list[str]:
+    """What is said where people are counted, and when one is hit; nothing where rows are."""
+    return [f"{COUNTED}, by {column[0]}: {means}."] if column else []
+
+
+def one_row_each(table: HeldTable, names: Sequence[str], column: Sequence[str]) -> HeldTable:
+    """The same table with one row of each person, which nothing explains; all rows without one."""
+    if not column:
+        return table
+    every = table.counted([*names, *column])
+    order = shuffled(len(every), 4)
+    first = order[np.unique(persons(every, column)[order], return_index=True)[1]]
+    chosen = Frequencies(
+        every.axes, tuple(codes[first] for codes in every.codes), np.ones(len(first), np.int64)
+    )
+    kept = {(*names, ""): chosen.marginal(names)}
+    return HeldTable(table.engine, table.table, table.columns, kept)
+
+
+def persons(table: Frequencies, column: Sequence[str]) -> Ints:
     """The person of each combination, numbered; without a column each of its rows is one."""
     if not column:
         return np.arange(len(table))
     codes = table.codes[table.columns.index(column[0])]
     found: Ints = np.unique(codes, return_inverse=True)[1]
     return found
+
+
+def how_many(table: Frequencies, column: Sequence[str]) -> int:
+    """How many people there are in a table; without a column, rows."""
+    return int(persons(table, column).max(initial=-1)) + 1 if column else table.total
 
 
 def any_row(person: Ints, chance: Reals, rows: Reals) -> Reals:
@@ -51,7 +86,7 @@ def any_row(person: Ints, chance: Reals, rows: Reals) -> Reals:
     return found
 
 
-def rate(table: Frequencies, column: list[str], chance: Reals, rows: Reals) -> Rate:
+def rate(table: Frequencies, column: Sequence[str], chance: Reals, rows: Reals) -> Rate:
     """The share of people who are hit, of those who have rows; without a column, that of rows."""
     if not column:
         return Rate.share(float((chance * rows).sum()), float(rows.sum()))

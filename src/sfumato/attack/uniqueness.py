@@ -4,6 +4,7 @@
 *Success*: the share of released people who are alone in the population by what was released: with
 the list of the population (`known`) counted, without it estimated from the classes of the release
 and the `population_size`, by the estimator that Dankar's rule takes.
+Where the schema says whose rows are, classes are of people, and one who is alone in any class is.
 *Baseline*: naming anybody of the population.
 *Victims*: released people who are alone in the population, or are expected to be.
 The remarks tell the risk of a prosecutor, who knows that the victim is in the release, of a
@@ -18,10 +19,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.attack.case import cannot_run, needed_quasi
-from sfumato.attack.classes import boxes
+from sfumato.attack.classes import boxes_of
 from sfumato.attack.estimators import ClassSizes, dankar, deviation, pitman, snb, zayatz
 from sfumato.attack.finding import Finding, Rate, percent
-from sfumato.attack.lists import crowds
+from sfumato.attack.lists import alike_in, crowds
+from sfumato.attack.persons import counted_people, how_many, person_in, persons, rate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,30 +44,37 @@ def run(case: Case) -> Finding:
             "--population-size N.",
         )
     quasi = needed_quasi(case, NAME, *([] if case.known is None else [case.known]))
-    people = None if case.known is None else case.known.counted([one.name for one in quasi])
-    found = boxes(case.release, quasi, [] if people is None else [people])
-    size = case.options.population_size or (0 if people is None else people.total)
-    size = max(size, found.rows)
-    sample = ClassSizes.of(found.sizes, size)
+    names, lists = [one.name for one in quasi], [] if case.known is None else [case.known]
+    unit = person_in(case, case.release.table, *lists)
+    people = None if case.known is None else case.known.counted([*names, *unit])
+    rows = case.release.table.counted([*names, *unit])
+    classes = rows.people(names, unit[0]) if unit else rows
+    found = boxes_of(classes, quasi, [] if people is None else [people])
+    listed = 0 if people is None else how_many(people, unit)
+    size = max(case.options.population_size or listed, how_many(rows, unit))
+    sample = ClassSizes.of(found.sizes, max(size, found.rows))
     told = _estimates(sample)
     alone_here = int((found.sizes == 1).sum())
     told.append(f"A prosecutor is right in {percent(len(found) / max(found.rows, 1))} of cases.")
     if people is None:
         success = _estimated(sample)
     else:
-        crowd = np.maximum(crowds(found, people), found.sizes)  # who is released is one of them
-        success = Rate.share(float(found.sizes[crowd == 1].sum()), found.rows)
+        crowd = crowds(found, people, persons(people, unit) if unit else None)
+        crowd = np.maximum(crowd, found.sizes)  # who is released is one of them
+        alone = (crowd == 1)[alike_in(rows, names)]
+        success = rate(rows, unit, alone.astype(np.float64), rows.counts.astype(np.float64))
         told.append(_linked(found.sizes, crowd))
     told.append(f"{alone_here:,} of {found.rows:,} are alone in the release.")
+    told += counted_people(unit, "one is alone who is in any class")
     return Finding(
         attack=NAME,
         attacker=f"has a list of the population of {size:,} people",
         meaning="People who are alone in the population",
         success=success,
-        baseline=Rate.share(found.rows / size, found.rows),
-        victims=round(success.value * found.rows),
+        baseline=Rate.share(success.tried / size, success.tried),
+        victims=round(success.value * success.tried),
         remarks=told,
-        rows=found.rows + (0 if people is None else people.total),
+        rows=rows.total + (0 if people is None else people.total),
         reference="Dankar et al. 2012",
     )
 

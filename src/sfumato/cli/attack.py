@@ -35,7 +35,8 @@ def _supposed(metavar: str, told: str) -> Any:
 
 Known = Annotated[str | None, option("FILE", "The attacker's list of people.")]
 Original = Annotated[str | None, option("FILE", "The table it was made from: who is right?")]
-Other = Annotated[str | None, option("RELEASE", "A second release of the same people.")]
+Other = Annotated[str | None, option("RELEASE", "A second release, or a table to join with.")]
+OtherOriginal = Annotated[str | None, option("FILE", "The table that the other was made from.")]
 Control = Annotated[str | None, option("FILE", "People like these who are not in the data.")]
 Sensitive = Annotated[str | None, option("COLUMN", "Guess this column.", autocompletion=columns)]
 Sure = Annotated[float, _supposed("SHARE", "From this belief on the attacker is sure.")]
@@ -48,6 +49,7 @@ Guesses = Annotated[int, _supposed("N", "So many people, descriptions or games a
 Epsilon = Annotated[str | None, _supposed("E", "What a script of questions costs together.")]
 Together = Annotated[int, _supposed("N", "Columns that are taken together to single out.")]
 First = Annotated[str | None, _supposed("COLUMNS", "Columns of the first of two lists.")]
+On = Annotated[str | None, _supposed("COLUMNS", "Columns by which two tables are joined.")]
 Knows = Annotated[int | None, _supposed("N", "Points or items that are known of a victim.")]
 Cell = Annotated[float, _supposed("SIDE", "How exactly a place is known.")]
 Minutes = Annotated[float, _supposed("MINUTES", "How exactly a time is known.")]
@@ -64,6 +66,7 @@ def attack(
     known: Known = None,
     original: Original = None,
     other: Other = None,
+    other_original: OtherOriginal = None,
     control: Control = None,
     schema: SchemaFile = None,
     sensitive: Sensitive = None,
@@ -77,6 +80,7 @@ def attack(
     epsilon: Epsilon = None,
     together: Together = 3,
     first: First = None,
+    on: On = None,
     knows: Knows = None,
     cell: Cell = 0.01,
     minutes: Minutes = 60.0,
@@ -105,8 +109,12 @@ def attack(
     supposed["population_size"] = population_size
     supposed |= {"epsilon": epsilon, "together": together, "knows": knows, "cell": cell}
     supposed |= {"minutes": minutes, "hops": hops, "columns": column}
-    supposed["first"] = None if first is None else first.split(",")
+    supposed |= {
+        name: None if listed is None else listed.split(",")
+        for name, listed in (("first", first), ("on", on))
+    }
     tables = {"known": known, "original": original, "other": other, "control": control}
+    tables["other_original"] = other_original
     options = attack_options(**supposed)
     check_page(report, release, *tables.values(), schema, overwrite=overwrite)
     with values_named(), progress("Attacking", unit="attacks") as told:

@@ -110,15 +110,23 @@ def kinds_of(schema: pa.Schema) -> dict[str, Kind]:
     kinds = {field.name: kind_of(field.type) for field in schema}
     strange = [field for field in schema if kinds[field.name] is None]
     if strange:
-        named = ", ".join(f"{field.name!r} ({field.type})" for field in strange[:5])
+        named = ", ".join(f"{field.name!r} ({_called(field.type)})" for field in strange[:5])
         more = f" and {len(strange) - 5} more" if len(strange) > 5 else ""
         raise SourceError(
             "column_type_unsupported",
             f"Cannot use the type of column {named}{more}. Allowed are integers up to 64 bits, "
             f"reals, decimals of at most {DIGITS_OF_REAL} digits, text, dates, timestamps "
-            "without a zone at midnight, and booleans; convert or leave out the others.",
+            "without a zone at midnight, and booleans; convert the others, in a database by a view "
+            "with CAST(... AS DOUBLE PRECISION), say, or leave them out.",
         )
     return {name: kind for name, kind in kinds.items() if kind is not None}
+
+
+def _called(data_type: pa.DataType) -> str:
+    """A type as people know it: one that only its database has by its name there."""
+    if isinstance(data_type, pa.OpaqueType):
+        return f"{data_type.type_name} of {data_type.vendor_name}"
+    return str(data_type)
 
 
 def chosen_kinds(held: Mapping[str, Kind], asked: Mapping[str, Asked]) -> dict[str, Asked]:

@@ -91,6 +91,7 @@ class TableActions(Shown):
         known: Source | Table | None = None,
         original: Source | Table | None = None,
         other: Source | Table | None = None,
+        other_original: Source | Table | None = None,
         control: Source | Table | None = None,
         sensitive: str | None = None,
         sure: float = 1.0,
@@ -103,8 +104,9 @@ class TableActions(Shown):
     ) -> Finding | Findings:
         """Attack it as its owner: how often is an attacker right, how often would a guess be?
 
-        `known` is the attacker's list of people, `other` a second release of them; `original`, the
-        table that it was made from, says who is right, and `control` has people who are not in it.
+        `known` is the attacker's list of people, `other` a second release of them or a table to
+        join with; `original`, the table that it was made from (`other_original` that of the other
+        one), says who is right, and `control` has people who are not in it.
         Guessed is the worst `sensitive` column, or the one named. The rest is supposed of an
         attacker: to be `sure` of a value from a belief on, to `exclude` so many, to call a belief
         that grows by `gain` telling and numbers in a share of the range `near`; to know the `l`
@@ -120,6 +122,7 @@ class TableActions(Shown):
             known=source_of(known),
             original=source_of(original),
             other=source_of(other),
+            other_original=source_of(other_original),
             control=source_of(control),
             options=attack_options(
                 sensitive=sensitive,

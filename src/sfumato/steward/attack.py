@@ -53,6 +53,7 @@ def attack(
     known: Source | None = None,
     original: Source | None = None,
     other: Source | None = None,
+    other_original: Source | None = None,
     control: Source | None = None,
     options: AttackOptions | None = None,
     progress: Progress | None = None,
@@ -69,6 +70,7 @@ def attack(
     if name in WITH_LISTS and known is not None:
         declared = _with_list(declared, known)
     tables = {"known": known, "original": original, "other": other, "control": control}
+    tables["other_original"] = other_original
     if name in WITH_MOMENTS:
         try:
             return _attacked(name, release, _with_moments(declared, asked), tables, asked, progress)
@@ -102,6 +104,7 @@ def _attacked(
             _maybe(opened, tables["control"], schema),
             options,
             throw_away,
+            _maybe(opened, tables["other_original"], schema),
         )
         return run_all(case, progress) if name == ALL else run(name, case)
 

@@ -28,6 +28,8 @@ class AttackKeywords(TypedDict, total=False):
     """Columns that are taken together to single out."""
     first: Sequence[str] | str
     """Columns of the first of two lists."""
+    on: Sequence[str] | str
+    """Columns by which two tables are joined."""
     knows: int
     """Points or items that are known of a victim."""
     cell: float
@@ -55,8 +57,9 @@ _AT_LEAST = {
 def attack_options(**asked: Any) -> AttackOptions:
     """What is supposed of an attacker, with numbers that make sense."""
     wanted = {name: one for name, one in asked.items() if one is not None}
-    if "first" in wanted:
-        wanted["first"] = given.names(wanted["first"], "first", "columns")
+    for listed in ("first", "on"):
+        if listed in wanted:
+            wanted[listed] = given.names(wanted[listed], listed, "columns")
     if "epsilon" in wanted:
         wanted["epsilon"] = positive(wanted["epsilon"], "epsilon")
     if "columns" in wanted:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sfumato.counting.axes import Grid
 from sfumato.schema.column import Kind
-from sfumato.synth.encode.codes import codes_of
+from sfumato.synth.encode.codes import codes_in
 from sfumato.synth.evaluate.distances import cramers_v
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class RowsBeside:
     def of(cls, model: SynthesisModel, rows: pa.Table) -> RowsBeside:
         """Rows of a model's columns."""
         axes = model.encoding.axes
-        codes = (codes_of(axis, rows.column(axis.column)) for axis in axes)
+        codes = (codes_in(axis, rows) for axis in axes)
         return cls(model, [one.astype(np.int64) for one in codes])
 
     def columns(self) -> list[ColumnBeside]:

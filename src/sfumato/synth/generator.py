@@ -30,6 +30,7 @@ from sfumato.synth.draw import draw
 from sfumato.synth.encode.decoder import RowDecoder
 from sfumato.synth.encode.encoding import Encoding
 from sfumato.synth.encode.keys import key_room, too_many_for_keys
+from sfumato.synth.encode.weekdays import Weekdays
 from sfumato.synth.given import as_drawn, code_of
 from sfumato.synth.saved import UNLIKE, SavedModel, packed, to_file, unpacked
 from sfumato.synth.shape import TableShape
@@ -123,7 +124,7 @@ class SynthesisModel(SavedModel, Shown):
         """Values that are given, by column, as rows have them."""
         allowed = "values by column, such as {'sex': 'F'}"
         found = dict(read.require({} if given is None else given, "given", dict, allowed))
-        names = [axis.column for axis in self.encoding.axes]
+        names = [axis.column for axis in self.encoding.axes if not isinstance(axis, Weekdays)]
         for name, value in found.items():
             read.require(name, "a column of given", str, "a text")
             if name not in names:

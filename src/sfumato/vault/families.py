@@ -255,6 +255,12 @@ FAMILIES = _listed(
                 default=(),
             ),
             Field(
+                "weekdays",
+                "Columns of dates whose day of the week is to be kept: each is measured too.",
+                "A,B",
+                default=(),
+            ),
+            Field(
                 "target",
                 "A column that others are to tell: measured with each, or weighed by aim and mst.",
                 "COLUMN",

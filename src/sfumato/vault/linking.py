@@ -114,6 +114,7 @@ def linked_request(
     rows: int | None,
     columns: Sequence[str] | None,
     quantiles: Sequence[str] = (),
+    weekdays: Sequence[str] = (),
     method: str,
     target: str | None,
     weighed: str | None = None,
@@ -125,20 +126,20 @@ def linked_request(
     more than others there.
     """
     parent, child = pair.schemas
-    for name in (*(columns or ()), *quantiles):
+    for name in (*(columns or ()), *quantiles, *weekdays):
         if name not in [one.name for one in child.columns]:
             parent.column(name)  # or refused
     number = untaken(child.table, [one.name for one in parent.columns])
     bounds = Bounds(0, pair.child_unit.max_rows)
     counted = Column(number, Kind.INTEGER, domain=bounds, nullable=False)
-    first = _plan(parent, pair.parent_unit, columns, quantiles, [counted])
+    first = _plan(parent, pair.parent_unit, columns, (quantiles, weekdays), [counted])
     known = [one for one in first.kept if one not in first.invented]
     taken = [one.name for one in child.columns]
     seen = {one.name: untaken(f"{parent.table}.{one.name}", taken) for one in known}
     joined = [replace(one, name=seen[one.name]) for one in known]
     cut = [*quantiles, *(seen[name] for name in first.by_quantiles)]
-    second = _plan(child, pair.child_unit, columns, cut, joined)
-    plans = _drawn(first), _drawn(second)
+    second = _plan(child, pair.child_unit, columns, (cut, weekdays), joined)
+    plans = first.names, second.names
     named = _parted(target, sets, *plans)
     heavy: list[str | None] = [None, None]
     if weighed is not None:
@@ -159,16 +160,21 @@ def _plan(
     schema: Schema,
     unit: Entity,
     columns: Sequence[str] | None,
-    quantiles: Sequence[str],
+    asked: tuple[Sequence[str], Sequence[str]],
     more: Sequence[Column],
 ) -> Encoding:
-    """What becomes of a table's columns, beside those that only its model has."""
+    """What becomes of a table's columns, beside those that only its model has.
+
+    Of what is asked for quantiles are of any of them, days of the week of the table's own.
+    """
     names = [one.name for one in schema.columns]
     kept = names if columns is None else {unit.column, *columns}
     left_out = tuple(name for name in names if name not in kept)
     here = {*names, *(one.name for one in more)}
-    cut = tuple(name for name in quantiles if name in here)
-    return Encoding(replace(schema, columns=(*schema.columns, *more)), left_out, by_quantiles=cut)
+    cut = tuple(name for name in asked[0] if name in here)
+    week = tuple(name for name in asked[1] if name in names)
+    joined = replace(schema, columns=(*schema.columns, *more))
+    return Encoding(joined, left_out, by_quantiles=cut, weekdays=week)
 
 
 def _side(
@@ -179,10 +185,6 @@ def _side(
     return LinkedSide(
         dataset=schema.table, encoding=encoding, unit=unit, own=own, sets=sets, target=target
     )
-
-
-def _drawn(encoding: Encoding) -> list[str]:
-    return [one.name for one in encoding.kept if one not in encoding.invented]
 
 
 def _parted(

@@ -87,6 +87,7 @@ class SynthesisOptions(TypedDict, total=False):
     rows: int | None
     columns: Sequence[str] | str | None
     quantiles: Sequence[str] | str
+    weekdays: Sequence[str] | str
     target: str | None
     workload: Sequence[Sequence[str]] | str | Path | None
     child: str | None
@@ -199,9 +200,10 @@ class Private(Questions):
         `method` is auto, aim, mst, privbayes, workload or independent; `rows` how many to draw,
         `columns` those to have. `target` is a column that the others are to tell, `workload` sets
         of columns that matter, or a file of them, among which `aim` chooses; `quantiles` names
-        columns to cut where rows crowd. `child` is a data set of the same people with several rows
-        each, which comes with this one, linked by their `key`; `rows` are this one's then. The cost
-        is an epsilon or a rho, and a delta. The identical request is answered again from store.
+        columns to cut where rows crowd, `weekdays` dates whose day of the week is kept. `child` is
+        a data set of the same people with several rows each, which comes with this one, linked by
+        their `key`; `rows` are this one's then. The cost is an epsilon or a rho, and a delta. The
+        identical request is answered again from store.
         """
         found: Synthesized = self._ask("synthesize", request_id=request_id, **asked)
         return found

@@ -58,6 +58,7 @@ def prepare(
     rows: int | None = None,
     columns: Sequence[str] | str | None = None,
     quantiles: Sequence[str] | str = (),
+    weekdays: Sequence[str] | str = (),
     target: str | None = None,
     workload: Sequence[Sequence[str]] | str | Path | None = None,
     child: str | None = None,
@@ -68,6 +69,7 @@ def prepare(
     if rows is not None:
         given.whole(rows, "rows")
     cut = tuple(dict.fromkeys(several(quantiles, "quantiles"))) if quantiles else ()
+    week = tuple(dict.fromkeys(several(weekdays, "weekdays"))) if weekdays else ()
     wanted = given.maybe_text(target, "target")
     weighed = wanted if method in WEIGHING else None
     measured = wanted if weighed is None else None
@@ -79,6 +81,7 @@ def prepare(
             rows=rows,
             columns=None if columns is None else column_names(columns, schema),
             quantiles=cut,
+            weekdays=week,
             method=_method(method, named if measured is None else ((measured,), *named)),
             target=measured,
             weighed=weighed,
@@ -86,9 +89,8 @@ def prepare(
         )
     kept = [schema.column(one).name for one in column_names(columns, schema)]
     left_out = tuple(one.name for one in schema.columns if one.name not in kept)
-    encoding = Encoding(schema, left_out, by_quantiles=cut)
-    drawn = [*encoding.measured, *encoding.open]
-    names = [one.name for one in schema.columns if one in drawn]
+    encoding = Encoding(schema, left_out, by_quantiles=cut, weekdays=week)
+    names = encoding.names
     check_drawn(() if wanted is None else (wanted,), names)
     by_target = () if measured is None else targeted(names, measured)
     sets = (*by_target, *read_sets(workload))
@@ -196,6 +198,13 @@ class Synthesized(Answer):
             which = f" of {name}" if len(self.tables) > 1 else ""
             told.append(f"Made up {rows} of {columns}{which}, by method {self.method}.")
             told.append(f"Measured together: {measured}{more}.")
+            unknown = [name for name, values in model.encoding.found.items()
+                       if not values and name in table.column_names]  # fmt: skip
+            if unknown:
+                told.append(
+                    f"Of {', '.join(unknown)} no value was frequent enough to be discovered: all "
+                    "are 'other'. Where everybody may know the values, declare them in the schema."
+                )
         return told
 
     def summary(self) -> dict[str, Any]:

@@ -47,4 +47,5 @@ def test_engines_agree(open_engine: Open, duckdb_engine: Open) -> None:
 
     here, there = found(open_engine), found(duckdb_engine)
     assert here == there
-    assert {one["attack"] for one in here["not_run"]} == {"definetti"}
+    ran = {one["attack"] for one in here["findings"]}
+    assert {"link", "link-fuzzy", "uniqueness", "homogeneity", "minimality", "predict"} <= ran

@@ -22,7 +22,8 @@ Rows = dict[str, list[Any]]
 @pytest.fixture
 def found() -> Callable[..., Finding]:
     def run(name: str, release: Any, schema: Schema, **more: Any) -> Finding:
-        tables = {one: more.pop(one, None) for one in ("known", "original", "other", "control")}
+        names = ("known", "original", "other", "other_original", "control")
+        tables = {one: more.pop(one, None) for one in names}
         result = attack(name, release, schema, **tables, options=attack_options(**more))
         assert isinstance(result, Finding)
         assert result.success.low <= result.success.value <= result.success.high

@@ -69,7 +69,7 @@ def mean_of_samples(
     return float(np.mean(found))
 
 
-def test_pitman_finds_people_of_its_own_law_from_any_sample() -> None:
+def test_pitman_finds_people_of_its_own_law() -> None:
     """With theta a quarter of the people, the formula for many people would be a tenth too high."""
     people = pitman_people(10_000, 0.5, 40_000)
     for share in (0.1, 0.5, 0.9):
@@ -77,7 +77,7 @@ def test_pitman_finds_people_of_its_own_law_from_any_sample() -> None:
         assert found == pytest.approx(alone(people), rel=0.06 if share < 0.5 else 0.03)
 
 
-def test_snb_finds_people_of_its_own_law_from_any_sample() -> None:
+def test_snb_finds_people_of_its_own_law() -> None:
     sizes = 1 + np.random.default_rng(10).negative_binomial(0.5, 0.1, 20_000)
     people = np.repeat(np.arange(len(sizes)), sizes)
     for share, within in ((0.1, 0.15), (0.2, 0.05), (0.5, 0.03)):

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from sfumato.attack import matching
-from sfumato.attack.classes import boxes_of
+from sfumato.attack.classes import boxes_of, boxes_together
 from sfumato.counting.axes import Listed
 from sfumato.counting.frequencies import Frequencies
 from sfumato.counting.grouping import group
@@ -84,6 +84,55 @@ def test_pairs_are_those_of_all_pairs(
         for one, value in enumerate(values)
         for other, label in enumerate(labels)
         if all(fits(value[column.name], label[column.name]) for column in COLUMNS)
+    }
+    assert expected
+    assert pairs == expected
+
+
+def covered(label: str, leaves: Sequence[object]) -> set[object]:
+    return {leaf for leaf in leaves if fits(leaf, label)}
+
+
+@pytest.mark.parametrize("block", [1, 40, 1 << 20])
+@pytest.mark.parametrize("overlapping", [True, False])
+def test_classes_that_meet_are_those_of_all_pairs(
+    block: int, overlapping: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matching, "_BLOCK", block)
+    towns = ["york", "hull", "leeds", "bath"]
+    labels = ("*", "{bath, york}", "leeds", "{bath, hull}") if overlapping else ("york", "leeds")
+
+    def classes(size: int, step: int) -> list[tuple[str, str, str]]:
+        wide = step if overlapping else 0
+        return [
+            (
+                spread(20 + n % 25, 20 + n % 25 + (n * step) % (wide + 1)),
+                spread(150 + (n * step) % 30, 150 + (n * step) % 30 + n % (wide + 1)),
+                labels[(n // step) % len(labels)],
+            )
+            for n in range(size)
+        ]
+
+    tables = [frequencies(classes(90, 3)), frequencies(classes(70, 7))]
+    ours, theirs = boxes_together(tables, COLUMNS)
+    pairs: set[tuple[int, int]] = set()
+    for one, other in matching.meeting(ours, theirs):
+        found = list(zip(one.tolist(), other.tolist(), strict=True))
+        assert not pairs & {*found}
+        pairs |= {*found}
+    leaves: list[Sequence[object]] = [range(20, 60), range(150, 200), towns]
+    mine, yours = (
+        [
+            [covered(row[c.name], values) for c, values in zip(COLUMNS, leaves, strict=True)]
+            for row in table.table().to_pylist()
+        ]
+        for table in tables
+    )
+    expected = {
+        (a, b)
+        for a, one in enumerate(mine)
+        for b, other in enumerate(yours)
+        if all(x & y for x, y in zip(one, other, strict=True))
     }
     assert expected
     assert pairs == expected

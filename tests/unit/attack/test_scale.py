@@ -50,6 +50,43 @@ def test_a_million_people_are_linked_with_a_million_rows_in_a_minute() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("labels", [False, True])
+def test_a_million_rows_are_joined_with_a_million_in_a_minute(labels: bool) -> None:
+    """By name and by three columns; labels of one table are ranges that those of the other cut."""
+    draws = np.random.default_rng(0)
+    age, place = draws.integers(0, 20_000, ROWS), draws.integers(0, 200, ROWS)
+    schema = Schema(
+        "big",
+        (
+            Column("name", Kind.INTEGER, Role.IDENTIFIER),
+            Column("age", Kind.INTEGER, Role.QUASI),
+            Column("place", Kind.INTEGER, Role.QUASI),
+        ),
+    )
+    people = pa.table({"name": np.arange(ROWS), "age": age, "place": place})
+
+    def ranges(values: Any, width: int, shift: int) -> pa.Array:
+        low = (values + shift) // width * width - shift
+        labels = [f"[{one}, {one + width - 1}]" for one in range(-shift, 21_000)]
+        return pa.array(labels).take(pa.array(low + shift))
+
+    tables = [people.drop_columns(["name"])] * 2
+    if labels:
+        tables = [
+            pa.table({"age": ranges(age, 200, shift), "place": ranges(place, 10, shift)})
+            for shift in (0, 7)
+        ]
+    started = time.process_time()
+    told: Any = attack(
+        "join", tables[0], schema, other=tables[1], original=people, other_original=people
+    )
+    assert time.process_time() - started < 60
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 4 << 20  # in KiB
+    assert told.figures["recall"] > 0.99
+    assert told.success.value < 0.01 if labels else told.success.value > 0.7
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(not ADULT.exists(), reason="the shared Adult data is not beside the repository")
 @pytest.mark.parametrize(("one_in", "within"), [(20, 0.1), (5, 0.1), (2, 0.1)])
 def test_who_is_alone_in_a_known_population_is_estimated(one_in: int, within: float) -> None:

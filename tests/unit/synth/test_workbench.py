@@ -18,7 +18,11 @@ from sfumato.privacy.losses import Pure
 from sfumato.privacy.zcdp import guarantee
 from sfumato.synth.catalogue import METHODS
 from sfumato.synth.scores import Misfit
+from sfumato.synth.select.auto import pair_noise, suited
+from sfumato.synth.select.independent import measure_columns
+from sfumato.synth.select.mst import choose_tree
 from sfumato.synth.select.privbayes import select_network
+from sfumato.synth.select.worth import Worth
 from sfumato.testing.synthesis import bench_of, linked_rows, table_of
 
 SIZES = (3, 2, 5, 2, 4)
@@ -134,6 +138,35 @@ def test_a_workload_is_measured_as_given() -> None:
     bench = bench_of(TABLE)
     METHODS["workload"][0](bench, sets=[(0, 1), (1,), (1, 2, 3)])
     assert bench.log.measured == {(0, 1), (1, 2, 3), (4,)}
+
+
+AUTO_RHO = Fraction(1, 3000)
+"""By which noise is from a tenth to a half of all rows, where `auto` begins with a tree."""
+
+
+def test_auto_goes_on_with_rounds_where_all_columns_hang_together() -> None:
+    """Columns are measured twice where they do not; else what is left goes to what is off."""
+    tied = np.random.default_rng(3).integers(0, 3, 4000)
+    for rows, rounds in ((np.stack([tied, tied, tied], axis=1), True), (None, False)):
+        apart = np.random.default_rng(4).integers(0, 3, (4000, 3))
+        bench = bench_of(table_of((3, 3, 3), apart if rows is None else rows), rho=AUTO_RHO)
+        assert suited(pair_noise(bench.shape, bench.magnitude(Fraction(1, 5)), 4000)) == "mst"
+        METHODS["auto"][0](bench)
+        pairs = {one for one in bench.log.measured if len(one) == 2}
+        twice = [one.places for one in bench.log.tables].count((0,)) == 2
+        assert (len(pairs) >= 2, twice) == (rounds, not rounds)
+
+
+def test_noise_of_columns_makes_no_pair_worth_measuring() -> None:
+    """Guesses that are off by the noise of columns alone are no reason to measure pairs."""
+    table = table_of(SIZES, np.stack([np.random.default_rng(one).integers(0, size, 3000)
+                                      for one, size in enumerate(SIZES)], axis=1))  # fmt: skip
+    found = []
+    for seed in range(12):
+        bench = bench_of(table, seed=seed, rho=Fraction(1, 300))
+        measure_columns(bench, Fraction(1, 2))
+        found.append(len(choose_tree(bench, Fraction(1, 8), Fraction(3, 8), Worth(bench.shape))))
+    assert np.mean(found) < 1.3  # 2.1 if it were left out
 
 
 def test_adaptive_rounds_measure_within_a_workload() -> None:

@@ -366,3 +366,13 @@ def test_what_is_paid_for_is_written_though_its_encoding_lacks_a_letter(tmp_path
     assert sf.Release.load(tmp_path / "out.csv").table.equals(made.table)
     judged = sf.evaluate(tmp_path / "out.csv", sf.read(made.table, schema=schema))
     assert judged.json()["tvd"]["1"] == 0
+
+
+def test_a_column_of_which_nothing_was_discovered_is_told() -> None:
+    schema = sf.Schema("notes", tuple(sf.Column(one, sf.Kind.TEXT) for one in ("ward", "note")))
+    rows = pa.table({"ward": ["eye"] * 2000, "note": [f"note {one}" for one in range(2000)]})
+    private = sf.protect(rows, schema, epsilon=9, delta=1e-5)
+    made = private.synthesize(epsilon=2, delta=1e-6, method="independent")
+    [said] = [one for one in made.in_short if "discovered" in one]
+    assert said.startswith("Of note no value was frequent enough")
+    assert set(made.table["note"].to_pylist()) <= {"other", None}

@@ -47,16 +47,15 @@ class Bins(Grid):
 
     def decode(self, codes: NDArray[np.integer]) -> pa.Array:
         """The lowest value of each bin, NULL and NaN included."""
-        return self.fine.decode(self._fine_codes(codes, np.zeros(len(codes), dtype=np.int64)))
+        return self.at(codes, np.zeros(len(codes), dtype=np.int64))
 
     def highest(self, codes: NDArray[np.integer]) -> pa.Array:
         """The highest value of each bin, NULL and NaN included."""
-        return self.fine.decode(self._fine_codes(codes, self._widths_of(codes) - 1))
+        return self.at(codes, self.widths_of(codes) - 1)
 
     def spread(self, codes: NDArray[np.integer], entropy: Entropy) -> pa.Array:
         """Values drawn evenly from the points of each bin, NULL and NaN included."""
-        inside = uniform_below(self._widths_of(codes), entropy)
-        return self.fine.decode(self._fine_codes(codes, inside))
+        return self.at(codes, uniform_below(self.widths_of(codes), entropy))
 
     def bins_of(self, fine_codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """The bins that points of the grid are in; NULL and NaN have codes behind all."""
@@ -64,17 +63,21 @@ class Bins(Grid):
         beyond = fine_codes - self.fine.points
         return np.where(beyond < 0, inside, self.points + beyond)
 
-    def _widths_of(self, codes: NDArray[np.integer]) -> NDArray[np.int64]:
-        widths = np.diff((*self.starts, self.fine.points)).astype(np.int64)
-        return widths[np.minimum(codes, self.points - 1)]
+    def starts_of(self, codes: NDArray[np.integer]) -> NDArray[np.int64]:
+        """The first point of each bin."""
+        starts = np.array(self.starts, dtype=np.int64)
+        return np.asarray(starts[np.minimum(codes, self.points - 1)])
 
-    def _fine_codes(
-        self, codes: NDArray[np.integer], offsets: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        wide = codes.astype(np.int64)
-        starts = np.array(self.starts, dtype=np.int64)[np.minimum(wide, self.points - 1)]
-        beyond = wide - self.points
-        return np.where(beyond < 0, starts + offsets, self.fine.points + beyond)
+    def widths_of(self, codes: NDArray[np.integer]) -> NDArray[np.int64]:
+        """How many points each bin has."""
+        widths = np.diff((*self.starts, self.fine.points)).astype(np.int64)
+        return np.asarray(widths[np.minimum(codes, self.points - 1)])
+
+    def at(self, codes: NDArray[np.integer], offsets: NDArray[np.int64]) -> pa.Array:
+        """The values so many points after the first of each bin, NULL and NaN included."""
+        beyond = codes.astype(np.int64) - self.points
+        inside = self.starts_of(codes) + offsets
+        return self.fine.decode(np.where(beyond < 0, inside, self.fine.points + beyond))
 
     def _nearest(self, value: exp.Expr) -> exp.Expr:
         """The bin of a value strictly inside the bounds."""

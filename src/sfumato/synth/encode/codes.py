@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from sfumato.counting.axes import Listed
 from sfumato.schema.column import Kind
 from sfumato.synth.encode.bins import Bins
+from sfumato.synth.encode.weekdays import Weekdays
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
 
 _EPOCH = 719163
 """The ordinal of 1970-01-01."""
+
+
+def codes_in(axis: Axis, rows: pa.Table) -> NDArray[np.int32]:
+    """The codes of rows that were drawn: of an axis's column, or of days of the week in one."""
+    if not isinstance(axis, Weekdays):
+        return codes_of(axis, rows.column(axis.column))
+    points = codes_of(axis.days, rows.column(axis.days.column))
+    return axis.codes(points).astype(np.int32)
 
 
 def codes_of(axis: Axis, values: pa.ChunkedArray) -> NDArray[np.int32]:

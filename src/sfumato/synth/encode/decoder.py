@@ -141,7 +141,8 @@ class RowDecoder:
 
     def _repaired(self, table: pa.Table, codes: Sequence[NDArray[np.integer]]) -> pa.Table:
         """The table with repairs, and copies of rows without fault where these did not help."""
-        table = self._mended(table, dict(zip(table.column_names, codes, strict=True)))
+        names = (axis.column for axis in self._encoding.axes)
+        table = self._mended(table, dict(zip(names, codes, strict=True)))
         broken = self._broken(table)
         rows, donors = np.flatnonzero(broken), np.flatnonzero(~broken)
         if len(donors):

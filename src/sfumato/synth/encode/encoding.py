@@ -29,12 +29,14 @@ from sfumato.privacy.price import Price
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.constraints import DeclaredRows
 from sfumato.schema.domain import Bounds, Values
-from sfumato.schema.names import quoted, suggestion
+from sfumato.schema.names import quoted, suggestion, untaken
 from sfumato.synth.encode.bins import Bins
 from sfumato.synth.encode.cuts import starts
 from sfumato.synth.encode.fakes import can_be_faked, fakes
 from sfumato.synth.encode.opened import Discovered, KeyDiscovery
 from sfumato.synth.encode.quantile_bins import QuantileBins, evenly
+from sfumato.synth.encode.steps import on_grid
+from sfumato.synth.encode.weekdays import Weekdays
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -94,6 +96,8 @@ class Encoding:
     """Columns whose bins are to hold about equally many rows."""
     cuts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Where these bins begin, once that was found."""
+    weekdays: tuple[str, ...] = ()
+    """Columns of dates of which the day of the week is measured too."""
 
     def __post_init__(self) -> None:
         for name in self.without:
@@ -112,7 +116,7 @@ class Encoding:
             )
         for name in self.by_quantiles:
             self._check_cut(name)
-        _ = self._fixed  # what cannot be measured is refused at once
+        _ = self._weekdays  # what cannot be measured is refused at once
 
     @cached_property
     def kept(self) -> tuple[Column, ...]:
@@ -147,10 +151,34 @@ class Encoding:
     def _fixed(self) -> dict[str, Axis]:
         return {one.name: self._axis(one) for one in self.measured}
 
+    @cached_property
+    def _weekdays(self) -> dict[str, Weekdays]:
+        """The axes of days of the week, by the names of their columns."""
+        taken, found = [one.name for one in self.schema.columns], {}
+        daily = {name: axis.fine for name, axis in self._fixed.items() if isinstance(axis, Bins)
+                 and axis.kind is Kind.DATE and axis.bounds.grid_step == 1}  # fmt: skip
+        for name in self.weekdays:
+            if self.schema.column(name).name not in daily:
+                raise ParameterError(
+                    "weekdays_not_needed",
+                    f"Days of the week cannot be kept of column {quoted(name)}: they are for dates "
+                    f"within bounds of more than {self.most_bins} days, each of which may occur; "
+                    f"{suggestion(name, daily)}",
+                )
+            found[name] = Weekdays.of(daily[name], untaken(f"{name}.weekday", taken))
+        return found
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all that is measured, once it is discovered, in the table's order."""
+        names = (one.name for one in self.kept if one not in self.invented)
+        beside = {name: [axis.column] for name, axis in self._weekdays.items()}
+        return [name for one in names for name in (one, *beside.get(one, ()))]
+
     @property
     def declared_axes(self) -> tuple[Axis, ...]:
         """The axes of the columns whose values are declared."""
-        return tuple(self._fixed.values())
+        return tuple(axis for name in self._fixed for axis in self._axes_of(name))
 
     @cached_property
     def axes(self) -> tuple[Axis, ...]:
@@ -160,8 +188,11 @@ class Encoding:
             if column in self.open:
                 axes.append(Discovered.of(column, self.found[column.name]))
             elif column.name in self._fixed:
-                axes.append(self._fixed[column.name])
+                axes += self._axes_of(column.name)
         return tuple(axes)
+
+    def _axes_of(self, name: str) -> list[Axis]:
+        return [one[name] for one in (self._fixed, self._weekdays) if name in one]
 
     @property
     def rows(self) -> int | None:
@@ -204,8 +235,16 @@ class Encoding:
         self, codes: Sequence[NDArray[np.integer]], entropy: Entropy
     ) -> dict[str, pa.Array]:
         """The values of the measured columns, drawn evenly within each bin."""
-        drawn = zip(self.axes, codes, strict=True)
-        return {axis.column: self.values(axis, column, entropy) for axis, column in drawn}
+        drawn = {axis.column: one for axis, one in zip(self.axes, codes, strict=True)}
+        values = {}
+        for axis in self.axes:
+            week = self._weekdays.get(axis.column)
+            if week is not None and isinstance(axis, Bins):
+                both = drawn[axis.column], drawn[week.column]
+                values[axis.column] = week.spread(axis, *both, entropy)
+            elif not isinstance(axis, Weekdays):
+                values[axis.column] = self.values(axis, drawn[axis.column], entropy)
+        return values
 
     @staticmethod
     def values(axis: Axis, codes: NDArray[np.integer], entropy: Entropy) -> pa.Array:
@@ -266,10 +305,7 @@ class Encoding:
         return self._binned(self._grid(column), column)
 
     def _grid(self, column: Column) -> Grid:
-        domain = column.public_domain
-        if column.kind is Kind.REAL and isinstance(domain, Bounds) and domain.stepped() is None:
-            column = _stepped(column, domain)
-        axis = declared(column)
+        axis = declared(on_grid(column))
         assert isinstance(axis, Grid)
         return axis
 
@@ -289,6 +325,7 @@ class Encoding:
             "found": {name: list(values) for name, values in self.found.items()},
             "columns": {one.name: self._described(one) for one in self.kept},
             "quantiles": {name: list(self.cuts.get(name, ())) for name in self.by_quantiles},
+            **({"weekdays": list(self.weekdays)} if self.weekdays else {}),
         }
 
     @classmethod
@@ -296,7 +333,9 @@ class Encoding:
         """Read what `to_record` wrote, for a schema that declares the same."""
         found = {name: tuple(values) for name, values in record["found"].items()}
         cuts = {name: tuple(starts) for name, starts in record["quantiles"].items()}
-        read = cls(schema, tuple(record["without"]), record["most_bins"], found, (*cuts,), cuts)
+        week = tuple(record.get("weekdays", ()))
+        without, most = tuple(record["without"]), record["most_bins"]
+        read = cls(schema, without, most, found, (*cuts,), cuts, week)
         if read.to_record() != record:
             raise SourceError(
                 "encoding_changed",
@@ -342,14 +381,6 @@ def _keys_delta(columns: Sequence[Column], price: Price) -> Fraction:
         )
     # A rho needs no delta of its own; an epsilon needs one half to become a rho.
     return price.delta if price.rho is not None else price.delta / 2
-
-
-def _stepped(column: Column, domain: Bounds) -> Column:
-    """Reals that no round step divides, and a single one: on a grid of their last digit."""
-    low, high = Decimal(domain.low), Decimal(domain.high)  # type: ignore[arg-type]
-    digits = min(int(end.normalize().as_tuple().exponent) for end in (low, high))
-    stepped = Bounds(low, high, Decimal(1).scaleb(min(digits, 0)))
-    return replace(column, domain=stepped, spelling=None)
 
 
 def _exactly(fact: object) -> str:

@@ -16,6 +16,7 @@ from sfumato.noise.entropy import SystemEntropy
 from sfumato.synth.encode.codes import codes_of
 from sfumato.synth.encode.decoder import RowDecoder
 from sfumato.synth.encode.fakes import fakes, room
+from sfumato.synth.encode.weekdays import Weekdays
 from sfumato.synth.evidence import draw_given
 from sfumato.synth.generator import (
     CHUNK,
@@ -181,7 +182,7 @@ def _link(told: Mapping[str, Any], models: Sequence[SynthesisModel]) -> Link:
     """How two models belong together; refused where it is not of columns that they have."""
     link = Link(**told)
     parent, child = models
-    drawn = [axis.column for axis in parent.encoding.axes]
+    drawn = [axis.column for axis in parent.encoding.axes if not isinstance(axis, Weekdays)]
     known = {axis.column: axis.size for axis in child.encoding.axes}
     sizes = {axis.column: axis.size for axis in parent.encoding.axes}
     keys = [(parent, link.parent_key), (child, link.child_key)]

@@ -24,7 +24,7 @@ from sfumato.synth.fit.junction import CELLS, scaled_tree
 from sfumato.synth.fit.pairs import pair_probabilities
 from sfumato.synth.scores import Misfit
 from sfumato.synth.select.independent import measure_columns, measure_sets
-from sfumato.synth.select.mst import choose_tree
+from sfumato.synth.select.mst import choose_tree, columns_off
 from sfumato.synth.select.worth import Worth
 
 if TYPE_CHECKING:
@@ -73,6 +73,11 @@ def measure_adaptively(bench: Workbench, worth: Worth) -> None:
     tree = choose_tree(bench, bench.purse.left * TREE_CHOICE_SHARE, measuring, worth)
     if tree:
         measure_sets(bench, tree, measuring)
+    measure_rounds(bench, worth)
+
+
+def measure_rounds(bench: Workbench, worth: Worth) -> None:
+    """Go on once columns and a tree are measured, by what is left."""
     rounds = _Rounds(bench, worth)
     while bench.purse.left > 0:
         rounds.next()
@@ -117,7 +122,10 @@ class _Rounds:
         scoring = Misfit(
             fitting,
             [np.rint(counts[one]).astype(np.int64) for one in fitting],
-            [round(ALLOWED * noises[one]) for one in fitting],
+            [
+                round(ALLOWED * noises[one] + (self._off[list(one)].sum() if len(one) > 1 else 0))
+                for one in fitting
+            ],
             weights,
             stop=bench.stopping(len(fitting), choosing, weight=max(weights)),
         )
@@ -135,6 +143,7 @@ class _Rounds:
 
     def _refit(self) -> None:
         self._tables, self._total = consistent_tables(self._bench.log)
+        self._off = columns_off(self._bench.log)
         self._tree = scaled_tree(
             self._bench.shape, self._tables, self._total, sweeps=SWEEPS, before=self._tree
         )

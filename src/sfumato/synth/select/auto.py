@@ -2,8 +2,9 @@
 
 Columns are measured first, whatever comes next; they tell the number of rows. Where the noise of a
 typical column's cheapest pair would be a good part of all rows, adaptive rounds have too little to
-go by and a tree is taken; where it would be most of them, columns alone are measured again. Nothing
-else is looked at, and nothing more is paid.
+go by and a tree is taken; where it would be most of them, columns alone are measured again. A tree
+whose choice never stopped tells that columns hang together, and rounds follow; after one that did,
+columns are measured again. Nothing else is looked at, and nothing more is paid.
 
 Decisions 0261 and 0278.
 """
@@ -14,7 +15,7 @@ from fractions import Fraction
 from statistics import median
 from typing import TYPE_CHECKING
 
-from sfumato.synth.select.aim import measure_adaptively
+from sfumato.synth.select.aim import measure_adaptively, measure_rounds
 from sfumato.synth.select.independent import measure_columns, measure_sets
 from sfumato.synth.select.mst import choose_tree
 from sfumato.synth.select.worth import Worth
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 COLUMNS_SHARE = Fraction(2, 5)
 CHOICE_SHARE = Fraction(1, 20)
-TREE_SHARE = Fraction(3, 10)
-"""For all pairs of a tree; columns, which matter most, get what pairs leave."""
+TREE_SHARE = Fraction(2, 5)
+"""For all pairs of a tree; rounds, or columns, get what pairs leave."""
 NOISY = 0.1
 """The noise of a column's cheapest pair, as a share of all rows, from which on a tree is taken."""
 
@@ -51,11 +52,15 @@ def select_automatically(bench: Workbench) -> None:
 
 
 def _measure_some_pairs(bench: Workbench) -> None:
-    """Measure the pairs that are worth it, each by the same part, and columns by what is left."""
-    chosen = choose_tree(bench, CHOICE_SHARE, TREE_SHARE, Worth(bench.shape))
+    """Measure the pairs that are worth it, each by the same part; then go by how many there are."""
+    worth, most = Worth(bench.shape), len(bench.shape.columns) - 1
+    chosen = choose_tree(bench, CHOICE_SHARE, TREE_SHARE, worth)
     if chosen:
-        measure_sets(bench, chosen, TREE_SHARE * len(chosen) / (len(bench.shape.columns) - 1))
-    measure_columns(bench, bench.purse.left)
+        measure_sets(bench, chosen, TREE_SHARE * len(chosen) / most)
+    if len(chosen) == most:
+        measure_rounds(bench, worth)
+    else:
+        measure_columns(bench, bench.purse.left)
 
 
 def cheapest_pairs(shape: TableShape) -> list[Set]:

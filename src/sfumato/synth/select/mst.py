@@ -1,11 +1,12 @@
 """Measure all columns, choose a tree of pairs, and measure its pairs.
 
 Each pair is chosen by the exponential mechanism among those that join two parts of the tree, by how
-far independence is off for them beyond the noise that measuring them would have; one more candidate
-stops, when no pair is worth its noise; it is as likely as all pairs of no worth together.
+far independence is off for them beyond the noise that measuring them would have, and beyond what
+the noise of its columns accounts for. One more candidate stops, when no pair is worth its noise;
+it is as likely as all pairs of no worth together.
 
 *Reference*: McKenna, Miklau & Sheldon 2021.
-Decision 0261.
+Decisions 0261 and 0278.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from sfumato.synth.select.independent import measure_columns, measure_sets
 from sfumato.synth.select.worth import Worth
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.synth.log import MeasurementLog
     from sfumato.synth.shape import Set
     from sfumato.synth.workbench import Workbench
 
@@ -29,6 +33,8 @@ CHOICE_SHARE = Fraction(1, 8)
 """Of what is left after the columns."""
 ALLOWED = 0.25
 """How much of the noise of a pair it must be worth: sums and signs take much of the noise out."""
+OF_COLUMNS = 0.5
+"""And how much of the noise of its columns, which alone takes a guess off."""
 
 
 def select_tree(bench: Workbench, target: int | None = None) -> None:
@@ -52,7 +58,7 @@ def choose_tree(bench: Workbench, share: Fraction, measuring: Fraction, worth: W
     each = share / (len(columns) - 1)
     left = measuring / (len(columns) - 1)
     known, total = consistent_tables(bench.log)
-    noise = ALLOWED * bench.magnitude(left)
+    noise, off = ALLOWED * bench.magnitude(left), columns_off(bench.log)
     # What must be worth more than all rows is not worth a choice.
     pairs = [pair for pair in worth.pairs if noise * bench.shape.cells(pair) < total]
     bench.expect(pairs)
@@ -66,7 +72,7 @@ def choose_tree(bench: Workbench, share: Fraction, measuring: Fraction, worth: W
                 np.rint(independent([known[(column,)] for column in pair])).astype(np.int64)
                 for pair in open_pairs
             ],
-            [round(noise * bench.shape.cells(one)) for one in open_pairs],
+            [round(noise * bench.shape.cells(one) + off[list(one)].sum()) for one in open_pairs],
             weights,
             stop=bench.stopping(len(open_pairs), each, weight=max(weights)),
         )
@@ -77,3 +83,10 @@ def choose_tree(bench: Workbench, share: Fraction, measuring: Fraction, worth: W
         chosen.append((one, two))
         part = [part[one] if root == part[two] else root for root in part]
     return chosen
+
+
+def columns_off(log: MeasurementLog) -> NDArray[np.float64]:
+    """How many rows noise takes every column off, in the mean: so far guesses are off anyway."""
+    estimate = log.estimate([(column,) for column in log.shape.columns])
+    deviations = np.sqrt([estimate.variance((column,)) for column in log.shape.columns])
+    return np.asarray(OF_COLUMNS * np.sqrt(2 / np.pi) * deviations * log.shape.sizes)

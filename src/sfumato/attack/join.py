@@ -1,0 +1,333 @@
+"""Joining: two releases, or a release and a public table, brought together over their labels.
+
+*Attacker*: has both tables, and takes rows for the same whose labels have a value in common in
+every column that they are joined by: the quasi-identifiers of both, or those asked for (`on`).
+*Success*: of people who have a partner in the join of the originals, the share of those whose own
+row meets a partner in a pick among the rows that it joins. Partners are the same person where both
+originals say who is who, else, or where columns are asked for, rows with the same values. A person
+who fits several classes is in each with the chance that `link` says.
+*Baseline*: a pick among all rows of the other table.
+*Victims*: people whose row joins one alone, which is their partner's.
+The figures have the pairs of rows that are joined: true, false, and those of the originals that are
+lost; and how many pairs have the same values in all tables that both may stand for (`join_bounds`).
+*Reference*: Sweeney 2002 for linking; Nergiz, Clifton and Nergiz, Multirelational k-anonymity,
+2007. Decision 0297.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.attack.case import cannot_run, needed, needed_quasi
+from sfumato.attack.classes import boxes_together
+from sfumato.attack.finding import Finding, Rate, percent
+from sfumato.attack.join_bounds import count_bounds
+from sfumato.attack.lists import examples, same_keys
+from sfumato.attack.matching import by_key, fitting, meeting, overlapping
+from sfumato.attack.records import ragged
+from sfumato.counting.grouping import keys
+from sfumato.schema.column import Role
+from sfumato.schema.names import quoted, suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.attack.case import Case, HeldTable
+    from sfumato.attack.classes import Boxes
+    from sfumato.counting.frequencies import Frequencies
+    from sfumato.schema.column import Column
+
+    Bools = NDArray[np.bool_]
+    Ints = NDArray[np.int64]
+    Reals = NDArray[np.float64]
+
+NAME = "join"
+_MOST_PAIRS = 50_000_000
+"""So many pairs of people with the same name are looked at."""
+_MOST_EXACT = 10_000_000
+"""Intervals of shares of more pairs are those of the normal curve."""
+
+
+def run(case: Case) -> Finding:
+    """Join two tables, and compare with the join of their originals."""
+    if case.other is None:
+        raise cannot_run(
+            NAME, "it needs a second release or a public table. Give it with --other RELEASE."
+        )
+    if case.release.buckets is not None or case.other.buckets is not None:
+        raise cannot_run(NAME, "one release is an anatomy, which has no classes; join two tables.")
+    original = needed(case.original, NAME, "the original, to tell which pairs are true", "original")
+    tables = [case.release.table, case.other.table]
+    labels = [one.counted([column.name for column in _columns(case, original)]) for one in tables]
+    second = case.other_original
+    if second is None:
+        (alone,) = boxes_together(labels[1:], _columns(case, original))
+        second = original if _has_labels(alone) else case.other.table
+    columns = _columns(case, original, second)
+    names = [column.name for column in columns]
+    named = _named(case, original, second)
+    people = [one.counted([*dict.fromkeys([*names, *named])]) for one in (original, second)]
+    counted = [one.counted(names) for one in tables]
+    if second is case.other.table:  # its values are read as labels are
+        mine, theirs, own = boxes_together([*counted, people[1]], columns, people[:1])
+        points = [one.covers.low[one.labels] for one in own.columns]
+    else:
+        mine, theirs = boxes_together(counted, columns, people)
+        points = theirs.locate(people[1])
+    sides = Side.of(mine, people[0], mine.locate(people[0])), Side.of(theirs, people[1], points)
+    return _told(sides, names, named)
+
+
+def _columns(case: Case, *tables: HeldTable) -> list[Column]:
+    """The columns that rows are joined by: those asked for, else the quasi-identifiers of all."""
+    assert case.other is not None
+    held = [case.other.table, *tables]
+    if not case.options.on:
+        return needed_quasi(case, NAME, *held)
+    every = frozenset.intersection(case.release.table.names, *(one.names for one in held))
+    for name in case.options.on:
+        if name not in every:
+            raise cannot_run(
+                NAME,
+                f"not all tables have a column {quoted(name)}; {suggestion(name, sorted(every))}",
+            )
+    return [case.schema.column(name) for name in case.options.on]
+
+
+def _has_labels(found: Boxes) -> bool:
+    """Whether some released cell stands for several values."""
+    return any((one.covers.leaves[one.labels] > 1).any() for one in found.columns)
+
+
+def _named(case: Case, *originals: HeldTable) -> list[str]:
+    """The column that says who is who in both originals; none where columns were asked for.
+
+    It is that of the privacy unit, or an identifier that no two rows of either share: namesakes are
+    not the same person.
+    """
+    if case.options.on:
+        return []
+    unit = case.schema.unit.column
+    for name in dict.fromkeys([unit, *(c.name for c in case.schema.by_role(Role.IDENTIFIER))]):
+        if name is None or not all(name in one.names for one in originals):
+            continue
+        if name == unit or all(one.counted([name]).counts.max(initial=0) < 2 for one in originals):
+            return [name]
+    return []
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One of two tables: its classes, the people of its original, and the chance to be in one."""
+
+    found: Boxes
+    people: Frequencies
+    points: list[Ints]
+    share: Reals
+    """The chance of people who fit a class to be in it."""
+
+    @classmethod
+    def of(cls, found: Boxes, people: Frequencies, points: list[Ints]) -> Side:
+        """The people of an original, who are at some points, in the classes of its release."""
+        crowd = np.zeros(len(found))
+        for mine, theirs in fitting(points, found):
+            crowd += np.bincount(theirs, people.counts[mine], len(found))
+        return cls(found, people, points, found.sizes / np.maximum(crowd, found.sizes))
+
+    def released(self, weight: Reals | None = None) -> Reals:
+        """The chance of each to be released, or what a number of the class is on average."""
+        chance, weighed = np.zeros(len(self.people)), np.zeros(len(self.people))
+        for mine, theirs in fitting(self.points, self.found):
+            chance += np.bincount(mine, self.share[theirs], len(chance))
+            if weight is not None:
+                weighed += np.bincount(mine, (self.share * weight)[theirs], len(chance))
+        total: Reals = np.maximum(chance, 1.0)  # who fits several classes is in one of them
+        return (chance if weight is None else weighed) / total
+
+
+def _told(sides: Sequence[Side], names: Sequence[str], named: list[str]) -> Finding:
+    one, two = sides
+    partners = np.zeros(len(one.found))
+    for mine, theirs in meeting(one.found, two.found):
+        partners += np.bincount(mine, two.found.sizes[theirs], len(partners))
+    joined = float((one.found.sizes * partners).sum())
+    pairs = Partners.of(one, two, partners, named)
+    people, other = one.people.counts.astype(np.float64), two.people.counts.astype(np.float64)
+    weight = people[pairs.mine] * other[pairs.theirs]
+    size = len(one.people)
+    true, every = float((pairs.met * weight).sum()), float(weight.sum())
+    right = np.minimum(np.bincount(pairs.mine, pairs.picked * other[pairs.theirs], size), 1.0)
+    has = np.bincount(pairs.mine, minlength=size) > 0
+    there = two.released()
+    guess = np.bincount(pairs.mine, (there * other)[pairs.theirs], size) / max(two.found.rows, 1)
+    certain = right > 1 - 1e-9
+    figures = _figures(joined, true, every) | _counts(one, two)
+    what = f"the same {named[0]}" if named else f"the same {', '.join(names)}"
+    return Finding(
+        attack=NAME,
+        attacker=f"has both tables, and joins rows whose {', '.join(names)} can be the same",
+        meaning="People who meet their partner in a pick among the rows that theirs joins",
+        success=Rate.share(float((right * people)[has].sum()), float(people[has].sum())),
+        baseline=Rate.share(float((guess * people)[has].sum()), float(people[has].sum())),
+        victims=round(float(people[certain].sum())),
+        examples=examples(one.people, named or names, np.flatnonzero(certain)),
+        remarks=_remarks(figures, what, sides),
+        figures=figures,
+        rows=sum(side.people.total + side.found.rows for side in sides),
+        reference="Sweeney 2002; Nergiz et al. 2007",
+    )
+
+
+def _figures(joined: float, true: float, every: float) -> dict[str, Any]:
+    true = min(true, joined)
+    precision, recall = _share(true, joined), _share(true, every)
+    return {
+        "joined": round(joined),
+        "true": true,
+        "false": joined - true,
+        "lost": every - true,
+        "original": round(every),
+        "precision": precision.value,
+        "precision_interval": [precision.low, precision.high],
+        "recall": recall.value,
+        "recall_interval": [recall.low, recall.high],
+    }
+
+
+def _share(true: float, pairs: float) -> Rate:
+    """A share of pairs, of which there can be too many for exact quantiles."""
+    if pairs <= _MOST_EXACT:
+        return Rate.share(true, pairs)
+    value = true / pairs
+    return Rate.estimate(value, (value * (1 - value) / pairs) ** 0.5, round(pairs))
+
+
+def _counts(one: Side, two: Side) -> dict[str, Any]:
+    """How many pairs have the same values, in the originals and in all that releases allow."""
+    mine, theirs = _same_values(one, two)
+    low, high, exact = count_bounds(one.found, two.found)
+    count = int((one.people.counts[mine] * two.people.counts[theirs]).sum())
+    return {"count": count, "count_bounds": [low, high], "count_bounds_exact": exact}
+
+
+def _remarks(figures: dict[str, Any], what: str, sides: Sequence[Side]) -> list[str]:
+    low, high = figures["count_bounds"]
+    width = "exactly" if figures["count_bounds_exact"] else "or less wide"
+    pairs = (
+        f"{figures['joined']:,} pairs of rows are joined: {figures['true']:,.1f} have {what}, "
+        f"{figures['false']:,.1f} do not ({percent(figures['precision'])} are true); "
+        f"{figures['lost']:,.1f} of {figures['original']:,} such pairs of the originals are lost."
+    )
+    count = (
+        f"COUNT(*) of pairs with equal values is {figures['count']:,} in the originals; in the "
+        f"tables that both releases may stand for from {low:,} to {high:,}, {width}."
+    )
+    told = [pairs, count]
+    left_out = sum(max(side.people.total - side.found.rows, 0) for side in sides)
+    if left_out:
+        told.append(f"{left_out:,} rows of the originals are not released, and not in the bounds.")
+    return told
+
+
+def _values(one: Side, two: Side) -> tuple[Ints, Ints]:
+    """Numbers for what people have in the columns, the same in both; -1 where it is unknown."""
+    points = [np.concatenate(pair) for pair in zip(one.points, two.points, strict=True)]
+    known = np.logical_and.reduce([leaves >= 0 for leaves in points])
+    sizes = [len(column.taxonomy.leaves) for column in one.found.columns]
+    key, _ = keys([np.maximum(leaves, 0) for leaves in points], sizes)
+    key = np.where(known, key, -1)
+    return key[: len(one.people)], key[len(one.people) :]
+
+
+def _same_values(one: Side, two: Side) -> tuple[Ints, Ints]:
+    """Pairs of people with the same values in the columns."""
+    mine, theirs = _values(one, two)
+    known = np.flatnonzero(mine >= 0)
+    return by_key(known, mine[known], theirs)
+
+
+@dataclass(frozen=True, eq=False)
+class Partners:
+    """Pairs of people in the join of the originals.
+
+    `met` is the chance that both rows are released and joined, `picked` that a pick among all rows
+    that the first one's joins is the other's.
+    """
+
+    mine: Ints
+    theirs: Ints
+    met: Reals
+    picked: Reals
+
+    @classmethod
+    def of(cls, one: Side, two: Side, partners: Reals, named: list[str]) -> Partners:
+        """Find them by name, or else by values; equal values are joined wherever they are."""
+        alone = np.divide(1, partners, out=np.zeros(len(partners)), where=partners > 0)
+        mine, theirs = _same_name(one, two, named) if named else _same_values(one, two)
+        there = two.released()[theirs]
+        met = one.released()[mine] * there
+        picked = one.released(alone)[mine] * there
+        if named:
+            values, others = _values(one, two)
+            other = np.flatnonzero((values[mine] != others[theirs]) | (values[mine] < 0))
+            met[other], picked[other] = _apart(one, two, mine[other], theirs[other], alone)
+        return cls(mine, theirs, met, picked)
+
+
+def _same_name(one: Side, two: Side, named: list[str]) -> tuple[Ints, Ints]:
+    mine, theirs = same_keys(one.people, two.people, named)
+    size = int(max(mine.max(initial=0), theirs.max(initial=0))) + 1
+    many = float((np.bincount(mine, minlength=size) * np.bincount(theirs, minlength=size)).sum())
+    if many > _MOST_PAIRS:
+        raise cannot_run(
+            NAME,
+            f"{many:,.0f} pairs of rows have the same {named[0]}; at most {_MOST_PAIRS:,} are "
+            "looked at. Take a sample, or name columns with --on COLUMNS.",
+        )
+    return by_key(np.arange(len(mine)), mine, theirs)
+
+
+def _apart(one: Side, two: Side, mine: Ints, theirs: Ints, alone: Reals) -> tuple[Reals, Reals]:
+    """The same of pairs whose values differ: their rows are joined where their classes meet."""
+    first, second = _classes(one, mine), _classes(two, theirs)
+    each = first.many[:, None] * second.many[:, None]
+    owner = np.repeat(np.arange(len(mine)), each.ravel())
+    step = ragged(np.zeros(len(mine), dtype=np.int64), each.ravel())
+    width = np.maximum(second.many, 1)[owner]
+    ours = first.classes[first.start[owner] + step // width]
+    others = second.classes[second.start[owner] + step % width]
+    meets = np.ones(len(ours), dtype=bool)
+    for column, other in zip(one.found.columns, two.found.columns, strict=True):
+        meets &= overlapping(column, column.labels[ours], other, other.labels[others])
+    chance = meets * one.share[ours] * two.share[others]
+    total = np.maximum(first.total, 1) * np.maximum(second.total, 1)
+    met = np.bincount(owner, chance, len(mine)) / total
+    return met, np.bincount(owner, chance * alone[ours], len(mine)) / total
+
+
+@dataclass(frozen=True, eq=False)
+class _Classes:
+    """The classes that some people fit, person by person."""
+
+    classes: Ints
+    start: Ints
+    many: Ints
+    total: Reals
+    """The chances to be in them, added up."""
+
+
+def _classes(side: Side, people: Ints) -> _Classes:
+    points = [leaves[people] for leaves in side.points]
+    parts = list(fitting(points, side.found))
+    none = np.zeros(0, dtype=np.int64)
+    mine = np.concatenate([none, *(one for one, _ in parts)])
+    theirs = np.concatenate([none, *(two for _, two in parts)])
+    order = np.argsort(mine, kind="stable")
+    many = np.bincount(mine, minlength=len(people))
+    total = np.zeros(len(people)) + np.bincount(mine, side.share[theirs], len(people))
+    return _Classes(theirs[order], np.cumsum(many) - many, many, total)
