@@ -3,11 +3,11 @@
 *Privacy* of a candidate is told by the attack that surely gets most out of it: how far it is right
 beyond a guess, or beyond what it knows of people who are not in the data (the `risk` of its
 finding). An attack that knows much of anybody, because the world is like that, counts only where
-such people were given, and one that only makes a belief grow does not. Where no attack could be run, the most that an epsilon allows is told of
-whoever guesses, as likely as not, whether a person is in the data. A candidate beats another if it
-is no worse in both, better in one, and gives no epsilon up: attacks that nobody tried are what it
-is for. Those that none beats are the frontier. All is computed from the original: it is for the
-owner. Decision 0294.
+such people were given; one that makes a belief grow does not count. Where no attack could be run,
+the most that an epsilon allows is told of whoever guesses, as likely as not, whether a person is in
+the data. A candidate beats another if it is no worse in both, better in one, and gives no epsilon
+up: attacks that nobody tried are what it is for. Those that none beats are the frontier. All is
+computed from the original: it is for the owner. Decision 0294.
 """
 
 from __future__ import annotations
