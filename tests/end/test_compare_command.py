@@ -196,8 +196,8 @@ def test_exploring_a_synthesis_pays_for_all_or_for_none(
 ) -> None:
     with sf.init("clinic") as vault:
         vault.add("people", "people.csv", "people.toml", epsilon=2)
-    words = ("synthesize", "people", "--columns", "age,town,ill", "--method", "independent")
-    words += ("--explore", "--vault", "clinic", "-o", "twins")
+    asked = ("synthesize", "people", "--columns", "age,town,ill", "--method", "independent")
+    words = (*asked, "--explore", "--vault", "clinic", "-o", "twins")
     refused = told(capsys, *words, "--epsilon", "1.9", "--yes", code=3)["error"]
     assert refused["code"] == "budget_exhausted"
     assert "epsilon 3.5625" in refused["message"]

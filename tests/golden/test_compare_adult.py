@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from sfumato.comparison.result import Comparison
 
 ADULT = Path(__file__).parents[2] / "../shared/data/adult"
-QUASI = ("sex", "age", "race", "marital-status", "education", "native-country", "workclass")
-QUASI = (*QUASI, "occupation")
+SEVEN = ("sex", "age", "race", "marital-status", "education", "native-country", "workclass")
+QUASI = (*SEVEN, "occupation")
 EVERY = 15
 """One in so many rows is taken."""
 

@@ -83,7 +83,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cards", "errors", "given", "schema", "privacy", "engines", "files", "system", "texts",
         "counting",
         "release", "report", "ledger", "method", "anonymize", "query", "publish", "synth",
-        "steward", "attack.finding",
+        "steward", "attack.finding", "attack.case", "comparison",
     },
     "demo": {
         "errors", "schema", "files", "inspection", "report", "release.in_use", "steward",

@@ -56,6 +56,9 @@ ON_ANSWERS = frozenset({"differencing", "averaging", "tracker", "reconstruct"})
 WITH_OTHERS = frozenset({"predict", "singling-out", "linkability", "inference", "membership"})
 """Those that know much of anybody, in the data or not: only what goes beyond others is leaked."""
 
+OF_BELIEF = frozenset({"skewness"})
+"""Those that succeed where a belief grows, be it right or not sure at all."""
+
 WITH_LISTS = frozenset({"log"})
 """Those whose list of people has columns that no release has."""
 

@@ -42,7 +42,6 @@ def compare(
     """
     from sfumato.files import check_target
     from sfumato.release.in_use import source_files
-    from sfumato.schema.file import load
     from sfumato.steward.compare import compare_releases
 
     if report is not None:
@@ -51,7 +50,7 @@ def compare(
         check_target(report, overwrite=overwrite, kept=used)
     with values_named(), progress("Comparing", unit="candidates") as told:
         found = compare_releases(
-            releases, original, load(schema), known=known, control=control, progress=told
+            releases, original, schema, known=known, control=control, progress=told
         )
     if report is not None:
         found.save_report(report, overwrite=overwrite)

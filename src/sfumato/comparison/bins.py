@@ -20,12 +20,14 @@ import numpy as np
 from sfumato.anonymize.labels import numeric, ordered, positions
 from sfumato.anonymize.taxonomy import declared, grow, read_labels, universe
 from sfumato.errors import SchemaError
+from sfumato.schema.hierarchy.base import stands_for_itself
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from sfumato.anonymize.taxonomy import Covers
     from sfumato.counting.frequencies import Frequencies
     from sfumato.schema.column import Column
     from sfumato.schema.hierarchy.base import Leaf, Taxonomy
@@ -60,19 +62,38 @@ class ColumnBins:
     def spread(self, labels: Sequence[Leaf]) -> Reals:
         """The shares of bins of each label, a row each."""
         shares = np.zeros((len(labels), self.size))
-        known = _readable(self.column, self.taxonomy, labels)
-        if known:
-            covers = read_labels(self.column, self.taxonomy, [labels[one] for one in known])
-            low = np.maximum(covers.first[:, None], self.edges[:-1])
-            high = np.minimum(covers.last[:, None] + 1, self.edges[1:])
-            inside = np.where(low < high, self.lengths[high] - self.lengths[low], 0.0)
-            by_label = np.add.reduceat(inside, covers.starts, axis=0)
-            empty = by_label.sum(axis=1) == 0  # what is missing, and what only others have
-            leaves = np.add.reduceat((high - low).clip(min=0), covers.starts, axis=0)
-            by_label[empty] = leaves[empty]
-            shares[known, :-1] = by_label / by_label.sum(axis=1, keepdims=True)
+        places = self.taxonomy.places(labels)
+        places[[one for one, label in enumerate(labels) if _may_be_above(label)]] = -1
+        values = np.flatnonzero(places >= 0)
+        shares[values, np.searchsorted(self.edges, places[values], side="right") - 1] = 1.0
+        for part, covers in self._read(labels, np.flatnonzero(places < 0).tolist()):
+            shares[part, :-1] = self._covered(covers)
         shares[:, -1] = 1.0 - shares[:, :-1].sum(axis=1)
         return shares.clip(min=0.0)
+
+    def _covered(self, covers: Covers) -> Reals:
+        """The shares of bins of labels that cover runs of leaves."""
+        low = np.maximum(covers.first[:, None], self.edges[:-1])
+        high = np.minimum(covers.last[:, None] + 1, self.edges[1:])
+        inside = np.where(low < high, self.lengths[high] - self.lengths[low], 0.0)
+        by_label = np.add.reduceat(inside, covers.starts, axis=0)
+        empty = by_label.sum(axis=1) == 0  # what only other releases have
+        leaves = np.add.reduceat((high - low).clip(min=0), covers.starts, axis=0)
+        by_label[empty] = leaves[empty]
+        return np.asarray(by_label / by_label.sum(axis=1, keepdims=True))
+
+    def _read(
+        self, labels: Sequence[Leaf], places: Sequence[int]
+    ) -> Iterator[tuple[Sequence[int], Covers]]:
+        """What labels cover, those that mean something; strange ones are found by halving."""
+        parts = [places] if places else []
+        while parts:
+            part = parts.pop()
+            try:
+                yield part, read_labels(self.column, self.taxonomy, [labels[one] for one in part])
+            except SchemaError:
+                middle = len(part) // 2
+                parts += [part[:middle], part[middle:]] if middle else []
 
 
 def bins_of(column: Column, labels: Sequence[Leaf], original: Frequencies) -> ColumnBins:
@@ -117,23 +138,9 @@ def _lengths(taxonomy: Taxonomy, own: NDArray[np.bool_]) -> Reals:
     return lengths
 
 
-def _readable(column: Column, taxonomy: Taxonomy, labels: Sequence[Leaf]) -> list[int]:
-    """The places of labels that mean something; strange ones are looked for by halving."""
-    known: list[int] = []
-    parts = [range(len(labels))]
-    while parts:
-        part = parts.pop()
-        if not part:
-            continue
-        try:
-            read_labels(column, taxonomy, [labels[one] for one in part])
-        except SchemaError:
-            if len(part) > 1:
-                middle = len(part) // 2
-                parts += [part[:middle], part[middle:]]
-        else:
-            known += part
-    return sorted(known)
+def _may_be_above(label: Leaf) -> bool:
+    """Whether a text may be another label than that of the value it spells."""
+    return isinstance(label, str) and not stands_for_itself(label)
 
 
 def _closed(column: Column) -> bool:

@@ -48,8 +48,7 @@ _ATTACKS = (
 )
 _LIMITS = (
     "Only a promise speaks of attacks that nobody tried; figures of attacks speak of these alone.",
-    "Candidates are alternatives. Whoever releases two of them about the same people gives both "
-    "to the same attacker.",
+    "Candidates are alternatives: of two that are released, an attacker has both.",
     "Differences within the ends of two points are chance, whichever of them a line joins.",
 )
 _TERMS = (

@@ -85,25 +85,26 @@ def compare(
 def compare_releases(
     candidates: Candidates,
     original: Source,
-    schema: Schema,
+    declared: Schema | Path,
     *,
     known: Source | None = None,
     control: Source | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
-    """The same for a command, which has a schema."""
+    """The same for a command, which has a schema or its file."""
+    schema = load(declared) if isinstance(declared, Path) else declared
     with ExitStack() as opened:
         people = opened.enter_context(held_people(original, schema))
         listed, others = (
             None if one is None else opened.enter_context(held_people(one, schema))
             for one in (known, control)
         )
-        asked = Original(schema, people, listed, others, original)
+        asked = ComparedOriginal(schema, people, listed, others, original)
         return compare_held(candidates, asked, progress)
 
 
 def compare_held(
-    candidates: Candidates, original: Original, progress: Progress | None = None
+    candidates: Candidates, original: ComparedOriginal, progress: Progress | None = None
 ) -> Comparison:
     """The same where the original is open."""
     named, schema, people = _named(candidates), original.schema, original.people
@@ -257,7 +258,7 @@ def _bins(
 
 
 @dataclass(frozen=True, eq=False)
-class Original:
+class ComparedOriginal:
     """The original, and what else candidates are held against.
 
     By its `source` it is measured against classes of rows; without it that is left out.

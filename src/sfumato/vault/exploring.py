@@ -14,7 +14,7 @@ from sfumato.attack.case import HeldTable
 from sfumato.errors import ParameterError
 from sfumato.privacy.balance import asked as needed
 from sfumato.privacy.numbers import plain
-from sfumato.steward.compare import Original, compare_held
+from sfumato.steward.compare import ComparedOriginal, compare_held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,4 +64,4 @@ def compare_twins(
         held = rows.engine.columns(rows.table)
         columns = tuple(one for one in rows.schema.columns if one.name in held)
         people = HeldTable(rows.engine, rows.table, columns)
-        return compare_held(dict(places), Original(rows.schema, people), progress)
+        return compare_held(dict(places), ComparedOriginal(rows.schema, people), progress)
