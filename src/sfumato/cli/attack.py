@@ -96,9 +96,7 @@ def attack(
 
     Examples:
         sfumato attack link safe.csv --original people.csv --schema people.toml
-        sfumato attack all safe.csv --original people.csv --schema people.toml --json
-        sfumato attack all safe.csv --original people.csv --schema people.toml \\
-            --report attacks.html
+        sfumato attack all safe.csv --original people.csv --schema people.toml --report found.html
         sfumato attack differencing people.csv --schema people.toml --epsilon 1
     """
     from sfumato.report.looked_at import attack_page
