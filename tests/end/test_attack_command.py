@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,6 @@ import sfumato as sf
 from sfumato.attack.catalogue import ATTACKS
 from sfumato.attack.finding import Finding, Findings
 from sfumato.cli.main import run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SCHEMA = """\
 table = "people"
@@ -201,3 +199,20 @@ def test_python_has_the_same_door() -> None:
             people.attack("background", exclude=-1)
         with pytest.raises(sf.SfumatoError, match="known="):
             people.attack("link")
+
+
+def test_a_page_for_the_owner_tells_all_but_who(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["attack", "link", "people.csv", "--known", "voters.csv", "--original", "people.csv"]
+    told(capsys, *asked, "--report", "found.html")
+    page = Path("found.html")
+    assert page.stat().st_mode & 0o777 == 0o600
+    text = page.read_text()
+    assert "Attacks tried" in text
+    assert "sfumato attack link people.csv --known voters.csv" in text
+    assert "person 1" not in text
+    assert (
+        told(capsys, *asked, "--report", "found.html", code=2)["error"]["code"] == "output_exists"
+    )
+    again = told(capsys, *asked, "--report", "voters.csv", "--overwrite", code=2)
+    assert again["error"]["code"] == "output_in_use"
+    assert Path("voters.csv").read_text().startswith("name,age,town")

@@ -29,6 +29,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "engines.base", "engines.files", "engines.sources", "engines.kinds",
         "counting.hashing",
         "report.release", "report.notebook",
+        # What attacks found on it is read off its side-car when asked for.
+        "attack.finding",
     },
     "noise": {"errors", "given", "privacy"},
     "ledger": {"errors", "privacy", "noise", "files", "system", "texts"},
@@ -81,8 +83,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cards", "errors", "given", "schema", "privacy", "engines", "files", "system", "texts",
         "counting",
         "release", "report", "ledger", "method", "anonymize", "query", "publish", "synth",
-        "steward",
-        "attack.case", "comparison",
+        "steward", "attack.finding", "attack.case", "comparison",
     },
     "demo": {
         "errors", "schema", "files", "inspection", "report", "release.in_use", "steward",

@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.attack.case import needed_quasi, needed_sensitive
 from sfumato.attack.classes import ClassValues, class_values
-from sfumato.attack.draws import shuffled
+from sfumato.attack.draws import below, shuffled
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
 from sfumato.attack.persons import counted_people, person_in
 from sfumato.counting.grouping import group
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     """Which cells of classes and values hold people who are hit."""
 
 _DEALS = 20
+_LARGE = 500
 _FEW = 2.145 / 1.96
 """Twenty dealings tell their spread roughly: Student's quantile, and the error of their mean."""
 
@@ -39,7 +40,13 @@ def dealt(values: ClassValues, number: int) -> ClassValues:
     """The same values dealt out to the same classes at random."""
     owners = np.repeat(values.owners, values.counts)
     drawn = np.repeat(values.values, values.counts)[shuffled(values.rows, number)]
-    sizes = [int(values.owners.max(initial=0)) + 1, len(values.names)]
+    return _united(owners, drawn, values)
+
+
+def _united(
+    owners: NDArray[np.int64], drawn: NDArray[np.int64], values: ClassValues
+) -> ClassValues:
+    sizes = [int(owners.max(initial=0)) + 1, len(values.names)]
     found = group([owners, drawn], sizes, np.ones(len(owners), dtype=np.int64))
     places, people = found.representatives, values.people
     if people is not None:
@@ -47,17 +54,40 @@ def dealt(values: ClassValues, number: int) -> ClassValues:
     return ClassValues(owners[places], drawn[places], found.counts, values.names, people=people)
 
 
-def by_chance(values: ClassValues, hit: Hit) -> Rate:
+def by_chance(values: ClassValues, hit: Hit, most: int | None = None) -> Rate:
     """How many people would be hit if values had nothing to do with classes.
 
     A class is hit as a whole, so that its people are no independent trials: the interval is as wide
-    as the dealings differ.
+    as the dealings differ. Of more than the `most` people, each dealing is to some classes.
     """
-    dealings = (dealt(values, number) for number in range(_DEALS))
-    hits = [float(one.hit(hit(one))) for one in dealings]
     people = values.hit(np.ones(len(values.counts), dtype=bool))
+    if most is None or values.rows <= most or values.people is not None:
+        dealings = (dealt(values, number) for number in range(_DEALS))
+        hits = [float(one.hit(hit(one))) for one in dealings]
+    else:
+        hits = [_hit_in_some(values, hit, number, most) for number in range(_DEALS)]
     spread = _FEW * float(np.std(hits, ddof=1)) / max(people, 1)
     return Rate.share(float(np.mean(hits)), people).widened(spread)
+
+
+def _hit_in_some(values: ClassValues, hit: Hit, number: int, most: int) -> float:
+    """How many would be hit, as classes at random tell, to which so many values are dealt.
+
+    Values are drawn from all that there are, as often as people have them. Of a large class some
+    rows stand for all: what is as rare in these is rarer still in more.
+    """
+    sizes = values.sizes
+    taken = below(len(sizes), most, number)
+    tried = np.minimum(sizes[taken], _LARGE)
+    taken = taken[np.cumsum(tried) <= most]
+    tried = tried[: len(taken)]
+    owners = np.repeat(np.arange(len(taken)), tried)
+    places = below(values.rows, len(owners), _DEALS + number)
+    drawn = values.values[np.searchsorted(np.cumsum(values.counts), places, side="right")]
+    found = _united(owners, drawn, values)
+    cells = hit(found)
+    shares = np.bincount(found.owners[cells], found.counts[cells], len(taken)) / tried
+    return float((shares * sizes[taken]).mean()) * len(sizes)
 
 
 def believed(
@@ -82,7 +112,7 @@ def believed(
         values = class_values(case.release, quasi, column, person)
         rule = hit(column, values)
         cells = rule(values)
-        baseline = by_chance(values, rule)
+        baseline = by_chance(values, rule, case.options.dealt)
         success = Rate.share(values.hit(cells), baseline.tried)
         shown = examples(values, column, np.flatnonzero(cells))
         words = f"{column.name}: {percent(success.value)}, by chance {percent(baseline.value)}."

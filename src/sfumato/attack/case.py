@@ -50,6 +50,8 @@ class HeldTable:
     table: exp.Table
     columns: tuple[Column, ...]
     _kept: dict[tuple[str, ...], Frequencies] = field(default_factory=dict, repr=False)
+    whole: Frequencies | None = None
+    """All its columns counted together, where that is held already."""
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -59,7 +61,9 @@ class HeldTable:
     def counted(self, names: Sequence[str], *, weight: str | None = None) -> Frequencies:
         """How often combinations of some columns occur; counted once, by the engine."""
         key = (*names, weight or "")
-        if key not in self._kept:
+        if key not in self._kept and self.whole is not None:
+            self._kept[key] = self.whole.of(names)
+        elif key not in self._kept:
             self._kept[key] = count_held(self.engine, self.table, names, weight=weight)
         return self._kept[key]
 
@@ -106,6 +110,8 @@ class AttackOptions:
     """How many people there are, of whom the release has some."""
     guesses: int = 2_000
     """So many people, descriptions or games are tried, where there are as many."""
+    dealt: int | None = None
+    """Values are dealt out to so many people at a time, to see what chance does; None for all."""
     together: int = 3
     """So many columns are taken together to single somebody out."""
     first: tuple[str, ...] = ()

@@ -65,6 +65,24 @@ WITH_LISTS = frozenset({"log"})
 WITH_MOMENTS = frozenset({"path", "scoreboard"})
 """Those that look at times, not at dates alone."""
 
+ON_CLASSES = ("link", "homogeneity", "skewness")
+"""Those that a table is put to before it leaves, if it has classes: who is found, whose value is
+certain, and whose is believed twice as much."""
+
+ON_ROWS = ("link", "copies", "inference")
+"""Those that made-up rows are put to before they leave: who is found, who stands there as they are,
+and whose value the nearest row tells."""
+
+NEED_MORE: dict[str, str] = {
+    "link-fuzzy": "a list of people",
+    "uniqueness": "the population, or its size",
+    "composition": "a second release",
+    "membership": "people who are not in the data",
+    "log": "a list of people",
+    **dict.fromkeys(sorted(ON_ANSWERS), "a table that answers questions"),
+}
+"""Those that no release can be put to before it leaves, and what they need besides."""
+
 
 BY_ROWS = frozenset(
     {"uniqueness", "homogeneity", "background", "skewness", "similarity", "composition", "join"}

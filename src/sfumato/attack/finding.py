@@ -199,6 +199,15 @@ class Findings(Shown):
             ],
         }
 
+    @classmethod
+    def read(cls, told: Mapping[str, Any]) -> Findings:
+        """Findings as `json` wrote them; ValueError where somebody edited that."""
+        try:
+            found = tuple(map(_read, told["findings"]))
+            return cls(found, {one["attack"]: one["reason"] for one in told["not_run"]})
+        except (KeyError, TypeError, AttributeError):
+            raise ValueError("these are no findings") from None
+
     def _card(self) -> Card:
         rows = [
             (one.attack, percent(one.success.value), percent(one.baseline.value), one.victims)
@@ -211,6 +220,21 @@ class Findings(Shown):
             CardTable(("Attack", "Right", "By a guess", "Victims"), rows),
             [f"{name} did not run: {reason}" for name, reason in self.not_run.items()],
         )
+
+
+def _read(told: Mapping[str, Any]) -> Finding:
+    """One finding as its `json` wrote it."""
+    rates: dict[str, Any] = {
+        name: Rate(told[name], ends[0], ends[1], told["tried"])
+        for name, ends in (
+            ("success", told["interval"]),
+            ("baseline", told["baseline_interval"]),
+            ("control", told["control_interval"]),
+        )
+        if ends is not None
+    }
+    same = ("attack", "attacker", "meaning", "reference", "bound", "victims", "examples", "remarks")
+    return Finding(**{name: told[name] for name in same}, **rates, **told["cost"])
 
 
 def plain(value: object) -> Any:

@@ -79,7 +79,10 @@ def run(case: Case) -> Finding:
     else:
         mine, theirs = boxes_together(counted, columns, people)
         points = theirs.locate(people[1])
-    sides = Side.of(mine, people[0], mine.locate(people[0])), Side.of(theirs, people[1], points)
+    sides = (
+        JoinSide.of(mine, people[0], mine.locate(people[0])),
+        JoinSide.of(theirs, people[1], points),
+    )
     return _told(sides, names, named)
 
 
@@ -122,7 +125,7 @@ def _named(case: Case, *originals: HeldTable) -> list[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class JoinSide:
     """One of two tables: its classes, the people of its original, and the chance to be in one."""
 
     found: Boxes
@@ -132,7 +135,7 @@ class Side:
     """The chance of people who fit a class to be in it."""
 
     @classmethod
-    def of(cls, found: Boxes, people: Frequencies, points: list[Ints]) -> Side:
+    def of(cls, found: Boxes, people: Frequencies, points: list[Ints]) -> JoinSide:
         """The people of an original, who are at some points, in the classes of its release."""
         crowd = np.zeros(len(found))
         for mine, theirs in fitting(points, found):
@@ -146,11 +149,19 @@ class Side:
             chance += np.bincount(mine, self.share[theirs], len(chance))
             if weight is not None:
                 weighed += np.bincount(mine, (self.share * weight)[theirs], len(chance))
-        total: Reals = np.maximum(chance, 1.0)  # who fits several classes is in one of them
-        return (chance if weight is None else weighed) / total
+        return (chance if weight is None else weighed) / self.in_one(chance)
+
+    def in_one(self, chances: Reals) -> Reals:
+        """What chances to be in classes are divided by: who fits several is in one of them.
+
+        Where as many rows were released as there are, everybody is in one.
+        """
+        if self.found.rows >= self.people.total:
+            return np.where(chances > 0, chances, 1.0)
+        return np.maximum(chances, 1.0)
 
 
-def _told(sides: Sequence[Side], names: Sequence[str], named: list[str]) -> Finding:
+def _told(sides: Sequence[JoinSide], names: Sequence[str], named: list[str]) -> Finding:
     one, two = sides
     partners = np.zeros(len(one.found))
     for mine, theirs in meeting(one.found, two.found):
@@ -207,7 +218,7 @@ def _share(true: float, pairs: float) -> Rate:
     return Rate.estimate(value, (value * (1 - value) / pairs) ** 0.5, round(pairs))
 
 
-def _counts(one: Side, two: Side) -> dict[str, Any]:
+def _counts(one: JoinSide, two: JoinSide) -> dict[str, Any]:
     """How many pairs have the same values, in the originals and in all that releases allow."""
     mine, theirs = _same_values(one, two)
     low, high, exact = count_bounds(one.found, two.found)
@@ -215,7 +226,7 @@ def _counts(one: Side, two: Side) -> dict[str, Any]:
     return {"count": count, "count_bounds": [low, high], "count_bounds_exact": exact}
 
 
-def _remarks(figures: dict[str, Any], what: str, sides: Sequence[Side]) -> list[str]:
+def _remarks(figures: dict[str, Any], what: str, sides: Sequence[JoinSide]) -> list[str]:
     low, high = figures["count_bounds"]
     width = "exactly" if figures["count_bounds_exact"] else "or less wide"
     pairs = (
@@ -234,7 +245,7 @@ def _remarks(figures: dict[str, Any], what: str, sides: Sequence[Side]) -> list[
     return told
 
 
-def _values(one: Side, two: Side) -> tuple[Ints, Ints]:
+def _values(one: JoinSide, two: JoinSide) -> tuple[Ints, Ints]:
     """Numbers for what people have in the columns, the same in both; -1 where it is unknown."""
     points = [np.concatenate(pair) for pair in zip(one.points, two.points, strict=True)]
     known = np.logical_and.reduce([leaves >= 0 for leaves in points])
@@ -244,7 +255,7 @@ def _values(one: Side, two: Side) -> tuple[Ints, Ints]:
     return key[: len(one.people)], key[len(one.people) :]
 
 
-def _same_values(one: Side, two: Side) -> tuple[Ints, Ints]:
+def _same_values(one: JoinSide, two: JoinSide) -> tuple[Ints, Ints]:
     """Pairs of people with the same values in the columns."""
     mine, theirs = _values(one, two)
     known = np.flatnonzero(mine >= 0)
@@ -265,7 +276,7 @@ class Partners:
     picked: Reals
 
     @classmethod
-    def of(cls, one: Side, two: Side, partners: Reals, named: list[str]) -> Partners:
+    def of(cls, one: JoinSide, two: JoinSide, partners: Reals, named: list[str]) -> Partners:
         """Find them by name, or else by values; equal values are joined wherever they are."""
         alone = np.divide(1, partners, out=np.zeros(len(partners)), where=partners > 0)
         mine, theirs = _same_name(one, two, named) if named else _same_values(one, two)
@@ -279,7 +290,7 @@ class Partners:
         return cls(mine, theirs, met, picked)
 
 
-def _same_name(one: Side, two: Side, named: list[str]) -> tuple[Ints, Ints]:
+def _same_name(one: JoinSide, two: JoinSide, named: list[str]) -> tuple[Ints, Ints]:
     mine, theirs = same_keys(one.people, two.people, named)
     size = int(max(mine.max(initial=0), theirs.max(initial=0))) + 1
     many = float((np.bincount(mine, minlength=size) * np.bincount(theirs, minlength=size)).sum())
@@ -292,7 +303,9 @@ def _same_name(one: Side, two: Side, named: list[str]) -> tuple[Ints, Ints]:
     return by_key(np.arange(len(mine)), mine, theirs)
 
 
-def _apart(one: Side, two: Side, mine: Ints, theirs: Ints, alone: Reals) -> tuple[Reals, Reals]:
+def _apart(
+    one: JoinSide, two: JoinSide, mine: Ints, theirs: Ints, alone: Reals
+) -> tuple[Reals, Reals]:
     """The same of pairs whose values differ: their rows are joined where their classes meet."""
     first, second = _classes(one, mine), _classes(two, theirs)
     each = first.many[:, None] * second.many[:, None]
@@ -305,7 +318,7 @@ def _apart(one: Side, two: Side, mine: Ints, theirs: Ints, alone: Reals) -> tupl
     for column, other in zip(one.found.columns, two.found.columns, strict=True):
         meets &= overlapping(column, column.labels[ours], other, other.labels[others])
     chance = meets * one.share[ours] * two.share[others]
-    total = np.maximum(first.total, 1) * np.maximum(second.total, 1)
+    total = one.in_one(first.total) * two.in_one(second.total)
     met = np.bincount(owner, chance, len(mine)) / total
     return met, np.bincount(owner, chance * alone[ours], len(mine)) / total
 
@@ -321,7 +334,7 @@ class _Classes:
     """The chances to be in them, added up."""
 
 
-def _classes(side: Side, people: Ints) -> _Classes:
+def _classes(side: JoinSide, people: Ints) -> _Classes:
     points = [leaves[people] for leaves in side.points]
     parts = list(fitting(points, side.found))
     none = np.zeros(0, dtype=np.int64)

@@ -1,8 +1,9 @@
 """Minimality: an algorithm that stops as soon as it may says, by not stopping, what it met.
 
 *Attacker*: knows everybody's quasi-identifiers, that classes are made no coarser than l-diversity
-asks for, and which was asked for: distinct (l values in a class) or folk (no value above 1/l) as
-the side-car says, else folk with the `l` given, or the largest that the release shows. A class that
+asks for, and which was asked for: distinct (l values in a class), folk (no value above 1/l),
+entropy or recursive as the side-car says, else folk with the `l` given, or the largest that the
+release shows. A class that
 could have been parted into smaller ones, and was not, holds values that forbid it: every world in
 which all parts were l-diverse is impossible.
 *Success*: the share of people whose value is guessed right by what is likeliest in the worlds that
@@ -52,7 +53,10 @@ if TYPE_CHECKING:
 NAME = "minimality"
 _MOST_CLASSES = 2_000
 _MOST_WAYS = 20_000
-_ASKED = re.compile(r"(?P<kind>distinct|folk) (?P<l>[0-9]+)-diversity of (?P<column>.+)")
+_ASKED = re.compile(
+    r"((?P<kind>distinct|folk|entropy) (?P<l>[0-9]+)|recursive \((?P<c>[^,]+), (?P<deep>[0-9]+)\))"
+    r"-diversity of (?P<column>.+)"
+)
 
 
 def run(case: Case) -> Finding:
@@ -77,20 +81,35 @@ def run(case: Case) -> Finding:
 
 @dataclass(frozen=True)
 class Asked:
-    """The diversity that was asked for: `distinct` or `folk`, and its l."""
+    """The diversity that was asked for, its kind and l, and of a recursive one its c."""
 
     kind: str
     least: int
+    factor: Fraction = Fraction(1)
+
+    def __str__(self) -> str:
+        if self.kind == "recursive":
+            return f"recursive ({self.factor}, {self.least})-diversity"
+        return f"{self.kind} {self.least}-diversity"
 
     def fine(self, rows: Sequence[int]) -> bool:
-        """Whether a class with so many rows of each value satisfies it."""
-        if self.kind == "distinct":
-            return sum(one > 0 for one in rows) >= self.least
-        return max(rows) * self.least <= sum(rows)
+        """Whether a class with so many rows of each value satisfies it, exactly."""
+        size = sum(rows)
+        match self.kind:
+            case "distinct":
+                return sum(one > 0 for one in rows) >= self.least
+            case "entropy":  # n ln n - sum f ln f >= n ln l, as powers
+                spent: int = prod(one**one for one in rows)
+                return bool(size**size >= self.least**size * spent)
+            case "recursive":
+                ranked = sorted(rows, reverse=True)
+                return ranked[0] < self.factor * sum(ranked[self.least - 1 :])
+            case _:
+                return max(rows) * self.least <= size
 
     def most(self, size: int) -> int:
-        """The most rows of one value in a class of some size."""
-        return size - self.least + 1 if self.kind == "distinct" else size // self.least
+        """The most rows of one value in a class of some size: all kinds need l values."""
+        return size // self.least if self.kind == "folk" else size - self.least + 1
 
 
 def asked_of(told: Mapping[str, Any], column: str) -> Asked | None:
@@ -98,6 +117,8 @@ def asked_of(told: Mapping[str, Any], column: str) -> Asked | None:
     for criterion in told.get("criteria") or ():
         found = _ASKED.fullmatch(str(criterion))
         if found and found["column"] == column:
+            if found["kind"] is None:
+                return Asked("recursive", int(found["deep"]), Fraction(found["c"]))
             return Asked(found["kind"], int(found["l"]))
     return None
 
@@ -159,7 +180,7 @@ def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: 
         best = chances.max(axis=1, keepdims=True)
         right += _right(one.truth, chances == best)
         victims += float(one.truth[(chances == best) & (best > Fraction(1, asked.least))].sum())
-    told = [f"Supposed to be asked for: {asked.kind} {asked.least}-diversity of {column.name}."]
+    told = [f"Supposed to be asked for: {asked} of {column.name}."]
     if skipped:
         told.append(f"{skipped:,} of {len(taken):,} classes tell nothing, or are too large.")
     if len(taken) < len(members):

@@ -21,6 +21,7 @@ from sfumato.cli.options import (
 )
 from sfumato.cli.process import EndedEarly
 from sfumato.cli.progress import progress, values_named
+from sfumato.cli.release_gate import NoAttacks, PublishFindings, Require, table_gate
 from sfumato.errors import ParameterError
 from sfumato.texts import dumps
 from sfumato.vault.families import Field
@@ -167,6 +168,9 @@ def anonymize(
     by: By = None,
     no_advice: NoAdvice = False,
     explore: Explore = False,
+    require: Require = None,
+    no_attacks: NoAttacks = False,
+    publish_findings: PublishFindings = False,
     overwrite: Overwrite = False,
     as_json: Json = False,
     **said: Any,
@@ -186,6 +190,7 @@ def anonymize(
     from sfumato.steward.explore import explore as explored
     from sfumato.steward.problem import CriteriaRequest
 
+    gate = table_gate(require, no_attacks=no_attacks, publish=publish_findings)
     output, pages = Output.said(out), {"report": report, "public_report": public_report}
     numbers = {one.name: said.pop(one.name) for one in CRITERIA}
     population, algorithm = said.pop("population"), said.pop("algorithm")
@@ -195,7 +200,7 @@ def anonymize(
         output = Output(output.path)
     asked = CriteriaRequest(**numbers, population=population is not None)
     if explore:
-        _check_explored(output, pages, overwrite=overwrite)
+        _check_explored(output, {**pages, "require": require}, overwrite=overwrite)
     else:
         check_outputs(output, *pages.values(), several=several, overwrite=overwrite, kept=used)
     with ExitStack() as stack:
@@ -209,7 +214,7 @@ def anonymize(
         if output.by_engine:  # nobody else knows what is there
             tables[0].engine.check(output.target, overwrite=overwrite)
         said |= {"by": by, "advice": not no_advice}
-        decided = _decide(tables, asked, _columns(sensitive, further), algorithm, said)
+        decided = gate(_decide(tables, asked, _columns(sensitive, further), algorithm, said))
         with progress("Writing the release"):
             release = decided.write(output, **pages, overwrite=overwrite)
     _tell(decided, release, output, [page for page in pages.values() if page], as_json=as_json)
@@ -236,6 +241,7 @@ def _tell(
             "columns": told["columns"],
             "risk": {"before": release.holder["risk"], "after": told["risk"]},
             "advice": release.holder["advice"],
+            "attacks": release.holder.get("attacks"),
         }
         typer.echo(dumps({**decided.figures, **more}, ensure_ascii=False))
     else:
@@ -246,7 +252,7 @@ def _tell(
         raise EndedEarly("Interrupted; the best release so far was written.")
 
 
-def _check_explored(output: Output, pages: dict[str, Path | None], *, overwrite: bool) -> None:
+def _check_explored(output: Output, pages: dict[str, Any], *, overwrite: bool) -> None:
     """Refuse what means one release, and a folder that candidates cannot go into."""
     from sfumato.steward.explore import check_folder
 
@@ -319,7 +325,7 @@ def _show(decided: Anonymized, release: Release, output: Output, pages: list[Pat
     from rich.console import Console
     from rich.table import Table as Grid
 
-    from sfumato.report.terminal import printable
+    from sfumato.report.terminal import attack_table, printable
 
     found, guarantee = decided.figures, release.guarantee
     console = Console(highlight=False)
@@ -347,6 +353,9 @@ def _show(decided: Anonymized, release: Release, output: Output, pages: list[Pat
     for name, value in found["cost"].items():
         table.add_row(name.replace("_", " "), *map(_number, (decided.before.get(name), value)))
     console.print(table)
+    if decided.attacks.findings is not None:
+        console.print()
+        console.print(attack_table(decided.attacks.findings))
     if decided.advice:
         console.print("\nWhat would cost less:")
         for one in decided.advice:

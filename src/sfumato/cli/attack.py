@@ -97,22 +97,19 @@ def attack(
     Examples:
         sfumato attack link safe.csv --original people.csv --schema people.toml
         sfumato attack all safe.csv --original people.csv --schema people.toml --json
-        sfumato attack all safe.csv --original people.csv --schema people.toml --report risk.html
+        sfumato attack all safe.csv --original people.csv --schema people.toml \\
+            --report attacks.html
         sfumato attack differencing people.csv --schema people.toml --epsilon 1
     """
     from sfumato.report.looked_at import attack_page
     from sfumato.steward.attack import attack as attacked
     from sfumato.steward.attack_options import attack_options
 
-    supposed: dict[str, Any] = {"sensitive": sensitive, "sure": sure, "exclude": exclude}
-    supposed |= {"gain": gain, "near": near, "l": l, "guesses": guesses}
-    supposed["population_size"] = population_size
-    supposed |= {"epsilon": epsilon, "together": together, "knows": knows, "cell": cell}
-    supposed |= {"minutes": minutes, "hops": hops, "columns": column}
-    supposed |= {
-        name: None if listed is None else listed.split(",")
-        for name, listed in (("first", first), ("on", on))
-    }
+    supposed: dict[str, Any] = {"sensitive": sensitive, "sure": sure, "exclude": exclude, "l": l}
+    supposed |= {"gain": gain, "near": near, "guesses": guesses, "columns": column}
+    supposed |= {"population_size": population_size, "epsilon": epsilon, "together": together}
+    supposed |= {"knows": knows, "cell": cell, "minutes": minutes, "hops": hops}
+    supposed |= {"first": _listed(first), "on": _listed(on)}
     tables = {"known": known, "original": original, "other": other, "control": control}
     tables["other_original"] = other_original
     options = attack_options(**supposed)
@@ -124,6 +121,10 @@ def attack(
         typer.echo(dumps(found.json(), ensure_ascii=False))
     else:
         _show(found, report)
+
+
+def _listed(names: str | None) -> list[str] | None:
+    return None if names is None else names.split(",")
 
 
 def _show(found: Finding | Findings, report: Path | None) -> None:

@@ -26,6 +26,7 @@ from sfumato.cli.options import (
 )
 from sfumato.cli.process import paid, release_collector
 from sfumato.cli.progress import progress
+from sfumato.cli.release_gate import OwnerReport, PublishFindings, Require, check_kept, paid_gate
 from sfumato.errors import ParameterError
 from sfumato.schema.names import quoted
 from sfumato.texts import dumps
@@ -105,6 +106,9 @@ def _parameters(family: Family) -> Iterator[Parameter]:
     yield from map(parameter_of, (PRINCIPAL, PURPOSE, REQUEST_ID))
     if family.writes == "must":
         yield declared("report", Report, None)
+        yield declared("require", Require, None)
+        yield declared("owner_report", OwnerReport, None)
+        yield declared("publish_findings", PublishFindings, False)
     yield from map(parameter_of, family.also_writes)
     if family.writes != "never":
         yield declared("overwrite", Overwrite, False)
@@ -121,6 +125,8 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
     who = {one.name: given.pop(one.name) for one in (PRINCIPAL, PURPOSE)}
     request_id, as_json = given.pop(REQUEST_ID.name), given.pop("as_json")
     out, report = given.pop("out", None), given.pop("report", None)
+    owners_page = given.pop("owner_report", None)
+    gate = paid_gate(given, owners_page)
     also = {one.name: given.pop(one.name) for one in family.also_writes}
     overwrite, only_explained = given.pop("overwrite", False), given.pop("explain")
     exploring = given.pop("explore", False), given.pop("yes", False)
@@ -135,7 +141,8 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
         else:
             asked = opened.questions(**who)
         if any(exploring):
-            refuse_beside({"request": request_id, "report": report, **also}, explores=exploring[0])
+            one = {"request": request_id, "report": report, "require": gate, **also}
+            refuse_beside(one, explores=exploring[0])
             flags = {"yes": exploring[1], "only_told": only_explained, "overwrite": overwrite}
             synthesize_candidates(asked, family, given, out, opened.kept, **flags, as_json=as_json)
             return
@@ -146,19 +153,25 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
             return
         if out is not None:
             read = (one for one in given.values() if isinstance(one, Path))
-            family.home().check_targets(
-                prepared, out, report, overwrite=overwrite, kept=(*opened.kept, *read), **also
+            kept = (*opened.kept, *read)
+            places = family.home().check_targets(
+                prepared, out, report, overwrite=overwrite, kept=kept, **also
             )
+            if gate is not None:
+                check_kept(places, owners_page, overwrite=overwrite, kept=kept)
         release_collector()
         with progress("Answering" if out is None else "Publishing"):
-            answer: Answer = asked.run(family, prepared, request_id=request_id)
+            answer: Answer = asked.run(family, prepared, request_id=request_id, gate=gate)
     written: list[Path] = []
     with paid():
         if out is not None:
             written = answer.save(out, overwrite=overwrite, report=report, **also)
             written += [] if report is None else [report]
+            if owners_page is not None:
+                answer.report(owners_page, overwrite=overwrite)
     if as_json:
-        typer.echo(dumps(answer.to_json(written), ensure_ascii=False))
+        found = {} if gate is None else dict(answer.holder or {})
+        typer.echo(dumps({**answer.to_json(written), **found}, ensure_ascii=False))
     else:
         _show(answer, written)
 
@@ -188,7 +201,7 @@ def _show(answer: Answer, written: list[Path]) -> None:
     from rich.console import Console
 
     from sfumato.report.answers import shown
-    from sfumato.report.terminal import answer_table, printable, told
+    from sfumato.report.terminal import answer_table, attack_table, printable, told
 
     console, stated = Console(highlight=False, emoji=False), printable(answer.guarantee.statement)
     if written:
@@ -206,12 +219,19 @@ def _show(answer: Answer, written: list[Path]) -> None:
     if not written:
         for note in (*map(printable, answer.guarantee.parameters.get("notes", ())), stated):
             console.print(note, style="dim")
+    if answer.holder is not None and answer.findings is not None:
+        console.print(attack_table(answer.findings))
     before = "" if answer.charged else f", {'published' if written else 'asked'} before: free"
     spent = f"Cost: {answer.cost_in_words}{before}. Budget: {answer.balance}."
     console.print(spent, soft_wrap=True)
     console.print(f"Receipt: {answer.receipt}", soft_wrap=True)
     if written:
         console.print(printable(_wrote(answer, written)), soft_wrap=True)
+    if answer.holder is not None:
+        kept = (
+            "What attacks found is in a .holder.json beside it: keep it, it tells of the original."
+        )
+        console.print(kept, style="dim", soft_wrap=True)
 
 
 def _wrote(answer: Answer, written: list[Path]) -> str:

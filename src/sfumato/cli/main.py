@@ -14,6 +14,7 @@ from sfumato import __version__
 from sfumato.cli.commands import COMMANDS, command_named
 from sfumato.cli.families import command_of
 from sfumato.cli.help import HelpfulCommand, HelpfulGroup
+from sfumato.cli.options import typed_words
 from sfumato.cli.process import (
     INTERRUPTED,
     EndedEarly,
@@ -90,6 +91,7 @@ def run(arguments: list[str]) -> int:
         arguments = [*arguments[1:], "--help"]
     as_json = "--json" in arguments
     released.clear()
+    typed_words[:] = arguments
     charge = _STAYS if _asks(arguments) else ""
     try:
         open_streams()

@@ -45,7 +45,8 @@ def measure(
 
     Examples:
         sfumato measure safe.csv --schema people.toml
-        sfumato measure safe.csv --schema people.toml --original people.csv --report reached.html
+        sfumato measure safe.csv --schema people.toml --original people.csv \\
+            --report reached.html
     """
     from sfumato.report.looked_at import measure_page
     from sfumato.steward.measure import measure as measured

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from dataclasses import replace
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
 _COLUMNS = {"COLUMN", "COLUMN ...", "A,B"}
 """The words for columns, which the shell completes from the schema."""
+typed_words: list[str] = []
+"""What was typed behind the name of the program, for pages that tell how they were made."""
 OUTPUT = "Output"
 """The topic under which help tells where results go."""
 
@@ -127,5 +128,5 @@ def write_owners_page(page: Path | None, made: Callable[[str], str], *, overwrit
         return
     from sfumato.report.page import write_page
 
-    typed = without_passwords(shlex.join(["sfumato", *sys.argv[1:]]))
+    typed = without_passwords(shlex.join(["sfumato", *typed_words]))
     write_page(made(typed), page, overwrite=overwrite)

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ReleasedTable:
+class ToldTable:
     """What is told of a table that was released, and after what its files here are named."""
 
     told: dict[str, Any]
     path: Path
 
 
-def released_table(url: str) -> ReleasedTable | None:
+def released_table(url: str) -> ToldTable | None:
     """What the side-car here tells of a table, which is as it was; None where there is none."""
     path, dialect = _named(url)
     told = None if path is None else read_table_sidecar(path, dialect)
@@ -39,10 +39,10 @@ def released_table(url: str) -> ReleasedTable | None:
         return None
     with closing(open_source(url)) as engine:
         check_unchanged(engine, told)
-    return ReleasedTable(told, path)
+    return ToldTable(told, path)
 
 
-def load_table(url: str) -> tuple[ReleasedTable, pa.Table]:
+def load_table(url: str) -> tuple[ToldTable, pa.Table]:
     """A table that was released and is as it was, with its rows sorted as in a file."""
     found = released_table(url)
     if found is None:

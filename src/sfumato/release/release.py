@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import json
 import warnings
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato import __version__, given
 from sfumato.cards import Card, CardTable, Pictures, Shown
-from sfumato.engines.files.spelled import marked, spelling_in, write_spelled
-from sfumato.engines.kinds import kinds_of, stored_schema
-from sfumato.engines.sources import open_file
+from sfumato.engines.files.spelled import spelling_in, write_spelled
+from sfumato.engines.kinds import kinds_of
 from sfumato.errors import OutputError, SchemaError, SourceError
 from sfumato.files import check_target, whole
 from sfumato.release.bars import with_bars
 from sfumato.release.ondemand import on_demand
 from sfumato.release.places import Output, check_places
+from sfumato.release.saved_table import saved_table
 from sfumato.release.sidecar import holder_file, layout_of, read_sidecar, unreadable
 from sfumato.release.writer import check_outputs, writing
-from sfumato.schema.column import Column, Kind
 from sfumato.schema.layout import USUAL, FileLayout
 from sfumato.schema.names import count
-from sfumato.schema.spelling import spelling_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     import pandas as pd
     import polars as pl
@@ -41,6 +38,8 @@ if TYPE_CHECKING:
     from sfumato.release.writer import ReleaseWriter
 
 SHOWN = 10
+SYNTACTIC = "syntactic"
+"""The kind of a guarantee that is a property of the released rows."""
 _TOLD_OF_OLD = {"rows", "suppressed", "levels", "reference"}
 """What side-cars of format 1 told of the original among the parameters of a syntactic guarantee."""
 
@@ -68,6 +67,11 @@ class Guarantee:
     statement: str
     parameters: Mapping[str, Json] = field(default_factory=dict)
 
+    @classmethod
+    def syntactic(cls, statement: str, parameters: Mapping[str, Json]) -> Guarantee:
+        """What is promised of released rows themselves, as k-anonymity is."""
+        return cls(SYNTACTIC, statement, parameters)
+
 
 def today() -> str:
     """The day on which a release is made, as its provenance has it."""
@@ -92,7 +96,8 @@ class Release(Shown):
     """One or more tables with their guarantee, provenance, expected error and receipt.
 
     `holder` has what only the holder of the original may see, as JSON. Where there is such a thing,
-    the error and the fingerprint are about the original too, and do not travel either.
+    the error and the fingerprint of a syntactic release are about the original too, and do not
+    travel either.
     """
 
     tables: Mapping[str, pa.Table]
@@ -120,8 +125,24 @@ class Release(Shown):
         """The same as a receiver has it: without what stays with the holder."""
         if self.holder is None:
             return self
+        if self.guarantee.kind != SYNTACTIC:  # what else it tells comes of noise, and was released
+            return replace(self, holder=None)
         unmarked = replace(self.provenance, fingerprint="")
         return replace(self, provenance=unmarked, error=None, holder=None)
+
+    @property
+    def findings(self) -> Any:
+        """What attacks on it found before it left, as `Findings`; None where none was tried.
+
+        They are the holder's. A receiver has them where the holder published them.
+        """
+        from sfumato.attack.finding import Findings
+
+        told = (self.holder or {}).get("attacks") or self.guarantee.parameters.get("attacks")
+        try:
+            return None if told is None else Findings.read(told)
+        except ValueError:  # a side-car that somebody edited
+            return None
 
     @property
     def sample(self) -> dict[str, pa.Table]:
@@ -283,7 +304,7 @@ class Release(Shown):
             check_target(target, overwrite=overwrite, kept=self.kept)
             marks = {file.name: mark for file, mark in writer.files.items()}
             # Of what noise was added to, the page that is asked for here was always for everybody.
-            shown = self if self.guarantee.kind == "syntactic" else self.public
+            shown = self if self.guarantee.kind == SYNTACTIC else self.public
             told = page(shown, files=marks, beside=on_demand(self.tables).beside())
             writer.beside(target, told.encode(), private=shown.holder is not None)
 
@@ -328,12 +349,14 @@ class Release(Shown):
         try:
             guarantee = Guarantee(**told["guarantee"])
             provenance = Provenance(**told["provenance"])
-            tables = {one["name"]: _read(folder, one) if rows is None else rows for one in recorded}
+            tables = {
+                one["name"]: saved_table(folder, one) if rows is None else rows for one in recorded
+            }
             layouts = {one["name"]: layout_of(one) for one in recorded}
         except (ValueError, TypeError, KeyError, RuntimeError, AttributeError, SchemaError):
             raise unreadable(target) from None
         loaded = cls(tables, guarantee, provenance, told["error"], told["receipt"], layouts=layouts)
-        if told.get("format") == 1 and guarantee.kind == "syntactic":
+        if told.get("format") == 1 and guarantee.kind == SYNTACTIC:
             return _parted(loaded)
         return _with_kept(loaded, holder_file(target), {one["sha256"] for one in recorded})
 
@@ -369,25 +392,3 @@ def _with_kept(release: Release, path: Path, checksums: set[str]) -> Release:
         return release
     holder = {name: one for name, one in kept.items() if name not in ("format", "stays")}
     return replace(release, provenance=provenance, error=error, holder=holder)
-
-
-def _read(folder: Path, told: Mapping[str, Json]) -> pa.Table:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    path = folder / Path(told["file"]).name
-    kinds = {name: Kind(kind) for name, kind in told["columns"].items()}
-    spelled = {
-        name: Column(name, kinds[name], spelling=spelling_of(kinds[name], keys))
-        for name, keys in told.get("written", {}).items()
-    }
-    spellings = {name: one.spelling for name, one in spelled.items() if one.spelling is not None}
-    if told.get("parts"):  # an engine wrote them, which knows no spellings
-        parts = [parquet.read_table(folder / Path(name).name) for name in told["parts"]]
-        rows = pa.concat_tables(parts)
-        return rows.cast(marked(rows.schema, spellings))
-    if path.name.lower().endswith(".parquet"):
-        return parquet.read_table(path)
-    with closing(open_file(path, layout_of(told), declared=kinds, ours=True)) as file:
-        rows = pa.Table.from_batches(file.read({**kinds, **spelled}), stored_schema(kinds))
-    return rows.cast(marked(rows.schema, spellings))

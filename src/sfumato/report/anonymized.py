@@ -71,7 +71,7 @@ def anonymized_parts(
         limits=_open(facts, holder),
         utility=_utility(release, beside),
         found=_risk(facts, None if holder is None else holder.get("risk")),
-        findings=getattr(release, "findings", None),
+        findings=release.findings,
         verify=verify_release(release, files),
         version=release.provenance.version,
     )

@@ -26,8 +26,8 @@ OPEN = "What it does not protect against"
 UTILITY = "What it is good for"
 VERIFY = "How to verify"
 _UNTRIED = (
-    "No attack was tried for this page, which is no sign of safety. What an attacker still gets, "
-    "sfumato attack all tells its owner."
+    "No {other}attack was tried for this page, which is no sign of safety. What an attacker still "
+    "gets, sfumato attack all tells its owner."
 )
 _NOT_TOLD = (
     "What attacks find is computed from the original, so it is told to its owner alone and does "
@@ -86,4 +86,5 @@ def _tried(parts: ReportParts) -> list[Block]:
     """The attacks; where none is told of, why."""
     if parts.findings is not None:
         return tried_blocks(parts.findings)
-    return [Paragraph(_UNTRIED if parts.private else _NOT_TOLD)]
+    other = "other " if parts.found else ""
+    return [Paragraph(_UNTRIED.format(other=other) if parts.private else _NOT_TOLD)]

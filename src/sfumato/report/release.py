@@ -28,14 +28,12 @@ if TYPE_CHECKING:
     from sfumato.release.release import Release
     from sfumato.report.blocks import Block
 
+_FEW = 4
+"""So many columns have room in a title."""
 _TITLES = {"synthesize": "synthetic rows"}
 """What was published, where a method has not its name."""
 _PRIVATE = "differential privacy"
 _FOR_ALL = "All that stands on this page was released: it may be shown to anyone."
-_FOR_THE_OWNER = (
-    "This page stays with its owner: what attacks found is computed from the original. Send the "
-    "one that --report writes instead."
-)
 
 
 def page(
@@ -67,10 +65,10 @@ def _published(release: Release, files: Mapping[str, str]) -> ReportParts:
     means = f"This is {_PRIVATE} with {_amounts(facts)}."
     promised = promises(facts)
     return ReportParts(
-        title=f"{title.capitalize()} of {', '.join(columns)}" if columns else "Private answer",
+        title=f"{title.capitalize()} of {_named(columns, facts)}" if columns else "Private answer",
         promise=promised[0] if promised else decimals(release.guarantee.statement),
-        audience=_FOR_ALL if release.holder is None else _FOR_THE_OWNER,
-        private=release.holder is not None,
+        audience=_FOR_ALL,
+        private=False,
         subject=[*about(provenance, said), *_tables(release, columns)],
         guarantee=[
             Listing(promised or [decimals(release.guarantee.statement)]),
@@ -80,10 +78,16 @@ def _published(release: Release, files: Mapping[str, str]) -> ReportParts:
         ],
         limits=[Listing(limits(facts))] if limits(facts) else [],
         utility=[*_drawn(release), *_error(release, columns)],
-        findings=getattr(release, "findings", None),
+        findings=release.findings,
         verify=verify_release(release, files),
         version=provenance.version,
     )
+
+
+def _named(columns: Sequence[str], facts: Mapping[str, Any]) -> str:
+    """What was published, for a title: columns, or their table where they are many."""
+    table = facts.get("table")
+    return ", ".join(columns) if len(columns) <= _FEW or not table else str(table)
 
 
 def _tables(release: Release, columns: Sequence[str]) -> list[Block]:

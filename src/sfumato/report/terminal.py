@@ -10,6 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from sfumato.attack.finding import percent
 from sfumato.report.numerals import show
 from sfumato.report.palette import TONES
 from sfumato.report.plain import decimals
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from sfumato.attack.finding import Findings
     from sfumato.inspection import Inspection
     from sfumato.inspection.uniqueness import SetRisk
     from sfumato.report.answers import ShownAnswer
@@ -147,6 +149,21 @@ def answer_table(answer: ShownAnswer) -> Table:
 
 
 _MOST_BARS, _MOST_NAMES = 12, 12
+
+
+def attack_table(findings: Findings) -> Table:
+    """What attackers still get, an attack a line, beside what a guess gets."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("Attack")
+    table.add_column("what it gets", overflow="fold")
+    for name in ("right", "by a guess"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in findings.findings:
+        rates = percent(one.success.value), percent(one.baseline.value)
+        table.add_row(one.attack, printable(one.meaning), *rates)
+    for attack, reason in findings.not_run.items():
+        table.add_row(attack, printable(f"did not run: {reason}"), "–", "–")
+    return table
 
 
 def print_inspection(found: Inspection, *, written: Path | None = None) -> None:

@@ -161,6 +161,9 @@ class TableActions(Shown):
         progress: Progress | None = None,
         advice: bool = False,
         by: str | None = None,
+        attacks: bool = False,
+        require: Sequence[str] | str = (),
+        publish_findings: bool = False,
     ) -> Release:
         """Release it in a syntactic form that satisfies criteria, given as objects or by number.
 
@@ -168,8 +171,8 @@ class TableActions(Shown):
         `beta` and `delta_disclosure` are asked of every `sensitive` column, by default of all that
         are declared so; `presence` is two shares of the population. `suppress` is the share of rows
         that may be left out, such as 0.02 or "2%". With `advice` the holder learns what else would
-        lose less; `by` is who the reports say has made it. What is returned holds what was decided;
-        its rows are made, the same each time, when `.table` or `.save` asks for them.
+        lose less, with `attacks` what these still get; what breaks a rule of `require`, such as
+        "link<0.05", is refused. `by` is who made it. `.table` and `.save` make the same rows.
         """
         from sfumato.steward.problem import CriteriaRequest
         from sfumato.steward.wishes import decide
@@ -191,6 +194,7 @@ class TableActions(Shown):
         timing = {"limit_seconds": limit_seconds, "progress": progress}
         telling = {"advice": given.flag(advice, "advice"), "by": given.maybe_text(by, "by")}
         options: dict[str, Any] = {**looking, **leaving, **timing, **telling}
+        options |= {"attacks": attacks, "require": require, "publish_findings": publish_findings}
         decided = decide(self._held, criteria, numbers, population=source_of(population), **options)
         return decided.release()
 

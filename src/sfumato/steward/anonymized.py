@@ -38,6 +38,7 @@ from sfumato.steward.findings import risk_of
 from sfumato.steward.handed import Promised, changed, mark
 from sfumato.steward.pages import write_pages
 from sfumato.steward.remeasured import NO_CLASSES, remeasure
+from sfumato.steward.tried import NOT_TRIED, TriedAttacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -76,7 +77,7 @@ class Anonymized:
     `words` has what became of columns whose labels do not tell it, `promises` and `limits` what the
     criteria mean to a person and what they leave open; `by` is who says to have made it. `mark` is
     the fingerprint of the table before anything was counted, where its engine would not notice that
-    it changes. `classes` are those of the release, where what was counted tells them.
+    it changes. `classes` are those of the release, where counts tell them, `attacks` what it met.
     """
 
     table: Table
@@ -104,6 +105,7 @@ class Anonymized:
     by: str | None = None
     mark: str | None = None
     classes: ReleasedClasses | None = None
+    attacks: TriedAttacks = NOT_TRIED
 
     @property
     def unprotected(self) -> tuple[str, ...]:
@@ -278,11 +280,13 @@ class Anonymized:
             "remarks": list(self.remarks),
             "risk": dict(self.risk),
             "advice": [one.json() for one in self.advice],
+            **self.attacks.kept,
         }
         seen = {
             "table": self.table.schema.table,
             "columns": self._in_words(classes),
             "risk": self._risk_after(classes),
+            **self.attacks.travels,
         }
         promised = self.guarantee
         told = replace(promised, parameters={**promised.parameters, **seen})
@@ -319,9 +323,9 @@ class Anonymized:
             "compared_with_original": list(self.reference),
             "promises": list(self.promises),
             "limits": list(self.limits),
-            "notes": list(self.notes),
+            "notes": [*self.notes, *self.attacks.notes],
         }
-        return Guarantee("syntactic", statement, parameters)
+        return Guarantee.syntactic(statement, parameters)
 
     @property
     def error(self) -> dict[str, Any]:

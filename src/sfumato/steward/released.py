@@ -13,6 +13,7 @@ from sfumato.engines.sources import open_source
 from sfumato.errors import QueryError
 from sfumato.privacy.units import Rows
 from sfumato.release.in_tables import released_table
+from sfumato.release.release import SYNTACTIC
 from sfumato.release.sidecar import read_sidecar, release_of, told_layout
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.hierarchy.base import ROOT
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from sfumato.engines.sources import Source
     from sfumato.privacy.units import Unit
     from sfumato.schema.column import Column
-
-_SYNTACTIC = "syntactic"
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Described:
 def described(source: Source) -> Described | None:
     """The side-car's word on a source; None where it is no such release."""
     told = _told(source)
-    if told is None or told["guarantee"]["kind"] != _SYNTACTIC:
+    if told is None or told["guarantee"]["kind"] != SYNTACTIC:
         return None
     path = Path(str(source))
     try:
@@ -84,7 +83,7 @@ def require_worlds(source: Source, names: Collection[str]) -> None:
     if isinstance(source, str | Path) and "://" not in str(source):
         source = release_of(Path(source))
     told = _told(source)
-    if told is not None and told["guarantee"]["kind"] != _SYNTACTIC:
+    if told is not None and told["guarantee"]["kind"] != SYNTACTIC:
         raise QueryError(
             "worlds_unbounded",
             "This release is made with noise, so no bound on the original holds for certain. Use "

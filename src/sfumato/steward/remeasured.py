@@ -120,7 +120,7 @@ def regroup(
     all rows of a combination share of the sensitive ones, as `told_apart` numbers them. Blank rows
     are not looked for.
     """
-    kept, worn = _recoded(counted, recoding)
+    kept, worn = recoded(counted, recoding)
     labels = [worn[name] for name in labelled]
     codes = [one.indices.to_numpy() for one in labels]
     classes = runs(codes, [len(one.dictionary) for one in labels], counted.counts[kept])
@@ -136,7 +136,7 @@ def regroup(
     return ReleasedClasses(pa.table(found), tuple(labelled), tuple(sensitive))
 
 
-def _recoded(
+def recoded(
     counted: Frequencies, recoding: ByColumn | ByRow
 ) -> tuple[NDArray[np.bool_], dict[str, pa.DictionaryArray]]:
     """Which combinations are released, and the labels that they wear."""

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from sfumato import given
 from sfumato.errors import ParameterError
 from sfumato.steward.anonymize import anonymize
+from sfumato.steward.own_attacks import attacked
 from sfumato.steward.perturbative import PERTURBATIVE
+from sfumato.steward.requirements import read_requirements
 from sfumato.steward.table import read_population
 
 if TYPE_CHECKING:
@@ -77,9 +79,15 @@ def decide(
     algorithm: str,
     sensitive: Sequence[str] | str,
     population: Source | None,
+    attacks: bool = False,
+    require: Sequence[str] | str = (),
+    publish_findings: bool = False,
     **options: Any,
 ) -> Anonymized:
-    """Decide on a release by criteria and numbers together."""
+    """Decide on a release by criteria and numbers together, and attack it where that is asked."""
+    required = read_requirements(require)
+    publish = given.flag(publish_findings, "publish_findings")
+    wanted = given.flag(attacks, "attacks") or publish or bool(required)
     for one in criteria:
         if not hasattr(one, "compares_population"):
             raise ParameterError(
@@ -97,7 +105,7 @@ def decide(
     given.text(options["suppressed"], "suppressed")
     people = None if population is None else read_population(population, table.schema)
     with nullcontext() if people is None else closing(people):
-        return anonymize(
+        decided = anonymize(
             table,
             [*criteria, *asked],
             algorithm=algorithm,
@@ -105,3 +113,4 @@ def decide(
             population=people,
             **options,
         )
+    return attacked(decided, required, publish=publish) if wanted else decided

@@ -23,6 +23,7 @@ from sfumato.vault.families import FAMILIES
 from sfumato.vault.folder import AnswerIndex
 from sfumato.vault.gatekeeper import Asker, Gatekeeper
 from sfumato.vault.session import Session
+from sfumato.vault.trying import ReleaseGate, check_owner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -133,9 +134,19 @@ class Questions(Shown):
         facts = self._session.facts(self._asker_of, self._dataset)
         return self._session.prepare(family, family.values(*positional, **asked), facts)
 
-    def run(self, family: Family, prepared: Prepared, *, request_id: str | None = None) -> Any:
-        """Charge and answer what was prepared."""
-        return self._session.run(family, prepared, self._asker_of, request_id=request_id)
+    def run(
+        self,
+        family: Family,
+        prepared: Prepared,
+        *,
+        request_id: str | None = None,
+        gate: ReleaseGate | None = None,
+    ) -> Any:
+        """Charge and answer what was prepared; with a `gate` attack it before it is given."""
+        if gate is not None:
+            check_owner(self._asker_of, prepared)
+        answer = self._session.run(family, prepared, self._asker_of, request_id=request_id)
+        return answer if gate is None else gate.tried(self._session, prepared, answer)
 
     def check_all(self, wanted: Sequence[Prepared]) -> Event | None:
         """What several of these cost the owner together, or a refusal; nothing is charged."""
@@ -168,6 +179,7 @@ class Questions(Shown):
 class Private(Questions):
     """A table that answers only under differential privacy, until its budget is spent."""
 
+    @given.in_python
     def publish(
         self,
         kind: KindName | str,
@@ -179,6 +191,9 @@ class Private(Questions):
         workload: ArrayLike | str | Path | None = None,
         postprocess: Sequence[str] | str = (),
         request_id: str | None = None,
+        attacks: bool = False,
+        require: Sequence[str] | str = (),
+        publish_findings: bool = False,
         **options: Unpack[KindOptions],
     ) -> Published:
         """Publish statistics of some columns, charged to the table's budget.
@@ -186,14 +201,26 @@ class Private(Questions):
         `workload` names the ranges that matter, (queries, columns, 2) in values, ends included, or
         a file of them; `options` are those of the kind. The identical publication is given again
         from store, free.
+
+        With `attacks` its owner has what attackers still get as `findings`; by `require`, such as
+        "link<0.05", what they get more from is refused, and the charge stays.
         """
+        gate = _gate(require, attacks, publish_findings)
         cost: QueryCost = {"epsilon": epsilon, "rho": rho, "delta": delta}
         asked: dict[str, Any] = {"workload": workload, "postprocess": postprocess, **options}
         planned = self.plan(kind, columns=columns, **cost, **asked)
-        return self.publish_planned(planned, request_id=request_id)
+        found: Published = self.run(FAMILIES["publish"], planned, request_id=request_id, gate=gate)
+        return found
 
+    @given.in_python
     def synthesize(
-        self, *, request_id: str | None = None, **asked: Unpack[SynthesisOptions]
+        self,
+        *,
+        request_id: str | None = None,
+        attacks: bool = False,
+        require: Sequence[str] | str = (),
+        publish_findings: bool = False,
+        **asked: Unpack[SynthesisOptions],
     ) -> Synthesized:
         """Make up a table in the form of this one, charged to its budget.
 
@@ -204,8 +231,14 @@ class Private(Questions):
         a data set of the same people with several rows each, which comes with this one, linked by
         their `key`; `rows` are this one's then. The cost is an epsilon or a rho, and a delta. The
         identical request is answered again from store.
+
+        With `attacks` its owner has what attackers still get as `findings`; by `require`, such as
+        "copies<0.05", what they get more from is refused, and the charge stays.
         """
-        found: Synthesized = self._ask("synthesize", request_id=request_id, **asked)
+        gate = _gate(require, attacks, publish_findings)
+        family = FAMILIES["synthesize"]
+        request = self.prepare(family, **asked)
+        found: Synthesized = self.run(family, request, request_id=request_id, gate=gate)
         return found
 
     @given.in_python
@@ -290,6 +323,13 @@ class Private(Questions):
         """The largest epsilon, delta and rho that one more question may cost."""
         asker = self._asker_of((self._dataset,))
         return remaining(self._session.gatekeeper.ledger, asker.own or asker.shared)
+
+
+def _gate(
+    require: Sequence[str] | str, attacks: bool, publish_findings: bool
+) -> ReleaseGate | None:
+    wanted = given.flag(attacks, "attacks"), given.flag(publish_findings, "publish_findings")
+    return ReleaseGate.asked(require, attacks=wanted[0], publish=wanted[1])
 
 
 @given.in_python

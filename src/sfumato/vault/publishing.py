@@ -51,8 +51,11 @@ def check_targets(
     *,
     overwrite: bool,
     kept: Sequence[Path] = (),
-) -> None:
-    """Refuse what could not be written of a publication, before anything is spent on it."""
+) -> list[Path]:
+    """Refuse what could not be written of a publication, before anything is spent on it.
+
+    Given are the places that it takes, first that of the release.
+    """
     tables = publication.method.tables
     in_use = (*kept, *vault_files_around(out))
     if out.suffix.lower() == _GEOJSON:
@@ -72,6 +75,8 @@ def check_targets(
                 f"Cannot write the page to '{report}': the release itself goes there. Choose "
                 "another name.",
             )
+        written.append(report)
+    return written
 
 
 def _boxes(publication: Publication, tables: Mapping[str, pa.Table]) -> pa.Table:

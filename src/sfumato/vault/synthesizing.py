@@ -135,14 +135,19 @@ def check_targets(
     overwrite: bool,
     kept: Sequence[Path] = (),
     model: Path | None = None,
-) -> None:
-    """Refuse what could not be written of a synthesis, before anything is spent on it."""
+) -> list[Path]:
+    """Refuse what could not be written of a synthesis, before anything is spent on it.
+
+    Given are the places that it takes, first that of the release.
+    """
     in_use = (*kept, *vault_files_around(out))
     found = check_places(out, request.datasets, overwrite=overwrite, kept=in_use)
     for name, file in found.files.items():
         for column in request.columns[name]:
             check_letters(file, column.name, _declared_texts(column), request.layouts[name])
-    _check_beside(found, (report, model), overwrite=overwrite, kept=kept)
+    beside = [one for one in (report, model) if one is not None]
+    _check_beside(found, beside, overwrite=overwrite, kept=kept)
+    return [found.path, *found.written, *beside]
 
 
 def _declared_texts(column: Column) -> list[str]:

@@ -95,6 +95,15 @@ def test_nobody_passes_the_bound_at_the_door(name: str, found: Attacked, clinic:
     assert set(told.examples[0]) == {"age", "sex"}
 
 
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_hardly_anything_is_paid_and_hardly_anything_is_learnt(
+    name: str, found: Attacked, clinic: Any
+) -> None:
+    """At epsilon 1/1000 at most 50.03 % are right; false alarms: 1 in 10^5."""
+    told = found(name, clinic, SCHEMA, epsilon="1/1000", guesses=GAMES)
+    assert abs(told.success.value - told.baseline.value) < 4.5 * (0.25 / GAMES) ** 0.5
+
+
 def test_one_question_for_the_whole_price_reaches_the_bound(
     found: Attacked, clinic: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

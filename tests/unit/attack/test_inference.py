@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,14 @@ import numpy as np
 import pytest
 
 import sfumato as sf
+from sfumato.anonymize.classes import Classes, Original, from_matrix
+from sfumato.anonymize.criteria.diversity import (
+    DistinctDiversity,
+    Diversity,
+    EntropyDiversity,
+    FolkDiversity,
+    RecursiveDiversity,
+)
 from sfumato.attack.downcoding import likeliest, refined
 from sfumato.attack.minimality import Asked, asked_of, left_possible
 from sfumato.errors import ParameterError
@@ -40,26 +49,48 @@ WHERE = Column(
 TOWNS = Schema("people", (WHERE, Column("ill", Kind.TEXT, Role.SENSITIVE, Values(ILLS))))
 
 
-def test_worlds_that_are_left_are_those_of_all_deals() -> None:
-    """By looking at every deal of six values to two parts of 2 and 4, l = 2."""
+@pytest.mark.parametrize(
+    "asked",
+    [Asked("folk", 2), Asked("entropy", 2), Asked("recursive", 2, Fraction(3, 2)),
+     Asked("recursive", 3, Fraction(2)), Asked("distinct", 2)],
+    ids=str,
+)  # fmt: skip
+def test_worlds_that_are_left_are_those_of_all_deals(asked: Asked) -> None:
+    """By looking at every deal of six values to two parts of 2 and 4."""
     values = ("hiv", "hiv", "flu", "cold", "gout", "acne")
+    if asked.least == 3 or asked.kind in ("distinct", "entropy"):
+        values = ("hiv", "hiv", "hiv", "flu", "cold", "cold")
     names = sorted(set(values))
     hits, worlds = np.zeros((2, len(names)), dtype=int), 0
+    kinds: dict[str, Callable[..., Diversity]] = {
+        "folk": FolkDiversity,
+        "entropy": EntropyDiversity,
+        "distinct": DistinctDiversity,
+        "recursive": partial(RecursiveDiversity, c=asked.factor),
+    }
+    criterion = kinds[asked.kind](asked.least, "ill")
 
     def fine(part: Sequence[str]) -> bool:
-        return all(2 * part.count(value) <= len(part) for value in part)
+        """As the anonymizer judges it."""
+        counts = np.array([[part.count(name) for name in names]])
+        original = Original("ill", counts[0])
+        classes = Classes(counts.sum(axis=1), {"ill": from_matrix(counts, original)})
+        return bool(criterion.holds(classes)[0])
 
+    judged = {part: fine(part) for size in (2, 4) for part in {*permutations(values, size)}}
     for deal in permutations(values):
-        if fine(deal[:2]) and fine(deal[2:]):
+        if judged[deal[:2]] and judged[deal[2:]]:
             continue
         worlds += 1
         hits[0, names.index(deal[0])] += 1
         hits[1, names.index(deal[5])] += 1
-    chances = left_possible([values.count(name) for name in names], [2, 4], Asked("folk", 2))
+    chances = left_possible([values.count(name) for name in names], [2, 4], asked)
+    assert worlds
     assert chances is not None
     expected = [[Fraction(int(one), worlds) for one in row] for row in hits]
     assert chances.tolist() == expected
-    assert chances[0, names.index("hiv")] == 1
+    if asked == Asked("folk", 2):
+        assert chances[0, names.index("hiv")] == 1
 
 
 def test_a_class_that_could_have_been_parted_is_never_made() -> None:
@@ -74,6 +105,10 @@ def test_distinct_values_are_asked_for_as_the_side_car_says() -> None:
     told = {"criteria": ["5-anonymity", "distinct 3-diversity of ill"]}
     assert asked_of(told, "ill") == Asked("distinct", 3)
     assert asked_of(told, "other") is None
+    deep = RecursiveDiversity(3, "ill", c="3/2"), EntropyDiversity(2, "my ill")
+    told = {"criteria": [str(one) for one in deep]}
+    assert asked_of(told, "ill") == Asked("recursive", 3, Fraction(3, 2))
+    assert asked_of(told, "my ill") == Asked("entropy", 2)
 
 
 def merged(telling: bool, draws: np.random.Generator) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -106,6 +106,18 @@ def test_shifted_classes_meet_two_each(found: Attacked, people: Rows) -> None:
     assert not figures["count_bounds_exact"]
 
 
+def test_boxes_that_overlap_lose_nobody_where_all_rows_are_released(
+    found: Attacked, people: Rows
+) -> None:
+    """Ages 0-4 and 4-9 overlap in one; whoever is 4 is in one of them all the same."""
+    ages = ["[0, 4]" if one < 4 else "[4, 9]" for one in people["age"][:10]]
+    few = {name: values[:10] for name, values in people.items()}
+    release = {"age": ages, "sex": ["*"] * 10, "ill": few["ill"]}
+    told = found("join", release, SCHEMA, other=few, original=few, other_original=few)
+    assert told.figures["lost"] == pytest.approx(0)
+    assert told.figures["true"] == pytest.approx(10)
+
+
 def test_a_public_table_bounds_the_count_exactly(found: Attacked, people: Rows) -> None:
     """Five rows stand anywhere in 0-4, where the register has two, none, one, none and none."""
     register = {"age": [0, 0, 2], "sex": ["F", "M", "F"], "job": ["cook", "smith", "smith"]}

@@ -95,12 +95,14 @@ def test_points_that_are_a_persons_alone(found: Attacked) -> None:
 
 def test_points_are_looked_for_in_the_release(found: Attacked) -> None:
     real = {"person": ["a", "a", "b", "b"], "time": [0, 3600, 0, 3600], "place": list("xyzw")}
-    moved = {**real, "place": list("zwzw")}
     declared = schema(person=Kind.TEXT, time=Kind.INTEGER, place=Kind.TEXT)
-    assert found("path", real, declared, original=real, knows=2).victims == 2
-    assert found("path", moved, declared, original=real, knows=2).victims == 0
-    swapped = {**real, "place": list("zwxy")}
-    assert found("path", swapped, declared, original=real, knows=2).victims == 0
+    told = found("path", real, declared, original=real, knows=2)
+    assert told.victims == 2
+    assert told.success.value > told.baseline.value
+    for places in ("zwzw", "zwxy"):  # somebody else's
+        told = found("path", {**real, "place": list(places)}, declared, original=real, knows=2)
+        assert told.victims == 0
+        assert told.success.value <= told.baseline.high
 
 
 def test_days_alone_are_no_times(found: Attacked) -> None:
@@ -157,7 +159,9 @@ def test_people_who_search_for_themselves_are_found(found: Attacked) -> None:
 
 def test_searches_without_names_find_nobody(found: Attacked) -> None:
     log = {"person": ["1", "2", "3"], "query": ["weather", "york", "how to bake bread"]}
-    assert found("log", log, LOG, known=LISTED).victims == 0
+    told = found("log", log, LOG, known=LISTED)
+    assert (told.victims, told.beats_baseline) == (0, False)
+    assert told.success.value <= told.baseline.high
 
 
 EDGES = schema(source=Kind.INTEGER, target=Kind.INTEGER)

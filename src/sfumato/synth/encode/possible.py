@@ -84,7 +84,8 @@ def _wholly(axis: Axis, values: Sequence[Scalar]) -> Allowed:
     low, high = _ends(axis)
     listed = [float(one) if pa.types.is_floating(low.type) else one for one in values]  # type: ignore[arg-type]
     alone = np.asarray(pc.equal(low, high).fill_null(False), dtype=bool)
-    return alone & np.asarray(pc.is_in(low, value_set=pa.array(listed, low.type)), dtype=bool)
+    among = np.asarray(pc.is_in(low, value_set=pa.array(listed, low.type)), dtype=bool)
+    return np.asarray(alone & among, dtype=bool)
 
 
 def _ends(axis: Axis) -> tuple[pa.Array, pa.Array]:

@@ -1,0 +1,100 @@
+"""What a release must withstand before a command writes it: flags, and what they ask for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from sfumato.cli.options import option
+from sfumato.cli.progress import progress
+from sfumato.errors import OutputError, ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sfumato.steward.anonymized import Anonymized
+    from sfumato.vault.trying import ReleaseGate
+
+GATE = "Before it leaves"
+"""The topic under which help tells what a release must withstand."""
+
+
+def _gate(metavar: str | None, told: str, *flags: str) -> Any:
+    return option(metavar, told, *flags, rich_help_panel=GATE)
+
+
+Require = Annotated[
+    list[str] | None,
+    _gate("CONDITION", "Refuse what an attack gets more from: 'link<0.05'; repeatable."),
+]
+PublishFindings = Annotated[
+    bool,
+    _gate(
+        None,
+        "Let what attacks found travel with the release, though it tells of the original.",
+        "--publish-findings",
+    ),
+]
+NoAttacks = Annotated[bool, _gate(None, "Do not attack it before it leaves.", "--no-attacks")]
+OwnerReport = Annotated[
+    Path | None,
+    _gate(
+        "FILE.html",
+        "Attack it, and write a page for its owner about what was found.",
+        "--owner-report",
+    ),
+]
+
+
+def table_gate(
+    require: list[str] | None, *, no_attacks: bool, publish: bool
+) -> Callable[[Anonymized], Anonymized]:
+    """What attacks a table that was decided on, before anything of it is written."""
+    from sfumato.steward.own_attacks import attacked
+    from sfumato.steward.requirements import read_requirements
+
+    required = read_requirements(require or [])
+    if no_attacks and (required or publish):
+        flag = "--require" if required else "--publish-findings"
+        raise ParameterError(
+            "option_without_other",
+            f"{flag} means nothing where no attack is tried. Drop --no-attacks, or {flag}.",
+        )
+
+    def gate(decided: Anonymized) -> Anonymized:
+        if no_attacks:
+            return decided
+        with progress("Attacking it"):
+            return attacked(decided, required, publish=publish)
+
+    return gate
+
+
+def paid_gate(given: dict[str, Any], owners_page: Path | None) -> ReleaseGate | None:
+    """The same for what is charged, where its owner asks for it."""
+    publish, require = given.pop("publish_findings", False), given.pop("require", None) or []
+    if not (publish or require or owners_page):
+        return None
+    from sfumato.vault.trying import ReleaseGate
+
+    return ReleaseGate.asked(require, attacks=True, publish=publish)
+
+
+def check_kept(
+    places: list[Path], page: Path | None, *, overwrite: bool, kept: tuple[Path, ...]
+) -> None:
+    """Refuse, before anything is spent, where what the owner keeps could not be written."""
+    from sfumato.files import check_target
+    from sfumato.release.in_use import vault_files_around
+    from sfumato.release.sidecar import holder_file
+
+    holder = holder_file(places[0])
+    for one in (holder, *([] if page is None else [page])):
+        check_target(one, overwrite=overwrite, kept=(*kept, *vault_files_around(one)))
+    if page is not None and os.path.realpath(page) in map(os.path.realpath, [*places, holder]):
+        raise OutputError(
+            "output_twice",
+            f"Cannot write the owner's page to '{page}': something else of the release goes there. "
+            "Choose another name.",
+        )

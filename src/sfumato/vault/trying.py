@@ -1,0 +1,99 @@
+"""Trying attacks on what was paid for, before its owner lets it leave.
+
+A finding is computed from the original outside of any mechanism: it is the owner's, and of nobody
+who asks under a budget. What was charged stays charged, whatever is found; and a release that was
+let through because of what was found says that this choice is covered by no guarantee.
+
+Decision 0293.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from sfumato.errors import PolicyError
+from sfumato.publish.kinds import Publication
+from sfumato.steward.paid_attacks import attacked_counts, attacked_rows
+from sfumato.steward.requirements import check, read_requirements
+from sfumato.steward.tried import TriedAttacks
+from sfumato.vault.answer import Answer
+from sfumato.vault.config import OWNER
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.attack.finding import Findings
+    from sfumato.method import Prepared
+    from sfumato.steward.requirements import Requirement
+    from sfumato.vault.session import AskerOf, Session
+
+A = TypeVar("A", bound=Answer)
+
+CHOSEN = (
+    "It was released because attacks, scored on the original rows, found no more than its owner "
+    "allows: that choice is not covered by this guarantee."
+)
+_MEND = (
+    "The charge stays: the answer is stored, and the same without requirements is free. Ask for "
+    "less epsilon, or for fewer columns; or require less."
+)
+
+
+def check_owner(asker_of: AskerOf, prepared: Prepared) -> None:
+    """Refuse, before anything is charged, to attack for others, or what cannot be attacked."""
+    if asker_of(prepared.datasets).principal != OWNER:
+        raise PolicyError(
+            "findings_not_yours",
+            "What attacks find is computed from the original rows: it is for the owner of the "
+            "vault, not for who asks under a budget. Leave out --require, --owner-report and "
+            "--publish-findings, or ask as the owner.",
+        )
+    if len(prepared.datasets) > 1:
+        raise PolicyError(
+            "requirement_failed",
+            "A pair of tables is not attacked before it leaves: attacks look at one. Leave out "
+            "--require and --owner-report, and try each with sfumato attack.",
+        )
+
+
+@dataclass(frozen=True)
+class ReleaseGate:
+    """What a release must withstand before it is given, and whether all may know what it did."""
+
+    requirements: tuple[Requirement, ...] = ()
+    publish: bool = False
+
+    @classmethod
+    def asked(
+        cls, require: Sequence[str] | str, *, attacks: bool, publish: bool
+    ) -> ReleaseGate | None:
+        """The gate that is asked for; None where nobody wants to know of attacks."""
+        found = read_requirements(require)
+        return cls(found, publish) if found or attacks or publish else None
+
+    def tried(self, session: Session, prepared: Prepared, answer: A) -> A:
+        """An answer with what attacks find in it; refused where that is more than is allowed."""
+        findings = _found(session, prepared, answer, self.requirements)
+        check(self.requirements, findings, mend=_MEND)
+        texts = tuple(one.text for one in self.requirements)
+        attacks = TriedAttacks(findings, texts, self.publish)
+        promised = answer.guarantee
+        told = {**promised.parameters, **attacks.travels}
+        if attacks.notes:
+            told["notes"] = [*told.get("notes", ()), *attacks.notes]
+        stated = f"{promised.statement} {CHOSEN}" if texts else promised.statement
+        guarantee = replace(promised, statement=stated, parameters=told)
+        return replace(answer, guarantee=guarantee, holder=attacks.kept)
+
+
+def _found(
+    session: Session, prepared: Prepared, answer: Answer, requirements: Sequence[Requirement]
+) -> Findings:
+    with session.store.together(prepared.datasets, ()) as datasets:
+        [data] = datasets.values()
+        original = data.engine, data.table
+        if isinstance(prepared, Publication):
+            columns = prepared.request.columns
+            return attacked_counts(answer.tables, columns, data.schema, original, requirements)
+        return attacked_rows(answer.table, data.schema, original, requirements)
