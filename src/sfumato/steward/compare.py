@@ -29,6 +29,7 @@ from sfumato.release.release import Release
 from sfumato.release.sidecar import read_sidecar
 from sfumato.schema.column import Role
 from sfumato.schema.file import load
+from sfumato.schema.schema import Schema
 from sfumato.steward.actions import source_of
 from sfumato.steward.attack import held_people, held_release, throw_away
 from sfumato.steward.measure import is_anatomy, measure
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from sfumato.comparison.bins import ColumnBins
     from sfumato.comparison.spread import Countable
     from sfumato.engines.sources import Source
-    from sfumato.schema.schema import Schema
 
     Progress = Callable[[float, float], None]
     Candidates = Sequence[Source | Table | Release] | Mapping[str, Source | Table | Release]
@@ -77,7 +77,10 @@ def compare(
     """
     declared = _declared(original, schema)
     people = source_of(original)
-    assert people is not None
+    if people is None:
+        raise ParameterError(
+            "type_wrong", "original must be a table or a path, not None. Give the original."
+        )
     beside = {"known": source_of(known), "control": source_of(control)}
     return compare_releases(candidates, people, declared, **beside, progress=progress)
 
@@ -144,7 +147,7 @@ def _declared(original: Source | Table, schema: str | Path | Schema | None) -> S
             "What the columns of the original are must be declared. Give schema='people.toml' or "
             "an sf.Schema, or open the original with sf.read first.",
         )
-    return load(given.path(schema, "schema")) if isinstance(schema, str | Path) else schema
+    return schema if isinstance(schema, Schema) else load(given.path(schema, "schema"))
 
 
 def _named(candidates: Candidates) -> list[tuple[str, Source | Release]]:
