@@ -74,6 +74,7 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("people.csv").write_text("\n".join(["age,sex,smoker,disease", *rows]) + "\n")
     Path("people.toml").write_text(SCHEMA)
     Path("synthetic.csv").write_text("\n".join(["age,sex,smoker,disease", *rows[::3]]) + "\n")
+    Path("voters.csv").write_text("\n".join(["age,sex", *(one[:4] for one in rows[10:90])]) + "\n")
     Path("towns.csv").write_text("town\nRome\nBonn\n")
     Path("towns.toml").write_text(TOWNS)
     Path("ranges.csv").write_text("age_low,age_high\n0,49\n50,99\n")

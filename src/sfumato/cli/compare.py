@@ -36,8 +36,8 @@ def compare(
     looks at the original without a budget, so what it tells is for the owner.
 
     Examples:
-        sfumato compare safe.csv twin.csv --original people.csv --schema people.toml
-        sfumato compare safe.csv twin.csv --original people.csv --schema people.toml \\
+        sfumato compare safe.csv synthetic.csv --original people.csv --schema people.toml
+        sfumato compare safe.csv synthetic.csv --original people.csv --schema people.toml \\
             --known voters.csv --report compare.html
     """
     from sfumato.files import check_target
