@@ -77,6 +77,7 @@ NEED_MORE: dict[str, str] = {
     "link-fuzzy": "a list of people",
     "uniqueness": "the population, or its size",
     "composition": "a second release",
+    "join": "a second release",
     "membership": "people who are not in the data",
     "log": "a list of people",
     **dict.fromkeys(sorted(ON_ANSWERS), "a table that answers questions"),

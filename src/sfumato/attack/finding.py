@@ -233,7 +233,8 @@ def _read(told: Mapping[str, Any]) -> Finding:
         )
         if ends is not None
     }
-    same = ("attack", "attacker", "meaning", "reference", "bound", "victims", "examples", "remarks")
+    same = ["attack", "attacker", "meaning", "reference"]
+    same += ["bound", "victims", "examples", "remarks", "figures"]
     return Finding(**{name: told[name] for name in same}, **rates, **told["cost"])
 
 

@@ -96,9 +96,7 @@ def attack(
 
     Examples:
         sfumato attack link safe.csv --original people.csv --schema people.toml
-        sfumato attack all safe.csv --original people.csv --schema people.toml --json
-        sfumato attack all safe.csv --original people.csv --schema people.toml \\
-            --report attacks.html
+        sfumato attack all safe.csv --original people.csv --schema people.toml --report found.html
         sfumato attack differencing people.csv --schema people.toml --epsilon 1
     """
     from sfumato.report.looked_at import attack_page
@@ -109,10 +107,9 @@ def attack(
     supposed |= {"gain": gain, "near": near, "guesses": guesses, "columns": column}
     supposed |= {"population_size": population_size, "epsilon": epsilon, "together": together}
     supposed |= {"knows": knows, "cell": cell, "minutes": minutes, "hops": hops}
-    supposed |= {"first": _listed(first), "on": _listed(on)}
     tables = {"known": known, "original": original, "other": other, "control": control}
     tables["other_original"] = other_original
-    options = attack_options(**supposed)
+    options = attack_options(**supposed, first=_listed(first), on=_listed(on))
     check_page(report, release, *tables.values(), schema, overwrite=overwrite)
     with values_named(), progress("Attacking", unit="attacks") as told:
         found = attacked(name, release, schema, **tables, options=options, progress=told)

@@ -78,7 +78,7 @@ def paid_gate(given: dict[str, Any], owners_page: Path | None) -> ReleaseGate | 
         return None
     from sfumato.vault.trying import ReleaseGate
 
-    return ReleaseGate.asked(require, attacks=True, publish=publish)
+    return ReleaseGate.asked(require, publish=publish)
 
 
 def check_kept(

@@ -71,8 +71,8 @@ def _published(release: Release, files: Mapping[str, str]) -> ReportParts:
         private=False,
         subject=[*about(provenance, said), *_tables(release, columns)],
         guarantee=[
-            Listing(promised or [decimals(release.guarantee.statement)]),
-            Paragraph(means),
+            *([Listing(promised)] if promised else []),
+            Paragraph(f"{means} {decimals(release.guarantee.statement)}"),
             *(Note(text) for text in facts.get("notes", ())),
             *glossary(means),
         ],

@@ -40,23 +40,6 @@ _MEND = (
 )
 
 
-def check_owner(asker_of: AskerOf, prepared: Prepared) -> None:
-    """Refuse, before anything is charged, to attack for others, or what cannot be attacked."""
-    if asker_of(prepared.datasets).principal != OWNER:
-        raise PolicyError(
-            "findings_not_yours",
-            "What attacks find is computed from the original rows: it is for the owner of the "
-            "vault, not for who asks under a budget. Leave out --require, --owner-report and "
-            "--publish-findings, or ask as the owner.",
-        )
-    if len(prepared.datasets) > 1:
-        raise PolicyError(
-            "requirement_failed",
-            "A pair of tables is not attacked before it leaves: attacks look at one. Leave out "
-            "--require and --owner-report, and try each with sfumato attack.",
-        )
-
-
 @dataclass(frozen=True)
 class ReleaseGate:
     """What a release must withstand before it is given, and whether all may know what it did."""
@@ -65,12 +48,26 @@ class ReleaseGate:
     publish: bool = False
 
     @classmethod
-    def asked(
-        cls, require: Sequence[str] | str, *, attacks: bool, publish: bool
-    ) -> ReleaseGate | None:
-        """The gate that is asked for; None where nobody wants to know of attacks."""
-        found = read_requirements(require)
-        return cls(found, publish) if found or attacks or publish else None
+    def asked(cls, require: Sequence[str] | str, *, publish: bool) -> ReleaseGate:
+        """The gate by what is written of it."""
+        return cls(read_requirements(require), publish)
+
+    @staticmethod
+    def check_owner(asker_of: AskerOf, prepared: Prepared) -> None:
+        """Refuse, before anything is charged, to attack for others, or what cannot be attacked."""
+        if asker_of(prepared.datasets).principal != OWNER:
+            raise PolicyError(
+                "findings_not_yours",
+                "What attacks find is computed from the original rows: it is for the owner of the "
+                "vault, not for who asks under a budget. Leave out --require, --owner-report and "
+                "--publish-findings, or ask as the owner.",
+            )
+        if len(prepared.datasets) > 1:
+            raise PolicyError(
+                "requirement_failed",
+                "A pair of tables is not attacked before it leaves: attacks look at one. Leave out "
+                "--require and --owner-report, and try each with sfumato attack.",
+            )
 
     def tried(self, session: Session, prepared: Prepared, answer: A) -> A:
         """An answer with what attacks find in it; refused where that is more than is allowed."""

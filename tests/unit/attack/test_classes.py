@@ -161,3 +161,17 @@ def test_a_release_without_sensitive_columns_says_so(found: Attacked) -> None:
     schema = Schema("clinic", (Column("ward", Kind.TEXT, Role.QUASI),))
     with pytest.raises(ParameterError, match='role = "sensitive"'):
         found("homogeneity", {"ward": ["a", "b"]}, schema)
+
+
+def test_what_chance_does_is_seen_in_some_classes(draws: np.random.Generator) -> None:
+    """Of 6,000 rows in classes of 5 and one of 3,000; dealings to 2,000 rows agree with all."""
+    owners = np.concatenate([np.arange(3_000) // 5, np.full(3_000, 600)])
+    drawn = draws.integers(0, 2, len(owners))
+    cells, counts = np.unique(owners * 2 + drawn, return_counts=True)
+    values = ClassValues(cells // 2, cells % 2, counts, ["a", "b"])
+    whole = by_chance(values, lambda found: surely(found, 0, 1.0))
+    some = by_chance(values, lambda found: surely(found, 0, 1.0), 2_000)
+    assert whole.value == pytest.approx(2 * 0.5**5 / 2, rel=0.1)
+    assert some.low <= whole.value <= some.high
+    assert some.value == pytest.approx(whole.value, rel=0.2)
+    assert some.tried == whole.tried

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from sfumato.attack.finding import Finding, Findings, Rate, percent
@@ -92,3 +94,18 @@ def test_cards_name_nobody() -> None:
 )
 def test_shares_in_words(share: float, words: str) -> None:
     assert percent(share) == words
+
+
+def test_findings_are_read_as_they_were_written() -> None:
+    share = Rate.share(3, 10)
+    told: dict[str, Any] = {
+        "attacker": "asks",
+        "meaning": "People hit",
+        "reference": "Somebody 2000",
+    }
+    one = Finding(attack="a", success=share, baseline=share, control=share, victims=3, **told)
+    other = Finding(attack="b", success=share, baseline=share, remarks=["Few."], **told)
+    found = Findings((one, other), {"c": "it does not fit."})
+    assert Findings.read(found.json()).json() == found.json()
+    with pytest.raises(ValueError, match="no findings"):
+        Findings.read({"findings": [{}], "not_run": []})
