@@ -51,7 +51,8 @@ class Exposure(NamedTuple):
         pairs = ((success.low, against.high), (success.high, against.low))
         ends = ((mine - theirs) / max(1 - theirs, 1e-12) for mine, theirs in pairs)
         low, high = (min(max(one, 0.0), 1.0) for one in ends)
-        return cls(finding.risk, min(low, finding.risk), max(high, finding.risk), finding.attack)
+        risk = finding.risk if low else 0.0  # what reaches the guess cannot be told from chance
+        return cls(risk, min(low, risk), max(high, risk), finding.attack)
 
     @classmethod
     def promised(cls, epsilon: float, delta: float) -> Exposure:
@@ -91,7 +92,7 @@ class Candidate:
         ]
         if not found and self.epsilon is not None:
             return Exposure.promised(self.epsilon, self.delta or 0.0)
-        return max(found, key=lambda one: (one.low, one.risk), default=None)
+        return max(found, key=lambda one: (one.low, one.risk, -one.high), default=None)
 
     def beats(self, other: Candidate) -> bool:
         """Whether it is as good in both, better in one, and promises no larger epsilon."""
