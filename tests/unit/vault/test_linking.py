@@ -168,7 +168,7 @@ def test_both_files_read_back_with_their_schemas(twins: LinkedTwins, tmp_path: P
         with closing(sf.read(tmp_path / "out" / f"{schema.table}.csv", schema=schema)) as back:
             assert back.schema.columns == schema.columns
     page = (tmp_path / "page.html").read_text()
-    assert "Synthetic rows of patients.patient" in page
+    assert "<h1>Synthetic rows of patients" in page
     for name in ("visits", "ward", "patients.smoker"):  # the number of visits among them
         assert f"{name}: share of rows, measured and drawn" in page
     again = sf.Release.load(tmp_path / "out")

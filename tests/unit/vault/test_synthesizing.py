@@ -189,7 +189,7 @@ def test_a_saved_model_draws_and_tells_the_noisy_tables(
     assert noisy["count_sd"][0].as_py() > 0
     with closing(sf.read(tmp_path / "out.csv", schema=SCHEMA)) as again:
         assert again.schema.columns == SCHEMA.columns
-    assert "Synthetic rows of id, age" in (tmp_path / "page.html").read_text()
+    assert "<h1>Synthetic rows of people</h1>" in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.parametrize("fails_at", range(4))
