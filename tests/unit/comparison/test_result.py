@@ -87,6 +87,14 @@ def test_the_attack_that_surely_gets_most_is_told() -> None:
     assert one.attack == "link"
 
 
+def test_what_reaches_the_guess_counts_as_nothing_with_a_bar_up_to_what_it_may_be() -> None:
+    few = Finding("copies", "a", "m", Rate.share(2, 5), Rate.share(1, 5), "r")
+    one = candidate("a", 0, 1, findings=Findings((few,), {})).exposure
+    assert one is not None
+    assert (one.risk, one.low) == (0, 0)
+    assert one.high > few.risk > 0
+
+
 def test_without_an_attack_the_promise_is_told() -> None:
     one = candidate("a", None, 0.5, epsilon=1.0, delta=0.0).exposure
     assert one is not None
