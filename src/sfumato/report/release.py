@@ -34,6 +34,10 @@ _TITLES = {"synthesize": "synthetic rows"}
 """What was published, where a method has not its name."""
 _PRIVATE = "differential privacy"
 _FOR_ALL = "All that stands on this page was released: it may be shown to anyone."
+_FOR_THE_OWNER = (
+    "This page stays with its owner: what attacks found is computed from the original. Send the "
+    "one that --report writes instead."
+)
 
 
 def page(
@@ -67,8 +71,8 @@ def _published(release: Release, files: Mapping[str, str]) -> ReportParts:
     return ReportParts(
         title=f"{title.capitalize()} of {_named(columns, facts)}" if columns else "Private answer",
         promise=promised[0] if promised else decimals(release.guarantee.statement),
-        audience=_FOR_ALL,
-        private=False,
+        audience=_FOR_ALL if release.holder is None else _FOR_THE_OWNER,
+        private=release.holder is not None,
         subject=[*about(provenance, said), *_tables(release, columns)],
         guarantee=[
             *([Listing(promised)] if promised else []),
