@@ -151,6 +151,13 @@ class Case:
     door: Door | None = None
     other_original: HeldTable | None = None
 
+    @cached_property
+    def rows_are_nobodys(self) -> bool:
+        """Whether released rows are made up: as a side-car says, or as the original shows."""
+        from sfumato.attack.made_up import beside_people  # which reads labels by what is here
+
+        return self.release.rows_are == "nobody's" or beside_people(self)
+
     def quasi(self, *tables: HeldTable) -> list[Column]:
         """The quasi-identifiers that the release and all these tables have."""
         return [

@@ -70,8 +70,8 @@ ON_CLASSES = ("link", "homogeneity", "skewness")
 certain, and whose is believed twice as much."""
 
 ON_ROWS = ("link", "copies", "inference")
-"""Those that made-up rows are put to before they leave: who is found, who stands there as they are,
-and whose value the nearest row tells."""
+"""Those that made-up rows, and counts read as rows, are put to before they leave: who is found, who
+stands there as they are, and whose value the nearest row tells."""
 
 NEED_MORE: dict[str, str] = {
     "link-fuzzy": "a list of people",
@@ -88,14 +88,15 @@ NEED_MORE: dict[str, str] = {
 BY_ROWS = frozenset(
     {"uniqueness", "homogeneity", "background", "skewness", "similarity", "composition", "join"}
 )
-"""Those that take released rows for people; in a synthetic table nobody is hit by them."""
+"""Those that take released rows for people, which those of a synthetic table are not."""
 
 BY_PERSON = frozenset({"scoreboard", "path", "log", "neighbourhood"})
 """Those whose data are of people by themselves, whoever they are named by."""
 
 _ROWS_COUNTED = "Rows are counted, not people, of whom some may have several."
 _NOBODYS = (
-    "Rows of this table are made up: it is told what the table says, and nobody is hit for certain."
+    "rows of this table are nobody's: it is synthetic, or many of them fit nobody in the original. "
+    "See link, copies, inference and membership."
 )
 
 
@@ -109,12 +110,12 @@ def run(name: str, case: Case) -> Finding:
             "the release is published counts, not rows. What questions give away is told by "
             "differencing and reconstruct, with --epsilon E and the original.",
         )
+    if name in BY_ROWS and case.rows_are_nobodys:
+        raise cannot_run(name, _NOBODYS)
     found = replace(attack(case), seconds=perf_counter() - started)
     by_rows = name not in ON_ANSWERS | BY_PERSON
     if by_rows and case.schema.unit.by_person and COUNTED not in " ".join(found.remarks):
         found = replace(found, remarks=[*found.remarks, _ROWS_COUNTED])
-    if case.release.rows_are == "nobody's" and name in BY_ROWS:
-        found = replace(found, victims=0, examples=(), remarks=[*found.remarks, _NOBODYS])
     return found
 
 

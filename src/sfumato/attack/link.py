@@ -24,7 +24,7 @@ from sfumato.attack.case import cannot_run, needed_quasi
 from sfumato.attack.classes import boxes
 from sfumato.attack.finding import Finding
 from sfumato.attack.lists import candidates, examples, in_original, naming
-from sfumato.attack.made_up import linked, made_up
+from sfumato.attack.made_up import linked
 from sfumato.attack.persons import counted_people, person_in, persons, rate
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def run(case: Case) -> Finding:
             NAME, "it needs a list of people. Give one with --known FILE, or --original FILE."
         )
     quasi = needed_quasi(case, NAME, held, *_also(case.original))
-    if case.release.rows_are == "nobody's":
+    if case.rows_are_nobodys:
         return linked(case, NAME, quasi)
     names = [column.name for column in quasi]
     named, unit = naming(case, held), person_in(case, held)
@@ -52,8 +52,6 @@ def run(case: Case) -> Finding:
     real = None if case.original is None else case.original.counted(names)
     found = boxes(case.release, quasi, [people, *([real] if real is not None else [])])
     rows, chance, crowd = candidates(found, people, real)
-    if real is not None and made_up(found, crowd):
-        return linked(case, NAME, quasi)
     present = in_original(people, names, named, case)
     right = np.divide(chance, rows, out=np.zeros(len(rows)), where=rows > 0)
     weight = present * people.counts

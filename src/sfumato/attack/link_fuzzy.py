@@ -50,7 +50,7 @@ def run(case: Case) -> Finding:
     """Look people up who may be written wrong."""
     known = needed(case.known, NAME, "a list of people", "known")
     original = needed(case.original, NAME, "the original, to tell who is right", "original")
-    if case.release.rows_are == "nobody's":
+    if case.rows_are_nobodys:
         raise cannot_run(NAME, "rows of a synthetic table are nobody's; link says what they tell.")
     person = naming(case, known)
     if not person:

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.attack.case import needed
-from sfumato.attack.classes import boxes_of
+from sfumato.attack.classes import boxes, boxes_of
 from sfumato.attack.finding import Finding, Rate, percent
-from sfumato.attack.lists import alike, examples, in_original, naming, same_keys
+from sfumato.attack.lists import alike, crowds, examples, in_original, naming, same_keys
 from sfumato.attack.matching import fitting
 from sfumato.attack.persons import counted_people, person_in, rate
+from sfumato.errors import CallerError
 from sfumato.schema.column import Role
 
 if TYPE_CHECKING:
@@ -44,9 +45,17 @@ MOST_SURPLUS = 0.01
 """Where more of the released rows than this are of nobody in the original, rows are made up."""
 
 
-def made_up(found: Boxes, crowd: Reals) -> bool:
-    """Whether too many rows of classes are more than there are people who fit."""
-    surplus = np.maximum(found.sizes - crowd, 0).sum()
+def beside_people(case: Case) -> bool:
+    """Whether too many rows of classes are more than there are people of the original who fit."""
+    quasi = [] if case.original is None else case.quasi(case.original)
+    if case.original is None or not quasi or case.release.buckets is not None:
+        return False
+    people = case.original.counted([one.name for one in quasi])
+    try:
+        found = boxes(case.release, quasi, [people])
+    except CallerError:  # whoever reads the labels says what is wrong with them
+        return False
+    surplus = np.maximum(found.sizes - crowds(found, people), 0).sum()
     return bool(surplus > MOST_SURPLUS * found.rows)
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.attack.case import Case, HeldRelease, HeldTable
-from sfumato.attack.catalogue import ON_CLASSES, ON_ROWS, run_all
+from sfumato.attack.catalogue import ON_ROWS, run_all
 from sfumato.attack.finding import Findings
 from sfumato.counting.frequencies import count_held
 from sfumato.engines.sources import open_source
@@ -56,7 +56,7 @@ def attacked_counts(
     requirements: Sequence[Requirement] = (),
 ) -> Findings:
     """What attacks find in tables of counts: in that of the most columns."""
-    names = _tried(ON_CLASSES, requirements)
+    names = _tried(ON_ROWS, requirements)
     counted = [(one, _figure(one, columns)) for one in tables.values()]
     read = [(one, figure) for one, figure in counted if figure is not None]
     if not read:
