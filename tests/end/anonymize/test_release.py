@@ -82,8 +82,15 @@ def test_people_read_a_summary(shell: Shell) -> None:
 
 
 def test_several_sensitive_columns_follow_one_flag_or_several(shell: Shell) -> None:
-    l_two = ("--l", 2, "--diversity", "entropy", "--suppress", "0.1", "-o", "out.csv")
-    l_two = (*l_two, "--no-attacks")  # which took longer or not
+    # What attacks took differs.
+    l_two = (
+        *("--l", 2, "--diversity", "entropy"),
+        "--suppress",
+        "0.1",
+        "--no-attacks",
+        "-o",
+        "out.csv",
+    )
     once = shell.found(shell.anonymize(*l_two, "--sensitive", "disease", "visits"))
     twice = shell.found(
         shell.anonymize(*l_two, "--overwrite", "--sensitive", "disease", "--sensitive", "visits")
