@@ -63,6 +63,9 @@ Membership tells others apart by itself."""
 OF_BELIEF = frozenset({"skewness"})
 """Those that succeed where a belief grows, be it right or not sure at all."""
 
+OF_USE = frozenset({"join"})
+"""Those that tell what anybody has of a release, not only attackers."""
+
 WITH_LISTS = frozenset({"log"})
 """Those whose list of people has columns that no release has."""
 

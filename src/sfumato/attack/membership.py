@@ -6,9 +6,9 @@ than the nearest of the other people; by how much commoner the victim's pairs of
 release than among them, as the sum of logarithms over pairs of columns, which is what methods that
 measure marginals give away; and by the same of single values, which is Homer's test. Published
 counts, which have no rows, are read by one score, that of `published`.
-*Success*: half of those tried are people of the original, half are others (`control`); who scores
-above the middle is taken for one of the original. Which score is used is decided on half of the
-people, and told of the other half. Where there is one score all are told.
+*Success*: half of those tried are people of the original, half are others (`control`); the half
+that scores highest is taken for people of the original. Which score is used is decided on half of
+the people, and told of the other half. Where there is one score all are told.
 Where the schema says whose rows are, one row of each person is tried.
 *Baseline*: the toss of a coin.
 *Bound*: as in `games`, by the epsilon and delta that the release promises.
@@ -182,10 +182,12 @@ def _allowed(promised: tuple[float, float] | None, most: float | None) -> list[s
 
 
 def _right(scores: Reals, truth: Bools) -> float:
-    """How many are told apart by the middle score; those who have it are guessed."""
+    """How many are told apart if the half that scores highest is taken, by lot at its end."""
     middle = np.median(scores)
-    right = (scores > middle) == truth
-    return float(np.where(scores == middle, 0.5, right).sum())
+    above, there = scores > middle, scores == middle
+    taken = (len(scores) / 2 - above.sum()) / max(there.sum(), 1)
+    chance = np.where(there, taken, above)
+    return float(np.where(truth, chance, 1 - chance).sum())
 
 
 def _scores(

@@ -13,6 +13,7 @@ from sfumato import given
 from sfumato.attack.case import AttackOptions, Case, HeldRelease
 from sfumato.attack.catalogue import ATTACKS, ON_ANSWERS, ON_COUNTS, run_all
 from sfumato.attack.finding import Findings
+from sfumato.attack.join import NAME as JOIN
 from sfumato.attack.minimality import NAME as MINIMALITY
 from sfumato.attack.minimality import asked_of
 from sfumato.comparison.bins import bins_of
@@ -46,8 +47,8 @@ if TYPE_CHECKING:
     Progress = Callable[[float, float], None]
     Candidates = Sequence[Source | Table | Release] | Mapping[str, Source | Table | Release]
 
-COMPARED = tuple(one for one in ATTACKS if one not in {*ON_ANSWERS, "composition", "join"})
-"""The attacks on one release; others are on answers, or on two releases at once."""
+COMPARED = tuple(one for one in ATTACKS if one not in {*ON_ANSWERS, "composition", JOIN})
+"""The attacks on one release; others are on answers, or on two tables at once."""
 _PRIVATE = "differential privacy"
 _NO_L = "no side-car says that l-diversity was asked for."
 _NO_ROWS = "the release has counts and no rows that could be looked up."
@@ -68,7 +69,8 @@ def compare(
     """Set candidates for a release beside each other: what attackers get, what they are good for.
 
     Each is a path, a table or a release in memory; a mapping gives them names. Where the original
-    is an open table, its schema is known. `known` is an attacker's list of people, `control` has
+    is an open table, its schema is known. `known` is an attacker's list of people, with which each
+    is also joined; `control` has
     people like those of the original who are not in it. Nothing is charged; what is found is
     computed from the original, and for the owner.
     """
@@ -99,7 +101,8 @@ def compare_releases(
             None if one is None else opened.enter_context(held_people(one, schema))
             for one in (known, control)
         )
-        asked = ComparedOriginal(schema, people, listed, others, original)
+        joined = None if known is None else opened.enter_context(held_release(known, schema))
+        asked = ComparedOriginal(schema, people, listed, others, original, joined)
         return compare_held(candidates, asked, progress)
 
 
@@ -268,7 +271,8 @@ def _bins(
 class ComparedOriginal:
     """The original, and what else candidates are held against.
 
-    By its `source` it is measured against classes of rows; without it that is left out.
+    By its `source` it is measured against classes of rows; without it that is left out. `joined` is
+    the list of people once more, as a table that rows are joined with.
     """
 
     schema: Schema
@@ -276,6 +280,7 @@ class ComparedOriginal:
     known: HeldTable | None = None
     control: HeldTable | None = None
     source: Source | None = None
+    joined: HeldRelease | None = None
 
     def candidate(
         self, entry: _Entry, yardstick: Yardstick, progress: Progress | None
@@ -308,18 +313,19 @@ class ComparedOriginal:
             held,
             self.known,
             self.people,
-            None,
+            self.joined,
             self.control,
             AttackOptions(),
             throw_away,
         )
+        names = [*COMPARED, *([] if self.joined is None else [JOIN])]
         if entry.rows is None:
             found = run_all(case, progress, names=sorted(ON_COUNTS))
-            silent = dict.fromkeys([one for one in COMPARED if one not in ON_COUNTS], _NO_ROWS)
+            silent = dict.fromkeys([one for one in names if one not in ON_COUNTS], _NO_ROWS)
             return Findings(found.findings, {**silent, **found.not_run})
         if any(asked_of(entry.rows.told, one.name) for one in case.sensitive):
-            return run_all(case, progress, names=COMPARED)
-        found = run_all(case, progress, names=[one for one in COMPARED if one != MINIMALITY])
+            return run_all(case, progress, names=names)
+        found = run_all(case, progress, names=[one for one in names if one != MINIMALITY])
         return Findings(found.findings, {MINIMALITY: _NO_L, **found.not_run})
 
     def _reached(self, entry: _Entry) -> dict[str, Any]:

@@ -111,7 +111,7 @@ def test_numbers_are_counted_at_their_points(
     found: Attacked, draws: np.random.Generator, tmp_path: Path
 ) -> None:
     """Of one column alone: a person's pay is at the nearest point, what is beyond at the ends."""
-    real = {"pay": [14.0, 15, 96, -5] * 10, "c0": ["a"] * 40}
+    real: dict[str, list[Any]] = {"pay": [14.0, 15, 96, -5] * 10, "c0": ["a"] * 40}
     others = {"pay": [24, 25, 36, 45] * 20, "c0": ["a"] * 80}
     table = counts(real, ["pay"], draws)
     told = found(
