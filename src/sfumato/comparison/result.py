@@ -94,6 +94,11 @@ class Candidate:
             return Exposure.promised(self.epsilon, self.delta or 0.0)
         return max(found, key=lambda one: (one.low, one.risk, -one.high), default=None)
 
+    @property
+    def joined(self) -> Finding | None:
+        """What a join with the list of people is worth, where there was one."""
+        return next((one for one in self.findings if one.attack in OF_USE), None)
+
     def beats(self, other: Candidate) -> bool:
         """Whether it is as good in both, better in one, and promises no larger epsilon."""
         mine, theirs = self._places(), other._places()

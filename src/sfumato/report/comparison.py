@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from sfumato import __version__
 from sfumato.attack.finding import percent
-from sfumato.attack.join import NAME as JOIN
 from sfumato.comparison.result import PROMISE
 from sfumato.report.attacks import TITLE, failed_blocks, tried_blocks
 from sfumato.report.blocks import (
@@ -127,7 +126,7 @@ def said(found: Comparison) -> list[str]:
 
 def _joined(found: Comparison) -> list[tuple[Candidate, Finding]]:
     """What a join with the list is worth, of each candidate that was joined."""
-    return [(of, one) for of in found for one in of.findings if one.attack == JOIN]
+    return [(one, one.joined) for one in found if one.joined is not None]
 
 
 def _join_sentence(joined: tuple[Candidate, Finding]) -> str:
