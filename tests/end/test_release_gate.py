@@ -135,7 +135,7 @@ def test_a_weak_table_is_refused_and_a_strong_one_released(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     told = refused(capsys, *ANONYMIZE, "4", "--report", "own.html", "--require", "homogeneity<=0")
-    assert "'homogeneity<=0' does not hold, since homogeneity is 50.0 % (0.5)." in told
+    assert "'homogeneity<=0' does not hold, since homogeneity of ill is 50.0 % (0.5)." in told
     assert "Nothing was written." in told
     assert run([*ANONYMIZE, "4", "--l", "2", "--require", "homogeneity<=0"]) == 0
     assert kept()["required"] == ["homogeneity<=0"]

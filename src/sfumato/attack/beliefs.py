@@ -8,6 +8,7 @@ places of rows, so that the same release is found the same each time.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from sfumato.attack.case import needed_quasi, needed_sensitive
 from sfumato.attack.classes import ClassValues, class_values
 from sfumato.attack.draws import below, shuffled
-from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
+from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, of_columns, percent, plain
 from sfumato.attack.persons import counted_people, person_in
 from sfumato.counting.grouping import group
 
@@ -107,33 +108,37 @@ def believed(
     quasi = [] if case.release.buckets is not None else needed_quasi(case, attack)
     held = case.release.table
     person = [] if case.release.buckets is not None else person_in(case, held)
-    found = []
+    found: dict[str, Finding] = {}
     for column in needed_sensitive(case, attack) if columns is None else columns:
         values = class_values(case.release, quasi, column, person)
         rule = hit(column, values)
         cells = rule(values)
         baseline = by_chance(values, rule, case.options.dealt)
         success = Rate.share(values.hit(cells), baseline.tried)
-        shown = examples(values, column, np.flatnonzero(cells))
-        words = f"{column.name}: {percent(success.value)}, by chance {percent(baseline.value)}."
-        found.append((success.beyond(baseline), success.value, words, success, baseline, shown))
-    worst = max(found, key=lambda one: one[:2])
-    _, _, words, success, baseline, shown = worst
-    others = [one[2] for one in found if one is not worst]
-    return Finding(
-        attack=attack,
-        attacker=attacker,
-        meaning=meaning,
-        reference=reference,
-        success=success,
-        baseline=baseline,
-        victims=round(success.value * success.tried),
-        examples=shown,
+        found[column.name] = Finding(
+            attack=attack,
+            attacker=attacker,
+            meaning=meaning,
+            reference=reference,
+            success=success,
+            baseline=baseline,
+            victims=round(success.value * success.tried),
+            examples=examples(values, column, np.flatnonzero(cells)),
+            remarks=[
+                f"{column.name}: {percent(success.value)}, by chance {percent(baseline.value)}."
+            ],
+            rows=success.tried,
+        )
+    worst = of_columns(found)
+    others = [
+        words for one in found.values() for words in one.remarks if one.remarks is not worst.remarks
+    ]
+    return replace(
+        worst,
         remarks=[
-            *(others and [f"The worst column is {words}", *others]),
+            *(others and [f"The worst column is {worst.remarks[0]}", *others]),
             *counted_people(person, "one is hit if any row of theirs is"),
         ],
-        rows=success.tried,
     )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from sfumato.attack.case import cannot_run, needed_quasi, needed_sensitive
 from sfumato.attack.classes import boxes_of
-from sfumato.attack.finding import Finding, Rate
+from sfumato.attack.finding import Finding, Rate, of_columns
 from sfumato.attack.lists import examples, naming
 from sfumato.attack.matching import fitting
 
@@ -50,14 +50,14 @@ def run(case: Case) -> Finding:
             NAME, "it needs the people. Give them with --known FILE, or --original FILE."
         )
     quasi = needed_quasi(case, NAME, held, case.other.table)
-    found = [
-        _compose(case, case.other, quasi, column)
+    found = {
+        column.name: _compose(case, case.other, quasi, column)
         for column in needed_sensitive(case, NAME)
         if column.name in case.other.table.names
-    ]
+    }
     if not found:
         raise cannot_run(NAME, "the two releases have no sensitive column in common.")
-    return max(found, key=lambda one: one.excess)
+    return of_columns(found)
 
 
 def _compose(case: Case, other: HeldRelease, quasi: Sequence[Column], column: Column) -> Finding:

@@ -23,7 +23,7 @@ import numpy as np
 from sfumato.anonymize.buckets import COUNT, GROUP
 from sfumato.attack.case import cannot_run, needed, needed_quasi, needed_sensitive
 from sfumato.attack.classes import boxes_of
-from sfumato.attack.finding import Finding, Rate
+from sfumato.attack.finding import Finding, Rate, of_columns
 from sfumato.counting.grouping import keys
 
 if TYPE_CHECKING:
@@ -56,8 +56,7 @@ def run(case: Case) -> Finding:
     columns = [one for one in needed_sensitive(case, NAME) if one.name in original.names]
     if not columns:
         raise cannot_run(NAME, "the original has no sensitive column of the release.")
-    found = [_attacked(case, original, quasi, column) for column in columns]
-    return max(found, key=lambda one: one.excess)
+    return of_columns({one.name: _attacked(case, original, quasi, one) for one in columns})
 
 
 def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: Column) -> Finding:

@@ -6,12 +6,15 @@ who are not in the data, the *control* is the same attack on them, and the *risk
 right beyond that: (success - control) / (1 - control), between 0 and 1 (Giomi, Boenisch, Wehmeyer
 and Tasnadi 2023). Without them the same is told against the baseline, as the *excess*.
 
+Of several sensitive columns the headline is that of the one that tells most beyond a guess; what
+the attacker gets of each is told beside it, for what is required holds of all. Decision 0305.
+
 What is computed from the original is about people: findings are for the owner. Decision 0290.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import hypot
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +75,30 @@ class Rate:
         return min(max((self.value - other.value) / (1 - other.value), 0.0), 1.0)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ColumnRates:
+    """What an attack gets of one column, of several that it was tried on."""
+
+    column: str
+    success: Rate
+    baseline: Rate
+    control: Rate | None = None
+
+    @property
+    def excess(self) -> float:
+        """How far the attacker is right beyond a guess."""
+        return self.success.beyond(self.baseline)
+
+    @property
+    def risk(self) -> float:
+        """How far the attacker is right beyond what holds of others too, else beyond a guess."""
+        return self.excess if self.control is None else self.success.beyond(self.control)
+
+    def json(self) -> dict[str, Any]:
+        """All of it, ready to be written."""
+        return {"column": self.column, **_rates_json(self), "tried": self.success.tried}
+
+
 @dataclass(frozen=True, repr=False)
 class Finding(Shown):
     """One attack on one release. `meaning` says of what a share is told.
@@ -95,16 +122,29 @@ class Finding(Shown):
     """What an attack counts besides: of a join its pairs."""
     rows: int = 0
     seconds: float = 0.0
+    columns: Sequence[ColumnRates] = ()
+    """The same of each sensitive column, where the attack is on these."""
 
     @property
     def excess(self) -> float:
         """How far the attacker is right beyond a guess."""
-        return self.success.beyond(self.baseline)
+        return self._headline.excess
 
     @property
     def risk(self) -> float:
         """How far the attacker is right beyond what holds of others too, else beyond a guess."""
-        return self.excess if self.control is None else self.success.beyond(self.control)
+        return self._headline.risk
+
+    @property
+    def by_column(self) -> Sequence[ColumnRates]:
+        """What the attacker gets of each column; one without a name where it is on no column."""
+        return self.columns or (self._headline,)
+
+    @property
+    def _headline(self) -> ColumnRates:
+        return ColumnRates(
+            column="", success=self.success, baseline=self.baseline, control=self.control
+        )
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -123,18 +163,9 @@ class Finding(Shown):
 
     def json(self, *, examples: bool = True) -> dict[str, Any]:
         """All of it, ready to be written; `examples` name people, and stay with the owner."""
-        control = self.control
         return {
             "attack": self.attack,
-            "success": self.success.value,
-            "interval": list(self.interval),
-            "baseline": self.baseline.value,
-            "baseline_interval": [self.baseline.low, self.baseline.high],
-            "control": None if control is None else control.value,
-            "control_interval": None if control is None else [control.low, control.high],
-            "risk": self.risk,
-            "risk_over": "baseline" if control is None else "control",
-            "excess": self.excess,
+            **_rates_json(self._headline),
             "bound": self.bound,
             "victims": self.victims,
             "tried": self.success.tried,
@@ -145,6 +176,7 @@ class Finding(Shown):
             "figures": dict(self.figures),
             "cost": {"rows": self.rows, "seconds": self.seconds},
             "reference": self.reference,
+            "columns": [one.json() for one in self.columns],
         }
 
     def words(self) -> str:
@@ -157,7 +189,18 @@ class Finding(Shown):
         )
         if self.control is not None:
             told += f", of people who are not in the data {percent(self.control.value)}"
-        return f"{told}."
+        return f"{told}.{self.right_more_often}"
+
+    @property
+    def right_more_often(self) -> str:
+        """In words the column of which the attacker is right most often, where it is another."""
+        most = max(self.by_column, key=lambda one: one.success.value)
+        if most.success.value <= self.success.value:
+            return ""
+        return (
+            f" Of {most.column} it is {percent(most.success.value)}, by a guess "
+            f"{percent(most.baseline.value)}."
+        )
 
     def _card(self) -> Card:
         rates = [("attacker", self.success), ("guess", self.baseline)]
@@ -222,9 +265,49 @@ class Findings(Shown):
         )
 
 
+def of_columns(found: Mapping[str, Finding]) -> Finding:
+    """Of a finding for each column that of the one that tells most, with what is got of each.
+
+    First comes what cannot be chance, then what goes furthest beyond what is known without.
+    """
+    worst = max(found.values(), key=lambda one: (one.beats_baseline, one.risk, one.success.value))
+    rates = [
+        ColumnRates(column=name, success=one.success, baseline=one.baseline, control=one.control)
+        for name, one in found.items()
+    ]
+    return replace(worst, columns=rates)
+
+
+def _rates_json(told: ColumnRates) -> dict[str, Any]:
+    """Shares with their intervals, and what goes beyond others or a guess."""
+    control = told.control
+    return {
+        "success": told.success.value,
+        "interval": [told.success.low, told.success.high],
+        "baseline": told.baseline.value,
+        "baseline_interval": [told.baseline.low, told.baseline.high],
+        "control": None if control is None else control.value,
+        "control_interval": None if control is None else [control.low, control.high],
+        "risk": told.risk,
+        "risk_over": "baseline" if control is None else "control",
+        "excess": told.excess,
+    }
+
+
 def _read(told: Mapping[str, Any]) -> Finding:
-    """One finding as its `json` wrote it."""
-    rates: dict[str, Any] = {
+    """One finding as its `json` wrote it; what earlier ones did not have is left out."""
+    same = ["attack", "attacker", "meaning", "reference"]
+    same += ["bound", "victims", "examples", "remarks", "figures"]
+    columns = [
+        ColumnRates(column=one["column"], **_read_rates(one)) for one in told.get("columns", ())
+    ]
+    return Finding(
+        **{name: told[name] for name in same}, **_read_rates(told), **told["cost"], columns=columns
+    )
+
+
+def _read_rates(told: Mapping[str, Any]) -> dict[str, Any]:
+    return {
         name: Rate(told[name], ends[0], ends[1], told["tried"])
         for name, ends in (
             ("success", told["interval"]),
@@ -233,9 +316,6 @@ def _read(told: Mapping[str, Any]) -> Finding:
         )
         if ends is not None
     }
-    same = ["attack", "attacker", "meaning", "reference"]
-    same += ["bound", "victims", "examples", "remarks", "figures"]
-    return Finding(**{name: told[name] for name in same}, **rates, **told["cost"])
 
 
 def plain(value: object) -> Any:

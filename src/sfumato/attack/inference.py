@@ -17,7 +17,7 @@ import numpy as np
 
 from sfumato.attack.case import cannot_run, needed, needed_sensitive
 from sfumato.attack.draws import below
-from sfumato.attack.finding import Finding, Rate
+from sfumato.attack.finding import Finding, Rate, of_columns
 from sfumato.attack.records import Crowd, records
 from sfumato.schema.column import Kind, Role
 
@@ -46,8 +46,7 @@ def run(case: Case) -> Finding:
     ]
     if not secrets:
         raise cannot_run(NAME, "the other tables have no sensitive column of the release.")
-    found = [_guessed(case, tables, secret) for secret in secrets]
-    return max(found, key=lambda one: (one.risk, one.success.value))
+    return of_columns({one.name: _guessed(case, tables, one) for one in secrets})
 
 
 def _guessed(case: Case, tables: Sequence[HeldTable], secret: Column) -> Finding:

@@ -2,10 +2,10 @@
 
 *Attacker*: knows everybody's quasi-identifiers, that classes are made no coarser than l-diversity
 asks for, and which was asked for: distinct (l values in a class), folk (no value above 1/l),
-entropy or recursive as the side-car says, else folk with the `l` given, or the largest that the
-release shows. A class that
-could have been parted into smaller ones, and was not, holds values that forbid it: every world in
-which all parts were l-diverse is impossible.
+entropy or recursive as the side-car says, else folk with the `l` given, or, where no side-car says
+what was asked for, the largest that the release shows. A class that could have been parted into
+smaller ones, and was not, holds values that forbid it: every world in which all parts were
+l-diverse is impossible.
 *Success*: the share of people whose value is guessed right by what is likeliest in the worlds that
 are left. With A the event that all parts are l-diverse, x_iv the rows of part i with value v, a_i
 its size, n_v and s those of the class, the chance of v for a person of part i is
@@ -24,7 +24,7 @@ counted through are guessed as in the baseline; remarks say how many.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 from math import factorial, prod
@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.attack.case import cannot_run, needed, needed_quasi, needed_sensitive
+from sfumato.attack.case import cannot_run, needed, needed_quasi, needed_sensitive, reason_of
 from sfumato.attack.classes import boxes
-from sfumato.attack.finding import Finding, Rate
+from sfumato.attack.finding import Finding, Rate, of_columns
 from sfumato.attack.matching import fitting
 from sfumato.errors import ParameterError
 
@@ -68,15 +68,18 @@ def run(case: Case) -> Finding:
     columns = [one for one in needed_sensitive(case, NAME) if one.name in original.names]
     if not columns:
         raise cannot_run(NAME, "the original has no sensitive column of the release.")
-    found, refusal = [], None
+    found: dict[str, Finding] = {}
+    refused: dict[str, ParameterError] = {}
     for column in columns:
         try:
-            found.append(_attacked(case, original, quasi, column))
+            found[column.name] = _attacked(case, original, quasi, column)
         except ParameterError as error:  # of one column of several
-            refusal = refusal or error
-    if refusal is not None and not found:
-        raise refusal
-    return max(found, key=lambda one: (one.excess, one.victims))
+            refused[column.name] = error
+    if not found:
+        raise next(iter(refused.values()))
+    worst = of_columns(found)
+    left = [f"Not of {name}: {reason_of(error)}" for name, error in refused.items()]
+    return replace(worst, remarks=[*worst.remarks, *left])
 
 
 @dataclass(frozen=True)
@@ -152,12 +155,19 @@ class ClassMembers:
 
 def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: Column) -> Finding:
     names = [one.name for one in quasi]
+    asked = asked_of(case.release.told, column.name)
+    if asked is None and case.options.l is None and "criteria" in case.release.told:
+        raise cannot_run(
+            NAME,
+            f"no l-diversity of {column.name} was asked for, as the side-car says, so that no "
+            "class is as it is because of one. Give --l L.",
+        )
     real = original.counted([*names, column.name])
     found = boxes(case.release, quasi, [real])
     members = list(_members(found, real, column.name))
     if not members:
         raise cannot_run(NAME, "no class of the release is that of people of the original.")
-    asked = asked_of(case.release.told, column.name) or _shown(case, members)
+    asked = asked or _shown(case, members)
     if asked.least < 2:
         raise cannot_run(
             NAME,

@@ -21,7 +21,7 @@ import numpy as np
 
 from sfumato.attack.case import cannot_run, needed, needed_quasi, needed_sensitive
 from sfumato.attack.classes import boxes_of
-from sfumato.attack.finding import Finding, Rate
+from sfumato.attack.finding import Finding, Rate, of_columns
 from sfumato.attack.matching import fitting
 from sfumato.schema.column import Kind
 
@@ -56,8 +56,7 @@ def run(case: Case) -> Finding:
     ]
     if not columns:
         raise cannot_run(NAME, "the other tables have no sensitive column of the release.")
-    found = [_attacked(case, tables, quasi, column) for column in columns]
-    return max(found, key=lambda one: one.risk)
+    return of_columns({one.name: _attacked(case, tables, quasi, one) for one in columns})
 
 
 def _attacked(

@@ -1,10 +1,11 @@
 """What an owner requires of attacks before a release may leave: `link<0.05`.
 
-Compared is the finding's success as it is told, a share of those tried. Behind a dot stands another
-figure of it: `link.high` is the upper end of the interval, `link.risk` and `link.excess` what goes
-beyond a control group or a guess. An attack that did not run has shown nothing, and fails.
+Compared is the finding's success, a share of those tried. Behind a dot stands another figure of it:
+`link.high` is the upper end of the interval, `link.risk` and `link.excess` what goes beyond a
+control group or a guess. Of an attack on sensitive columns the largest figure of any column counts.
+An attack that did not run has shown nothing, and fails.
 
-Decision 0292.
+Decisions 0292, 0305.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from fractions import Fraction
 
-    from sfumato.attack.finding import Finding, Findings
+    from sfumato.attack.finding import ColumnRates, Findings
 
 _WRITTEN = re.compile(r"\s*([\w-]+)(?:\.(\w+))?\s*(<=?)\s*([\d.]+(?:[eE]-?\d+)?\s*%?)\s*")
-_FIGURES: dict[str, Callable[[Finding], float]] = {
-    "success": lambda finding: finding.success.value,
-    "high": lambda finding: finding.success.high,
-    "risk": lambda finding: finding.risk,
-    "excess": lambda finding: finding.excess,
+_FIGURES: dict[str, Callable[[ColumnRates], float]] = {
+    "success": lambda rates: rates.success.value,
+    "high": lambda rates: rates.success.high,
+    "risk": lambda rates: rates.risk,
+    "excess": lambda rates: rates.excess,
 }
 
 
@@ -51,10 +52,13 @@ class Requirement:
         if found is None:
             reason = findings.not_run.get(self.attack, "it was not tried.")
             return f"{self.text!r} is not shown, since {self.attack} did not run: {reason}"
-        value = _FIGURES[self.figure](found)
+        figure = _FIGURES[self.figure]
+        worst = max(found.by_column, key=figure)
+        value = figure(worst)
         if value < self.limit or (self.at_most and value == self.limit):
             return None
         named = self.attack if self.figure == "success" else f"{self.attack}.{self.figure}"
+        named += f" of {worst.column}" if worst.column else ""
         return f"{self.text!r} does not hold, since {named} is {percent(value)} ({value:.6g})."
 
 
