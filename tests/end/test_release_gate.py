@@ -13,6 +13,8 @@ import sfumato as sf
 from sfumato.attack.catalogue import ON_CLASSES, ON_ROWS
 from sfumato.cli.main import run
 from sfumato.errors import PolicyError
+from sfumato.publish.catalogue import KINDS
+from sfumato.steward.paid_attacks import read_as_rows
 from sfumato.vault.trying import CHOSEN
 from sfumato.vault.vault import create_vault, open_vault
 
@@ -358,5 +360,56 @@ def test_ranks_cannot_be_read_as_people(vault: Path) -> None:
         found = asked.publish("quantiles", columns=["age"], epsilon=1, attacks=True).findings
         assert not found.findings
         assert "counts single combinations" in found.not_run["link"]
-        with pytest.raises(PolicyError, match="link did not run"):
-            asked.publish("quantiles", columns=["age"], epsilon=1, require="link<0.5")
+        left = asked.remaining["epsilon"]
+        with pytest.raises(PolicyError, match="no counts of single combinations"):
+            asked.publish("quantiles", columns=["age"], epsilon=2, require="link<0.5")
+        assert asked.remaining["epsilon"] == left
+
+
+@pytest.mark.parametrize(
+    ("door", "written", "words"),
+    [
+        (HISTOGRAM, "homogeneity<0.5", "these are nobody's. Drop it, or require something of link"),
+        (TWIN, "scoreboard<0.5", "these are nobody's"),
+        (TWIN, "minimality<0.5", "these are nobody's"),
+        (("publish", "histogram", "people", "--columns", "ill", "-o", "safe.csv"), "link<0.5",
+         "needs a quasi-identifier besides 'ill'. Drop it, or name one in --columns"),
+        (("publish", "histogram", "people", "--columns", "ill", "-o", "safe.csv"), "inference<0.5",
+         "needs a second column besides 'ill'"),
+        ((*TWIN, "--columns", "age,town"), "predict<0.5", "needs a sensitive column besides 'age'"),
+        (("publish", "kdtree", "people", "--columns", "age", "-o", "safe.csv"), "copies<0.5",
+         "no counts of single combinations"),
+    ],
+)  # fmt: skip
+def test_what_can_never_be_shown_is_not_charged(
+    vault: Path,
+    capsys: pytest.CaptureFixture[str],
+    door: tuple[str, ...],
+    written: str,
+    words: str,
+) -> None:
+    asked = (*door, "--epsilon", "1", "--vault", str(vault), "--require", written)
+    told = refused(capsys, *asked)
+    assert words in told
+    assert "Nothing was charged." in told
+    assert spent(vault) == 0
+
+
+def test_attacks_on_other_data_are_refused_before_a_search(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sfumato.steward.anonymize.anonymize", None)  # which nobody asks
+    told = refused(capsys, *ANONYMIZE, "4", "--require", "path<0.5")
+    assert "names person, time, place; or person, time, lon, lat. Nothing was done." in told
+    assert "source, target" in refused(capsys, *ANONYMIZE, "4", "--require", "neighbourhood<0.5")
+    assert "--column " not in told
+
+
+@pytest.mark.parametrize("kind", sorted({*KINDS} - {"above", "quadtree", "adaptive-grid"}))
+def test_it_is_known_before_the_charge_which_kinds_can_be_read_as_rows(kind: str) -> None:
+    with sf.read("people.csv", "people.toml") as people:
+        private = sf.protect(people, epsilon=8)
+        plan = private.plan(kind, columns=["age"], epsilon=4)
+        known = read_as_rows(plan.method.tables, ["age"])
+        made = private.publish_planned(plan)
+        assert (known is None) == (read_as_rows(made.tables, ["age"]) is None)

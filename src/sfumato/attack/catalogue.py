@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from sfumato.attack.case import cannot_run, reason_of
 from sfumato.attack.finding import Finding, Findings
 from sfumato.attack.persons import COUNTED
+from sfumato.attack.roles import PERSON
 from sfumato.errors import CallerError, ParameterError
+from sfumato.schema.column import Role
 from sfumato.schema.names import suggestion
 
 if TYPE_CHECKING:
@@ -79,6 +81,27 @@ certain, and whose is believed twice as much."""
 ON_ROWS = ("link", "copies", "inference")
 """Those that made-up rows, and counts read as rows, are put to before they leave: who is found, who
 stands there as they are, and whose value the nearest row tells."""
+
+ON_NOBODYS = (*ON_ROWS, "predict", "singling-out", "linkability")
+"""Those that rows that are nobody's, and counts read as such, can be put to before they leave."""
+
+NEED_ROLES: dict[str, tuple[Role, ...]] = {
+    "link": (Role.QUASI,),
+    "inference": (Role.SENSITIVE,),
+    "predict": (Role.QUASI, Role.SENSITIVE),
+}
+"""Of these the roles that columns of a release must have."""
+
+NEED_TWO = frozenset({"inference", "linkability"})
+"""Of these those that need two columns."""
+
+NEED_NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "scoreboard": ((PERSON, "item"),),
+    "path": ((PERSON, "time", "place"), (PERSON, "time", "lon", "lat")),
+    "neighbourhood": (("source", "target"),),
+}
+"""Those on other data, and the names by which they know columns where nobody says which is which:
+one of these sets must be there."""
 
 NEED_MORE: dict[str, str] = {
     "link-fuzzy": "a list of people",

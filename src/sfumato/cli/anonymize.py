@@ -213,8 +213,9 @@ def anonymize(
             return
         if output.by_engine:  # nobody else knows what is there
             tables[0].engine.check(output.target, overwrite=overwrite)
+        gate.check(tables[0].schema)
         said |= {"by": by, "advice": not no_advice}
-        decided = gate(_decide(tables, asked, _columns(sensitive, further), algorithm, said))
+        decided = gate.tried(_decide(tables, asked, _columns(sensitive, further), algorithm, said))
         with progress("Writing the release"):
             release = decided.write(output, **pages, overwrite=overwrite)
     _tell(decided, release, output, [page for page in pages.values() if page], as_json=as_json)

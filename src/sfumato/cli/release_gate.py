@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,9 +12,9 @@ from sfumato.cli.progress import progress
 from sfumato.errors import OutputError, ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from sfumato.schema.schema import Schema
     from sfumato.steward.anonymized import Anonymized
+    from sfumato.steward.requirements import Requirement
     from sfumato.vault.trying import ReleaseGate
 
 GATE = "Before it leaves"
@@ -47,11 +48,32 @@ OwnerReport = Annotated[
 ]
 
 
-def table_gate(
-    require: list[str] | None, *, no_attacks: bool, publish: bool
-) -> Callable[[Anonymized], Anonymized]:
+@dataclass(frozen=True)
+class TableGate:
     """What attacks a table that was decided on, before anything of it is written."""
-    from sfumato.steward.own_attacks import attacked
+
+    required: tuple[Requirement, ...]
+    publish: bool
+    attacks: bool
+
+    def check(self, schema: Schema) -> None:
+        """Refuse, before a search, what cannot be shown of such a table."""
+        from sfumato.steward.requirements import check_fitting
+
+        check_fitting(self.required, schema)
+
+    def tried(self, decided: Anonymized) -> Anonymized:
+        """The same with what attacks find in it; refused where that is more than is allowed."""
+        from sfumato.steward.own_attacks import attacked
+
+        if not self.attacks:
+            return decided
+        with progress("Attacking it"):
+            return attacked(decided, self.required, publish=self.publish)
+
+
+def table_gate(require: list[str] | None, *, no_attacks: bool, publish: bool) -> TableGate:
+    """The gate of a table by its flags."""
     from sfumato.steward.requirements import read_requirements
 
     required = read_requirements(require or [])
@@ -61,14 +83,7 @@ def table_gate(
             "option_without_other",
             f"{flag} means nothing where no attack is tried. Drop --no-attacks, or {flag}.",
         )
-
-    def gate(decided: Anonymized) -> Anonymized:
-        if no_attacks:
-            return decided
-        with progress("Attacking it"):
-            return attacked(decided, required, publish=publish)
-
-    return gate
+    return TableGate(required, publish, not no_attacks)
 
 
 def paid_gate(given: dict[str, Any], owners_page: Path | None) -> ReleaseGate | None:

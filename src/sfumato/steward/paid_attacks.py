@@ -57,15 +57,26 @@ def attacked_counts(
 ) -> Findings:
     """What attacks find in tables of counts: in that of the most columns."""
     names = _tried(ON_ROWS, requirements)
-    counted = [(one, figure_of(one, columns)) for one in tables.values()]
-    read = [(one, figure) for one, figure in counted if figure is not None]
-    if not read:
+    read = read_as_rows(tables, columns)
+    if read is None:
         return Findings((), dict.fromkeys(names, _NO_COUNTS))
-    table, figure = max(read, key=lambda one: one[0].num_columns)
+    table, figure = read
     whole = pc.round(table.column(figure)).cast(pa.int64())
     there = table.select([one for one in table.column_names if one in columns])
     rows = there.append_column(_ROWS, whole).filter(pc.greater(whole, 0))
     return _attacked(rows, _ROWS, schema, original, names)
+
+
+def read_as_rows(
+    tables: Mapping[str, pa.Table], columns: Sequence[str]
+) -> tuple[pa.Table, str] | None:
+    """The table of counts that is read as rows, and which column counts; None if there is none.
+
+    Of a publication it is known before it is charged: its tables are, without a row.
+    """
+    counted = [(one, figure_of(one, columns)) for one in tables.values()]
+    read = [(one, figure) for one, figure in counted if figure is not None]
+    return max(read, key=lambda one: one[0].num_columns, default=None)
 
 
 def _tried(usual: Sequence[str], requirements: Sequence[Requirement]) -> list[str]:

@@ -15,17 +15,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sfumato import given
-from sfumato.attack.catalogue import ATTACKS, NEED_MORE
+from sfumato.attack.catalogue import (
+    ATTACKS,
+    NEED_MORE,
+    NEED_NAMES,
+    NEED_ROLES,
+    NEED_TWO,
+    ON_NOBODYS,
+)
 from sfumato.attack.finding import percent
+from sfumato.attack.roles import PERSON
 from sfumato.errors import ParameterError, PolicyError
 from sfumato.privacy.numbers import probability
-from sfumato.schema.names import suggestion
+from sfumato.schema.column import Role
+from sfumato.schema.names import quoted, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from fractions import Fraction
 
     from sfumato.attack.finding import ColumnRates, Findings
+    from sfumato.schema.column import Column
+    from sfumato.schema.schema import Schema
 
 _WRITTEN = re.compile(r"\s*([\w-]+)(?:\.(\w+))?\s*(<=?)\s*([\d.]+(?:[eE]-?\d+)?\s*%?)\s*")
 _FIGURES: dict[str, Callable[[ColumnRates], float]] = {
@@ -34,6 +45,10 @@ _FIGURES: dict[str, Callable[[ColumnRates], float]] = {
     "risk": lambda rates: rates.risk,
     "excess": lambda rates: rates.excess,
 }
+
+
+_CALLED = {Role.QUASI: "a quasi-identifier", Role.SENSITIVE: "a sensitive column"}
+_DROP = "Drop it here, and try the release with sfumato attack."
 
 
 @dataclass(frozen=True)
@@ -67,13 +82,67 @@ def read_requirements(written: Sequence[str] | str) -> tuple[Requirement, ...]:
     found = tuple(map(_read, given.names(written, "require", "requirements")))
     for one in found:
         if one.attack in NEED_MORE:
-            raise PolicyError(
-                "requirement_failed",
-                f"{one.text!r} cannot be shown before a release: the attack {one.attack!r} needs "
-                f"{NEED_MORE[one.attack]}. Nothing was done. Drop it here, and try the release "
-                f"with sfumato attack {one.attack}.",
-            )
+            raise _not_shown(one, f"needs {NEED_MORE[one.attack]}. Nothing was done. {_DROP}")
     return found
+
+
+def check_fitting(requirements: Iterable[Requirement], schema: Schema) -> None:
+    """Refuse, before a search, what needs columns that a table with classes does not have."""
+    held = {one.name for one in (*schema.by_role(Role.QUASI), *schema.by_role(Role.SENSITIVE))}
+    if schema.unit.column in held:
+        held.add(PERSON)
+    for one in requirements:
+        ways = NEED_NAMES.get(one.attack)
+        if ways is not None and not any(held.issuperset(names) for names in ways):
+            wanted = "; or ".join(", ".join(names) for names in ways)
+            raise _not_shown(
+                one,
+                f"needs released columns with the names {wanted}. Nothing was done. {_DROP}",
+            )
+
+
+def check_paid(requirements: Iterable[Requirement], columns: Sequence[Column] | None) -> None:
+    """Refuse, before a charge, what cannot be shown of such columns in rows that are nobody's.
+
+    Without columns nothing is released that could be read as rows.
+    """
+    for one in requirements:
+        reason = _impossible(one.attack, columns)
+        if reason is not None:
+            raise _not_shown(one, f"{reason} Nothing was charged.")
+
+
+def _impossible(attack: str, columns: Sequence[Column] | None) -> str | None:
+    """Why an attack cannot run on rows that are nobody's, and what to write instead."""
+    if attack not in ON_NOBODYS:
+        return (
+            "takes released rows for people's, and these are nobody's. Drop it, or require "
+            f"something of {', '.join(ON_NOBODYS)}."
+        )
+    if columns is None:
+        return (
+            "looks at rows, and this publication has no counts of single combinations of values "
+            "that could be read as rows. Drop it, or publish a histogram or marginals."
+        )
+    names = ", ".join(quoted(one.name) for one in columns)
+    lacking = [
+        _CALLED[role]
+        for role in NEED_ROLES.get(attack, ())
+        if not any(one.role is role for one in columns)
+    ]
+    if attack in NEED_TWO and len(columns) == 1:
+        lacking.append("a second column")
+    if not lacking:
+        return None
+    return f"needs {lacking[0]} besides {names}. Drop it, or name one in --columns."
+
+
+def _not_shown(requirement: Requirement, reason: str) -> PolicyError:
+    return PolicyError(
+        "requirement_failed",
+        f"{requirement.text!r} cannot be shown before a release: the attack "
+        f"{requirement.attack!r} {reason}",
+    )
 
 
 def _read(text: str) -> Requirement:

@@ -11,7 +11,7 @@ from sfumato.errors import ParameterError
 from sfumato.steward.anonymize import anonymize
 from sfumato.steward.own_attacks import attacked
 from sfumato.steward.perturbative import PERTURBATIVE
-from sfumato.steward.requirements import read_requirements
+from sfumato.steward.requirements import check_fitting, read_requirements
 from sfumato.steward.table import read_population
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ def decide(
 ) -> Anonymized:
     """Decide on a release by criteria and numbers together, and attack it where that is asked."""
     required = read_requirements(require)
+    check_fitting(required, table.schema)
     publish = given.flag(publish_findings, "publish_findings")
     wanted = given.flag(attacks, "attacks") or publish or bool(required)
     for one in criteria:

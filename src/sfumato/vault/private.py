@@ -144,7 +144,7 @@ class Questions(Shown):
     ) -> Any:
         """Charge and answer what was prepared; with a `gate` attack it before it is given."""
         if gate is not None:
-            gate.check_owner(self._asker_of, prepared)
+            gate.check(self._session, self._asker_of, prepared)
         answer = self._session.run(family, prepared, self._asker_of, request_id=request_id)
         return answer if gate is None else gate.tried(self._session, prepared, answer)
 

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from sfumato.errors import PolicyError
 from sfumato.publish.kinds import Publication
-from sfumato.steward.paid_attacks import attacked_counts, attacked_rows
-from sfumato.steward.requirements import check, read_requirements
+from sfumato.schema.column import Role
+from sfumato.steward.paid_attacks import attacked_counts, attacked_rows, read_as_rows
+from sfumato.steward.requirements import check, check_paid, read_requirements
 from sfumato.steward.tried import TriedAttacks
+from sfumato.synth.request import SynthesisRequest
 from sfumato.vault.answer import Answer
 from sfumato.vault.config import OWNER
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
     from sfumato.attack.finding import Findings
     from sfumato.method import Prepared
+    from sfumato.schema.column import Column
+    from sfumato.schema.schema import Schema
     from sfumato.steward.requirements import Requirement
     from sfumato.vault.session import AskerOf, Session
 
@@ -52,8 +56,7 @@ class ReleaseGate:
         """The gate by what is written of it."""
         return cls(read_requirements(require), publish)
 
-    @staticmethod
-    def check_owner(asker_of: AskerOf, prepared: Prepared) -> None:
+    def check(self, session: Session, asker_of: AskerOf, prepared: Prepared) -> None:
         """Refuse, before anything is charged, to attack for others, or what cannot be attacked."""
         if asker_of(prepared.datasets).principal != OWNER:
             raise PolicyError(
@@ -68,6 +71,8 @@ class ReleaseGate:
                 "A pair of tables is not attacked before it leaves: attacks look at one. Leave out "
                 "--require and --owner-report, and try each with sfumato attack.",
             )
+        schema = session.facts(asker_of, prepared.datasets[0]).declared.schema
+        check_paid(self.requirements, _looked_at(prepared, schema))
 
     def tried(self, session: Session, prepared: Prepared, answer: A) -> A:
         """An answer with what attacks find in it; refused where that is more than is allowed."""
@@ -82,6 +87,19 @@ class ReleaseGate:
         stated = f"{promised.statement} {CHOSEN}" if texts else promised.statement
         guarantee = replace(promised, statement=stated, parameters=told)
         return replace(answer, guarantee=guarantee, holder=attacks.kept)
+
+
+def _looked_at(prepared: Prepared, schema: Schema) -> list[Column] | None:
+    """The columns that attacks will have; None where there is nothing that they could look at."""
+    if isinstance(prepared, Publication):
+        read = read_as_rows(prepared.method.tables, prepared.request.columns)
+        if read is None:
+            return None
+        names = read[0].column_names
+    else:
+        assert isinstance(prepared, SynthesisRequest)
+        names = [one.name for one in prepared.columns[prepared.dataset]]
+    return [one for one in schema.columns if one.name in names and one.role is not Role.IDENTIFIER]
 
 
 def _found(
