@@ -62,11 +62,22 @@ def flag(value: object, name: str) -> bool:
     return found
 
 
+def maybe_flag(value: object, name: str) -> bool | None:
+    """Read a truth value, or nothing."""
+    return None if value is None else flag(value, name)
+
+
 def names(value: object, name: str, what: str = "names") -> tuple[str, ...]:
     """Read names, or other texts: one, or a list of them."""
     found = (value,) if isinstance(value, str) else value
-    if not isinstance(found, list | tuple) or not all(isinstance(one, str) for one in found):
+    if not isinstance(found, list | tuple):
         raise ParameterError("type_wrong", f"{name} must be a list of {what}, not {shown(value)}.")
+    for one in found:
+        if not isinstance(one, str):
+            raise ParameterError(
+                "type_wrong",
+                f"{name} must be a list of {what}, each of them a text, but has {shown(one)}.",
+            )
     return tuple(found)
 
 

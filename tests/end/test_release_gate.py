@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import stat
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import sfumato as sf
 from sfumato.attack.catalogue import ON_CLASSES, ON_ROWS
 from sfumato.cli.main import run
-from sfumato.errors import PolicyError
+from sfumato.errors import ParameterError, PolicyError
 from sfumato.publish.catalogue import KINDS
+from sfumato.report.parts import FINDINGS_TRAVEL
 from sfumato.steward.paid_attacks import read_as_rows
 from sfumato.vault.trying import CHOSEN
 from sfumato.vault.vault import create_vault, open_vault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SCHEMA = """\
 table = "people"
@@ -41,6 +46,7 @@ values = ["flu", "gout", "none"]
 FOUND = "People whose released row is found"
 ANONYMIZE = ("anonymize", "people.csv", "--schema", "people.toml", "-o", "safe.csv", "--k")
 HISTOGRAM = ("publish", "histogram", "people", "--columns", "town,ill", "-o", "safe.csv")
+MARGINALS = ("publish", "marginals", "people", "--columns", "town,ill,age")
 TWIN = ("synthesize", "people", "-o", "safe.csv")
 
 
@@ -107,7 +113,9 @@ def names(told: dict[str, Any]) -> list[str]:
 
 def test_a_table_is_attacked_before_it_leaves(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*ANONYMIZE, "4", "--report", "own.html", "--public-report", "all.html"]) == 0
-    assert "People whose released row is found" in capsys.readouterr().out
+    told_last = capsys.readouterr().out
+    assert FOUND in told_last
+    assert "Keep safe.csv.holder.json and own.html: they tell of the original.\n" in told_last
     told = kept()
     assert names(told) == [*ON_CLASSES]
     link, homogeneity, _ = told["findings"]
@@ -186,14 +194,19 @@ def test_attacks_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Drop --no-attacks" in told
 
 
-def test_findings_travel_only_where_that_is_asked_for() -> None:
+def test_findings_travel_only_where_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*ANONYMIZE, "4", "--publish-findings", "--public-report", "all.html"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("Keep safe.csv.holder.json: it tells of the original. What attacks")
+    assert "travels with the release" in last
     told = json.loads(Path("safe.csv.json").read_text())["guarantee"]["parameters"]
     assert names(told["attacks"]) == [*ON_CLASSES]
     assert any("computed from the original rows" in one for one in told["notes"])
     page = Path("all.html").read_text()
     assert FOUND in page
-    assert "computed from the original rows" in page
+    assert page.count(FINDINGS_TRAVEL) == 2  # above all, and below
+    assert "nothing but what was released" not in page
+    assert "exact number of rows of the original" in page
     assert sf.Release.load("safe.csv").public.findings is not None
 
 
@@ -250,6 +263,33 @@ def test_python_has_the_same_gate() -> None:
             people.anonymize(k=4, require=["link<0.9", "homogeneity<=0"])
         open_to_all = people.anonymize(k=4, publish_findings=True)
         assert open_to_all.public.findings is not None
+
+
+def test_no_attack_and_a_requirement_contradict_each_other_in_python_too() -> None:
+    with sf.read("people.csv", "people.toml") as people:
+        private = sf.protect(people, epsilon=8)
+        for more in ({"require": "link<0.5"}, {"publish_findings": True}):
+            off: dict[str, Any] = {"attacks": False, **more}
+            doors: list[Callable[..., object]] = [
+                partial(people.anonymize, k=4),
+                partial(private.synthesize, epsilon=1),
+                partial(private.publish, "histogram", columns="ill", epsilon=1),
+            ]
+            for door in doors:
+                with pytest.raises(ParameterError, match="Drop attacks=False, or"):
+                    door(**off)
+        with pytest.raises(ParameterError, match="each of them a text, but has 1"):
+            people.anonymize(k=4, require=[1])  # type: ignore[list-item]
+        assert private.remaining["epsilon"] == pytest.approx(8)
+
+
+@pytest.mark.parametrize(
+    "written", ["x" * 100_000, "x" * 100_000 + "<0.5", "link." + "x" * 100_000 + "<0.5",
+                "link<=0." + "0" * 100_000 + "1"],
+)  # fmt: skip
+def test_a_long_condition_is_not_echoed(capsys: pytest.CaptureFixture[str], written: str) -> None:
+    assert run([*ANONYMIZE, "4", "--require", written]) in (2, 3)
+    assert len(capsys.readouterr().err) < 600
 
 
 # publish and synthesize
@@ -327,14 +367,34 @@ def test_what_could_not_be_written_is_refused_before_the_charge(
     assert spent(vault) == 0
 
 
-def test_findings_of_a_private_release_travel_only_where_that_is_asked_for(vault: Path) -> None:
+def test_the_owners_page_is_among_what_was_written(
+    vault: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("--epsilon", "1", "--vault", str(vault), "--owner-report", "own.html", "--overwrite")
+    assert run([*HISTOGRAM, *asked, "--json"]) == 0
+    assert "own.html" in json.loads(capsys.readouterr().out)["written"]
+    for out, door in {"safe.csv": HISTOGRAM, "many": (*MARGINALS, "-o", "many")}.items():
+        assert run([*door, *asked]) == 0
+        wrote, kept = capsys.readouterr().out.splitlines()[-2:]
+        assert wrote.endswith("own.html.")
+        assert kept == f"Keep {out}.holder.json and own.html: they tell of the original."
+        assert Path(f"{out}.holder.json").exists()
+
+
+def test_findings_of_a_private_release_travel_only_where_that_is_asked_for(
+    vault: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     asked = ("--epsilon", "1", "--vault", str(vault), "--publish-findings", "--report", "all.html")
     assert run([*HISTOGRAM, *asked]) == 0
     told = json.loads(Path("safe.csv.json").read_text())["guarantee"]
     assert names(told["parameters"]["attacks"]) == [*ON_ROWS]
     assert any("nothing that is guaranteed here" in one for one in told["parameters"]["notes"])
     assert not told["statement"].endswith(CHOSEN)  # nothing was required
-    assert FOUND in Path("all.html").read_text()
+    page = Path("all.html").read_text()
+    assert FOUND in page
+    assert page.count(FINDINGS_TRAVEL) == 2
+    assert "All that stands on this page was released" not in page
+    assert "travels with the release" in capsys.readouterr().out.splitlines()[-1]
 
 
 def test_python_asks_for_a_gate_under_a_budget_too(vault: Path) -> None:

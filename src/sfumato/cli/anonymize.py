@@ -21,7 +21,7 @@ from sfumato.cli.options import (
 )
 from sfumato.cli.process import EndedEarly
 from sfumato.cli.progress import progress, values_named
-from sfumato.cli.release_gate import NoAttacks, PublishFindings, Require, table_gate
+from sfumato.cli.release_gate import NoAttacks, PublishFindings, Require, kept_in_words, table_gate
 from sfumato.errors import ParameterError
 from sfumato.texts import dumps
 from sfumato.vault.families import Field
@@ -218,7 +218,7 @@ def anonymize(
         decided = gate.tried(_decide(tables, asked, _columns(sensitive, further), algorithm, said))
         with progress("Writing the release"):
             release = decided.write(output, **pages, overwrite=overwrite)
-    _tell(decided, release, output, [page for page in pages.values() if page], as_json=as_json)
+    _tell(decided, release, output, pages, as_json=as_json)
 
 
 _WIDEST = max(map(len, ALGORITHMS))
@@ -229,7 +229,12 @@ anonymize.__doc__ = (anonymize.__doc__ or "").replace(
 
 
 def _tell(
-    decided: Anonymized, release: Release, output: Output, pages: list[Path], *, as_json: bool
+    decided: Anonymized,
+    release: Release,
+    output: Output,
+    pages: dict[str, Path | None],
+    *,
+    as_json: bool,
 ) -> None:
     """Say what was decided, and warn the holder of what the release gives away."""
     assert release.holder is not None
@@ -321,7 +326,9 @@ def _columns(sensitive: list[str] | None, further: list[str] | None) -> list[str
     return [*(sensitive or ()), *(further or ())]
 
 
-def _show(decided: Anonymized, release: Release, output: Output, pages: list[Path]) -> None:
+def _show(
+    decided: Anonymized, release: Release, output: Output, pages: dict[str, Path | None]
+) -> None:
     """Print what was decided for people: the promise, what became of columns, every cost."""
     from rich.console import Console
     from rich.table import Table as Grid
@@ -367,10 +374,10 @@ def _show(decided: Anonymized, release: Release, output: Output, pages: list[Pat
     for note in (*guarantee.parameters["notes"], *decided.remarks):
         console.print(printable(note), style="dim")
     first = output.words(tables=1 if decided.values is None else 2)
-    told = " and ".join([first, *map(str, pages)])
+    told = " and ".join([first, *(str(page) for page in pages.values() if page)])
     console.print(printable(f"Wrote {told}."), soft_wrap=True)
-    kept = f"{output.path.name}.holder.json"
-    console.print(printable(f"Keep {kept} and any report: they tell of the original."), style="dim")
+    kept = [Path(f"{output.path.name}.holder.json"), pages["report"]]
+    console.print(printable(kept_in_words(release, kept)), style="dim", soft_wrap=True)
 
 
 def _number(value: float | None) -> str:

@@ -26,7 +26,14 @@ from sfumato.cli.options import (
 )
 from sfumato.cli.process import paid, release_collector
 from sfumato.cli.progress import progress
-from sfumato.cli.release_gate import OwnerReport, PublishFindings, Require, check_kept, paid_gate
+from sfumato.cli.release_gate import (
+    OwnerReport,
+    PublishFindings,
+    Require,
+    check_kept,
+    kept_in_words,
+    paid_gate,
+)
 from sfumato.errors import ParameterError
 from sfumato.schema.names import quoted
 from sfumato.texts import dumps
@@ -118,6 +125,7 @@ def _parameters(family: Family) -> Iterator[Parameter]:
 
 def _answer(family: Family, given: dict[str, Any]) -> None:
     """Prepare what is asked; explain it, or have it answered, written and told."""
+    from sfumato.release.sidecar import holder_file
     from sfumato.vault.session import explain
     from sfumato.vault.vault import open_vault
 
@@ -169,11 +177,12 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
             written += [] if report is None else [report]
             if owners_page is not None:
                 answer.report(owners_page, overwrite=overwrite)
+                written.append(owners_page)
     if as_json:
         found = {} if gate is None else dict(answer.holder or {})
         typer.echo(dumps({**answer.to_json(written), **found}, ensure_ascii=False))
     else:
-        _show(answer, written)
+        _show(answer, written, [holder_file(out), owners_page] if answer.holder else [])
 
 
 def _options(written: list[str], form: Mapping[str, object]) -> dict[str, object]:
@@ -196,7 +205,7 @@ def _options(written: list[str], form: Mapping[str, object]) -> dict[str, object
     return found
 
 
-def _show(answer: Answer, written: list[Path]) -> None:
+def _show(answer: Answer, written: list[Path], kept: list[Path | None]) -> None:
     """Print an answer, or of what was written how far off it is; then what it cost and where."""
     from rich.console import Console
 
@@ -227,11 +236,8 @@ def _show(answer: Answer, written: list[Path]) -> None:
     console.print(f"Receipt: {answer.receipt}", soft_wrap=True)
     if written:
         console.print(printable(_wrote(answer, written)), soft_wrap=True)
-    if answer.holder is not None:
-        kept = (
-            "What attacks found is in a .holder.json beside it: keep it, it tells of the original."
-        )
-        console.print(kept, style="dim", soft_wrap=True)
+    if kept:
+        console.print(printable(kept_in_words(answer, kept)), style="dim", soft_wrap=True)
 
 
 def _wrote(answer: Answer, written: list[Path]) -> str:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from sfumato.cli.options import option
 from sfumato.cli.progress import progress
-from sfumato.errors import OutputError, ParameterError
+from sfumato.errors import OutputError
 
 if TYPE_CHECKING:
+    from sfumato.release.release import Release
     from sfumato.schema.schema import Schema
     from sfumato.steward.anonymized import Anonymized
     from sfumato.steward.requirements import Requirement
@@ -74,15 +75,10 @@ class TableGate:
 
 def table_gate(require: list[str] | None, *, no_attacks: bool, publish: bool) -> TableGate:
     """The gate of a table by its flags."""
-    from sfumato.steward.requirements import read_requirements
+    from sfumato.steward.requirements import attacks_wanted, read_requirements
 
     required = read_requirements(require or [])
-    if no_attacks and (required or publish):
-        flag = "--require" if required else "--publish-findings"
-        raise ParameterError(
-            "option_without_other",
-            f"{flag} means nothing where no attack is tried. Drop --no-attacks, or {flag}.",
-        )
+    attacks_wanted(not no_attacks, required, publish=publish, off="--no-attacks")
     return TableGate(required, publish, not no_attacks)
 
 
@@ -94,6 +90,19 @@ def paid_gate(given: dict[str, Any], owners_page: Path | None) -> ReleaseGate | 
     from sfumato.vault.trying import ReleaseGate
 
     return ReleaseGate.asked(require, publish=publish)
+
+
+def kept_in_words(release: Release, kept: list[Path | None]) -> str:
+    """What the owner must not send; and that findings travel, where they do."""
+    names = [str(one) for one in kept if one is not None]
+    told = "it tells" if len(names) == 1 else "they tell"
+    words = f"Keep {' and '.join(names)}: {told} of the original."
+    if release.guarantee.parameters.get("attacks") is None:
+        return words
+    return (
+        f"{words} What attacks found was computed from the original too, and travels with the "
+        "release: --publish-findings asked for that."
+    )
 
 
 def check_kept(

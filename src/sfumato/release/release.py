@@ -302,10 +302,9 @@ class Release(Shown):
 
             target = given.path(report, "report")
             check_target(target, overwrite=overwrite, kept=self.kept)
-            marks = {file.name: mark for file, mark in writer.files.items()}
             # Of what noise was added to, the page that is asked for here was always for everybody.
             shown = self if self.guarantee.kind == SYNTACTIC else self.public
-            told = page(shown, files=marks, beside=on_demand(self.tables).beside())
+            told = page(shown, files=writer.marks, beside=on_demand(self.tables).beside())
             writer.beside(target, told.encode(), private=shown.holder is not None)
 
     @given.in_python

@@ -91,6 +91,12 @@ class ReleaseWriter:
         )
         self._last = output.path
 
+    @property
+    def marks(self) -> dict[str, str]:
+        """The SHA-256 of each file, by its name as seen from where the release appears."""
+        inside = f"{self._path.name}/" if self._several else ""
+        return {f"{inside}{file.name}": mark for file, mark in self.files.items()}
+
     def begin(self, *, replace: bool) -> None:
         """Make the folder that several tables go into: a new one, or one to `replace` an old."""
         if self._several and (replace or not is_folder(self._path)):

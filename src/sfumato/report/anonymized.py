@@ -13,7 +13,7 @@ from sfumato.report import charts, numerals
 from sfumato.report.blocks import Heading, KeyFigures, Listing, Note, PageTable, Paragraph
 from sfumato.report.distributions import folded, side_by_side
 from sfumato.report.facts import COSTS, about
-from sfumato.report.parts import ReportParts
+from sfumato.report.parts import FINDINGS_TRAVEL, ReportParts
 from sfumato.report.plain import decimals, glossary
 from sfumato.report.terminal import in_words
 from sfumato.report.verify import verify_release
@@ -64,7 +64,7 @@ def anonymized_parts(
     return ReportParts(
         title=f"{title}: {name}" if name else title,
         promise=decimals(promised[0] if promised else release.guarantee.statement),
-        audience=_FOR_RECEIVERS if holder is None else _FOR_THE_HOLDER,
+        audience=_audience(release),
         private=holder is not None,
         subject=_released(release, sample),
         guarantee=_guarantee(release.guarantee),
@@ -75,6 +75,13 @@ def anonymized_parts(
         verify=verify_release(release, files),
         version=release.provenance.version,
     )
+
+
+def _audience(release: Release) -> str:
+    """Who may see the page."""
+    if release.holder is not None:
+        return _FOR_THE_HOLDER
+    return _FOR_RECEIVERS if release.findings is None else FINDINGS_TRAVEL
 
 
 def _released(release: Release, sample: Mapping[str, pa.Table]) -> list[Block]:

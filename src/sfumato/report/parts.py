@@ -25,6 +25,10 @@ GUARANTEED = "What is guaranteed"
 OPEN = "What it does not protect against"
 UTILITY = "What it is good for"
 VERIFY = "How to verify"
+FINDINGS_TRAVEL = (
+    "This page may be shown to anyone, by decision of its owner: beside what was released it tells "
+    "what attacks found, which was computed from the original rows and is covered by no guarantee."
+)
 _UNTRIED = (
     "No {other}attack was tried for this page, which is no sign of safety. What an attacker still "
     "gets, sfumato attack all tells its owner."

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.report.anonymized import anonymized_parts
 from sfumato.report.blocks import Heading, Listing, Note, Paragraph
 from sfumato.report.facts import about, pairs
-from sfumato.report.parts import ReportParts, report_page
+from sfumato.report.parts import FINDINGS_TRAVEL, ReportParts, report_page
 from sfumato.report.plain import decimals, glossary, limits, promises
 from sfumato.report.published import pictures
 from sfumato.report.synthesized import synthesis_blocks
@@ -71,7 +71,7 @@ def _published(release: Release, files: Mapping[str, str]) -> ReportParts:
     return ReportParts(
         title=f"{title.capitalize()} of {_named(columns, facts)}" if columns else "Private answer",
         promise=promised[0] if promised else decimals(release.guarantee.statement),
-        audience=_FOR_ALL if release.holder is None else _FOR_THE_OWNER,
+        audience=_audience(release),
         private=release.holder is not None,
         subject=[*about(provenance, said), *_tables(release, columns)],
         guarantee=[
@@ -86,6 +86,13 @@ def _published(release: Release, files: Mapping[str, str]) -> ReportParts:
         verify=verify_release(release, files),
         version=provenance.version,
     )
+
+
+def _audience(release: Release) -> str:
+    """Who may see the page."""
+    if release.holder is not None:
+        return _FOR_THE_OWNER
+    return _FOR_ALL if release.findings is None else FINDINGS_TRAVEL
 
 
 def _named(columns: Sequence[str], facts: Mapping[str, Any]) -> str:

@@ -27,7 +27,7 @@ _SIDECAR = (
 def verify_release(release: Release, files: Mapping[str, str]) -> list[Block]:
     """Of a release: its digests, what tells that its promise holds, how it was made.
 
-    `files` are those that were written, with the SHA-256 of each.
+    `files` are those that were written, with the SHA-256 of each; those of a folder begin with it.
     """
     blocks = digests(files, "released") if 0 < len(files) <= _MOST else [Paragraph(_SIDECAR)]
     blocks += _promise(release, files)
@@ -57,6 +57,8 @@ def _promise(release: Release, files: Mapping[str, str]) -> list[Block]:
         return [Commands(told, ["sfumato ledger verify", "sfumato ledger show"])]
     if not facts.get("k"):
         return []
-    name = quote(next(iter(files))) if len(files) == 1 else "RELEASE"
+    folders = {name.rpartition("/")[0] for name in files}
+    places = folders if all(folders) else files.keys()
+    name = quote(next(iter(places))) if len(places) == 1 else "RELEASE"
     told = f"That it keeps what it promises: k must be {facts['k']:,} or more"
     return [Commands(told, [f"sfumato measure {name} --schema SCHEMA.toml"])]

@@ -161,7 +161,7 @@ class TableActions(Shown):
         progress: Progress | None = None,
         advice: bool = False,
         by: str | None = None,
-        attacks: bool = False,
+        attacks: bool | None = None,
         require: Sequence[str] | str = (),
         publish_findings: bool = False,
     ) -> Release:

@@ -26,7 +26,7 @@ def write_pages(
     pages: tuple[Path | None, Path | None],
 ) -> None:
     """Have pages appear with the release; only the holder's shows what is of the original."""
-    files = {file.name: mark for file, mark in writer.files.items()}
+    files = writer.marks
     mine, travels = pages
     if mine is not None:
         told = page(release, sample, files=files, beside=distributions(decided))

@@ -26,6 +26,7 @@ from sfumato.attack.catalogue import (
 from sfumato.attack.finding import percent
 from sfumato.attack.roles import PERSON
 from sfumato.errors import ParameterError, PolicyError
+from sfumato.given import shown
 from sfumato.privacy.numbers import probability
 from sfumato.schema.column import Role
 from sfumato.schema.names import quoted, suggestion
@@ -66,7 +67,7 @@ class Requirement:
         found = next((one for one in findings.findings if one.attack == self.attack), None)
         if found is None:
             reason = findings.not_run.get(self.attack, "it was not tried.")
-            return f"{self.text!r} is not shown, since {self.attack} did not run: {reason}"
+            return f"{shown(self.text)} is not shown, since {self.attack} did not run: {reason}"
         figure = _FIGURES[self.figure]
         worst = max(found.by_column, key=figure)
         value = figure(worst)
@@ -74,7 +75,8 @@ class Requirement:
             return None
         named = self.attack if self.figure == "success" else f"{self.attack}.{self.figure}"
         named += f" of {worst.column}" if worst.column else ""
-        return f"{self.text!r} does not hold, since {named} is {percent(value)} ({value:.6g})."
+        told = f"{percent(value)} ({value:.6g})"
+        return f"{shown(self.text)} does not hold, since {named} is {told}."
 
 
 def read_requirements(written: Sequence[str] | str) -> tuple[Requirement, ...]:
@@ -84,6 +86,19 @@ def read_requirements(written: Sequence[str] | str) -> tuple[Requirement, ...]:
         if one.attack in NEED_MORE:
             raise _not_shown(one, f"needs {NEED_MORE[one.attack]}. Nothing was done. {_DROP}")
     return found
+
+
+def attacks_wanted(
+    attacks: bool | None, required: Sequence[Requirement], *, publish: bool, off: str
+) -> bool:
+    """Whether a release is to be attacked; refused where it must not and must, `off` says how."""
+    if attacks is False and (required or publish):
+        flag = "--require" if required else "--publish-findings"
+        raise ParameterError(
+            "option_without_other",
+            f"{flag} means nothing where no attack is tried. Drop {off}, or {flag}.",
+        )
+    return bool(attacks) or bool(required) or publish
 
 
 def check_fitting(requirements: Iterable[Requirement], schema: Schema) -> None:
@@ -140,7 +155,7 @@ def _impossible(attack: str, columns: Sequence[Column] | None) -> str | None:
 def _not_shown(requirement: Requirement, reason: str) -> PolicyError:
     return PolicyError(
         "requirement_failed",
-        f"{requirement.text!r} cannot be shown before a release: the attack "
+        f"{shown(requirement.text)} cannot be shown before a release: the attack "
         f"{requirement.attack!r} {reason}",
     )
 
@@ -153,13 +168,13 @@ def _read(text: str) -> Requirement:
     if attack not in ATTACKS:
         raise ParameterError(
             "requirement_unknown",
-            f"There is no attack {attack!r}, of which {text!r} could be required; "
+            f"There is no attack {shown(attack)}, of which {shown(text)} could be required; "
             + suggestion(attack, ATTACKS),
         )
     if figure is not None and figure not in _FIGURES:
         raise ParameterError(
             "requirement_unknown",
-            f"A finding has no figure {figure!r}, of which {text!r} could be required; "
+            f"A finding has no figure {shown(figure)}, of which {shown(text)} could be required; "
             + suggestion(figure, _FIGURES),
         )
     try:
@@ -172,7 +187,7 @@ def _read(text: str) -> Requirement:
 def _unreadable(text: str) -> ParameterError:
     return ParameterError(
         "requirement_unreadable",
-        f"Cannot read the requirement {text!r}. Write an attack, < or <=, and a share from 0 "
+        f"Cannot read the requirement {shown(text)}. Write an attack, < or <=, and a share from 0 "
         "to below 1, such as 'link<0.05', 'homogeneity<=0' or 'link.high<5%'.",
     )
 

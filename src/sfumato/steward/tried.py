@@ -1,7 +1,8 @@
 """What attacks found on a release of our own before it left, and who may know of it.
 
 Findings are computed from the original: they are the holder's. Where the holder publishes them, the
-release says so. Decision 0292.
+release says so. Numbers tried are not rounded then: shares, victims and the ends of intervals would
+tell them again. Decisions 0292, 0305.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
 
 _PUBLISHED = (
     "Findings of attacks travel with this release. They were computed from the original rows, and "
-    "nothing that is guaranteed here covers what they tell of people."
+    "nothing that is guaranteed here covers what they tell of people. They say how many were "
+    "tried, from which the exact number of rows of the original, and of suppressed ones, may be "
+    "told."
 )
 
 

@@ -11,7 +11,7 @@ from sfumato.errors import ParameterError
 from sfumato.steward.anonymize import anonymize
 from sfumato.steward.own_attacks import attacked
 from sfumato.steward.perturbative import PERTURBATIVE
-from sfumato.steward.requirements import check_fitting, read_requirements
+from sfumato.steward.requirements import attacks_wanted, check_fitting, read_requirements
 from sfumato.steward.table import read_population
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def decide(
     algorithm: str,
     sensitive: Sequence[str] | str,
     population: Source | None,
-    attacks: bool = False,
+    attacks: bool | None = None,
     require: Sequence[str] | str = (),
     publish_findings: bool = False,
     **options: Any,
@@ -88,7 +88,8 @@ def decide(
     required = read_requirements(require)
     check_fitting(required, table.schema)
     publish = given.flag(publish_findings, "publish_findings")
-    wanted = given.flag(attacks, "attacks") or publish or bool(required)
+    asked_for = given.maybe_flag(attacks, "attacks")
+    wanted = attacks_wanted(asked_for, required, publish=publish, off="attacks=False")
     for one in criteria:
         if not hasattr(one, "compares_population"):
             raise ParameterError(

@@ -191,7 +191,7 @@ class Private(Questions):
         workload: ArrayLike | str | Path | None = None,
         postprocess: Sequence[str] | str = (),
         request_id: str | None = None,
-        attacks: bool = False,
+        attacks: bool | None = None,
         require: Sequence[str] | str = (),
         publish_findings: bool = False,
         **options: Unpack[KindOptions],
@@ -217,7 +217,7 @@ class Private(Questions):
         self,
         *,
         request_id: str | None = None,
-        attacks: bool = False,
+        attacks: bool | None = None,
         require: Sequence[str] | str = (),
         publish_findings: bool = False,
         **asked: Unpack[SynthesisOptions],
@@ -326,14 +326,18 @@ class Private(Questions):
 
 
 def _gate(
-    require: Sequence[str] | str, attacks: bool, publish_findings: bool
+    require: Sequence[str] | str, attacks: bool | None, publish_findings: bool
 ) -> ReleaseGate | None:
-    wanted = given.flag(attacks, "attacks"), given.flag(publish_findings, "publish_findings")
-    if not (any(wanted) or require):
+    asked = given.maybe_flag(attacks, "attacks")
+    publish = given.flag(publish_findings, "publish_findings")
+    if not (asked or publish or require):
         return None
-    from sfumato.vault.trying import ReleaseGate  # most releases do without
+    from sfumato.steward.requirements import attacks_wanted  # most releases do without
+    from sfumato.vault.trying import ReleaseGate
 
-    return ReleaseGate.asked(require, publish=wanted[1])
+    gate = ReleaseGate.asked(require, publish=publish)
+    wanted = attacks_wanted(asked, gate.requirements, publish=publish, off="attacks=False")
+    return gate if wanted else None
 
 
 @given.in_python

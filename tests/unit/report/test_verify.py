@@ -42,6 +42,9 @@ def test_a_crowd_is_measured_and_a_receipt_looked_up() -> None:
     assert commands(made(CROWD), {"safe.csv": "ab"})[1] == (
         "sfumato measure safe.csv --schema SCHEMA.toml"
     )
+    parts = {"safe/part-00000.parquet": "ab"}
+    for folder in (parts, {**parts, "safe/part-00001.parquet": "cd"}):
+        assert commands(made(CROWD), folder)[-1] == "sfumato measure safe --schema SCHEMA.toml"
     assert commands(made(NOISE, receipt="r-1"), {}) == [
         "sfumato ledger verify",
         "sfumato ledger show",
