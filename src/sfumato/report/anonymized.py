@@ -13,6 +13,7 @@ from sfumato.report import charts, numerals
 from sfumato.report.blocks import Heading, KeyFigures, Listing, Note, PageTable, Paragraph
 from sfumato.report.distributions import folded, side_by_side
 from sfumato.report.facts import COSTS, about
+from sfumato.report.lettering import cut
 from sfumato.report.parts import FINDINGS_TRAVEL, ReportParts
 from sfumato.report.plain import decimals, glossary
 from sfumato.report.terminal import in_words
@@ -129,7 +130,7 @@ def _sample(tables: Mapping[str, pa.Table]) -> list[Block]:
     blocks: list[Block] = []
     for name, table in tables.items():
         rows = [
-            ["" if cell is None else str(cell) for cell in row.values()]
+            ["" if cell is None else cut(str(cell)) for cell in row.values()]
             for row in table.to_pylist()
         ]
         caption = f"The first {len(rows):,} rows of {name}, as they are released"
@@ -263,7 +264,7 @@ def _references(reference: Mapping[str, Any]) -> list[Block]:
         PageTable(
             f"The distribution of {name} in the original, which classes are compared with",
             ("Value", "Rows"),
-            [(in_words(value, theirs=True), count) for value, count in counts],
+            [(cut(in_words(value, theirs=True)), count) for value, count in counts],
             folded=True,
         )
         for name, counts in reference.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from sfumato.report import charts
 from sfumato.report.blocks import Folded, PageTable
 from sfumato.report.charts import Bar, Point
+from sfumato.report.lettering import cut
 from sfumato.report.numerals import share
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ _BARS = 12
 def side_by_side(one: SideBySide, *, label: str, series: str, note: str = "") -> Picture:
     """Draw a column of several tables, which the legend calls by the name of their `series`."""
     note = " ".join(filter(None, (one.told, note)))
+    one = replace(one, labels=[*map(cut, one.labels)])
     if len(one.starts) > _BARS:
         return _stretched(one, label, series, note)
     return _listed(one, label, series, note)

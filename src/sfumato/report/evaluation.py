@@ -20,6 +20,7 @@ from sfumato.report.blocks import (
 )
 from sfumato.report.distributions import folded, side_by_side
 from sfumato.report.heat import heat, mosaic
+from sfumato.report.lettering import LONGEST_VALUE, cut
 from sfumato.report.numerals import share, show
 from sfumato.report.parts import ReportParts, report_page
 from sfumato.report.sides import MapSide
@@ -52,6 +53,7 @@ _AGAIN = "To compare them again"
 _COMMAND = "sfumato evaluate SYNTHETIC --original FILE --schema SCHEMA.toml"
 _ORIGINAL, _SYNTHETIC = "Original", "Synthetic"
 _WORST = 5
+_TWO = 2 * LONGEST_VALUE
 _FEWEST_DRAWN = 3
 _KEPT = 2.0
 """So many times the copies that are expected are a sign that rows were kept."""
@@ -294,7 +296,8 @@ def _worst(found: Evaluation) -> list[Block]:
     invented.sort(key=lambda one: -one.synthetic)
     if invented:
         rows = [
-            (one.words, f"{round(one.synthetic * found.rows[1]):,}") for one in invented[:_WORST]
+            (cut(one.words, _TWO), f"{round(one.synthetic * found.rows[1]):,}")
+            for one in invented[:_WORST]
         ]
         headers = ("Values that never stand together in the original", "Synthetic rows")
         blocks.append(PageTable("Invented combinations", headers, rows))
@@ -302,14 +305,15 @@ def _worst(found: Evaluation) -> list[Block]:
 
 
 def _shares(one: Range) -> str:
-    return f"{one.words}: {share(one.original)} in the original, {share(one.synthetic)} here"
+    values = cut(one.words, _TWO)
+    return f"{values}: {share(one.original)} in the original, {share(one.synthetic)} here"
 
 
 def _questions(found: Evaluation) -> list[Block]:
     worst = sorted(found.ranges, key=lambda one: -one.error)[:_WORST]
     if not worst:
         return []
-    rows = [(one.words, share(one.original), share(one.synthetic)) for one in worst]
+    rows = [(cut(one.words, _TWO), share(one.original), share(one.synthetic)) for one in worst]
     headers = ("How many rows have", _ORIGINAL, _SYNTHETIC)
     caption = f"The {len(rows)} answers that are furthest off, of {len(found.ranges):,}"
     return [Heading("Questions asked of both", 3), PageTable(caption, headers, rows)]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.report.drawing import LINE, number
+from sfumato.report.drawing import LINE, SMALL, number
+from sfumato.report.lettering import text_width
 from sfumato.report.picture import Picture
 from sfumato.report.shades import coarser, shade_legend, shade_paths, shade_steps
 from sfumato.report.sides import MapSide, north, sided
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 _NAMES = 40
 """So many names have room along a side; of more, those with the highest counts are shown."""
 _TILE = 132
+_BELOW = 80.0
+"""So many pixels have upright names below a tile."""
+_GAP = 6
 
 
 def heat(
@@ -65,12 +69,19 @@ def mosaic(
     table: PageTable,
     value: str = "Count",
     steps: Sequence[float] | None = None,
+    names: tuple[Sequence[str], Sequence[str]] = ((), ()),
 ) -> Picture:
-    """Draw several tables beside each other in the same shades, each above its name."""
+    """Draw several tables beside each other in the same shades, each above its name.
+
+    `names` are those of columns from left to right and of rows from the top down; as many are shown
+    as there is room for, and none where neighbours are added up.
+    """
     drawn = [(name, coarser(cells)[0]) for name, cells in tiles]
     # By the first picture, so that a noisy one cannot make the others pale.
     steps = steps or shade_steps(drawn[0][1])
-    return Picture(label, table, partial(_paint_tiles, drawn, steps, value))
+    if drawn[0][1].shape != (len(names[1]), len(names[0])):
+        names = ((), ())
+    return Picture(label, table, partial(_paint_tiles, drawn, steps, value, names))
 
 
 def _largest(
@@ -128,19 +139,53 @@ def _paint_tiles(
     tiles: Sequence[tuple[str, NDArray[np.float64]]],
     steps: Sequence[float],
     value: str,
+    names: tuple[Sequence[str], Sequence[str]],
     drawing: Drawing,
 ) -> None:
     columns = max(1, min(len(tiles), int(drawing.width / _TILE)))
-    room = drawing.width / columns
+    left = _room(names[1], 0.2 * drawing.width)
+    below = _room(names[0], _BELOW)
+    room = (drawing.width - left) / columns
     wide = room - 12
-    top = 0.0
+    top = SMALL / 2 if left else 0.0
     for start in range(0, len(tiles), columns):
         row = tiles[start : start + columns]
         high = max(wide * len(cells) / cells.shape[1] for _, cells in row)
         for place, (name, cells) in enumerate(row):
-            at = (place * room, top, wide, wide * len(cells) / cells.shape[1])
+            at = (left + place * room, top, wide, wide * len(cells) / cells.shape[1])
             _paint_cells(drawing, cells, cells.shape[::-1], steps, at)
             drawing.rectangle(*at, "frame")
-            drawing.text((place * room, top + high + 16), name, "name", room=wide)
-        top += high + LINE + 10
+            _name_sides(drawing, at, (names[0], names[1] if place == 0 else ()), (below, left))
+            drawing.text((at[0], top + high + below + 16), name, "name", room=wide)
+        top += high + below + LINE + 10
     drawing.height = drawing.legend(top, shade_legend(steps), value)
+
+
+def _room(names: Sequence[str], most: float) -> int:
+    """The pixels that names take, with a gap; none where there are none."""
+    widest = max((text_width(name, SMALL) for name in names), default=0.0)
+    return math.ceil(min(widest, most)) + _GAP if names else 0
+
+
+def _name_sides(
+    drawing: Drawing,
+    place: tuple[float, float, float, float],
+    names: tuple[Sequence[str], Sequence[str]],
+    rooms: tuple[int, int],
+) -> None:
+    """Names upright below a tile and to its left, as many as do not lie on each other."""
+    x, y, width, height = place
+    for at, name in _spread(names[0], width):
+        below = (x + at + SMALL / 3, y + height + _GAP)
+        drawing.text(below, name, room=rooms[0] - _GAP, anchor="end", upright=True)
+    for at, name in _spread(names[1], height):
+        drawing.text((x - _GAP, y + at + SMALL / 3), name, room=rooms[1] - _GAP, anchor="end")
+
+
+def _spread(names: Sequence[str], length: float) -> list[tuple[float, str]]:
+    """Names with their places along a side, every so many where there is not room for all."""
+    if not names:
+        return []
+    each = length / len(names)
+    step = max(1, math.ceil(LINE / each))
+    return [((place + 0.5) * each, names[place]) for place in range(0, len(names), step)]

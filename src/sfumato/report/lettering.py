@@ -18,6 +18,10 @@ _WIDE = 1.05
 """Of a letter as wide as high, such as those of Chinese and Japanese."""
 
 
+LONGEST_VALUE = 80
+"""So many letters of a value stand in a table; a cell may hold a whole text."""
+
+
 def text_width(text: str, size: float) -> float:
     """The pixels that a line of text takes at most, in letters of a size."""
     return size * sum(map(_letter_width, text))
@@ -33,6 +37,11 @@ def fit(text: str, room: float, size: float) -> str:
         if left < 0:
             return f"{text[:place].rstrip()}…"
     return f"{text}…"
+
+
+def cut(text: str, most: int = LONGEST_VALUE) -> str:
+    """A value of the user for a table: a long one without its end, and an ellipsis for that."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _letter_width(letter: str) -> float:

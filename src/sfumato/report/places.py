@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from sfumato.report.lettering import cut
 from sfumato.report.numerals import show
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def in_words(value: object) -> str:
     """A released value for people; nothing is a dash."""
     if isinstance(value, float):
         return show(value) if math.isfinite(value) else str(value)
-    return "–" if value is None else str(value)
+    return "–" if value is None else cut(str(value))
 
 
 def coded(values: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int64]]:

@@ -14,7 +14,8 @@ from sfumato.report.blocks import Heading, KeyFigures, Note, PageTable, Paragrap
 from sfumato.report.charts import NOISE_ALONE
 from sfumato.report.distributions import folded, side_by_side
 from sfumato.report.heat import heat, mosaic
-from sfumato.report.numerals import show
+from sfumato.report.lettering import cut
+from sfumato.report.numerals import share, show
 from sfumato.report.sides import MapSide
 from sfumato.schema.constraints import DeclaredRows, words
 from sfumato.synth.beside import RowsBeside
@@ -36,6 +37,8 @@ _BARS = 12
 """Pairs of columns with more places than that come first: they have more to show."""
 _FEWEST_IN_MAP = 3
 _TILES = 2
+_CELLS = 30
+"""So many cells of a pair are told in words."""
 _DEVIATIONS = 2.12
 """So many standard deviations hold 95 % of a Laplace noise, and more of a rounder one."""
 _KEPT = (
@@ -92,7 +95,9 @@ def _together(columns: Sequence[ColumnBeside], pairs: Sequence[PairBeside]) -> l
         return []
     blocks: list[Block] = [Heading("How columns hang together", 3)]
     strong = sorted(pairs, key=lambda one: (max(one.drawn.shape) < _BARS, -one.strength))
-    blocks += [_tiles(one, one.noisy) for one in strong if one.noisy is not None][:_TILES]
+    labels = {one.name: [*map(cut, one.labels)] for one in columns}
+    measured = [one for one in strong if one.noisy is not None][:_TILES]
+    blocks += [_tiles(one, [labels[name] for name in one.columns]) for one in measured]
     names = [one.name for one in columns]
     place = {name: number for number, name in enumerate(names)}
     matrix = np.eye(len(names))
@@ -115,21 +120,43 @@ def _together(columns: Sequence[ColumnBeside], pairs: Sequence[PairBeside]) -> l
     return blocks
 
 
-def _tiles(one: PairBeside, noisy: NDArray[np.float64]) -> Picture:
-    """Two columns that were measured together, in both ways."""
-    scale = one.drawn.sum() / max(float(noisy.sum()), 1.0)
-    tiles = [(_DRAWN, one.drawn), (_NOISY, scale * np.maximum(noisy, 0))]
-    if one.drawn.shape[0] < one.drawn.shape[1]:  # the longer side lies across
-        tiles = [(name, cells.T) for name, cells in tiles]
-    across, up = one.columns if tiles[0][1] is one.drawn else one.columns[::-1]
-    label = f"{across} (across) and {up} (up), measured together"
-    rows = [(name, f"{cells.sum():,.0f}", f"{(cells > 0).sum():,}") for name, cells in tiles]
+def _tiles(one: PairBeside, labels: Sequence[Sequence[str]]) -> Picture:
+    """Two columns that were measured together, in both ways, with the largest cells in words."""
+    assert one.noisy is not None
+    columns, drawn, noisy = one.columns, one.drawn.astype(float), np.maximum(one.noisy, 0)
+    if drawn.shape[0] < drawn.shape[1]:  # the longer side lies across
+        columns, labels, drawn, noisy = columns[::-1], labels[::-1], drawn.T, noisy.T
+    scale = drawn.sum() / max(float(noisy.sum()), 1.0)
+    tiles = [(_DRAWN, drawn), (_NOISY, scale * noisy)]
+    label = f"{columns[0]} (across) and {columns[1]} (up), measured together"
     return mosaic(
-        [(name, cells.T[::-1].astype(float)) for name, cells in tiles],
+        [(name, cells.T[::-1]) for name, cells in tiles],
         label=label,
-        table=PageTable(label, (_SERIES, "Rows", "Cells that are not empty"), rows, folded=True),
+        table=_cells(label, columns, labels, (noisy, drawn)),
         value="Rows",
+        names=(labels[0], labels[1]),
     )
+
+
+def _cells(
+    label: str,
+    columns: Sequence[str],
+    labels: Sequence[Sequence[str]],
+    sides: tuple[NDArray[np.float64], NDArray[np.float64]],
+) -> PageTable:
+    """The cells of a pair by their values, the largest first, as shares of all rows."""
+    shares = [cells / max(float(cells.sum()), 1.0) for cells in sides]
+    larger = np.maximum(*shares).ravel()
+    order = np.argsort(-larger, kind="stable")[:_CELLS]
+    places = [np.unravel_index(at, shares[0].shape) for at in order[larger[order] > 0]]
+    rows = [
+        (labels[0][first], labels[1][second], *(share(float(one[first, second])) for one in shares))
+        for first, second in places
+    ]
+    filled = int((larger > 0).sum())
+    some = f"; the {len(rows)} largest of {filled:,} cells" if filled > len(rows) else ""
+    caption = f"{label}{some}; numbers and dates by the lowest value of each bin"
+    return PageTable(caption, (*columns, _NOISY, _DRAWN), rows, folded=True)
 
 
 def _measured(together: Sequence[tuple[str, ...]]) -> list[Block]:

@@ -63,3 +63,18 @@ def test_the_page_shows_pictures_with_names_shades_and_figures() -> None:
     assert "50 and more" in page
     assert '<td class="number">1</td>' in page
     assert_readable(picture.draw(354))
+
+
+@pytest.mark.parametrize("width", [354, 764])
+@pytest.mark.parametrize(("across", "up"), [(3, 2), (40, 5), (60, 30), (2, 1)])
+def test_tiles_have_names_where_there_is_room(across: int, up: int, width: int) -> None:
+    cells = np.arange(across * up, dtype=float).reshape(up, across)
+    names = ([f"x{n}" for n in range(across)], NAMES[:up])
+    tiles = [("truth", cells), ("noise", cells)]
+    svg = mosaic(tiles, label="l", table=TABLE, names=names).draw(width)
+    assert_readable(svg)
+    written = [one.text for one in words(svg)]
+    assert written.count("x0") == 2
+    assert sum(one.startswith("a long") for one in written) >= 1
+    bare = mosaic(tiles, label="l", table=TABLE).draw(width)
+    assert "x0" not in [one.text for one in words(bare)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -9,6 +10,9 @@ from typing import TYPE_CHECKING
 from tests.unit.synth.test_given import PEOPLE, SCHEMA
 
 import sfumato as sf
+from sfumato.report.numerals import share
+from sfumato.report.picture import Picture
+from sfumato.report.synthesized import synthesis_blocks
 from sfumato.schema.constraints import ImpossibleCombination
 
 if TYPE_CHECKING:
@@ -36,6 +40,22 @@ def test_a_page_shows_what_was_measured_beside_what_was_drawn(tmp_path: Path) ->
     assert len(made.plot()._repr_html_()) > 1000
     alone.report(tmp_path / "alone.html")
     assert "Columns were measured one by one" in (tmp_path / "alone.html").read_text()
+
+
+def test_the_largest_cells_of_a_picture_stand_in_its_table() -> None:
+    with closing(sf.read(PEOPLE, schema=SCHEMA)) as people:
+        private = sf.protect(people, unit=sf.Rows(), epsilon=9)
+        made = private.synthesize(epsilon=8, workload=[["age", "smoker"], ["paid"]])
+    [(model, rows)] = made.drawn_from.values()
+    pictures = [one for one in synthesis_blocks(model, rows) if isinstance(one, Picture)]
+    [table] = [one.table for one in pictures if one.label.startswith("age (across)")]
+    assert table.headers == ("age", "smoker", "Measured, with noise", "Synthetic rows")
+    assert len(table.rows) == 30
+    assert "the 30 largest of" in table.caption
+    assert "by the lowest value of each bin" in table.caption
+    drawn = Counter((str(one["age"] // 2 * 2), str(one["smoker"])) for one in rows.to_pylist())
+    for age, smoker, _, told in table.rows:
+        assert told == share(drawn[str(age), str(smoker)] / rows.num_rows)
 
 
 def test_a_page_without_a_model_has_its_rows(tmp_path: Path) -> None:
