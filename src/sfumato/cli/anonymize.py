@@ -193,8 +193,7 @@ def anonymize(
     gate = table_gate(require, no_attacks=no_attacks, publish=publish_findings)
     output, pages = Output.said(out), {"report": report, "public_report": public_report}
     numbers = {one.name: said.pop(one.name) for one in CRITERIA}
-    population, algorithm = said.pop("population"), said.pop("algorithm")
-    sensitive = said.pop("sensitive")
+    population, algorithm, sensitive = map(said.pop, ("population", "algorithm", "sensitive"))
     used = _in_use(table, schema, population)
     if several := algorithm == "anatomy":  # in a directory, however it is called
         output = Output(output.path)
@@ -213,7 +212,7 @@ def anonymize(
             return
         if output.by_engine:  # nobody else knows what is there
             tables[0].engine.check(output.target, overwrite=overwrite)
-        gate.check(tables[0].schema)
+        gate.check(tables[0])
         said |= {"by": by, "advice": not no_advice}
         decided = gate.tried(_decide(tables, asked, _columns(sensitive, further), algorithm, said))
         with progress("Writing the release"):

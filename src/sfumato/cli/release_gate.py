@@ -13,9 +13,9 @@ from sfumato.errors import OutputError
 
 if TYPE_CHECKING:
     from sfumato.release.release import Release
-    from sfumato.schema.schema import Schema
     from sfumato.steward.anonymized import Anonymized
     from sfumato.steward.requirements import Requirement
+    from sfumato.steward.table import Table
     from sfumato.vault.trying import ReleaseGate
 
 GATE = "Before it leaves"
@@ -57,11 +57,11 @@ class TableGate:
     publish: bool
     attacks: bool
 
-    def check(self, schema: Schema) -> None:
+    def check(self, table: Table) -> None:
         """Refuse, before a search, what cannot be shown of such a table."""
         from sfumato.steward.requirements import check_fitting
 
-        check_fitting(self.required, schema)
+        check_fitting(self.required, table.schema)
 
     def tried(self, decided: Anonymized) -> Anonymized:
         """The same with what attacks find in it; refused where that is more than is allowed."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from sfumato.engines.base import Target
+    from sfumato.release.writer import ReleaseWriter
 
 _PART = re.compile(r'"(?:[^"\0]|"")+"|\w+')
 """A part of the name of a table: quoted, or letters, digits and _."""
@@ -154,3 +155,9 @@ def check_places(
     for place in (found.path, *found.written):
         check_apart(place, kept, folder=new_folder and place == found.path)
     return found
+
+
+def digests_by_name(writer: ReleaseWriter) -> dict[str, str]:
+    """The SHA-256 of each file of a release, by its name as seen from beside the release."""
+    inside = f"{writer.path.name}/" if writer.several else ""
+    return {f"{inside}{file.name}": mark for file, mark in writer.files.items()}

@@ -17,7 +17,7 @@ from sfumato.errors import OutputError, SchemaError, SourceError
 from sfumato.files import check_target, whole
 from sfumato.release.bars import with_bars
 from sfumato.release.ondemand import on_demand
-from sfumato.release.places import Output, check_places
+from sfumato.release.places import Output, check_places, digests_by_name
 from sfumato.release.saved_table import saved_table
 from sfumato.release.sidecar import holder_file, layout_of, read_sidecar, unreadable
 from sfumato.release.writer import check_outputs, writing
@@ -304,7 +304,9 @@ class Release(Shown):
             check_target(target, overwrite=overwrite, kept=self.kept)
             # Of what noise was added to, the page that is asked for here was always for everybody.
             shown = self if self.guarantee.kind == SYNTACTIC else self.public
-            told = page(shown, files=writer.marks, beside=on_demand(self.tables).beside())
+            told = page(
+                shown, files=digests_by_name(writer), beside=on_demand(self.tables).beside()
+            )
             writer.beside(target, told.encode(), private=shown.holder is not None)
 
     @given.in_python

@@ -80,8 +80,8 @@ class ReleaseWriter:
         self.written: list[Path] = []
         """The paths of what travels."""
         self.files: dict[Path, str] = {}  # on their way, with the SHA-256 of each
-        self._path, self._overwrite = output.path, overwrite
-        self._several = several or output.is_folder
+        self.path, self._overwrite = output.path, overwrite
+        self.several = several or output.is_folder
         self._scratches: dict[Path, Scratch] = {}
         self._staged: list[_Staged] = []
         self._folder: Path | None = None
@@ -91,16 +91,10 @@ class ReleaseWriter:
         )
         self._last = output.path
 
-    @property
-    def marks(self) -> dict[str, str]:
-        """The SHA-256 of each file, by its name as seen from where the release appears."""
-        inside = f"{self._path.name}/" if self._several else ""
-        return {f"{inside}{file.name}": mark for file, mark in self.files.items()}
-
     def begin(self, *, replace: bool) -> None:
         """Make the folder that several tables go into: a new one, or one to `replace` an old."""
-        if self._several and (replace or not is_folder(self._path)):
-            self._folder = self._stage(self._path)
+        if self.several and (replace or not is_folder(self.path)):
+            self._folder = self._stage(self.path)
             self._folder.mkdir()
 
     def table(
@@ -127,8 +121,8 @@ class ReleaseWriter:
             self._saved.append(self._draft.write(name, rows, overwrite=self._overwrite))
             return
         assert self._folder is not None
-        marks = write_parts(rows, self._folder, self._path)
-        self.written += [self._path / name for name in marks]
+        marks = write_parts(rows, self._folder, self.path)
+        self.written += [self.path / name for name in marks]
         self.files |= {self._folder / name: mark for name, mark in marks.items()}
         whole = parts_checksum(marks)
         saved = Saved(name, PARTS, whole, rows.columns, rows.spelled, parts=[*marks])
@@ -147,15 +141,15 @@ class ReleaseWriter:
     def tell(self, release: Release) -> None:
         """Write what tells of the release, at last: to its holder where there is something to."""
         if release.holder is not None:
-            mine = self._stage(holder_file(self._path), private=True)
+            mine = self._stage(holder_file(self.path), private=True)
             mine.write_text(describe_to_holder(release, self._saved), encoding="utf-8")
         told = describe(release, self._saved, self.files)
-        name = IN_FOLDER if self._several else f"{self._path.name}.json"
+        name = IN_FOLDER if self.several else f"{self.path.name}.json"
         self._stage_file(name).write_text(told, encoding="utf-8")
 
     def _stage_file(self, name: str) -> Path:
         """Where to write a file of the release."""
-        place = (self._path if self._several else self._path.parent) / name
+        place = (self.path if self.several else self.path.parent) / name
         self.written.append(place)
         return self._stage(place) if self._folder is None else self._folder / name
 
@@ -179,8 +173,8 @@ class ReleaseWriter:
         with ExitStack() as locked:
             for folder in sorted(self._scratches):
                 locked.enter_context(_locked(folder))
-            if self._folder is not None and is_folder(self._path):
-                _check_replaceable(self._path)  # what has come since would be lost
+            if self._folder is not None and is_folder(self.path):
+                _check_replaceable(self.path)  # what has come since would be lost
             try:
                 for scratch, journal in journals.items():
                     write_journal(scratch, journal)
@@ -194,7 +188,7 @@ class ReleaseWriter:
             except BaseException:
                 _undo_all(journals)
                 raise
-            released.append(self._path)
+            released.append(self.path)
             for scratch in journals:  # it stands, and is never judged again
                 with suppress(OSError):
                     (scratch / JOURNAL).unlink()
@@ -207,7 +201,7 @@ class ReleaseWriter:
         folders = sorted(self._scratches, key=lambda folder: folder == last.final.parent)
         end = LastFile(str(last.final), str(last.path.parent), last.entry().mark)
         if self._draft is not None:
-            end = self._draft.waiting(self._scratches[Path(os.path.realpath(self._path)).parent])
+            end = self._draft.waiting(self._scratches[Path(os.path.realpath(self.path)).parent])
         return {
             self._scratches[folder].path: Journal(
                 tuple(one.entry() for one in self._staged if one.final.parent == folder), end

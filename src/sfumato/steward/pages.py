@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sfumato.release.places import digests_by_name
 from sfumato.report.release import page
 from sfumato.steward.distributions import distributions
 
@@ -26,7 +27,7 @@ def write_pages(
     pages: tuple[Path | None, Path | None],
 ) -> None:
     """Have pages appear with the release; only the holder's shows what is of the original."""
-    files = writer.marks
+    files = digests_by_name(writer)
     mine, travels = pages
     if mine is not None:
         told = page(release, sample, files=files, beside=distributions(decided))
