@@ -24,6 +24,7 @@ from sfumato.release.places import check_places
 from sfumato.schema.domain import Values
 from sfumato.schema.names import count, quoted
 from sfumato.synth.bars import answered, table_named
+from sfumato.synth.encode.decoder import unkept
 from sfumato.synth.encode.encoding import Encoding
 from sfumato.synth.generator import SynthesisModel
 from sfumato.synth.linked.model import LinkedModel
@@ -203,6 +204,7 @@ class Synthesized(Answer):
             which = f" of {name}" if len(self.tables) > 1 else ""
             told.append(f"Made up {rows} of {columns}{which}, by method {self.method}.")
             told.append(f"Measured together: {measured}{more}.")
+            told += unkept(model.encoding)
             unknown = [name for name, values in model.encoding.found.items()
                        if not values and name in table.column_names]  # fmt: skip
             if unknown:
