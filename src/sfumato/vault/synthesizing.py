@@ -229,7 +229,8 @@ class Synthesized(Answer):
 
         The deviation (`n_sd` behind `n`) is that of the noise and of how far rows are from the
         noisy count, by the best measured table that has all columns of the question; NULL where no
-        table has them, or the question cuts a bin.
+        table has them, or the question cuts a bin. Counts are of the drawn rows: with `rows` they
+        and their deviations are about the true share of people, times so many rows.
         """
         return answered(given.text(sql, "sql"), self.table, self.model, _ask)
 
