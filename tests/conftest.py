@@ -189,11 +189,11 @@ def _start_postgres(data: Path) -> Any:  # the package publishes no types
 
 @pytest.fixture(scope="session")
 def spark_session() -> Iterator[Any]:
-    """A Spark session of our own."""
+    """A Spark that tests have as people have theirs: what it keeps outlives a command."""
     if not shutil.which("java") and not os.environ.get("JAVA_HOME"):
         pytest.skip("no Spark: no Java runtime (install a headless Java 17)")
     pytest.importorskip("pyspark", reason="no Spark: pyspark is not installed")
-    from sfumato.engines.spark.session import start_session
+    from sfumato.engines.spark import session as sessions
 
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -204,7 +204,8 @@ def spark_session() -> Iterator[Any]:
         "--conf spark.connect.grpc.binding.address=127.0.0.1 "
         f"--conf spark.connect.grpc.binding.port={port} pyspark-shell"
     )
-    session = start_session("spark://local")
+    session = sessions.start_session("spark://local")
+    sessions._HELD["spark://local"].started = False
     del os.environ["PYSPARK_SUBMIT_ARGS"]
     session.conf.set("spark.sql.shuffle.partitions", "2")
     yield session

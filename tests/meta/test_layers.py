@@ -64,8 +64,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     # An evaluation can be told to people as a page; the page is loaded only when asked for.
     "synth": {
         "cards", "errors", "given", "schema", "files", "engines.base", "engines.kinds",
-        "engines.files.spelled", "engines.files.output", "noise", "privacy", "mechanisms",
-        "counting", "estimation", "texts", "method", "release", "report.evaluation",
+        "engines.files.spelled", "engines.files.output", "engines.files.regular", "noise",
+        "privacy", "mechanisms", "counting", "estimation", "texts", "method", "release",
+        "report.evaluation",
         "publish.quantiles", "publish.request",
     },
     "report": {

@@ -156,8 +156,12 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
             return
         prepared = asked.prepare(family, **{**given, **options})
         if only_explained:
-            told = explain(prepared)
-            typer.echo(dumps(told.to_json(), ensure_ascii=False) if as_json else told.text())
+            told, (after, left) = explain(prepared), asked.left_after(prepared)
+            if as_json:
+                record = {**told.to_json(), "remaining_after": after}
+                typer.echo(dumps(record, ensure_ascii=False))
+            else:
+                typer.echo(f"{told.text()}\nOnce charged: {left}.")
             return
         if out is not None:
             read = (one for one in given.values() if isinstance(one, Path))

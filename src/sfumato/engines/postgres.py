@@ -36,7 +36,13 @@ from sfumato.engines.files.output import (
 )
 from sfumato.engines.files.parts import check_local, write_folder
 from sfumato.engines.kinds import kinds_of
-from sfumato.engines.postgres_catalogue import identity_of, reads, resolved, there
+from sfumato.engines.postgres_catalogue import (
+    check_encoding,
+    identity_of,
+    reads,
+    resolved,
+    there,
+)
 from sfumato.engines.wellformed import Doubt, doubted, doubts_of
 from sfumato.errors import EngineError, OutputError, SourceError
 
@@ -155,6 +161,15 @@ class Postgres:
         self._running: int | None = None
         self._table = table
         self._doubts: dict[str, Doubt] = {}
+        try:
+            self._execute("SET client_encoding TO 'UTF8'")  # else it is the database's
+            [told] = self._fetch(
+                "SELECT current_setting('server_encoding') AS encoding"
+            ).to_pylist()
+            check_encoding(told["encoding"])
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
     def open(cls, url: str) -> Postgres:

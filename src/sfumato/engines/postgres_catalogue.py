@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.identity import Identity, unresolved
+from sfumato.errors import SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +32,13 @@ websearch_to_tsquery xml_is_well_formed
 """
 """Functions of the server's own that are not the same at all times, but work on what they are given
 and on the session's settings alone. Immutable ones do, and those behind operators and casts."""
+
+_ALWAYS_UTF8 = {
+    "UTF8", "LATIN1", "LATIN2", "LATIN4", "LATIN5", "LATIN6", "LATIN7", "LATIN8", "LATIN9",
+    "LATIN10", "ISO_8859_5", "KOI8R", "KOI8U", "WIN866", "WIN1256",
+}  # fmt: skip
+"""Encodings of databases of which every byte that is stored becomes UTF-8. In others some do not,
+and SQL_ASCII is none: there one person's cell would decide whether there is an answer."""
 
 _READS = """
 WITH RECURSIVE rules (relation, class, oid, tree) AS NOT MATERIALIZED (
@@ -99,6 +107,17 @@ they like, whatever they are declared as, and operators, aggregates, casts and d
 Relations are followed; keys, collations and lists of values (enum) run nothing. `reader` is a
 function of the server's own that may read more than it is given: some run a query from a text,
 others read files, large objects or the catalogue."""
+
+
+def check_encoding(encoding: str) -> None:
+    """Refuse a database whose texts are not UTF-8 whatever the rows are."""
+    if encoding not in _ALWAYS_UTF8:
+        raise SourceError(
+            "not_utf8",
+            f"Cannot read from this database: its encoding is {encoding}, in which texts may hold "
+            "bytes that are no letters. Copy the table into a database made with ENCODING 'UTF8', "
+            "and name that one.",
+        )
 
 
 def reads(name: str) -> str:

@@ -6,14 +6,14 @@ Nothing checks the private rows against it. It is for what is made up: synthetic
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from sfumato.errors import SchemaError
 from sfumato.schema.column import Kind
 from sfumato.schema.names import quoted, suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from sfumato.schema.column import Column
     from sfumato.schema.domain import Scalar
@@ -36,6 +36,10 @@ class ImpossibleCombination:
     def fact(self) -> object:
         """What a schema file says of it."""
         return {name: one[0] if len(one) == 1 else one for name, one in self.cells}
+
+    def among(self, columns: Collection[str]) -> Self | None:
+        """What follows of it where a table has these columns alone: nothing, if one is missing."""
+        return self if all(name in columns for name in self.columns) else None
 
     def check(self, known: Mapping[str, Column]) -> None:
         """Refuse values of another kind, and a combination of nothing."""
@@ -67,6 +71,12 @@ class FunctionalDependency:
         """What a schema file says of it."""
         return {"from": _one_or_all(self.given), "to": _one_or_all(self.determined)}
 
+    def among(self, columns: Collection[str]) -> FunctionalDependency | None:
+        """What follows of it where a table has these columns alone: fewer are determined."""
+        left = tuple(name for name in self.determined if name in columns)
+        whole = left and all(name in columns for name in self.given)
+        return FunctionalDependency(self.given, left) if whole else None
+
     def check(self, known: Mapping[str, Column]) -> None:  # noqa: ARG002
         """Refuse a side without columns, or a column on both."""
         if not self.given or not self.determined or len({*self.columns}) < len(self.columns):
@@ -78,7 +88,10 @@ class FunctionalDependency:
 
 @dataclass(frozen=True)
 class OrderedColumns:
-    """In every row a column's value is at most the next one's; missing values are in order."""
+    """In every row a column's value is at most that of each column behind it.
+
+    Missing values are in order, and what stands on both sides of one still is.
+    """
 
     columns: tuple[str, ...]
 
@@ -88,6 +101,11 @@ class OrderedColumns:
     def fact(self) -> object:
         """What a schema file says of it."""
         return self.columns
+
+    def among(self, columns: Collection[str]) -> OrderedColumns | None:
+        """What follows of it where a table has these columns alone: they are in order still."""
+        left = tuple(name for name in self.columns if name in columns)
+        return OrderedColumns(left) if len(left) > 1 else None
 
     def check(self, known: Mapping[str, Column]) -> None:
         """Refuse fewer than two columns, or columns that cannot be compared."""
@@ -113,6 +131,10 @@ class UniqueKey:
         """What a schema file says of it."""
         return _one_or_all(self.columns)
 
+    def among(self, columns: Collection[str]) -> Self | None:
+        """What follows of it where a table has these columns alone: nothing, if one is missing."""
+        return self if all(name in columns for name in self.columns) else None
+
     def check(self, known: Mapping[str, Column]) -> None:  # noqa: ARG002
         """Refuse a key without columns, or with a column twice."""
         if not self.columns or len({*self.columns}) < len(self.columns):
@@ -132,6 +154,10 @@ class DeclaredRows:
     def fact(self) -> object:
         """What a schema file says of it."""
         return self.rows
+
+    def among(self, columns: Collection[str]) -> Self:  # noqa: ARG002
+        """What follows of it where a table has these columns alone: all."""
+        return self
 
     def check(self, known: Mapping[str, Column]) -> None:  # noqa: ARG002
         """Refuse what is no number of rows."""

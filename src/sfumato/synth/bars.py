@@ -6,11 +6,15 @@ say: these know of no negative counts, keep constraints, and are whole. So the s
 that of the deviation and of how far rows are from the noisy sum, together: whatever took them
 there, at most 0.092 of all true counts are more than 1.96 bars away.
 
+Where as many rows were drawn as somebody asked for, the true count is that among so many rows: the
+true share of people times the rows. Of how many people there are only a noisy number is known,
+which is made of the same tables, so that what is in both is off by less.
+
 Which cells a count adds up is found by asking the same of the table of all combinations of values,
 which is public. A cell of bins has several of them: a question that takes some and leaves others
 cuts the cell, and how many rows lie on which side nobody measured.
 
-Decision 0280.
+Decisions 0280, 0306.
 """
 
 from __future__ import annotations
@@ -115,12 +119,11 @@ def answered(sql: str, rows: pa.Table, model: SynthesisModel, ask: Ask) -> pa.Ta
     counted = [told and _counts(one) for one in question.selects]
     if not any(counted):
         return answer
-    scale = rows.num_rows / model.fitted.total
     noisy = _noisy_counts(question, answer, model, ask) or [None] * answer.num_rows
     counts = answer.column(counted.index(True)).to_pylist()
     bars = pa.array(
         [
-            None if one is None else hypot(scale * one.deviation, count - scale * one.estimate)
+            None if one is None else _bar(one, count, rows.num_rows, model)
             for one, count in zip(noisy, counts, strict=True)
         ],
         pa.float64(),
@@ -140,7 +143,20 @@ class _NoisyCount(NamedTuple):
     """What a measured table tells of a count: right on average, with a known deviation."""
 
     estimate: float
-    deviation: float
+    variance: float
+    weight: float
+    """The part of the noisy number of all rows that its table decides."""
+
+
+def _bar(noisy: _NoisyCount, count: int, rows: int, model: SynthesisModel) -> float:
+    """The bar of a count on so many rows."""
+    total, variance = model.fitted.total, noisy.variance
+    scale = rows / total
+    if rows != max(round(total), 1):  # it is about a share of them
+        share = min(max(noisy.estimate / total, 0.0), 1.0)
+        of_total = 1 / sum(1 / one.total_variance for one in model.log.tables)
+        variance += share**2 * of_total - 2 * share * noisy.weight * variance
+    return hypot(scale * max(variance, 0.0) ** 0.5, count - scale * noisy.estimate)
 
 
 def _noisy_counts(
@@ -175,12 +191,11 @@ def _noisy_counts(
     groups = _groups([chosen[place] for place in keys], found.num_rows)
     whole = np.asarray(points) == np.bincount(cells)[np.asarray(added)]
     cut = {group for group, one in zip(groups, whole, strict=True) if not one}
-    counts, variance = best
+    counts, variance, weight = best
     told: dict[str, _NoisyCount] = {}
     for group, count in zip(groups, counts[np.asarray(added)].tolist(), strict=True):
-        before = told.get(group, _NoisyCount(0.0, 0.0))
-        deviation = hypot(before.deviation, variance**0.5)
-        told[group] = _NoisyCount(before.estimate + count, deviation)
+        before = told.get(group, _NoisyCount(0.0, 0.0, weight))
+        told[group] = _NoisyCount(before.estimate + count, before.variance + variance, weight)
     asked = _groups([answer.column(place) for place in keys], answer.num_rows)
     several = Counter(asked)
     return [
@@ -232,18 +247,23 @@ def _domain_question(question: exp.Select, keys: list[int], cell: str) -> exp.Se
 
 def _best_table(
     model: SynthesisModel, places: tuple[int, ...]
-) -> tuple[NDArray[np.float64], float] | None:
-    """The cells of some columns by the measured table that tells them best, and their variance."""
-    shape = model.fitted.shape
+) -> tuple[NDArray[np.float64], float, float] | None:
+    """The cells of some columns by the measured table that tells them best, their variance, and
+    the weight of that table in the number of all rows."""
+    shape, tables = model.fitted.shape, model.log.merged().values()
+    precision = sum(1 / one.total_variance for one in tables)
+    if not places:  # of all rows, all tables tell
+        return np.array([model.log.total()]), 1 / precision, 1.0
     found = [
         (one.variance * prod(shape.of_set(set(one.places) - set(places))), one)
-        for one in model.log.merged().values()
+        for one in tables
         if set(places) <= set(one.places)
     ]
     if not found:
         return None
     variance, best = min(found, key=lambda one: one[0])
-    return summed(best.counts, best.places, places).ravel(), variance
+    weight = 1 / (best.total_variance * precision)
+    return summed(best.counts, best.places, places).ravel(), variance, weight
 
 
 def _groups(columns: Sequence[pa.ChunkedArray | pa.Array], rows: int) -> list[str]:

@@ -70,6 +70,8 @@ class SynthesisForecast(Shown):
     method: str
     sets: tuple[tuple[str, ...], ...]
     rows: int | None
+    unkept: tuple[str, ...] = ()
+    """What is said of constraints that cannot be kept."""
 
     def _card(self) -> Card:
         first, *more = self.text().splitlines()
@@ -138,7 +140,7 @@ class SynthesisForecast(Shown):
         if self.open:
             names = ", ".join(self.open)
             notes.append(f"Of {names}, {OPEN_VALUES} discovered values each are supposed.")
-        return notes
+        return [*notes, *self.unkept]
 
     @property
     def _shape(self) -> TableShape:

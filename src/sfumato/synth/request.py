@@ -22,6 +22,7 @@ from sfumato.privacy.events import Composed
 from sfumato.release.release import Guarantee, Provenance, Release, today
 from sfumato.schema.column import Kind
 from sfumato.schema.constraints import words
+from sfumato.synth.encode.decoder import unkept
 from sfumato.synth.encode.keys import key_room, too_many_for_keys
 from sfumato.synth.encode.possible import possible_codes
 from sfumato.synth.forecast import SynthesisForecast
@@ -177,7 +178,8 @@ class SynthesisRequest(Shown):
     def guarantee(self) -> Guarantee:
         """What the release promises."""
         price = self.price.charged(self.event)
-        return Guarantee(*price.promise(self.unit, table=self.dataset))
+        told = {"notes": notes} if (notes := unkept(self.encoding)) else {}
+        return Guarantee(*price.promise(self.unit, table=self.dataset, **told))
 
 
 def check_cells(axes: Sequence[Axis], sets: ColumnSets) -> None:
@@ -212,6 +214,7 @@ def forecast_of(
         method=declared.method,
         sets=sets,
         rows=assumed.rows,
+        unkept=tuple(unkept(assumed)),
     )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato import given as read
+from sfumato.engines.files.regular import regular_file
 from sfumato.errors import SfumatoError, SourceError
 from sfumato.files import whole
 from sfumato.privacy import events
@@ -212,8 +213,9 @@ class SavedModel(ABC):
         """Read what `save` wrote."""
         target = read.path(path, "path")
         try:
-            table = from_content(target.read_bytes())
-        except (OSError, ValueError, pa.ArrowException):
+            with regular_file(target).open() as file:  # a pipe would be waited for
+                table = from_content(file.read())
+        except (OSError, ValueError, SourceError, pa.ArrowException):
             raise _unreadable(target) from None
         cls._check_how_many(table, target)
         try:

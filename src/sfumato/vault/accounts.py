@@ -6,6 +6,7 @@ Principals' accounts stand beside those of populations: decision 0098.
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from sfumato.ledger.base import Ledger
     from sfumato.ledger.book import Account
+    from sfumato.privacy.events import Event
     from sfumato.vault.config import Config, PublicSet
 
 
@@ -35,9 +37,11 @@ def affordable(account: Account) -> dict[str, float]:
     return {name: float_below(amount) for name, amount in found.items()}
 
 
-def remaining(ledger: Ledger, names: Iterable[str]) -> Mapping[str, float]:
-    """What one more question that is charged to all these accounts may cost."""
-    found = [affordable(ledger.account(name)) for name in names]
+def remaining(
+    ledger: Ledger, names: Iterable[str], event: Event | None = None
+) -> Mapping[str, float]:
+    """What one more question charged to all these accounts may cost, once an event was."""
+    found = [affordable(one) for one in _once_charged(ledger, names, event)]
     shared = set.intersection(*(set(one) for one in found))
     return {
         name: min(one[name] for one in found)
@@ -46,10 +50,21 @@ def remaining(ledger: Ledger, names: Iterable[str]) -> Mapping[str, float]:
     }
 
 
-def tightest(ledger: Ledger, names: Iterable[str]) -> str:
-    """What is left of the tightest of some accounts, in one line for people."""
-    accounts = map(ledger.account, names)
+def _once_charged(ledger: Ledger, names: Iterable[str], event: Event | None) -> list[Account]:
+    """Accounts as they are, or would be if an event were charged to them."""
+    found = [ledger.account(name) for name in names]
+    if event is None:
+        return found
+    return [replace(one, spent=one.budget.add(one.spent, one.budget.charge(event)))
+            for one in found]  # fmt: skip
+
+
+def tightest(ledger: Ledger, names: Iterable[str], event: Event | None = None) -> str:
+    """What is left of the tightest of some accounts, once an event was charged, in one line."""
+    accounts = _once_charged(ledger, names, event)
     found = min(accounts, key=lambda one: left(one.budget, one.spent)["epsilon"])
+    if all(part is None for part in found.spent):
+        return f"nothing, it is too much: there is {tightest(ledger, [found.name])}"
     return balance(found.budget, found.spent)
 
 

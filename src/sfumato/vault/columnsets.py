@@ -48,6 +48,12 @@ def read_sets(workload: Sequence[Sequence[str]] | str | Path | None) -> ColumnSe
     sets = tuple(several(one, "workload") for one in given.require(
         workload, "workload", (list, tuple), "a list of lists of columns, or a file"
     ))  # fmt: skip
+    if not sets:
+        raise ParameterError(
+            "workload_missing",
+            "The workload names no set of columns. Write one a line, such as age,sex; or leave out "
+            "--workload.",
+        )
     for one in sets:
         if not one or len(set(one)) < len(one):
             raise ParameterError(

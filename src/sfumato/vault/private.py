@@ -148,6 +148,12 @@ class Questions(Shown):
         answer = self._session.run(family, prepared, self._asker_of, request_id=request_id)
         return answer if gate is None else gate.tried(self._session, prepared, answer)
 
+    def left_after(self, prepared: Prepared) -> tuple[Mapping[str, float], str]:
+        """What would be left once this was charged, for programs and for people."""
+        asker = self._asker_of(prepared.datasets)
+        facts = self._session.gatekeeper.ledger, asker.own or asker.shared, prepared.event
+        return remaining(*facts), tightest(*facts)
+
     def check_all(self, wanted: Sequence[Prepared]) -> Event | None:
         """What several of these cost the owner together, or a refusal; nothing is charged."""
         return self._session.check_all(wanted, self._asker_of)

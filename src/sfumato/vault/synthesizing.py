@@ -24,6 +24,7 @@ from sfumato.release.places import check_places
 from sfumato.schema.domain import Values
 from sfumato.schema.names import count, quoted
 from sfumato.synth.bars import answered, table_named
+from sfumato.synth.encode.decoder import unkept
 from sfumato.synth.encode.encoding import Encoding
 from sfumato.synth.generator import SynthesisModel
 from sfumato.synth.linked.model import LinkedModel
@@ -203,6 +204,7 @@ class Synthesized(Answer):
             which = f" of {name}" if len(self.tables) > 1 else ""
             told.append(f"Made up {rows} of {columns}{which}, by method {self.method}.")
             told.append(f"Measured together: {measured}{more}.")
+            told += unkept(model.encoding)
             unknown = [name for name, values in model.encoding.found.items()
                        if not values and name in table.column_names]  # fmt: skip
             if unknown:
@@ -227,7 +229,8 @@ class Synthesized(Answer):
 
         The deviation (`n_sd` behind `n`) is that of the noise and of how far rows are from the
         noisy count, by the best measured table that has all columns of the question; NULL where no
-        table has them, or the question cuts a bin.
+        table has them, or the question cuts a bin. Counts are of the drawn rows: with `rows` they
+        and their deviations are about the true share of people, times so many rows.
         """
         return answered(given.text(sql, "sql"), self.table, self.model, _ask)
 

@@ -15,6 +15,7 @@ from pyarrow import parquet
 
 from sfumato.engines.base import FolderTarget, TableTarget, named
 from sfumato.engines.spark import folders
+from sfumato.engines.spark import session as sessions
 from sfumato.engines.spark.engine import Spark
 from sfumato.errors import OutputError
 from sfumato.testing.engines import query
@@ -56,6 +57,24 @@ def test_rows_that_are_not_seen_from_here_are_refused(
         engine.write(query("SELECT 1 AS a"), FolderTarget(str(tmp_path / "out")))
     assert refusal.value.code == "output_unreachable"
     assert names(tmp_path) == []
+
+
+def test_a_table_that_would_end_with_our_spark_is_refused(
+    spark_session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A catalogue in memory: what is written there nobody finds, and its files block the name."""
+    monkeypatch.setattr(sessions._HELD["spark://local"], "started", True)
+    engine = Spark(spark_session, named("none"))
+    for own in (TableTarget("lost"), TableTarget("lost", "default", "spark_catalog")):
+        with pytest.raises(OutputError, match="catalogue lasts") as refusal:
+            engine.check(own)
+        assert refusal.value.code == "output_unwritable"
+    engine.check(FolderTarget(str(tmp_path / "out")))
+    theirs = spark_session.newSession()
+    Spark(theirs, named("none")).check(TableTarget("kept"))
+    monkeypatch.setattr(sessions._HELD["spark://local"], "session", theirs)
+    theirs.conf.set("spark.sql.catalog.spark_catalog", "of.a.lake")  # it keeps its tables elsewhere
+    assert not sessions.forgets_tables(theirs)
 
 
 @pytest.mark.parametrize("kind", ["folder", "table"])

@@ -75,3 +75,30 @@ def test_least_rights(server: str) -> None:
     with pytest.raises(SfumatoError) as refused:
         rows_at(f"{least}#{TABLE}")  # for want of SELECT
     assert refused.value.code == "engine_forbidden"
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "WIN1252", "SQL_ASCII"])
+def test_a_database_is_read_only_if_every_text_in_it_is_one(
+    postgres_url: str, encoding: str
+) -> None:
+    """In others one person's bytes would decide whether there is an answer."""
+    import psycopg
+
+    name = f"in_{encoding.lower()}"
+    there = postgres_url.replace("/postgres?", f"/{name}?")
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(
+            f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0"
+        )
+        try:
+            with psycopg.connect(there, autocommit=True) as inside:
+                inside.execute("CREATE TABLE t AS SELECT CHR(233) AS c")
+            if encoding == "LATIN1":
+                with closing(open_source(f"{there}#t")) as engine:
+                    assert engine.run(everything(engine.table)).to_pylist() == [{"c": "é"}]
+            else:
+                with pytest.raises(SfumatoError, match=f"encoding is {encoding}") as refused:
+                    open_source(f"{there}#t")
+                assert refused.value.code == "not_utf8"
+        finally:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")

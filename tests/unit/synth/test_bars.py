@@ -170,3 +170,22 @@ def test_some_brackets_and_long_chains_are_read(twin: Synthesized) -> None:
 def test_a_marginal_of_no_columns_is_refused_in_words(twin: Synthesized) -> None:
     with pytest.raises(ParameterError, match="none named"):
         twin.model.marginal([])
+
+
+def test_bars_of_a_table_of_another_size_are_about_shares() -> None:
+    """Of all rows nothing is in doubt; what is not in one part is in the other."""
+    schema = sf.Schema("people", SCHEMA.columns[:2])
+    age = np.arange(1500) % 100
+    people = pa.table({"age": age, "sex": np.where(age % 3 == 0, "F", "M")})
+    within = 0
+    for rows in (150, 20_000) * 8:
+        twin = sf.protect(people, schema, epsilon=1).synthesize(
+            epsilon=0.2, workload=[["sex", "age"]], rows=rows
+        )
+        told = twin.query("SELECT COUNT(*) AS n FROM people").to_pylist()
+        assert told == [{"n": rows, "n_sd": pytest.approx(0, abs=1e-3)}]
+        parts = twin.query("SELECT sex, COUNT(*) AS n FROM people GROUP BY sex").to_pylist()
+        assert parts[0]["n_sd"] == pytest.approx(parts[1]["n_sd"])
+        [women] = [one for one in parts if one["sex"] == "F"]
+        within += abs(women["n"] - rows * 0.34) <= 1.96 * women["n_sd"]
+    assert within >= 7  # of 16, each 0.908 likely at least: fails once in 1e6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,14 @@ import pyarrow as pa
 import pytest
 from tests.unit.synth.test_log import noisy_log
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, SourceError
 from sfumato.synth.fit.junction import fit_junction
+from sfumato.synth.generator import SynthesisModel
 from sfumato.synth.saved import from_content, packed, to_file, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 LOG = noisy_log(5)
 MODEL = fit_junction(LOG)
@@ -128,3 +131,11 @@ def test_what_is_larger_than_its_file_is_refused_before_it_is_unpacked(compressi
     assert len(content) < 1 << 18
     with pytest.raises(ValueError, match="not what a synthesis writes"):
         from_content(content)
+
+
+def test_what_is_no_regular_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path / "pipe", tmp_path, tmp_path / "none"):
+        with pytest.raises(SourceError) as refused:
+            SynthesisModel.load(place)
+        assert refused.value.code == "synthesis_unreadable"

@@ -376,3 +376,45 @@ def test_a_column_of_which_nothing_was_discovered_is_told() -> None:
     [said] = [one for one in made.in_short if "discovered" in one]
     assert said.startswith("Of note no value was frequent enough")
     assert set(made.table["note"].to_pylist()) <= {"other", None}
+
+
+@pytest.mark.parametrize("empty", ["", "\n\n", None])
+def test_a_workload_that_names_nothing_is_refused(
+    private: sf.Private, tmp_path: Path, empty: str | None
+) -> None:
+    named: Any = []
+    if empty is not None:
+        named = tmp_path / "sets.txt"
+        named.write_text(empty)
+    with pytest.raises(ParameterError) as refused:
+        private.synthesize(epsilon=1, workload=named, **FEW)
+    assert refused.value.code == "workload_missing"
+
+
+def test_what_would_be_left_is_told_before_it_is_spent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A question with a delta takes more of what epsilon is left than its own epsilon."""
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text("c\ntrue\nfalse\n")
+    Path("t.toml").write_text('table = "t"\n[columns.c]\nkind = "boolean"\nnullable = false\n')
+    create(Path("vault"))
+    Registration(name="t", source="t.csv", schema=Path("t.toml"), epsilon=9, delta="1e-3").add_to(
+        Path("vault")
+    )
+    for words in (
+        ["query", "SELECT COUNT(*) AS n FROM t", "--explain"],
+        ["publish", "histogram", "t", "--columns", "c", "--explain"],
+        ["synthesize", "t", "--plan"],
+    ):
+        price = ["--epsilon", "1", "--delta", "1e-5", "--vault", "vault"]
+        assert run([*words, *price, "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)["remaining_after"]
+        assert run([*words, *price]) == 0
+        *_, last = capsys.readouterr().out.splitlines()
+        assert last.startswith(f"Once charged: epsilon {format(told['epsilon'], 'g')[:4]}")
+    assert run([*words, "--epsilon", "10", "--vault", "vault"]) == 0
+    assert "it is too much: there is epsilon 9 of 9 left" in capsys.readouterr().out
+    with sf.open("vault") as vault:
+        made = vault.synthesize("t", epsilon=1, delta="1e-5")
+        assert made.remaining["epsilon"] == told["epsilon"]

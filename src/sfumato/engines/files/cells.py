@@ -138,7 +138,8 @@ def _converted(cells: CellArray, asked: Asked, name: str, rows_before: int | Non
             kind,
             partial(_exact, kind=kind),
             expected="a day alone: it has a time of day, and those are not kept",
-            mend="Cut the column to days first: .dt.normalize() in pandas, .dt.date() in polars.",
+            mend="Cut the column to days first: in a database by a view with CAST(... AS DATE), in "
+            "pandas by .dt.normalize(), in polars by .dt.date().",
         )
     elif (cells.type, kind) in _CHECKED:
         reading = _Reading(kind, partial(_exact, kind=kind), expected=_EXPECTED[kind])

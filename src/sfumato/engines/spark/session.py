@@ -63,6 +63,8 @@ class _Held:
     session: SparkSession
     end: Callable[[], None]
     holders: int = 1
+    started: bool = False
+    """Whether its Spark ends with it, and what that keeps in memory."""
 
 
 _HELD: dict[str, _Held] = {}
@@ -123,7 +125,7 @@ def _started(address: str) -> _Held:
     running = SparkContext._active_spark_context  # noqa: SLF001  no other way to look
     if running is None:
         session = apart(lambda: _built("local[*]" if local else address), awaited=False)
-        return _Held(session, session.stop)
+        return _Held(session, session.stop, started=True)
     here = str(running.master)
     if here != address and not (local and here.startswith("local")):
         raise SourceError(
@@ -170,6 +172,17 @@ def check_running(session: SparkSession) -> None:
 def is_remote(session: SparkSession) -> bool:
     """Whether it is a session of Spark Connect, which has neither a context nor a plan here."""
     return type(session).__module__.startswith("pyspark.sql.connect.")
+
+
+def forgets_tables(session: SparkSession) -> bool:
+    """Whether we started its Spark, and its own catalogue lives in memory, so ends with us."""
+    with _HOLDING:
+        started = any(held.session is session and held.started for held in _HELD.values())
+    return (
+        started
+        and session.conf.get("spark.sql.catalogImplementation") == "in-memory"
+        and session.conf.get("spark.sql.catalog.spark_catalog", None) is None
+    )
 
 
 def check_settings(session: SparkSession) -> None:

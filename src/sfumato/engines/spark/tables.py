@@ -18,7 +18,7 @@ from sfumato.engines.files.output import (
     table_not_a_release,
 )
 from sfumato.engines.spark.jobs import Jobs, apart
-from sfumato.engines.spark.session import translate
+from sfumato.engines.spark.session import forgets_tables, translate
 from sfumato.errors import OutputError
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 _DRAFT, _OLD = "sfumato_draft", "sfumato_old"
 """How the names end of what is being written, and of what is replaced."""
+
+_OWN_CATALOGUE = "spark_catalog"
+"""What Spark calls its own catalogue; others may be added, and keep their tables elsewhere."""
 
 _MARK = "sfumato.release"
 """The property that says of a table that it is a release."""
@@ -105,7 +108,15 @@ def _discard(session: SparkSession, draft: exp.Table, target: TableTarget) -> No
 def check_table(
     session: SparkSession, target: TableTarget, source: exp.Table, *, overwrite: bool
 ) -> None:
-    """Refuse a table that is there, or to be replaced while it is read, or has no schema."""
+    """Refuse a table that is there, or is read, or has no schema, or would be found by nobody."""
+    catalogue = target.catalog or session.catalog.currentCatalog()
+    if catalogue == _OWN_CATALOGUE and forgets_tables(session):
+        raise OutputError(
+            "output_unwritable",
+            f"Cannot create the table {str(target)!r}: this Spark ends with this process, and "
+            "so does its catalogue in memory. Write a folder (-o out/), or use a Spark whose "
+            "catalogue lasts: spark.sql.catalogImplementation hive, or Spark Connect (sc://...).",
+        )
     if re.fullmatch(r"\w+", target.name, re.ASCII) is None:
         raise OutputError(
             "output_unwritable",

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from sfumato.counting.axes import Grid
 from sfumato.noise.selection import uniform_integers
 from sfumato.schema.constraints import (
-    DeclaredRows,
     FunctionalDependency,
     ImpossibleCombination,
     OrderedColumns,
@@ -65,30 +64,26 @@ class RowDecoder:
         self._repairs: list[tuple[str, Repair]] = []
         self._keys: list[tuple[str, tuple[str, ...]]] = []
         self._seen: dict[tuple[str, ...], pa.Table] = {}
-        self.unenforced: list[str] = []
-        """Constraints on columns that are made up or left out."""
         for one in encoding.schema.constraints:
             self._enlist(one, measured)
         self.changed = {name: 0 for name, _ in (*self._repairs, *self._keys)}
         self.replaced = 0
         self.left_out = 0
 
-    def _enlist(self, one: Constraint, measured: set[str]) -> None:
-        name, drawn = words(one), measured.issuperset(one.columns)
-        match one:
-            case ImpossibleCombination() if drawn:
-                self._repairs.append((name, NeverTogether(one)))
-            case OrderedColumns() if drawn:
-                self._repairs.append((name, InOrder(one)))
-            case FunctionalDependency() if drawn:
-                self._repairs.insert(0, (name, Determined(one)))
-            case UniqueKey(columns=columns) if not self._lacks(columns):
-                if not self._always_new(columns):
-                    self._keys.append((name, columns))
-            case DeclaredRows():
-                pass
+    def _enlist(self, declared: Constraint, measured: set[str]) -> None:
+        # A key may have columns that are made up.
+        key = isinstance(declared, UniqueKey) and not self._lacks(declared.columns)
+        match declared if key else declared.among(measured):
+            case ImpossibleCombination() as one:
+                self._repairs.append((words(one), NeverTogether(one)))
+            case OrderedColumns() as one:
+                self._repairs.append((words(one), InOrder(one)))
+            case FunctionalDependency() as one:
+                self._repairs.insert(0, (words(one), Determined(one)))
+            case UniqueKey(columns=columns) as one if not self._always_new(columns):
+                self._keys.append((words(one), columns))
             case _:
-                self.unenforced.append(name)
+                pass
 
     def _lacks(self, columns: Sequence[str]) -> bool:
         return any(name in self._encoding.without for name in columns)
@@ -208,6 +203,19 @@ class RowDecoder:
     def _with_earlier(self, whole: pa.Table, columns: tuple[str, ...]) -> pa.Table:
         keys = whole.select(columns)
         return pa.concat_tables([self._seen[columns], keys]) if columns in self._seen else keys
+
+
+def unkept(encoding: Encoding) -> list[str]:
+    """What cannot be kept of constraints, in a sentence or none: columns of them are not drawn."""
+    table, drawn = {one.name for one in encoding.kept}, {*encoding.names}
+    lost = []
+    for one in encoding.schema.constraints:
+        there = table.intersection(one.columns)
+        kept = table.issuperset(one.columns) if isinstance(one, UniqueKey) else there <= drawn
+        if there and (not kept or one.among(there) is None):
+            lost.append(words(one))
+    said = f"Not kept, as columns of it are left out or made up: {'; '.join(lost)}."
+    return [said] if lost else []
 
 
 def _differing(before: pa.Table, after: pa.Table) -> int:

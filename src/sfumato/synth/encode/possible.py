@@ -9,7 +9,7 @@ Decision 0269.
 from __future__ import annotations
 
 from functools import reduce
-from itertools import pairwise
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from sfumato.counting.axes import Axis
     from sfumato.schema.domain import Scalar
+    from sfumato.schema.schema import Schema
     from sfumato.synth.encode.encoding import Encoding
     from sfumato.synth.shape import Set
 
@@ -50,19 +51,26 @@ def possible_codes(encoding: Encoding) -> dict[Set, Allowed]:
 
 def _constrained(encoding: Encoding) -> Iterator[tuple[Sequence[Axis], Allowed]]:
     axes = {axis.column: axis for axis in encoding.axes}
-    for one in encoding.schema.constraints:
-        match one:
+    for declared in encoding.schema.constraints:
+        match one := declared.among(axes):
             case OrderedColumns(columns=columns):
-                for pair in pairwise(columns):
-                    if axes.keys() >= {*pair} and _fits([axes[name] for name in pair]):
-                        yield _in_order(axes[pair[0]], axes[pair[1]])
-            case ImpossibleCombination(columns=columns) if axes.keys() >= {*columns}:
+                for lower, upper in _neighbours(columns, encoding.schema):
+                    if _fits([axes[lower], axes[upper]]):
+                        yield _in_order(axes[lower], axes[upper])
+            case ImpossibleCombination(columns=columns):
                 tied = [axes[name] for name in columns]
                 if _fits(tied):
                     having = [_wholly(axes[name], values) for name, values in one.cells]
                     yield tied, ~reduce(np.logical_and.outer, having)
             case _:
                 pass
+
+
+def _neighbours(columns: Sequence[str], schema: Schema) -> Iterator[tuple[str, str]]:
+    """The pairs of an order with nothing in between that is always there: all else follows."""
+    for (place, lower), (behind, upper) in combinations(enumerate(columns), 2):
+        if all(schema.column(name).nullable for name in columns[place + 1 : behind]):
+            yield lower, upper
 
 
 def _fits(axes: Sequence[Axis]) -> bool:

@@ -9,7 +9,6 @@ Decision 0269.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -68,10 +67,17 @@ class NeverTogether:
 
 
 class InOrder:
-    """Where a value is above the next column's, that one is taken from rows where it is not."""
+    """Where a value is above a later column's, that one is taken from rows where it is not.
+
+    Every pair is looked at: a value between two may be missing. What is repaired is not touched
+    again: pairs come by their upper column.
+    """
 
     def __init__(self, constraint: OrderedColumns) -> None:
-        self._pairs = tuple(pairwise(constraint.columns))
+        names = constraint.columns
+        self._pairs = [
+            (lower, upper) for place, upper in enumerate(names) for lower in reversed(names[:place])
+        ]
 
     def broken(self, table: pa.Table) -> Broken:
         """Which rows are out of order."""

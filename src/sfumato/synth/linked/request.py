@@ -21,6 +21,7 @@ from sfumato.privacy.price import Price
 from sfumato.privacy.units import Rows
 from sfumato.release.release import Guarantee, Provenance, Release, today
 from sfumato.schema.names import quoted
+from sfumato.synth.encode.decoder import unkept
 from sfumato.synth.encode.fakes import room
 from sfumato.synth.encode.keys import key_room
 from sfumato.synth.encode.possible import possible_codes
@@ -309,4 +310,6 @@ class LinkedRequest(Shown):
             f"{child.unit.sentence().partition(',')[0]} in either table, counting as 1 row of "
             f"{self.parent.dataset!r} and at most {rows} of {child.dataset!r}."
         )
-        return Guarantee(kind, f"{price.sentence()}. {hides}", {**facts, "unit": hides})
+        notes = [said for side in self._sides for said in unkept(side.encoding)]
+        told = {**facts, "unit": hides} | ({"notes": notes} if notes else {})
+        return Guarantee(kind, f"{price.sentence()}. {hides}", told)

@@ -55,6 +55,15 @@ def test_numbers_of_two_kinds_and_missing_ones_are_compared() -> None:
     assert allowed[5:].all()
 
 
+def test_the_ends_of_an_order_are_compared_where_its_middle_may_be_missing() -> None:
+    middle = {False: ("high", "births", "low"), True: ("births", "low", "high")}
+    for missing, order in middle.items():
+        found = possible_codes(Encoding(schema(OrderedColumns(order))))
+        assert len(found) == 2 + missing
+    left = Encoding(schema(OrderedColumns(middle[False])), ("births",))
+    assert [*possible_codes(left)] == [(3, 4)]  # what is left of it
+
+
 def test_combinations_are_excluded_where_codes_stand_for_them_alone() -> None:
     never = ImpossibleCombination((("births", tuple(range(1, 10))), ("sex", ("M",))))
     [(places, allowed)] = possible_codes(Encoding(schema(never))).items()

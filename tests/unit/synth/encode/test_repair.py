@@ -52,6 +52,15 @@ def test_missing_values_are_in_order_and_a_chain_is_kept() -> None:
     )
     repair = InOrder(OrderedColumns(("a", "b", "c")))
     assert repair.broken(table).tolist() == [True, False, False]
+    gaps = pa.table(
+        {"a": [3, 1, 9], "b": [None, None, None], "c": [2, 5, None], "d": [4, 5, 8]},
+        pa.schema([(name, pa.int64()) for name in "abcd"]),
+    )
+    chain = InOrder(OrderedColumns(("a", "b", "c", "d")))
+    assert chain.broken(gaps).tolist() == [True, False, True]  # a > c, and a > d
+    mended = chain.repaired(gaps, {}, SeededEntropy(1))
+    assert mended.column("c").to_pylist() == [5, 5, None]
+    assert mended.column("d").to_pylist()[:2] == [5, 5]
     reals = pa.table({"a": [1, 5], "b": [float("nan"), 2.5]})
     assert InOrder(OrderedColumns(("a", "b"))).broken(reals).tolist() == [False, True]
 
