@@ -151,12 +151,17 @@ class Case:
     door: Door | None = None
     other_original: HeldTable | None = None
 
-    @cached_property
+    @property
     def rows_are_nobodys(self) -> bool:
-        """Whether released rows are made up: as a side-car says, or as the original shows."""
-        from sfumato.attack.made_up import beside_people  # which reads labels by what is here
+        """Whether released rows are made up, as a side-car or the owner says."""
+        return self.release.rows_are == "nobody's"
 
-        return self.release.rows_are == "nobody's" or beside_people(self)
+    @cached_property
+    def fitting_nobody(self) -> float:
+        """The share of released rows that fit nobody in the original, where that is given."""
+        from sfumato.attack.made_up import fitting_nobody  # which reads labels by what is here
+
+        return fitting_nobody(self)
 
     def quasi(self, *tables: HeldTable) -> list[Column]:
         """The quasi-identifiers that the release and all these tables have."""

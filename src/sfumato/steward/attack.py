@@ -55,12 +55,14 @@ def attack(
     other: Source | None = None,
     other_original: Source | None = None,
     control: Source | None = None,
+    synthetic: bool = False,
     options: AttackOptions | None = None,
     progress: Progress | None = None,
 ) -> Finding | Findings:
     """Run one attack on a release, or `all` that fit.
 
     Without a schema, roles are guessed from the release, or from its original where that is given.
+    That rows are nobody's is said by its side-car, or by `synthetic`.
     """
     given.text(name, "name")
     if name in ON_ANSWERS and original is None:
@@ -73,11 +75,12 @@ def attack(
     tables["other_original"] = other_original
     if name in WITH_MOMENTS:
         try:
-            return _attacked(name, release, _with_moments(declared, asked), tables, asked, progress)
+            moments = _with_moments(declared, asked)
+            return _attacked(name, release, moments, tables, synthetic, asked, progress)
         except SourceError as error:
             if error.code != "kind_mismatch":  # days are held as days: there is no time of day
                 raise
-    return _attacked(name, release, declared, tables, asked, progress)
+    return _attacked(name, release, declared, tables, synthetic, asked, progress)
 
 
 def _attacked(
@@ -85,6 +88,7 @@ def _attacked(
     release: Source,
     schema: Schema,
     tables: Mapping[str, Source | None],
+    synthetic: bool,
     options: AttackOptions,
     progress: Progress | None,
 ) -> Finding | Findings:
@@ -97,7 +101,7 @@ def _attacked(
         other = tables["other"]
         case = Case(
             schema,
-            _opened(opened, release, schema, tables["original"]),
+            _opened(opened, release, schema, tables["original"], synthetic),
             _maybe(opened, tables["known"], schema),
             _maybe(opened, tables["original"], schema),
             None if other is None else opened.enter_context(held_release(other, schema)),
@@ -146,12 +150,12 @@ def _with_moments(schema: Schema, options: AttackOptions) -> Schema:
 
 
 def _opened(
-    opened: ExitStack, release: Source, schema: Schema, original: Source | None
+    opened: ExitStack, release: Source, schema: Schema, original: Source | None, synthetic: bool
 ) -> HeldRelease:
     """A release; of published counts what was counted, which questions can still be asked about."""
     if _rows_are(release) == "counts" and original is not None:
         return HeldRelease(opened.enter_context(held_people(original, schema)), rows_are="counts")
-    return opened.enter_context(held_release(release, schema))
+    return opened.enter_context(held_release(release, schema, synthetic=synthetic))
 
 
 def _maybe(opened: ExitStack, source: Source | None, schema: Schema) -> HeldTable | None:
@@ -181,10 +185,12 @@ def held_people(source: Source, schema: Schema) -> Iterator[HeldTable]:
 
 
 @contextmanager
-def held_release(source: Source, schema: Schema) -> Iterator[HeldRelease]:
+def held_release(
+    source: Source, schema: Schema, *, synthetic: bool = False
+) -> Iterator[HeldRelease]:
     """A release as attacks and counts have it: one table, or two of an anatomy."""
     told = _told(source)
-    if _rows_are(source) == "nobody's":
+    if synthetic or _rows_are(source) == "nobody's":
         with _labels(_only_table(source), schema, starred=False) as table:
             yield HeldRelease(table, told=told, rows_are="nobody's")
         return
@@ -254,8 +260,8 @@ def _rows_are(source: Source) -> RowsAre:
 
 def _only_table(source: Source) -> Source:
     """The table of a synthetic release, which may lie in a folder; of several, one is named."""
-    path = Path(str(source))
-    if not path.is_dir():
+    path = Path(str(source)) if isinstance(source, str | Path) else None
+    if path is None or not path.is_dir() or not _sidecar(source):
         return source
     tables = [one for one in _sidecar(source)["tables"] if one.get("file")]
     if len(tables) == 1:

@@ -29,6 +29,7 @@ from sfumato.release.release import Release
 from sfumato.release.sidecar import read_sidecar
 from sfumato.schema.column import Role
 from sfumato.schema.file import load
+from sfumato.schema.names import quoted, suggestion
 from sfumato.schema.schema import Schema
 from sfumato.steward.actions import source_of
 from sfumato.steward.attack import held_people, held_release, throw_away
@@ -66,14 +67,16 @@ def compare(
     *,
     known: Source | Table | None = None,
     control: Source | Table | None = None,
+    synthetic: Sequence[str] | str = (),
     progress: Progress | None = None,
 ) -> Comparison:
     """Set candidates for a release beside each other: what attackers get, what they are good for.
 
     Each is a path, a table or a release in memory; a mapping gives them names. Where the original
     is an open table, its schema is known. `known` is an attacker's list of people, `control` has
-    people like those of the original who are not in it. Nothing is charged; what is found is
-    computed from the original, and for the owner.
+    people like those of the original who are not in it; `synthetic` names candidates whose rows
+    are nobody's, where no side-car says so. Nothing is charged; what is found is computed from the
+    original, and for the owner.
     """
     declared = _declared(original, schema)
     people = source_of(original)
@@ -82,7 +85,10 @@ def compare(
             "type_wrong", "original must be a table or a path, not None. Give the original."
         )
     beside = {"known": source_of(known), "control": source_of(control)}
-    return compare_releases(candidates, people, declared, **beside, progress=progress)
+    made_up = given.names(synthetic, "synthetic", "candidates") if synthetic else ()
+    return compare_releases(
+        candidates, people, declared, **beside, synthetic=made_up, progress=progress
+    )
 
 
 def compare_releases(
@@ -92,6 +98,7 @@ def compare_releases(
     *,
     known: Source | None = None,
     control: Source | None = None,
+    synthetic: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Comparison:
     """The same for a command, which has a schema or its file."""
@@ -103,18 +110,23 @@ def compare_releases(
             for one in (known, control)
         )
         asked = ComparedOriginal(schema, people, listed, others, original)
-        return compare_held(candidates, asked, progress)
+        return compare_held(candidates, asked, progress, synthetic)
 
 
 def compare_held(
-    candidates: Candidates, original: ComparedOriginal, progress: Progress | None = None
+    candidates: Candidates,
+    original: ComparedOriginal,
+    progress: Progress | None = None,
+    synthetic: Sequence[str] = (),
 ) -> Comparison:
     """The same where the original is open."""
     named, schema, people = _named(candidates), original.schema, original.people
+    made_up = _made_up(named, synthetic)
     with ExitStack() as opened:
         scratch = opened.enter_context(Scratch(temporary_folder(), "sfumato-"))
         entries = [
-            opened.enter_context(_entered(name, one, schema, scratch)) for name, one in named
+            opened.enter_context(_entered(name, one, schema, scratch, synthetic=name in made_up))
+            for name, one in named
         ]
         columns, remarks = _bins(schema, people, entries)
         yardstick = Yardstick(CountedRows(HeldRelease(people)), columns)
@@ -179,6 +191,21 @@ def _named(candidates: Candidates) -> list[tuple[str, Source | Release]]:
     return found
 
 
+def _made_up(named: Sequence[tuple[str, Source | Release]], synthetic: Sequence[str]) -> set[str]:
+    """The candidates whose rows are nobody's as their owner says, by name or by path."""
+    found = set()
+    for asked in synthetic:
+        mine = [name for name, one in named if asked in (name, str(one))]
+        if not mine:
+            raise ParameterError(
+                "attack_option",
+                f"--synthetic names {quoted(asked)}, which is none of the candidates; "
+                + suggestion(asked, [name for name, _ in named]),
+            )
+        found |= {*mine}
+    return found
+
+
 def _called(one: object, place: int) -> str:
     source = one.source if isinstance(one, Table) else one
     if isinstance(source, str | Path):
@@ -209,11 +236,14 @@ class _Entry:
     @property
     def is_private(self) -> bool:
         """Whether rows are nobody's, or counts noisy."""
-        return self.guarantee.get("kind") == _PRIVATE
+        made_up = self.rows is not None and self.rows.rows_are == "nobody's"
+        return made_up or self.guarantee.get("kind") == _PRIVATE
 
 
 @contextmanager
-def _entered(name: str, one: Source | Release, schema: Schema, scratch: Path) -> Iterator[_Entry]:
+def _entered(
+    name: str, one: Source | Release, schema: Schema, scratch: Path, *, synthetic: bool
+) -> Iterator[_Entry]:
     if isinstance(one, Release):
         folder = scratch / str(len(list(scratch.iterdir())))
         folder.mkdir()
@@ -226,7 +256,7 @@ def _entered(name: str, one: Source | Release, schema: Schema, scratch: Path) ->
         counts = published_counts(Release.load(Path(str(source))), schema)
         yield _Entry(name, source, told, counts, None)
         return
-    with held_release(source, schema) as held:
+    with held_release(source, schema, synthetic=synthetic) as held:
         yield _Entry(name, source, told, CountedRows(held), held)
 
 
