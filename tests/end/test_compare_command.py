@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import stat
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import sfumato as sf
 from sfumato.cli.main import run
 from sfumato.comparison.result import Comparison
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SCHEMA = """\
 table = "people"
@@ -110,6 +108,22 @@ def test_every_kind_of_release_is_compared(made: Path, capsys: pytest.CaptureFix
     for name in by_name:
         assert f">{name}<" in text
     assert "person 1" not in text
+
+
+def test_the_owner_says_that_rows_are_made_up(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("bought.csv").write_text(Path("twin.csv").read_text())
+    Path("k5 copy.csv").write_text(Path("k5.csv").read_text())
+    words = ("compare", "bought.csv", "k5 copy.csv", *PEOPLE)
+    kinds = [one["kind"] for one in told(capsys, *words)["candidates"]]
+    assert kinds == ["rows", "rows"]
+    one, other = told(capsys, *words, "--synthetic", "bought.csv")["candidates"]
+    assert (one["kind"], other["kind"], one["k"]) == ("made-up rows", "rows", None)
+    assert "the table is synthetic" in one["not_run"]["homogeneity"]
+    found = sf.compare(["bought.csv"], "people.csv", "people.toml", synthetic="bought")
+    assert found["bought"].kind == "made-up rows"
+    error = told(capsys, *words, "--synthetic", "twin.csv", code=2)["error"]
+    assert error["code"] == "attack_option"
+    assert "none of the candidates" in error["message"]
 
 
 def test_what_is_found_is_told_in_words(capsys: pytest.CaptureFixture[str]) -> None:

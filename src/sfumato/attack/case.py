@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from sqlglot import exp
+
 from sfumato.counting.frequencies import count_held
 from sfumato.errors import ParameterError
 from sfumato.schema.column import Role
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     import pyarrow as pa
-    from sqlglot import exp
 
     from sfumato.counting.frequencies import Frequencies
     from sfumato.engines.base import Engine
@@ -57,6 +58,13 @@ class HeldTable:
     def names(self) -> frozenset[str]:
         """The columns that it has."""
         return frozenset(column.name for column in self.columns)
+
+    @cached_property
+    def empty(self) -> bool:
+        """Whether it has no rows at all."""
+        if self.whole is not None:
+            return not self.whole.total
+        return not self.engine.run(exp.select("1").from_(self.table).limit(1)).num_rows
 
     def counted(self, names: Sequence[str], *, weight: str | None = None) -> Frequencies:
         """How often combinations of some columns occur; counted once, by the engine."""
@@ -162,6 +170,23 @@ class Case:
         from sfumato.attack.made_up import fitting_nobody  # which reads labels by what is here
 
         return fitting_nobody(self)
+
+    @property
+    def emptiness(self) -> str | None:
+        """Which of its tables has no rows, in words; None where all have some."""
+        if self.release.table.empty:
+            return "the release has no rows, or all of them are suppressed. Release some."
+        given = {
+            "original": (self.original, "the original has no people"),
+            "known": (self.known, "the list of people is empty"),
+            "other": (self.other and self.other.table, "the other release has no rows"),
+            "other-original": (self.other_original, "the original of the other has no people"),
+            "control": (self.control, "the control has no people"),
+        }
+        for flag, (table, words) in given.items():
+            if table is not None and table.empty:
+                return f"{words}. Give --{flag} a table with rows."
+        return None
 
     def quasi(self, *tables: HeldTable) -> list[Column]:
         """The quasi-identifiers that the release and all these tables have."""

@@ -108,6 +108,8 @@ def run(name: str, case: Case) -> Finding:
             "the release is published counts, not rows. What questions give away is told by "
             "differencing and reconstruct, with --epsilon E and the original.",
         )
+    if case.emptiness is not None:
+        raise cannot_run(name, case.emptiness)
     if name in BY_ROWS:
         _check_people(name, case)
     found = replace(attack(case), seconds=perf_counter() - started)

@@ -122,6 +122,12 @@ def compare_held(
     """The same where the original is open."""
     named, schema, people = _named(candidates), original.schema, original.people
     made_up = _made_up(named, synthetic)
+    if people.empty:
+        raise ParameterError(
+            "attack_cannot_run",
+            "The original has no rows, so nothing can be compared with it. Give --original a table "
+            "with rows.",
+        )
     with ExitStack() as opened:
         scratch = opened.enter_context(Scratch(temporary_folder(), "sfumato-"))
         entries = [
