@@ -122,7 +122,7 @@ class TableActions(Shown):
         return attack(
             name,
             self.source,
-            schema if schema is not None else self.declared or declared_by(original),
+            schema if schema is not None else self.declared or known_of(original, self._held),
             known=source_of(known),
             original=source_of(original),
             other=source_of(other),
@@ -249,9 +249,14 @@ def _from(source: Source) -> str:
     return f"a {f'{library} {type(source).__name__}'.strip()} in memory"
 
 
-def declared_by(table: Source | Table | None) -> Schema | None:
-    """What an open table was declared as; None where it has to be guessed."""
-    return table.declared if isinstance(table, TableActions) else None
+def known_of(original: Source | Table | None, release: Table) -> Schema | None:
+    """What columns are by an original, else by a release of which nothing was declared.
+
+    Labels would be guessed to be values of their own; None where the original is still to be read.
+    """
+    if original is None:
+        return release.schema
+    return original.declared or original.schema if isinstance(original, TableActions) else None
 
 
 def source_of(table: Source | Table | None) -> Source | None:
