@@ -266,3 +266,12 @@ def test_python_and_the_command_find_the_same(
 
 def _figures(found: dict[str, Any]) -> dict[str, Any]:
     return {name: one for name, one in found.items() if name != "cost"}
+
+
+def test_a_side_car_that_cannot_be_read_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("attack", "link", "people.csv", "--original", "people.csv")
+    assert not any("side-car" in one for one in told(capsys, *words)["remarks"])
+    Path("people.csv.json").write_text('{"x":')
+    assert "people.csv.json' is no side-car" in told(capsys, *words)["remarks"][-1]
+    found = sf.compare(["people.csv"], "people.csv", "people.toml")
+    assert "is no side-car" in found["people"].remarks[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from sfumato.attack.finding import Findings
 from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.sources import open_source
 from sfumato.errors import ParameterError, SchemaError, SourceError
-from sfumato.release.sidecar import read_sidecar, release_of
+from sfumato.release.sidecar import read_sidecar, release_of, sidecar_file
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.file import load
 from sfumato.schema.names import quoted
@@ -33,7 +34,7 @@ from sfumato.steward.released import described, open_labels, released_rows
 from sfumato.steward.table import check_columns, read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from fractions import Fraction
 
     import pyarrow as pa
@@ -110,7 +111,15 @@ def _attacked(
             throw_away,
             _maybe(opened, tables["other_original"], schema),
         )
-        return run_all(case, progress) if name == ALL else run(name, case)
+        found = run_all(case, progress) if name == ALL else run(name, case)
+    unread = unread_sidecar(release)
+    if isinstance(found, Findings):
+        return Findings(tuple(_remarked(one, unread) for one in found), found.not_run)
+    return _remarked(found, unread)
+
+
+def _remarked(found: Finding, more: Sequence[str]) -> Finding:
+    return replace(found, remarks=[*found.remarks, *more]) if more else found
 
 
 @contextmanager
@@ -248,6 +257,18 @@ def _sidecar(source: Source) -> Mapping[str, Any]:
     if not isinstance(source, str | Path) or "://" in str(source):
         return {}
     return read_sidecar(release_of(Path(source))) or {}
+
+
+def unread_sidecar(source: Source) -> tuple[str, ...]:
+    """What is to be said of a file in the place of a side-car that is none, or was damaged."""
+    if not isinstance(source, str | Path) or "://" in str(source) or _sidecar(source):
+        return ()
+    beside = sidecar_file(release_of(Path(source)))
+    if not beside.is_file():
+        return ()
+    return (
+        f"{quoted(str(beside))} is no side-car that can be read: how it was made is not known.",
+    )
 
 
 def _rows_are(source: Source) -> RowsAre:

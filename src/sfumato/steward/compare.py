@@ -32,7 +32,7 @@ from sfumato.schema.file import load
 from sfumato.schema.names import quoted, suggestion
 from sfumato.schema.schema import Schema
 from sfumato.steward.actions import source_of
-from sfumato.steward.attack import held_people, held_release, throw_away
+from sfumato.steward.attack import held_people, held_release, throw_away, unread_sidecar
 from sfumato.steward.measure import is_anatomy, measure
 from sfumato.steward.table import Table
 
@@ -316,6 +316,7 @@ class ComparedOriginal:
         guarantee = entry.guarantee
         epsilon, delta = _price(guarantee.get("parameters") or {})
         reached = self._reached(entry)
+        reached["remarks"] = (*unread_sidecar(entry.source), *reached.get("remarks", ()))
         return Candidate(
             name=entry.name,
             path=entry.path,
