@@ -176,10 +176,11 @@ class Case:
         """Which of its tables has no rows, in words; None where all have some."""
         if self.release.table.empty:
             return "the release has no rows, or all of them are suppressed. Release some."
+        other = None if self.other is None else self.other.table
         given = {
             "original": (self.original, "the original has no people"),
             "known": (self.known, "the list of people is empty"),
-            "other": (self.other and self.other.table, "the other release has no rows"),
+            "other": (other, "the other release has no rows"),
             "other-original": (self.other_original, "the original of the other has no people"),
             "control": (self.control, "the control has no people"),
         }
