@@ -47,6 +47,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number in range(400)
     ]
     (folder / "people.csv").write_text("\n".join(["name,age,town,ill", *rows]) + "\n")
+    others = [row.replace("person", "other").replace("flu", "gout") for row in rows[:100]]
+    (folder / "others.csv").write_text("\n".join(["name,age,town,ill", *others]) + "\n")
     (folder / "people.toml").write_text(SCHEMA)
     with sf.read(folder / "people.csv", folder / "people.toml") as people:
         people.anonymize(k=5).save(folder / "k5.csv")
@@ -124,6 +126,34 @@ def test_the_owner_says_that_rows_are_made_up(capsys: pytest.CaptureFixture[str]
     error = told(capsys, *words, "--synthetic", "twin.csv", code=2)["error"]
     assert error["code"] == "attack_option"
     assert "none of the candidates" in error["message"]
+
+
+def test_membership_is_told_of_counts_and_counts_where_others_are_given(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    releases = ("people.csv", "counts", "ages.csv")
+    found = told(capsys, "compare", *releases, *PEOPLE, "--control", "others.csv")
+    people, counts, ages = found["candidates"]
+    assert counts["privacy"]["attack"] == "membership"
+    assert counts["risk"]["membership"]["bound"] == pytest.approx(0.99753, abs=1e-5)
+    assert "membership" in people["risk"]
+    assert ages["privacy"]["attack"] == "membership"
+
+
+def test_candidates_are_joined_with_a_known_list(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("compare", "people.csv", "k5.csv", "counts", *PEOPLE, "--known", "people.csv")
+    found = told(capsys, *words, "--report", "joined.html")
+    raw, safe, counts = (one["risk"].get("join") for one in found["candidates"])
+    assert raw["figures"]["true"] == safe["figures"]["true"] == 400  # each person with themself
+    assert safe["figures"]["false"] > raw["figures"]["false"]
+    low, high = safe["figures"]["count_bounds"]
+    assert low <= safe["figures"]["count"] <= high
+    assert counts is None
+    assert "no rows" in found["candidates"][2]["not_run"]["join"]
+    assert all(one["privacy"]["attack"] != "join" for one in found["candidates"])
+    assert "What a join with the list is worth" in Path("joined.html").read_text()
+    alone = told(capsys, "compare", "k5.csv", *PEOPLE)["candidates"][0]
+    assert "join" not in {**alone["risk"], **alone["not_run"]}
 
 
 def test_what_is_found_is_told_in_words(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,11 +14,14 @@ import pytest
 
 import sfumato as sf
 from sfumato.attack.finding import Findings
+from sfumato.comparison.result import Candidate, Comparison
+from sfumato.comparison.utility import Utility
 from sfumato.demo import town
 from sfumato.demo.registers import HOMES, homes_table, visits_table
 from sfumato.demo.town import table as town_table
 from sfumato.release.ondemand import on_demand
 from sfumato.report.blocks import PageTable
+from sfumato.report.comparison import page as comparison_page
 from sfumato.report.looked_at import attack_page, inspection_page, measure_page
 from sfumato.report.page import render
 from sfumato.report.plots import pictures_of
@@ -93,7 +96,16 @@ def owners_pages() -> dict[str, str]:
             attack(name, release.table, schema, original=people) for name in ("link", "homogeneity")
         ]
         found = Findings(tuple(tried), {"definetti": "the release is no anatomy."})  # type: ignore[arg-type]
+        candidates = tuple(
+            Candidate(name, f"{name}.csv", "rows", found, k=5, utility=kept)
+            for name, kept in (
+                ("safe", Utility(0.75, 0.7, 0.8, 0.1, 0.3, 0.02, 45)),
+                ("a table with a long name", Utility(0.76, 0.7, 0.8, 0.1, 0.3, 0.02, 45)),
+                ("twin", Utility(1.0, 0.98, 1.0, 0.1, 0.1, 0.01, 45)),
+            )
+        )
         return {
+            "compared": comparison_page(Comparison(candidates, PEOPLE, ("age", "sex"))),
             "holder": holder,
             "receiver": release_page(release.public, files={"safe.csv": "ab" * 32}),
             "attacked": attack_page(found, "safe.csv", "sfumato attack all safe.csv"),

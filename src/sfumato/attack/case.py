@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from sfumato.attack.published import PublishedTable
     from sfumato.counting.frequencies import Frequencies
     from sfumato.engines.base import Engine
     from sfumato.errors import CallerError
@@ -81,13 +82,17 @@ class HeldRelease:
     """A released table; `buckets` has the sensitive values by group where they lie apart.
 
     `told` is what its side-car says of how it was made, where there is one. Its rows are people's,
-    though they may be generalized; or nobody's, in a synthetic table; or counts, not rows at all.
+    though they may be generalized; or nobody's, in a synthetic table; or counts, not rows at all:
+    then `table` is what was counted, and `published` has the counts.
     """
 
     table: HeldTable
     buckets: HeldTable | None = None
     told: Mapping[str, Any] = field(default_factory=dict)
     rows_are: RowsAre = "people's"
+    published: Sequence[PublishedTable] = ()
+    promised: tuple[float, float] | None = None
+    """The epsilon and delta of its promise, where it has one."""
 
 
 class Door(Protocol):

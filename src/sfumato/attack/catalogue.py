@@ -53,11 +53,18 @@ ALL = "all"
 ON_ANSWERS = frozenset({"differencing", "averaging", "tracker", "reconstruct"})
 """Those that ask questions through the door; they need no release, but the owner's table."""
 
-WITH_OTHERS = frozenset({"predict", "singling-out", "linkability", "inference", "membership"})
-"""Those that know much of anybody, in the data or not: only what goes beyond others is leaked."""
+ON_COUNTS = frozenset({"membership"})
+"""Those that read published counts, which have no rows."""
+
+WITH_OTHERS = frozenset({"predict", "singling-out", "linkability", "inference"})
+"""Those that know much of anybody, in the data or not: only what goes beyond others is leaked.
+Membership tells others apart by itself."""
 
 OF_BELIEF = frozenset({"skewness"})
 """Those that succeed where a belief grows, be it right or not sure at all."""
+
+OF_USE = frozenset({"join"})
+"""Those that tell what anybody has of a release, not only attackers."""
 
 WITH_LISTS = frozenset({"log"})
 """Those whose list of people has columns that no release has."""
@@ -102,11 +109,12 @@ def run(name: str, case: Case) -> Finding:
     """Run one attack; one that does not fit says why."""
     started = perf_counter()
     attack: Callable[[Case], Finding] = import_module(_module(name)).run
-    if case.release.rows_are == "counts" and name not in ON_ANSWERS:
+    if case.release.rows_are == "counts" and name not in ON_ANSWERS | ON_COUNTS:
         raise cannot_run(
             name,
-            "the release is published counts, not rows. What questions give away is told by "
-            "differencing and reconstruct, with --epsilon E and the original.",
+            "the release is published counts, not rows. What they give away is told by membership, "
+            "with the original and --control FILE; what questions do by differencing and "
+            "reconstruct, with --epsilon E.",
         )
     if case.emptiness is not None:
         raise cannot_run(name, case.emptiness)

@@ -66,10 +66,10 @@ class Victim:
     values: dict[str, Any]
 
 
-def bound(epsilon: Fraction, delta: float = 0.0) -> float:
+def bound(epsilon: Fraction | float, delta: float = 0.0) -> float:
     """How often a balanced coin is guessed right at most."""
-    grown = e_to(float(epsilon))
-    return (grown + delta) / (1 + grown)
+    shrunk = e_to(-float(epsilon))
+    return min((1 + delta * shrunk) / (1 + shrunk), 1.0)
 
 
 def needed_door(case: Case, attack: str) -> tuple[Door, HeldTable, Fraction]:

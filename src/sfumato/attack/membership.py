@@ -4,12 +4,14 @@
 of the victim, and scores the victim in three ways: by how much nearer the nearest released row is
 than the nearest of the other people; by how much commoner the victim's pairs of values are in the
 release than among them, as the sum of logarithms over pairs of columns, which is what methods that
-measure marginals give away; and by the same of single values, which is Homer's test.
-*Success*: half of those tried are people of the original, half are others (`control`); who scores
-above the middle is taken for one of the original. Which score is used is decided on half of the
-people, and told of the other half.
+measure marginals give away; and by the same of single values, which is Homer's test. Published
+counts, which have no rows, are read by one score, that of `published`.
+*Success*: half of those tried are people of the original, half are others (`control`); the half
+that scores highest is taken for people of the original. Which score is used is decided on half of
+the people, and told of the other half. Where there is one score all are told.
 Where the schema says whose rows are, one row of each person is tried.
 *Baseline*: the toss of a coin.
+*Bound*: as in `games`, by the epsilon and delta that the release promises.
 *Reference*: Homer et al. 2008 for single values; Golob, Pentyala, Maratkhan and De Cock, Privacy
 vulnerabilities in marginals-based synthetic data, 2024, for pairs; Chen, Yu, Zhang and Fritz,
 GAN-leaks, 2020, for distances calibrated by others.
@@ -17,6 +19,7 @@ GAN-leaks, 2020, for distances calibrated by others.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -25,18 +28,23 @@ import numpy as np
 from sfumato.attack.case import cannot_run, needed
 from sfumato.attack.draws import shuffled
 from sfumato.attack.finding import Finding, Rate, percent
+from sfumato.attack.games import bound
 from sfumato.attack.persons import counted_people, one_row_each, person_in
-from sfumato.attack.records import CodedRows, Crowd, records
+from sfumato.attack.published import likelihoods
+from sfumato.attack.records import CodedRows, Crowd, people_records, records
 from sfumato.schema.column import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from sfumato.attack.case import Case
+    from sfumato.attack.case import Case, HeldTable
+    from sfumato.attack.published import PublishedTable
     from sfumato.attack.records import Trait
+    from sfumato.schema.column import Column
 
+    Bools = NDArray[np.bool_]
     Ints = NDArray[np.int64]
     Reals = NDArray[np.float64]
 
@@ -50,22 +58,84 @@ def run(case: Case) -> Finding:
     """Score people of the original and others, and tell them apart."""
     original = needed(case.original, NAME, "the original, to tell who is right", "original")
     control = needed(case.control, NAME, "people like these who are not in the data", "control")
-    tables = [case.release.table, original, control]
+    columns = _columns(case, original, control)
+    names, person = [one.name for one in columns], person_in(case, original, control)
+    people = [one_row_each(one, names, person) for one in (original, control)]
+    if case.release.rows_are == "counts":
+        traits, coded = people_records(NAME, columns, people)
+        real, others = coded
+        drawn = _drawn(real, others, case.options.guesses)
+        scores = {"published counts": _by_counts(case.release.published, traits, drawn)}
+    else:
+        traits, coded = records(NAME, columns, [case.release.table, *people])
+        released, real, others = coded
+        drawn = _drawn(real, others, case.options.guesses)
+        scores = _scores(traits, released, drawn.reference, drawn.people)
+    truth = np.arange(len(drawn)) < len(drawn) // 2
+    best, asked = _chosen(scores, truth)
+    score, right = scores[best][asked], truth[asked]
+    tried, top = len(score), np.argsort(-score, kind="stable")[: max(len(drawn) // 100, 1)]
+    told = ", ".join(f"{name} {percent(_right(o, truth) / len(o))}" for name, o in scores.items())
+    few = percent(float(right[top].mean()))
+    promised = case.release.promised
+    most = None if promised is None else bound(*promised)
+    return Finding(
+        attack=NAME,
+        attacker="has the release and people like these, and knows all columns of people",
+        meaning="People of whom it is told whether they are in the data",
+        success=Rate.share(_right(score, right), tried),
+        baseline=Rate.share(tried / 2, tried),
+        bound=most,
+        remarks=[
+            f"Told apart by {best}." + f" All scores: {told}." * (len(scores) > 1),
+            f"Of the {len(top):,} who score highest, {few} are in the data.",
+            *_allowed(promised, most),
+            *counted_people(person, "one row of each is tried"),
+        ],
+        rows=sum(one.rows for one in coded),
+        reference="Homer et al. 2008; Golob et al. 2024; Chen et al. 2020",
+    )
+
+
+def _columns(case: Case, original: HeldTable, control: HeldTable) -> list[Column]:
+    """The columns by which people are scored: that all tables have, and some was published of."""
+    counts, tables = case.release.rows_are == "counts", [original, control]
+    if counts and not case.release.published:
+        raise cannot_run(
+            NAME,
+            "no table of the release counts people by single values of columns; ranges and "
+            "sketches are not read.",
+        )
+    published = {one.name for table in case.release.published for one in table.columns}
+    there = published if counts else case.release.table.names
     columns = [
         one
         for one in case.schema.columns
         if one.role is not Role.IDENTIFIER
         and one.name != case.schema.unit.column
+        and one.name in there
         and all(one.name in table.names for table in tables)
     ]
     if not columns:
         raise cannot_run(NAME, "the tables have no column in common. Name columns alike.")
-    names, person = [one.name for one in columns], person_in(case, original, control)
-    tables[1:] = [one_row_each(one, names, person) for one in tables[1:]]
-    traits, (released, real, others) = records(NAME, columns, tables)
+    return columns
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """People who are tried, those of the original first and as many others; and a reference."""
+
+    people: Ints
+    reference: CodedRows
+
+    def __len__(self) -> int:
+        return len(self.people[0])
+
+
+def _drawn(real: CodedRows, others: CodedRows, most: int) -> _Drawn:
     strangers = np.repeat(np.arange(len(others)), others.counts)
     strangers = strangers[shuffled(len(strangers), 1)]
-    each = min(len(strangers) // 2, real.rows, case.options.guesses)
+    each = min(len(strangers) // 2, real.rows, most)
     each -= each % 2
     if each < _LEAST:
         raise cannot_run(NAME, f"it needs at least {2 * _LEAST} people not in the data.")
@@ -74,38 +144,50 @@ def run(case: Case) -> Finding:
     )
     members = real.codes[:, real.drawn(each, 2)[shuffled(each, 3)]]
     people = np.concatenate([members, others.codes[:, strangers[:each]]], axis=1)
-    scores = _scores(traits, released, reference, people)
-    half = np.arange(2 * each) % 2 == 0
-    truth = np.arange(2 * each) < each
-    tuned = {name: _right(one[half], truth[half]) for name, one in scores.items()}
-    best = max(tuned, key=lambda name: tuned[name])
-    told = ", ".join(f"{name} {percent(_right(o, truth) / len(o))}" for name, o in scores.items())
-    top = np.argsort(-scores[best][~half], kind="stable")[: max(each // 50, 1)]
-    highest = (
-        f"Of the {len(top):,} who score highest, {percent(float(truth[~half][top].mean()))} are in "
-        "the data."
-    )
-    return Finding(
-        attack=NAME,
-        attacker="has the release and people like these, and knows all columns of people",
-        meaning="People of whom it is told whether they are in the data",
-        success=Rate.share(_right(scores[best][~half], truth[~half]), each),
-        baseline=Rate.share(each / 2, each),
-        remarks=[
-            f"Told apart by {best}. All scores: {told}.",
-            highest,
-            *counted_people(person, "one row of each is tried"),
-        ],
-        rows=released.rows + real.rows + others.rows,
-        reference="Homer et al. 2008; Golob et al. 2024; Chen et al. 2020",
-    )
+    return _Drawn(people, reference)
 
 
-def _right(scores: Reals, truth: NDArray[np.bool_]) -> float:
-    """How many are told apart by the middle score; those who have it are guessed."""
+def _by_counts(tables: Sequence[PublishedTable], traits: Sequence[Trait], drawn: _Drawn) -> Reals:
+    """The score of everybody by those tables all of whose columns are known of people."""
+    places = {trait.name: place for place, trait in enumerate(traits)}
+    by_name = {trait.name: trait for trait in traits}
+    reference, people = (
+        {name: codes[place] for name, place in places.items()}
+        for codes in (drawn.reference.codes, drawn.people)
+    )
+    known = [one for one in tables if {column.name for column in one.columns} <= places.keys()]
+    if not known:
+        raise cannot_run(
+            NAME,
+            "no published table has only columns that the original and the control have, none of "
+            "them an identifier.",
+        )
+    return likelihoods(NAME, known, by_name, reference, people)
+
+
+def _chosen(scores: Mapping[str, Reals], truth: Bools) -> tuple[str, Bools]:
+    """The score that is best on half of the people, and the other half; all for the only one."""
+    if len(scores) == 1:
+        return next(iter(scores)), np.ones(len(truth), dtype=bool)
+    asked = np.arange(len(truth)) % 2 == 1
+    tuned = {name: _right(one[~asked], truth[~asked]) for name, one in scores.items()}
+    return max(tuned, key=lambda name: tuned[name]), asked
+
+
+def _allowed(promised: tuple[float, float] | None, most: float | None) -> list[str]:
+    """What the promise of a release says of every attacker."""
+    if promised is None or most is None:
+        return []
+    return [f"Epsilon {promised[0]:.3g} lets nobody be right of more than {percent(most)}."]
+
+
+def _right(scores: Reals, truth: Bools) -> float:
+    """How many are told apart if the half that scores highest is taken, by lot at its end."""
     middle = np.median(scores)
-    right = (scores > middle) == truth
-    return float(np.where(scores == middle, 0.5, right).sum())
+    above, there = scores > middle, scores == middle
+    taken = (len(scores) / 2 - above.sum()) / max(there.sum(), 1)
+    chance = np.where(there, taken, above)
+    return float(np.where(truth, chance, 1 - chance).sum())
 
 
 def _scores(

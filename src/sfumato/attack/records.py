@@ -111,6 +111,14 @@ def records(
     for column in columns:
         if column.role is Role.QUASI and column.kind is Kind.TEXT and _has_labels(column, counted):
             raise _labels(attack, column)
+    return people_records(attack, columns, tables)
+
+
+def people_records(
+    attack: str, columns: Sequence[Column], tables: Sequence[HeldTable]
+) -> tuple[list[Trait], list[CodedRows]]:
+    """The same of tables that are all of people, none being a release."""
+    counted = [table.counted([column.name for column in columns]) for table in tables]
     traits, coded = [], []
     for place, column in enumerate(columns):
         values = [one.axes[place].decode(np.arange(one.axes[place].size)) for one in counted]
@@ -143,7 +151,7 @@ def _labels(attack: str, column: Column) -> ParameterError:
 
 def _shared(attack: str, column: Column, tables: Sequence[pa.Array]) -> tuple[Trait, list[Ints]]:
     """The values of several tables, numbered together."""
-    plain = [_plain(attack, column, values) for values in tables]
+    plain = [plain_values(attack, column, values) for values in tables]
     every = pa.concat_arrays(plain)
     known = pc.drop_null(every).unique()
     known = known.take(pc.sort_indices(known))
@@ -161,7 +169,7 @@ def _shared(attack: str, column: Column, tables: Sequence[pa.Array]) -> tuple[Tr
     return Trait(column.name, known, numbers), np.split(found, ends)
 
 
-def _plain(attack: str, column: Column, values: pa.Array) -> pa.Array:
+def plain_values(attack: str, column: Column, values: pa.Array) -> pa.Array:
     """Values of one type, whatever their table holds them as; numbers as numbers."""
     if column.kind is Kind.BOOLEAN and pa.types.is_string(values.type):
         values = pc.utf8_lower(values)

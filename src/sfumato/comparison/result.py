@@ -3,11 +3,11 @@
 *Privacy* of a candidate is told by the attack that surely gets most out of it: how far it is right
 beyond a guess, or beyond what it knows of people who are not in the data (the `risk` of its
 finding). An attack that knows much of anybody, because the world is like that, counts only where
-such people were given; one that makes a belief grow does not count. Where no attack could be run,
-the most that an epsilon allows is told of whoever guesses, as likely as not, whether a person is in
-the data. A candidate beats another if it is no worse in both, better in one, and gives no epsilon
-up: attacks that nobody tried are what it is for. Those that none beats are the frontier. All is
-computed from the original: it is for the owner. Decision 0294.
+such people were given; one that makes a belief grow does not count, nor does what a join is worth.
+Where no attack could be run, the most that an epsilon allows is told of whoever guesses, as likely
+as not, whether a person is in the data. A candidate beats another if it is no worse in both, better
+in one, and gives no epsilon up: attacks that nobody tried are what it is for. Those that none beats
+are the frontier. All is computed from the original: it is for the owner. Decisions 0294, 0304.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from math import exp, tanh
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sfumato import given
-from sfumato.attack.catalogue import OF_BELIEF, WITH_OTHERS
+from sfumato.attack.catalogue import OF_BELIEF, OF_USE, WITH_OTHERS
 from sfumato.attack.finding import percent
 from sfumato.cards import Card, CardTable, Pictures, Shown
 from sfumato.errors import ParameterError
@@ -87,12 +87,17 @@ class Candidate:
         found = [
             Exposure.of(one)
             for one in self.findings.findings
-            if one.attack not in OF_BELIEF
+            if one.attack not in OF_BELIEF | OF_USE
             and (one.control is not None or one.attack not in WITH_OTHERS)
         ]
         if not found and self.epsilon is not None:
             return Exposure.promised(self.epsilon, self.delta or 0.0)
         return max(found, key=lambda one: (one.low, one.risk, -one.high), default=None)
+
+    @property
+    def joined(self) -> Finding | None:
+        """What a join with the list of people is worth, where there was one."""
+        return next((one for one in self.findings if one.attack in OF_USE), None)
 
     def beats(self, other: Candidate) -> bool:
         """Whether it is as good in both, better in one, and promises no larger epsilon."""

@@ -24,6 +24,7 @@ from sfumato.report.parts import GUARANTEED, LOOKED_AT, OPEN, UTILITY
 from sfumato.schema.names import count
 
 if TYPE_CHECKING:
+    from sfumato.attack.finding import Finding
     from sfumato.comparison.result import Candidate, Comparison
     from sfumato.report.blocks import Block, Cell
     from sfumato.report.picture import Picture
@@ -88,7 +89,7 @@ def page(found: Comparison) -> str:
         GUARANTEED: [_promises(found)],
         OPEN: [Listing(_LIMITS)],
         UTILITY: [Paragraph(_about_use(found)), _use(found)],
-        TITLE: [Paragraph(_ATTACKS), _attacks(found), *_each(found)],
+        TITLE: [Paragraph(_ATTACKS), _attacks(found), *_joins(found), *_each(found)],
     }
     blocks: list[Block] = [Note(_OWNER, warning=True), Listing(said(found))]
     for heading, content in parts.items():
@@ -121,7 +122,38 @@ def said(found: Comparison) -> list[str]:
         f"{next(other.name for other in best if other.beats(one))} is no worse in either."
         for one in beaten
     ]
-    return [*told, *found.remarks]
+    return [*told, *map(_join_sentence, _joined(found)), *found.remarks]
+
+
+def _joined(found: Comparison) -> list[tuple[Candidate, Finding]]:
+    """What a join with the list is worth, of each candidate that was joined."""
+    return [(one, one.joined) for one in found if one.joined is not None]
+
+
+def _join_sentence(joined: tuple[Candidate, Finding]) -> str:
+    of, figures = joined[0], joined[1].figures
+    return (
+        f"{of.name}, joined with the list: {figures['joined']:,} pairs of rows, of which "
+        f"{percent(figures['precision'])} are true; {percent(1 - figures['recall'])} of true pairs "
+        "are lost."
+    )
+
+
+def _joins(found: Comparison) -> list[Block]:
+    headers = (
+        *("Candidate", "Pairs joined", "True", "False", "Lost"),
+        *("Count over the originals", "From", "To"),
+    )
+    rows = [
+        (
+            of.name,
+            *(show(one.figures[name]) for name in ("joined", "true", "false", "lost", "count")),
+            *map(show, one.figures["count_bounds"]),
+        )
+        for of, one in _joined(found)
+    ]
+    title = "What a join with the list is worth; it is not counted as risk"
+    return [PageTable(title, headers, rows)] if rows else []
 
 
 def _sentence(one: Candidate) -> str:

@@ -24,12 +24,14 @@ from sfumato.attack.finding import Findings
 from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.sources import open_source
 from sfumato.errors import ParameterError, SchemaError, SourceError
+from sfumato.release.release import Release
 from sfumato.release.sidecar import read_sidecar, release_of, sidecar_file
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.file import load
 from sfumato.schema.names import quoted
 from sfumato.schema.schema import Schema
 from sfumato.steward.measure import is_anatomy, part_of, table_of
+from sfumato.steward.published import price, published_tables
 from sfumato.steward.released import described, open_labels, released_rows
 from sfumato.steward.table import check_columns, read
 
@@ -163,7 +165,12 @@ def _opened(
 ) -> HeldRelease:
     """A release; of published counts what was counted, which questions can still be asked about."""
     if _rows_are(release) == "counts" and original is not None:
-        return HeldRelease(opened.enter_context(held_people(original, schema)), rows_are="counts")
+        return HeldRelease(
+            opened.enter_context(held_people(original, schema)),
+            rows_are="counts",
+            published=published_tables(Release.load(release_of(Path(str(release)))), schema),
+            promised=_promised(release),
+        )
     return opened.enter_context(held_release(release, schema, synthetic=synthetic))
 
 
@@ -201,7 +208,7 @@ def held_release(
     told = _told(source)
     if synthetic or _rows_are(source) == "nobody's":
         with _labels(_only_table(source), schema, starred=False) as table:
-            yield HeldRelease(table, told=told, rows_are="nobody's")
+            yield HeldRelease(table, told=told, rows_are="nobody's", promised=_promised(source))
         return
     if not is_anatomy(source):
         with _labels(table_of(source), schema, _may_be_starred(source, schema)) as table:
@@ -277,6 +284,10 @@ def _rows_are(source: Source) -> RowsAre:
     if method == "synthesize":
         return "nobody's"
     return "counts" if method.split(" ")[0] in ("publish", "query") else "people's"
+
+
+def _promised(source: Source) -> tuple[float, float] | None:
+    return price(_sidecar(source).get("guarantee", {}).get("parameters") or {})
 
 
 def _only_table(source: Source) -> Source:

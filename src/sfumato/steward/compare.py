@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
 from sfumato.attack.case import AttackOptions, Case, HeldRelease
-from sfumato.attack.catalogue import ATTACKS, ON_ANSWERS, run_all
+from sfumato.attack.catalogue import ATTACKS, ON_ANSWERS, ON_COUNTS, run_all
 from sfumato.attack.finding import Findings
+from sfumato.attack.join import NAME as JOIN
 from sfumato.attack.minimality import NAME as MINIMALITY
 from sfumato.attack.minimality import asked_of
 from sfumato.comparison.bins import bins_of
@@ -23,7 +23,6 @@ from sfumato.comparison.spread import CountedRows
 from sfumato.comparison.utility import Yardstick
 from sfumato.errors import CallerError, ParameterError, SchemaError
 from sfumato.files import Scratch, temporary_folder
-from sfumato.privacy.losses import Zcdp, zcdp_to_approx
 from sfumato.release.in_use import source_files
 from sfumato.release.release import Release
 from sfumato.release.sidecar import read_sidecar
@@ -34,12 +33,14 @@ from sfumato.schema.schema import Schema
 from sfumato.steward.actions import source_of
 from sfumato.steward.attack import held_people, held_release, throw_away, unread_sidecar
 from sfumato.steward.measure import is_anatomy, measure
+from sfumato.steward.published import PUBLISHED, price, published_tables
 from sfumato.steward.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from sfumato.attack.case import HeldTable
+    from sfumato.attack.published import PublishedTable
     from sfumato.comparison.bins import ColumnBins
     from sfumato.comparison.spread import Countable
     from sfumato.engines.sources import Source
@@ -47,12 +48,9 @@ if TYPE_CHECKING:
     Progress = Callable[[float, float], None]
     Candidates = Sequence[Source | Table | Release] | Mapping[str, Source | Table | Release]
 
-COMPARED = tuple(one for one in ATTACKS if one not in {*ON_ANSWERS, "composition", "join"})
-"""The attacks on one release; others are on answers, or on two releases at once."""
+COMPARED = tuple(one for one in ATTACKS if one not in {*ON_ANSWERS, "composition", JOIN})
+"""The attacks on one release; others are on answers, or on two tables at once."""
 _PRIVATE = "differential privacy"
-_PUBLISHED = "publish "
-_USUAL_DELTA = Fraction(1, 10**6)
-"""A rho promises an epsilon for every delta; it is told for this one unless one is given."""
 _NO_L = "no side-car says that l-diversity was asked for."
 _NO_ROWS = "the release has counts and no rows that could be looked up."
 _MEASURED = ("loss", "precision", "discernability", "suppressed")
@@ -73,10 +71,10 @@ def compare(
     """Set candidates for a release beside each other: what attackers get, what they are good for.
 
     Each is a path, a table or a release in memory; a mapping gives them names. Where the original
-    is an open table, its schema is known. `known` is an attacker's list of people, `control` has
-    people like those of the original who are not in it; `synthetic` names candidates whose rows
-    are nobody's, where no side-car says so. Nothing is charged; what is found is computed from the
-    original, and for the owner.
+    is an open table, its schema is known. `known` is an attacker's list of people, with which each
+    is also joined; `control` has people like those of the original who are not in it; `synthetic`
+    names candidates whose rows are nobody's, where no side-car says so. Nothing is charged; what is
+    found is computed from the original, and for the owner.
     """
     declared = _declared(original, schema)
     people = source_of(original)
@@ -109,7 +107,8 @@ def compare_releases(
             None if one is None else opened.enter_context(held_people(one, schema))
             for one in (known, control)
         )
-        asked = ComparedOriginal(schema, people, listed, others, original)
+        joined = None if known is None else opened.enter_context(held_release(known, schema))
+        asked = ComparedOriginal(schema, people, listed, others, original, joined)
         return compare_held(candidates, asked, progress, synthetic)
 
 
@@ -230,6 +229,7 @@ class _Entry:
     """Its side-car."""
     counts: Countable
     rows: HeldRelease | None
+    published: Sequence[PublishedTable] = ()
 
     @property
     def path(self) -> str:
@@ -238,6 +238,11 @@ class _Entry:
     @property
     def guarantee(self) -> Mapping[str, Any]:
         return {} if self.told is None else self.told["guarantee"]
+
+    @property
+    def promised(self) -> tuple[float, float] | None:
+        """The epsilon and delta of its promise."""
+        return price(self.guarantee.get("parameters") or {})
 
     @property
     def is_private(self) -> bool:
@@ -258,9 +263,10 @@ def _entered(
     else:
         source = one
     told = _sidecar(source)
-    if told is not None and str(told["provenance"]["method"]).startswith(_PUBLISHED):
-        counts = published_counts(Release.load(Path(str(source))), schema)
-        yield _Entry(name, source, told, counts, None)
+    if told is not None and str(told["provenance"]["method"]).startswith(PUBLISHED):
+        release = Release.load(Path(str(source)))
+        tables = published_tables(release, schema)
+        yield _Entry(name, source, told, published_counts(release, schema), None, tables)
         return
     with held_release(source, schema, synthetic=synthetic) as held:
         yield _Entry(name, source, told, CountedRows(held), held)
@@ -300,7 +306,8 @@ def _bins(
 class ComparedOriginal:
     """The original, and what else candidates are held against.
 
-    By its `source` it is measured against classes of rows; without it that is left out.
+    By its `source` it is measured against classes of rows; without it that is left out. `joined` is
+    the list of people once more, as a table that rows are joined with.
     """
 
     schema: Schema
@@ -308,13 +315,14 @@ class ComparedOriginal:
     known: HeldTable | None = None
     control: HeldTable | None = None
     source: Source | None = None
+    joined: HeldRelease | None = None
 
     def candidate(
         self, entry: _Entry, yardstick: Yardstick, progress: Progress | None
     ) -> Candidate:
         """All that is told of one."""
         guarantee = entry.guarantee
-        epsilon, delta = _price(guarantee.get("parameters") or {})
+        epsilon, delta = entry.promised or (None, None)
         reached = self._reached(entry)
         reached["remarks"] = (*unread_sidecar(entry.source), *reached.get("remarks", ()))
         return Candidate(
@@ -330,21 +338,30 @@ class ComparedOriginal:
         )
 
     def _attacked(self, entry: _Entry, progress: Progress | None) -> Findings:
-        if entry.rows is None:
-            return Findings((), dict.fromkeys(COMPARED, _NO_ROWS))
+        held = entry.rows or HeldRelease(
+            self.people,
+            rows_are="counts",
+            published=entry.published,
+            promised=entry.promised,
+        )
         case = Case(
             self.schema,
-            entry.rows,
+            held,
             self.known,
             self.people,
-            None,
+            self.joined,
             self.control,
             AttackOptions(),
             throw_away,
         )
+        names = [*COMPARED, *([] if self.joined is None else [JOIN])]
+        if entry.rows is None:
+            found = run_all(case, progress, names=sorted(ON_COUNTS))
+            silent = dict.fromkeys([one for one in names if one not in ON_COUNTS], _NO_ROWS)
+            return Findings(found.findings, {**silent, **found.not_run})
         if any(asked_of(entry.rows.told, one.name) for one in case.sensitive):
-            return run_all(case, progress, names=COMPARED)
-        found = run_all(case, progress, names=[one for one in COMPARED if one != MINIMALITY])
+            return run_all(case, progress, names=names)
+        found = run_all(case, progress, names=[one for one in names if one != MINIMALITY])
         return Findings(found.findings, {MINIMALITY: _NO_L, **found.not_run})
 
     def _reached(self, entry: _Entry) -> dict[str, Any]:
@@ -374,14 +391,3 @@ def _kind(entry: _Entry) -> str:
     if entry.is_private:
         return "made-up rows"
     return "two tables" if is_anatomy(entry.source) else "rows"
-
-
-def _price(told: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    """The epsilon and delta of a promise; of a rho, those that it means."""
-    delta = Fraction(str(told.get("delta") or 0))
-    if told.get("epsilon") is not None:
-        return float(Fraction(str(told["epsilon"]))), float(delta)
-    if told.get("rho") is None:
-        return None, None
-    loss = zcdp_to_approx(Zcdp(rho=Fraction(str(told["rho"]))), delta=delta or _USUAL_DELTA)
-    return float(loss.epsilon), float(loss.delta)

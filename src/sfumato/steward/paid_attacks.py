@@ -20,7 +20,7 @@ from sfumato.attack.finding import Findings
 from sfumato.counting.frequencies import count_held
 from sfumato.engines.sources import open_source
 from sfumato.schema.column import Role
-from sfumato.schema.names import untaken
+from sfumato.steward.published import figure_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,7 +57,7 @@ def attacked_counts(
 ) -> Findings:
     """What attacks find in tables of counts: in that of the most columns."""
     names = _tried(ON_ROWS, requirements)
-    counted = [(one, _figure(one, columns)) for one in tables.values()]
+    counted = [(one, figure_of(one, columns)) for one in tables.values()]
     read = [(one, figure) for one, figure in counted if figure is not None]
     if not read:
         return Findings((), dict.fromkeys(names, _NO_COUNTS))
@@ -70,13 +70,6 @@ def attacked_counts(
 
 def _tried(usual: Sequence[str], requirements: Sequence[Requirement]) -> list[str]:
     return list(dict.fromkeys([*usual, *(one.attack for one in requirements)]))
-
-
-def _figure(table: pa.Table, columns: Sequence[str]) -> str | None:
-    """The column with counts of single combinations; None where a table has ranges or none."""
-    there = [one for one in columns if one in table.column_names]
-    figure = untaken("count", there)
-    return figure if there and figure in table.column_names else None
 
 
 def _attacked(
