@@ -216,3 +216,62 @@ def test_a_page_for_the_owner_tells_all_but_who(capsys: pytest.CaptureFixture[st
     again = told(capsys, *asked, "--report", "voters.csv", "--overwrite", code=2)
     assert again["error"]["code"] == "output_in_use"
     assert Path("voters.csv").read_text().startswith("name,age,town")
+
+
+PATIENTS = (
+    "age,zip,disease\n34,53715,flu\n36,53715,gout\n39,53715,flu\n51,53703,cancer\n51,53703,flu\n"
+)
+SAFE = "age,zip,disease\n30-39,5371*,flu\n30-39,5371*,gout\n30-39,5371*,flu\n50-59,5370*,cancer\n"
+CLINIC = """\
+table = "patients"
+[columns]
+age = {role = "quasi", kind = "integer", bounds = [0, 99], hierarchy = {widths = [10, 50]}}
+zip = {role = "quasi", kind = "text", values = ["53703", "53715"], hierarchy = {mask = "right"}}
+disease = {role = "sensitive", kind = "text"}
+"""
+
+
+@pytest.mark.parametrize("declared", [True, False])
+@pytest.mark.parametrize("sidecar", [True, False])
+def test_python_and_the_command_find_the_same(
+    declared: bool, sidecar: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Labels of a release are no values, though nothing was declared of it when it was read."""
+    Path("patients.csv").write_text(PATIENTS + "58,53703,gout\n")
+    Path("patients.toml").write_text(CLINIC)
+    Path("safe.csv").write_text(SAFE + "50-59,5370*,flu\n50-59,5370*,gout\n")
+    if sidecar:
+        with sf.read("patients.csv", "patients.toml") as people:
+            people.anonymize(k=3).save("safe.csv", overwrite=True)
+    schema = ["--schema", "patients.toml"] if declared else []
+    for name in ("link", "join"):
+        more = ["--other", "patients.csv"] if name == "join" else []
+        words = ["attack", name, "safe.csv", "--original", "patients.csv", *more, *schema]
+        assert run([*words, "--json"]) == 0
+        by_command = json.loads(capsys.readouterr().out)
+        tables: dict[str, Any] = {"other": "patients.csv"} if more else {}
+        originals: list[Any] = ["patients.csv" if sidecar else sf.read("patients.csv")]
+        if declared:
+            originals = [sf.read("patients.csv", "patients.toml")]
+            again = sf.read("safe.csv").attack(
+                name, original="patients.csv", schema="patients.toml", **tables
+            )
+            assert _figures(again.json()) == _figures(by_command)
+        for original in originals:
+            found = sf.read("safe.csv").attack(name, original=original, **tables)
+            assert _figures(found.json()) == _figures(by_command)
+        if name == "link" and declared:
+            assert by_command["success"] == pytest.approx(1 / 3)
+
+
+def _figures(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: one for name, one in found.items() if name != "cost"}
+
+
+def test_a_side_car_that_cannot_be_read_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("attack", "link", "people.csv", "--original", "people.csv")
+    assert not any("side-car" in one for one in told(capsys, *words)["remarks"])
+    Path("people.csv.json").write_text('{"x":')
+    assert "people.csv.json' is no side-car" in told(capsys, *words)["remarks"][-1]
+    found = sf.compare(["people.csv"], "people.csv", "people.toml")
+    assert "is no side-car" in found["people"].remarks[0]

@@ -112,6 +112,22 @@ def test_every_kind_of_release_is_compared(made: Path, capsys: pytest.CaptureFix
     assert "person 1" not in text
 
 
+def test_the_owner_says_that_rows_are_made_up(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("bought.csv").write_text(Path("twin.csv").read_text())
+    Path("k5 copy.csv").write_text(Path("k5.csv").read_text())
+    words = ("compare", "bought.csv", "k5 copy.csv", *PEOPLE)
+    kinds = [one["kind"] for one in told(capsys, *words)["candidates"]]
+    assert kinds == ["rows", "rows"]
+    one, other = told(capsys, *words, "--synthetic", "bought.csv")["candidates"]
+    assert (one["kind"], other["kind"], one["k"]) == ("made-up rows", "rows", None)
+    assert "the table is synthetic" in one["not_run"]["homogeneity"]
+    found = sf.compare(["bought.csv"], "people.csv", "people.toml", synthetic="bought")
+    assert found["bought"].kind == "made-up rows"
+    error = told(capsys, *words, "--synthetic", "twin.csv", code=2)["error"]
+    assert error["code"] == "attack_option"
+    assert "none of the candidates" in error["message"]
+
+
 def test_membership_is_told_of_counts_and_counts_where_others_are_given(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from sqlglot import exp
+
 from sfumato.counting.frequencies import count_held
 from sfumato.errors import ParameterError
 from sfumato.schema.column import Role
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     import pyarrow as pa
-    from sqlglot import exp
 
     from sfumato.attack.published import PublishedTable
     from sfumato.counting.frequencies import Frequencies
@@ -58,6 +59,13 @@ class HeldTable:
     def names(self) -> frozenset[str]:
         """The columns that it has."""
         return frozenset(column.name for column in self.columns)
+
+    @cached_property
+    def empty(self) -> bool:
+        """Whether it has no rows at all."""
+        if self.whole is not None:
+            return not self.whole.total
+        return not self.engine.run(exp.select("1").from_(self.table).limit(1)).num_rows
 
     def counted(self, names: Sequence[str], *, weight: str | None = None) -> Frequencies:
         """How often combinations of some columns occur; counted once, by the engine."""
@@ -156,12 +164,35 @@ class Case:
     door: Door | None = None
     other_original: HeldTable | None = None
 
-    @cached_property
+    @property
     def rows_are_nobodys(self) -> bool:
-        """Whether released rows are made up: as a side-car says, or as the original shows."""
-        from sfumato.attack.made_up import beside_people  # which reads labels by what is here
+        """Whether released rows are made up, as a side-car or the owner says."""
+        return self.release.rows_are == "nobody's"
 
-        return self.release.rows_are == "nobody's" or beside_people(self)
+    @cached_property
+    def fitting_nobody(self) -> float:
+        """The share of released rows that fit nobody in the original, where that is given."""
+        from sfumato.attack.made_up import fitting_nobody  # which reads labels by what is here
+
+        return fitting_nobody(self)
+
+    @property
+    def emptiness(self) -> str | None:
+        """Which of its tables has no rows, in words; None where all have some."""
+        if self.release.table.empty:
+            return "the release has no rows, or all of them are suppressed. Release some."
+        other = None if self.other is None else self.other.table
+        given = {
+            "original": (self.original, "the original has no people"),
+            "known": (self.known, "the list of people is empty"),
+            "other": (other, "the other release has no rows"),
+            "other-original": (self.other_original, "the original of the other has no people"),
+            "control": (self.control, "the control has no people"),
+        }
+        for flag, (table, words) in given.items():
+            if table is not None and table.empty:
+                return f"{words}. Give --{flag} a table with rows."
+        return None
 
     def quasi(self, *tables: HeldTable) -> list[Column]:
         """The quasi-identifiers that the release and all these tables have."""

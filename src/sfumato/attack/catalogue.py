@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from sfumato.attack.case import cannot_run, reason_of
-from sfumato.attack.finding import Finding, Findings
+from sfumato.attack.finding import Finding, Findings, percent
 from sfumato.attack.persons import COUNTED
 from sfumato.attack.roles import PERSON
 from sfumato.errors import CallerError, ParameterError
@@ -124,10 +124,8 @@ BY_PERSON = frozenset({"scoreboard", "path", "log", "neighbourhood"})
 """Those whose data are of people by themselves, whoever they are named by."""
 
 _ROWS_COUNTED = "Rows are counted, not people, of whom some may have several."
-_NOBODYS = (
-    "rows of this table are nobody's: it is synthetic, or many of them fit nobody in the original. "
-    "See link, copies, inference and membership."
-)
+_MOST_STRANGERS = 0.5
+"""Where more of the released rows than this fit nobody in the original, they are not people's."""
 
 
 def run(name: str, case: Case) -> Finding:
@@ -141,13 +139,29 @@ def run(name: str, case: Case) -> Finding:
             "with the original and --control FILE; what questions do by differencing and "
             "reconstruct, with --epsilon E.",
         )
-    if name in BY_ROWS and case.rows_are_nobodys:
-        raise cannot_run(name, _NOBODYS)
+    if case.emptiness is not None:
+        raise cannot_run(name, case.emptiness)
+    if name in BY_ROWS:
+        _check_people(name, case)
     found = replace(attack(case), seconds=perf_counter() - started)
     by_rows = name not in ON_ANSWERS | BY_PERSON
     if by_rows and case.schema.unit.by_person and COUNTED not in " ".join(found.remarks):
         found = replace(found, remarks=[*found.remarks, _ROWS_COUNTED])
     return found
+
+
+def _check_people(name: str, case: Case) -> None:
+    """Refuse an attack that takes rows for people where they are not."""
+    why = None
+    if case.rows_are_nobodys:
+        why = "the table is synthetic"
+    elif case.fitting_nobody > _MOST_STRANGERS:
+        why = f"{percent(case.fitting_nobody)} of them fit nobody in the original"
+    if why is not None:
+        raise cannot_run(
+            name,
+            f"rows of this table are nobody's: {why}. See link, copies, inference and membership.",
+        )
 
 
 def run_all(

@@ -67,12 +67,16 @@ def _compose(case: Case, other: HeldRelease, quasi: Sequence[Column], column: Co
     person = naming(case, held)
     people = held.counted([*names, *person])
     values: dict[Any, int] = {}
-    first = _possible(case.release, quasi, column, people, values)
-    second = _possible(other, quasi, column, people, values)
+    tables = [one.table.counted([*names, column.name]) for one in (case.release, other)]
+    numbered = [_numbered(table, column.name, values) for table in tables]
+    width = max(len(values), 1)
+    first, second = (
+        _possible(table, quasi, people, numbers, width)
+        for table, numbers in zip(tables, numbered, strict=True)
+    )
     both = np.intersect1d(first, second)
-    width = len(values)
-    alone = [_left(pairs, width, len(people)) for pairs in (first, second)]
-    left = _left(both, width, len(people))
+    alone = [np.bincount(pairs // width, minlength=len(people)) for pairs in (first, second)]
+    left = np.bincount(both // width, minlength=len(people))
     in_both = (alone[0] > 0) & (alone[1] > 0)
     weight = people.counts * in_both
     hit = in_both & (left == 1)
@@ -95,35 +99,22 @@ def _compose(case: Case, other: HeldRelease, quasi: Sequence[Column], column: Co
     )
 
 
-def _possible(
-    release: HeldRelease,
-    quasi: Sequence[Column],
-    column: Column,
-    people: Frequencies,
-    values: dict[Any, int],
-) -> Ints:
-    """Pairs of a person and a value of a class that the person fits, as numbers, each once.
+def _numbered(table: Frequencies, name: str, values: dict[Any, int]) -> Ints:
+    """The number of each row's value; the two releases number them alike, by `values`."""
+    codes = table.codes[table.columns.index(name)]
+    present, places = np.unique(codes, return_inverse=True)
+    known = table.axis(name).decode(present).to_pylist()
+    numbers = [values.setdefault(value, len(values)) for value in known]
+    return np.array(numbers, dtype=np.int64)[places]
 
-    The two releases number values alike, by `values`, which has at most 2^20 of them.
-    """
-    names = [one.name for one in quasi]
-    table = release.table.counted([*names, column.name])
+
+def _possible(
+    table: Frequencies, quasi: Sequence[Column], people: Frequencies, numbers: Ints, width: int
+) -> Ints:
+    """Pairs of a person and a value of a class that the person fits, as numbers, each once."""
     found = boxes_of(table, quasi, [people])
-    codes = table.codes[table.columns.index(column.name)]
-    present, numbers = np.unique(codes, return_inverse=True)
-    known = table.axis(column.name).decode(present).to_pylist()
-    number = np.array([values.setdefault(value, len(values)) for value in known])[numbers]
     pairs = [
-        np.unique(mine * _STRIDE + number[theirs])
+        np.unique(mine * width + numbers[theirs])
         for mine, theirs in fitting(found.locate(people), found)
     ]
     return np.unique(np.concatenate([*pairs, np.zeros(0, dtype=np.int64)]))
-
-
-_STRIDE = 1 << 20
-
-
-def _left(pairs: Ints, width: int, people: int) -> Ints:
-    """How many values are left of each person."""
-    assert width <= _STRIDE
-    return np.bincount(pairs // _STRIDE, minlength=people)

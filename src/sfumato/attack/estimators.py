@@ -70,10 +70,12 @@ class ClassSizes:
 
 def zayatz(sample: ClassSizes) -> float:
     """The estimate of Zayatz."""
+    alone = sample.having(1)
+    if not alone:
+        return 0.0
     chances = _drawn_once(sample)
     found = float((sample.classes * chances).sum())
-    alone = sample.having(1)
-    if not alone or not found:
+    if not found:
         return 0.0
     chance = alone * float(chances[sample.sizes == 1][0]) / found
     return sample.population / sample.rows * alone * chance
@@ -185,19 +187,33 @@ def dankar(sample: ClassSizes) -> tuple[str, float]:
     return ("SNB", other) if other is not None and other < first else ("Zayatz", first)
 
 
-def deviation(sample: ClassSizes, estimate: Callable[[ClassSizes], float]) -> float:
+def deviation(sample: ClassSizes, estimate: Callable[[ClassSizes], float | None]) -> float:
     """The standard deviation of an estimate, where the number of classes of a size is Poisson.
 
-    The sum over sizes of f_i times the squared effect of one class more, by the delta method.
+    The sum over sizes of f_i times the squared effect of one class more, by the delta method, or of
+    one class less where the population has no people for more. What does not fit moves nothing.
     """
-    here, total = estimate(sample), 0.0
+    here, total = estimate(sample) or 0.0, 0.0
     for place in np.argsort(sample.sizes)[:8].tolist():  # larger ones hardly move it
         step = max(sqrt(float(sample.classes[place])), 1.0)
         moved = sample.classes.copy()
-        moved[place] += step
+        room = sample.rows + step * float(sample.sizes[place]) <= sample.population
+        moved[place] += step if room else -step
         there = estimate(ClassSizes(sample.sizes, moved, sample.population))
-        total += float(sample.classes[place]) * ((there - here) / step) ** 2
+        effect = 0.0 if there is None else (there - here) / step
+        total += float(sample.classes[place]) * effect**2
     return sqrt(total)
+
+
+def paired(sample: ClassSizes) -> float:
+    """The share of people who may have a twin though no two of a class were drawn.
+
+    Of q N people in pairs q n^2 / 2N pairs are drawn whole; larger classes are seen sooner. With
+    so many expected none is seen in 2.5 of 100 cases where they are -log 0.025.
+    """
+    if sample.having(1) < sample.rows:
+        return 0.0
+    return min(-log(0.025) * 2 * sample.population / sample.rows**2, 1.0) * (sample.fraction < 1)
 
 
 def _root(

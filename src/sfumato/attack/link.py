@@ -10,7 +10,9 @@ them who are in it: by a column that names people where both have one, else by t
 Where the schema says whose rows are, people are counted: one is found if any row of theirs is.
 *Baseline*: a pick among all released rows.
 *Victims*: people who fit one released row alone, which is theirs.
-Rows of a synthetic table are nobody's; what is found of people in one, `made_up` says.
+Rows are taken as people's, also where some fit nobody in the original (dummies, typing errors):
+remarks tell how many. Only where the side-car or the owner says that a table is synthetic are its
+rows nobody's; what is found of people in one, `made_up` says.
 *Reference*: Sweeney, k-Anonymity: a model for protecting privacy, 2002.
 """
 
@@ -22,7 +24,7 @@ import numpy as np
 
 from sfumato.attack.case import cannot_run, needed_quasi
 from sfumato.attack.classes import boxes
-from sfumato.attack.finding import Finding
+from sfumato.attack.finding import Finding, percent
 from sfumato.attack.lists import candidates, examples, in_original, naming
 from sfumato.attack.made_up import linked
 from sfumato.attack.persons import counted_people, person_in, persons, rate
@@ -60,6 +62,11 @@ def run(case: Case) -> Finding:
     told = [f"Looked up by {', '.join(names)}."]
     if not crowd.any():
         told.append("Nobody of the list fits a released row.")
+    if case.fitting_nobody:
+        told.append(
+            f"{percent(case.fitting_nobody)} of the released rows fit nobody in the original, and "
+            "all are taken as people's; of a synthetic table say so with --synthetic."
+        )
     told += counted_people(unit, "one is found if any row of theirs is")
     guess = np.full(len(people), 1 / max(found.rows, 1))
     return Finding(

@@ -41,22 +41,18 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Reals = NDArray[np.float64]
 
-MOST_SURPLUS = 0.01
-"""Where more of the released rows than this are of nobody in the original, rows are made up."""
 
-
-def beside_people(case: Case) -> bool:
-    """Whether too many rows of classes are more than there are people of the original who fit."""
+def fitting_nobody(case: Case) -> float:
+    """The share of released rows that are more than there are people of the original who fit."""
     quasi = [] if case.original is None else case.quasi(case.original)
     if case.original is None or not quasi or case.release.buckets is not None:
-        return False
+        return 0.0
     people = case.original.counted([one.name for one in quasi])
     try:
         found = boxes(case.release, quasi, [people])
     except CallerError:  # whoever reads the labels says what is wrong with them
-        return False
-    surplus = np.maximum(found.sizes - crowds(found, people), 0).sum()
-    return bool(surplus > MOST_SURPLUS * found.rows)
+        return 0.0
+    return float(np.maximum(found.sizes - crowds(found, people), 0).sum()) / max(found.rows, 1)
 
 
 def linked(case: Case, attack: str, quasi: Sequence[Column]) -> Finding:

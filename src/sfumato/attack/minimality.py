@@ -221,7 +221,8 @@ def _members(found: Boxes, real: Any, sensitive: str) -> Iterator[ClassMembers]:
     whole = np.bincount(theirs, real.counts[mine], len(found)) == found.sizes
     values = real.codes[real.columns.index(sensitive)]
     starts = np.flatnonzero(np.diff(theirs, prepend=-1))
-    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(theirs)], strict=True):
+    ends = np.append(starts, len(theirs))[1:]
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         if not whole[theirs[start]]:
             continue
         inside = mine[start:end]

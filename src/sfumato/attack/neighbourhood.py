@@ -40,17 +40,17 @@ def run(case: Case) -> Finding:
     tables = [case.release.table, *([] if case.original is None else [case.original])]
     if any(name not in table.names for table in tables for name in ends):
         raise cannot_run(NAME, "the original lacks a column of these. Name columns alike.")
-    nodes, graphs = _graphs(tables, ends)
-    looks = _looks(graphs, len(nodes), case.options.hops)
-    chances = [_chances(level[0], level[-1]) for level in looks]
-    here = np.bincount(graphs[0].ravel(), minlength=len(nodes)) > 0
-    tried = np.bincount(graphs[-1].ravel(), minlength=len(nodes)) > 0
+    nodes, graphs, there = _graphs(tables, ends)
+    here, tried = there[0], there[-1]
     many = int(tried.sum())
-    if not many or not here.any():
+    if not graphs[0].size or not graphs[-1].size:
         raise cannot_run(NAME, "the graph has no edge between two people.")
+    looks = _looks(graphs, len(nodes), case.options.hops)
+    chances = [_chances(level[0], level[-1], here) for level in looks]
     shares = [float(one[tried].mean()) for one in chances]
     alone = tried & (chances[-1] == 1)
     told = ", ".join(f"{hop} {percent(share)}" for hop, share in enumerate(shares, start=1))
+    told += "; further ones tell no more" if len(shares) < case.options.hops else ""
     shown = nodes.take(pa.array(np.flatnonzero(alone)[:MOST_EXAMPLES])).to_pylist()
     return Finding(
         attack=NAME,
@@ -66,8 +66,13 @@ def run(case: Case) -> Finding:
     )
 
 
-def _graphs(tables: list[HeldTable], ends: list[str]) -> tuple[pa.Array, list[Ints]]:
-    """The names of nodes, and of each table its edges both ways, as numbers of nodes."""
+def _graphs(
+    tables: list[HeldTable], ends: list[str]
+) -> tuple[pa.Array, list[Ints], list[NDArray[np.bool_]]]:
+    """The names of nodes, of each table its edges both ways by numbers, and which nodes it has.
+
+    Who is only with themselves, or with nobody, is a node without edges.
+    """
     counted = [table.counted(ends) for table in tables]
     columns = [
         axis.decode(codes).cast(pa.string())
@@ -79,17 +84,22 @@ def _graphs(tables: list[HeldTable], ends: list[str]) -> tuple[pa.Array, list[In
     number = np.nan_to_num(number, nan=-1).astype(np.int64)
     parts = np.split(number, np.cumsum([len(one) for one in columns])[:-1])
     size = len(every.dictionary)
-    graphs = []
+    graphs, there = [], []
     for one, other in zip(parts[::2], parts[1::2], strict=True):
         real = (one != other) & (one >= 0) & (other >= 0)
         low, high = np.minimum(one, other)[real], np.maximum(one, other)[real]
         low, high = np.divmod(np.unique(low * size + high), size)
         graphs.append(np.stack([np.concatenate([low, high]), np.concatenate([high, low])]))
-    return every.dictionary, graphs
+        ends_of = np.concatenate([one, other])
+        there.append(np.bincount(ends_of[ends_of >= 0], minlength=size) > 0)
+    return every.dictionary, graphs, there
 
 
 def _looks(graphs: list[Ints], nodes: int, hops: int) -> list[list[Ints]]:
-    """For each number of hops what every node looks like, as numbers, in each graph."""
+    """For each number of hops what every node looks like, as numbers, in each graph.
+
+    A hop that parts nobody from anybody is the last: none behind it does.
+    """
     looks = [np.zeros(nodes, dtype=np.int64) for _ in graphs]
     found = []
     for hop in range(hops):
@@ -103,13 +113,15 @@ def _looks(graphs: list[Ints], nodes: int, hops: int) -> list[list[Ints]]:
         numbers = np.unique(np.concatenate(every), return_inverse=True)[1]
         looks = [one.astype(np.int64) for one in np.split(numbers, len(graphs))]
         found.append(looks)
+        if int(numbers.max(initial=0)) + 1 == size:
+            break
     return found
 
 
-def _chances(released: Ints, known: Ints) -> NDArray[np.float64]:
-    """For each node the chance to be picked among those that look as it does."""
+def _chances(released: Ints, known: Ints, here: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """For each node the chance to be picked among the released ones that look as it does."""
     size = int(max(released.max(initial=0), known.max(initial=0))) + 1
-    alike = np.bincount(released, minlength=size)
-    right = released == known
+    alike = np.bincount(released[here], minlength=size)
+    right = (released == known) & here
     chances: NDArray[np.float64] = right / np.maximum(alike[known], 1)
     return chances

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.attack.case import cannot_run
 from sfumato.attack.draws import below, mixed, subset
@@ -69,7 +70,7 @@ def run(case: Case) -> Finding:
         f"{_DAYS_OFF}",
         meaning="People whose ratings are found",
         success=Rate.share(float(hits.sum()), tried),
-        baseline=Rate.share(tried / len(np.unique(released.people)), tried),
+        baseline=Rate.share(tried / max(len(np.unique(released.people)), 1), tried),
         victims=int(hits.sum()),
         examples=[{person: plain(one)} for one in shown],
         remarks=[f"{told}; without claims the best is right in {percent(float(right.mean()))}."],
@@ -91,10 +92,11 @@ class Ratings:
     def of(
         cls, traits: list[Trait], rows: CodedRows, rating: str | None, time: str | None
     ) -> Ratings:
-        """Those of a table; a person and an item that come twice count once, by the first."""
-        key = rows.codes[0] * traits[1].size + rows.codes[1]
-        _, first = np.unique(key, return_index=True)
-        codes = rows.codes[:, first]
+        """Those of people; a person and an item that come twice count once, by the first."""
+        blank = pc.equal(pc.utf8_trim_whitespace(traits[0].values), "").fill_null(fill_value=True)
+        named = rows.codes[:, ~blank.to_numpy(zero_copy_only=False)[rows.codes[0]]]
+        _, first = np.unique(named[0] * traits[1].size + named[1], return_index=True)
+        codes = named[:, first]
         ratings, days = np.zeros(len(first)), np.zeros(len(first))
         for trait, code in list(zip(traits, codes, strict=True))[2:]:
             if trait.name == rating:
@@ -137,7 +139,7 @@ def _claims(
     first = np.searchsorted(items, known.items, side="left")
     many = np.searchsorted(items, known.items, side="right") - first
     weights = 1 / np.log(np.maximum(many, 2))
-    candidates = len(np.unique(released.people))
+    candidates = max(len(np.unique(released.people)), 1)
     victims = len(known.people) // knows
     claimed, right = np.zeros(victims, dtype=bool), np.zeros(victims, dtype=bool)
     work = np.cumsum(many.reshape(victims, knows).sum(axis=1) + people)

@@ -6,7 +6,9 @@ the list of the population (`known`) counted, without it estimated from the clas
 and the `population_size`, by the estimator that Dankar's rule takes.
 Where the schema says whose rows are, classes are of people, and one who is alone in any class is.
 *Baseline*: naming anybody of the population.
-*Victims*: released people who are alone in the population, or are expected to be.
+*Victims*: released people who are alone in the population; none where that is an estimate, of which
+nobody is sure: remarks say how many are expected. The interval of an estimate holds those of all
+estimators, as far as nobody is alone in the population who is not alone in the release.
 The remarks tell the risk of a prosecutor, who knows that the victim is in the release, of a
 journalist, who does not, and of a marketer, who links everyone, and what each estimator says.
 *Reference*: Dankar, El Emam, Neisa and Roffey 2012; see `estimators`.
@@ -20,7 +22,7 @@ import numpy as np
 
 from sfumato.attack.case import cannot_run, needed_quasi
 from sfumato.attack.classes import boxes_of
-from sfumato.attack.estimators import ClassSizes, dankar, deviation, pitman, snb, zayatz
+from sfumato.attack.estimators import ClassSizes, dankar, deviation, paired, pitman, snb, zayatz
 from sfumato.attack.finding import Finding, Rate, percent
 from sfumato.attack.lists import alike_in, crowds
 from sfumato.attack.persons import counted_people, how_many, person_in, persons, rate
@@ -51,13 +53,22 @@ def run(case: Case) -> Finding:
     classes = rows.people(names, unit[0]) if unit else rows
     found = boxes_of(classes, quasi, [] if people is None else [people])
     listed = 0 if people is None else how_many(people, unit)
-    size = max(case.options.population_size or listed, how_many(rows, unit))
+    asked, least = case.options.population_size, how_many(rows, unit)
+    if asked is not None and asked < least:
+        raise cannot_run(
+            NAME,
+            f"the release has {least:,} people, more than the --population-size of {asked:,}. Give "
+            "the number of all people whom the release is drawn from.",
+        )
+    size = max(asked or listed, least)
     sample = ClassSizes.of(found.sizes, max(size, found.rows))
     told = _estimates(sample)
     alone_here = int((found.sizes == 1).sum())
     told.append(f"A prosecutor is right in {percent(len(found) / max(found.rows, 1))} of cases.")
     if people is None:
         success = _estimated(sample)
+        expected = round(success.value * success.tried)
+        told.append(f"Expected are {expected:,} released people who are alone; who, is not known.")
     else:
         crowd = crowds(found, people, persons(people, unit) if unit else None)
         crowd = np.maximum(crowd, found.sizes)  # who is released is one of them
@@ -72,7 +83,7 @@ def run(case: Case) -> Finding:
         meaning="People who are alone in the population",
         success=success,
         baseline=Rate.share(success.tried / size, success.tried),
-        victims=round(success.value * success.tried),
+        victims=0 if people is None else round(success.value * success.tried),
         remarks=told,
         rows=rows.total + (0 if people is None else people.total),
         reference="Dankar et al. 2012",
@@ -81,10 +92,16 @@ def run(case: Case) -> Finding:
 
 def _estimated(sample: ClassSizes) -> Rate:
     """The share of released people who are alone: as that of all people, who are drawn alike."""
-    _, alone = dankar(sample)
-    spread = deviation(sample, lambda one: dankar(one)[1])
-    people = sample.population
-    return Rate.estimate(alone / people, spread / people, round(sample.rows))
+    people, rows = sample.population, round(sample.rows)
+    every = [
+        Rate.estimate(found / people, deviation(sample, one) / people, rows)
+        for one in (zayatz, pitman, snb)
+        if (found := one(sample)) is not None
+    ]
+    most = sample.having(1) / sample.rows
+    low = min(min(one.low for one in every), 1 - paired(sample), most)
+    high = min(max(one.high for one in every), most)
+    return Rate(min(max(dankar(sample)[1] / people, low), high), low, high, rows)
 
 
 def _estimates(sample: ClassSizes) -> list[str]:

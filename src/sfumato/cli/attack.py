@@ -38,6 +38,7 @@ Original = Annotated[str | None, option("FILE", "The table it was made from: who
 Other = Annotated[str | None, option("RELEASE", "A second release, or a table to join with.")]
 OtherOriginal = Annotated[str | None, option("FILE", "The table that the other was made from.")]
 Control = Annotated[str | None, option("FILE", "People like these who are not in the data.")]
+Synthetic = Annotated[bool, option(None, "Its rows are made up, nobody's.", "--synthetic")]
 Sensitive = Annotated[str | None, option("COLUMN", "Guess this column.", autocompletion=columns)]
 Sure = Annotated[float, _supposed("SHARE", "From this belief on the attacker is sure.")]
 Exclude = Annotated[int, _supposed("J", "Values that the attacker can exclude.")]
@@ -69,6 +70,7 @@ def attack(
     other_original: OtherOriginal = None,
     control: Control = None,
     schema: SchemaFile = None,
+    synthetic: Synthetic = False,
     sensitive: Sensitive = None,
     sure: Sure = 1.0,
     exclude: Exclude = 1,
@@ -107,11 +109,12 @@ def attack(
     supposed |= {"gain": gain, "near": near, "guesses": guesses, "columns": column}
     supposed |= {"population_size": population_size, "epsilon": epsilon, "together": together}
     supposed |= {"knows": knows, "cell": cell, "minutes": minutes, "hops": hops}
-    tables = {"known": known, "original": original, "other": other, "control": control}
-    tables["other_original"] = other_original
+    tables: dict[str, Any] = {"known": known, "original": original, "other": other}
+    tables |= {"other_original": other_original, "control": control}
     options = attack_options(**supposed, first=_listed(first), on=_listed(on))
     check_page(report, release, *tables.values(), schema, overwrite=overwrite)
     with values_named(), progress("Attacking", unit="attacks") as told:
+        tables["synthetic"] = synthetic
         found = attacked(name, release, schema, **tables, options=options, progress=told)
     write_owners_page(report, lambda typed: attack_page(found, release, typed), overwrite=overwrite)
     if as_json:

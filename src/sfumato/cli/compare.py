@@ -23,6 +23,9 @@ def compare(
     control: Annotated[
         str | None, option("FILE", "People like these who are not in the data.")
     ] = None,
+    synthetic: Annotated[
+        list[str] | None, option("RELEASE", "One of them has made-up rows, nobody's.")
+    ] = None,
     report: Annotated[
         Path | None,
         option("FILE.html", "Write a page with pictures, for the owner.", rich_help_panel=OUTPUT),
@@ -49,8 +52,9 @@ def compare(
         used = (*(file for one in named for file in source_files(one)), schema)
         check_target(report, overwrite=overwrite, kept=used)
     with values_named(), progress("Comparing", unit="candidates") as told:
+        beside = {"known": known, "control": control}
         found = compare_releases(
-            releases, original, schema, known=known, control=control, progress=told
+            releases, original, schema, **beside, synthetic=synthetic or (), progress=told
         )
     if report is not None:
         found.save_report(report, overwrite=overwrite)

@@ -166,7 +166,10 @@ class Comparison(Shown):
 
     @property
     def frontier(self) -> tuple[Candidate, ...]:
-        """Those that no other beats, the most private first."""
+        """Those that no other beats, first those of which attacks get least.
+
+        Whichever promises an epsilon stays, so a later one need not keep more of the counts.
+        """
         placed = [one for one in self.candidates if one.exposure and one.utility]
         best = [one for one in placed if not any(other.beats(one) for other in placed)]
         return tuple(sorted(best, key=lambda one: (one.exposure.risk, -one.utility.kept)))  # type: ignore[union-attr]

@@ -106,13 +106,14 @@ def said(found: Comparison) -> list[str]:
     """What was found, in sentences."""
     best = found.frontier
     told = [_sentence(one) for one in found.candidates]
-    if len(best) == 1 and len(found) > 1:
+    placed = [one for one in found if one.exposure and one.utility]
+    if len(best) == 1 < len(placed) == len(found):
         told.insert(0, f"{best[0].name} is at least as good as every other in both.")
     elif len(best) > 1:
         names = ", ".join(one.name for one in best)
         told.insert(
             0,
-            f"No other candidate beats these, from the most private to the most useful: {names}. "
+            f"No other candidate beats these, first those of which attacks get least: {names}. "
             "Which of them is right depends on how much may be learned of people, and by whom.",
         )
     beaten = [one for one in found.candidates if any(other.beats(one) for other in best)]

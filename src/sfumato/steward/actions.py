@@ -93,6 +93,8 @@ class TableActions(Shown):
         other: Source | Table | None = None,
         other_original: Source | Table | None = None,
         control: Source | Table | None = None,
+        schema: str | Path | Schema | None = None,
+        synthetic: bool = False,
         sensitive: str | None = None,
         sure: float = 1.0,
         exclude: int = 1,
@@ -106,7 +108,9 @@ class TableActions(Shown):
 
         `known` is the attacker's list of people, `other` a second release of them or a table to
         join with; `original`, the table that it was made from (`other_original` that of the other
-        one), says who is right, and `control` has people who are not in it.
+        one), says who is right, and `control` has people who are not in it. What columns are is
+        said by the `schema`, else by the one that this table was read with, else by the original.
+        Rows of a `synthetic` table are nobody's; its side-car says so, where there is one.
         Guessed is the worst `sensitive` column, or the one named. The rest is supposed of an
         attacker: to be `sure` of a value from a belief on, to `exclude` so many, to call a belief
         that grows by `gain` telling and numbers in a share of the range `near`; to know the `l`
@@ -118,12 +122,13 @@ class TableActions(Shown):
         return attack(
             name,
             self.source,
-            self.declared or self.schema,
+            schema if schema is not None else self.declared or known_of(original, self._held),
             known=source_of(known),
             original=source_of(original),
             other=source_of(other),
             other_original=source_of(other_original),
             control=source_of(control),
+            synthetic=given.flag(synthetic, "synthetic"),
             options=attack_options(
                 sensitive=sensitive,
                 sure=sure,
@@ -242,6 +247,16 @@ def _from(source: Source) -> str:
         return without_passwords(str(source))
     library = type(source).__module__.partition(".")[0].removeprefix("builtins")
     return f"a {f'{library} {type(source).__name__}'.strip()} in memory"
+
+
+def known_of(original: Source | Table | None, release: Table) -> Schema | None:
+    """What columns are by an original, else by a release of which nothing was declared.
+
+    Labels would be guessed to be values of their own; None where the original is still to be read.
+    """
+    if original is None:
+        return release.schema
+    return original.declared or original.schema if isinstance(original, TableActions) else None
 
 
 def source_of(table: Source | Table | None) -> Source | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.sources import open_source
 from sfumato.errors import ParameterError, SchemaError, SourceError
 from sfumato.release.release import Release
-from sfumato.release.sidecar import read_sidecar, release_of
+from sfumato.release.sidecar import read_sidecar, release_of, sidecar_file
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.file import load
 from sfumato.schema.names import quoted
@@ -35,7 +36,7 @@ from sfumato.steward.released import described, open_labels, released_rows
 from sfumato.steward.table import check_columns, read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from fractions import Fraction
 
     import pyarrow as pa
@@ -57,12 +58,14 @@ def attack(
     other: Source | None = None,
     other_original: Source | None = None,
     control: Source | None = None,
+    synthetic: bool = False,
     options: AttackOptions | None = None,
     progress: Progress | None = None,
 ) -> Finding | Findings:
     """Run one attack on a release, or `all` that fit.
 
     Without a schema, roles are guessed from the release, or from its original where that is given.
+    That rows are nobody's is said by its side-car, or by `synthetic`.
     """
     given.text(name, "name")
     if name in ON_ANSWERS and original is None:
@@ -75,11 +78,12 @@ def attack(
     tables["other_original"] = other_original
     if name in WITH_MOMENTS:
         try:
-            return _attacked(name, release, _with_moments(declared, asked), tables, asked, progress)
+            moments = _with_moments(declared, asked)
+            return _attacked(name, release, moments, tables, synthetic, asked, progress)
         except SourceError as error:
             if error.code != "kind_mismatch":  # days are held as days: there is no time of day
                 raise
-    return _attacked(name, release, declared, tables, asked, progress)
+    return _attacked(name, release, declared, tables, synthetic, asked, progress)
 
 
 def _attacked(
@@ -87,6 +91,7 @@ def _attacked(
     release: Source,
     schema: Schema,
     tables: Mapping[str, Source | None],
+    synthetic: bool,
     options: AttackOptions,
     progress: Progress | None,
 ) -> Finding | Findings:
@@ -99,7 +104,7 @@ def _attacked(
         other = tables["other"]
         case = Case(
             schema,
-            _opened(opened, release, schema, tables["original"]),
+            _opened(opened, release, schema, tables["original"], synthetic),
             _maybe(opened, tables["known"], schema),
             _maybe(opened, tables["original"], schema),
             None if other is None else opened.enter_context(held_release(other, schema)),
@@ -108,7 +113,15 @@ def _attacked(
             throw_away,
             _maybe(opened, tables["other_original"], schema),
         )
-        return run_all(case, progress) if name == ALL else run(name, case)
+        found = run_all(case, progress) if name == ALL else run(name, case)
+    unread = unread_sidecar(release)
+    if isinstance(found, Findings):
+        return Findings(tuple(_remarked(one, unread) for one in found), found.not_run)
+    return _remarked(found, unread)
+
+
+def _remarked(found: Finding, more: Sequence[str]) -> Finding:
+    return replace(found, remarks=[*found.remarks, *more]) if more else found
 
 
 @contextmanager
@@ -148,7 +161,7 @@ def _with_moments(schema: Schema, options: AttackOptions) -> Schema:
 
 
 def _opened(
-    opened: ExitStack, release: Source, schema: Schema, original: Source | None
+    opened: ExitStack, release: Source, schema: Schema, original: Source | None, synthetic: bool
 ) -> HeldRelease:
     """A release; of published counts what was counted, which questions can still be asked about."""
     if _rows_are(release) == "counts" and original is not None:
@@ -158,7 +171,7 @@ def _opened(
             published=published_tables(Release.load(release_of(Path(str(release)))), schema),
             promised=_promised(release),
         )
-    return opened.enter_context(held_release(release, schema))
+    return opened.enter_context(held_release(release, schema, synthetic=synthetic))
 
 
 def _maybe(opened: ExitStack, source: Source | None, schema: Schema) -> HeldTable | None:
@@ -188,10 +201,12 @@ def held_people(source: Source, schema: Schema) -> Iterator[HeldTable]:
 
 
 @contextmanager
-def held_release(source: Source, schema: Schema) -> Iterator[HeldRelease]:
+def held_release(
+    source: Source, schema: Schema, *, synthetic: bool = False
+) -> Iterator[HeldRelease]:
     """A release as attacks and counts have it: one table, or two of an anatomy."""
     told = _told(source)
-    if _rows_are(source) == "nobody's":
+    if synthetic or _rows_are(source) == "nobody's":
         with _labels(_only_table(source), schema, starred=False) as table:
             yield HeldRelease(table, told=told, rows_are="nobody's", promised=_promised(source))
         return
@@ -251,6 +266,18 @@ def _sidecar(source: Source) -> Mapping[str, Any]:
     return read_sidecar(release_of(Path(source))) or {}
 
 
+def unread_sidecar(source: Source) -> tuple[str, ...]:
+    """What is to be said of a file in the place of a side-car that is none, or was damaged."""
+    if not isinstance(source, str | Path) or "://" in str(source) or _sidecar(source):
+        return ()
+    beside = sidecar_file(release_of(Path(source)))
+    if not beside.is_file():
+        return ()
+    return (
+        f"{quoted(str(beside))} is no side-car that can be read: how it was made is not known.",
+    )
+
+
 def _rows_are(source: Source) -> RowsAre:
     """What the rows of a release stand for, as far as its side-car says how it was made."""
     method = str(_sidecar(source).get("provenance", {}).get("method", ""))
@@ -260,13 +287,13 @@ def _rows_are(source: Source) -> RowsAre:
 
 
 def _promised(source: Source) -> tuple[float, float] | None:
-    return price(_sidecar(source)["guarantee"].get("parameters") or {})
+    return price(_sidecar(source).get("guarantee", {}).get("parameters") or {})
 
 
 def _only_table(source: Source) -> Source:
     """The table of a synthetic release, which may lie in a folder; of several, one is named."""
-    path = Path(str(source))
-    if not path.is_dir():
+    path = Path(str(source)) if isinstance(source, str | Path) else None
+    if path is None or not path.is_dir() or not _sidecar(source):
         return source
     tables = [one for one in _sidecar(source)["tables"] if one.get("file")]
     if len(tables) == 1:

@@ -28,9 +28,10 @@ from sfumato.release.release import Release
 from sfumato.release.sidecar import read_sidecar
 from sfumato.schema.column import Role
 from sfumato.schema.file import load
+from sfumato.schema.names import quoted, suggestion
 from sfumato.schema.schema import Schema
 from sfumato.steward.actions import source_of
-from sfumato.steward.attack import held_people, held_release, throw_away
+from sfumato.steward.attack import held_people, held_release, throw_away, unread_sidecar
 from sfumato.steward.measure import is_anatomy, measure
 from sfumato.steward.published import PUBLISHED, price, published_tables
 from sfumato.steward.table import Table
@@ -64,15 +65,16 @@ def compare(
     *,
     known: Source | Table | None = None,
     control: Source | Table | None = None,
+    synthetic: Sequence[str] | str = (),
     progress: Progress | None = None,
 ) -> Comparison:
     """Set candidates for a release beside each other: what attackers get, what they are good for.
 
     Each is a path, a table or a release in memory; a mapping gives them names. Where the original
     is an open table, its schema is known. `known` is an attacker's list of people, with which each
-    is also joined; `control` has
-    people like those of the original who are not in it. Nothing is charged; what is found is
-    computed from the original, and for the owner.
+    is also joined; `control` has people like those of the original who are not in it; `synthetic`
+    names candidates whose rows are nobody's, where no side-car says so. Nothing is charged; what is
+    found is computed from the original, and for the owner.
     """
     declared = _declared(original, schema)
     people = source_of(original)
@@ -81,7 +83,10 @@ def compare(
             "type_wrong", "original must be a table or a path, not None. Give the original."
         )
     beside = {"known": source_of(known), "control": source_of(control)}
-    return compare_releases(candidates, people, declared, **beside, progress=progress)
+    made_up = given.names(synthetic, "synthetic", "candidates") if synthetic else ()
+    return compare_releases(
+        candidates, people, declared, **beside, synthetic=made_up, progress=progress
+    )
 
 
 def compare_releases(
@@ -91,6 +96,7 @@ def compare_releases(
     *,
     known: Source | None = None,
     control: Source | None = None,
+    synthetic: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Comparison:
     """The same for a command, which has a schema or its file."""
@@ -103,18 +109,29 @@ def compare_releases(
         )
         joined = None if known is None else opened.enter_context(held_release(known, schema))
         asked = ComparedOriginal(schema, people, listed, others, original, joined)
-        return compare_held(candidates, asked, progress)
+        return compare_held(candidates, asked, progress, synthetic)
 
 
 def compare_held(
-    candidates: Candidates, original: ComparedOriginal, progress: Progress | None = None
+    candidates: Candidates,
+    original: ComparedOriginal,
+    progress: Progress | None = None,
+    synthetic: Sequence[str] = (),
 ) -> Comparison:
     """The same where the original is open."""
     named, schema, people = _named(candidates), original.schema, original.people
+    made_up = _made_up(named, synthetic)
+    if people.empty:
+        raise ParameterError(
+            "attack_cannot_run",
+            "The original has no rows, so nothing can be compared with it. Give --original a table "
+            "with rows.",
+        )
     with ExitStack() as opened:
         scratch = opened.enter_context(Scratch(temporary_folder(), "sfumato-"))
         entries = [
-            opened.enter_context(_entered(name, one, schema, scratch)) for name, one in named
+            opened.enter_context(_entered(name, one, schema, scratch, synthetic=name in made_up))
+            for name, one in named
         ]
         columns, remarks = _bins(schema, people, entries)
         yardstick = Yardstick(CountedRows(HeldRelease(people)), columns)
@@ -179,6 +196,21 @@ def _named(candidates: Candidates) -> list[tuple[str, Source | Release]]:
     return found
 
 
+def _made_up(named: Sequence[tuple[str, Source | Release]], synthetic: Sequence[str]) -> set[str]:
+    """The candidates whose rows are nobody's as their owner says, by name or by path."""
+    found = set()
+    for asked in synthetic:
+        mine = [name for name, one in named if asked in (name, str(one))]
+        if not mine:
+            raise ParameterError(
+                "attack_option",
+                f"--synthetic names {quoted(asked)}, which is none of the candidates; "
+                + suggestion(asked, [name for name, _ in named]),
+            )
+        found |= {*mine}
+    return found
+
+
 def _called(one: object, place: int) -> str:
     source = one.source if isinstance(one, Table) else one
     if isinstance(source, str | Path):
@@ -215,11 +247,14 @@ class _Entry:
     @property
     def is_private(self) -> bool:
         """Whether rows are nobody's, or counts noisy."""
-        return self.guarantee.get("kind") == _PRIVATE
+        made_up = self.rows is not None and self.rows.rows_are == "nobody's"
+        return made_up or self.guarantee.get("kind") == _PRIVATE
 
 
 @contextmanager
-def _entered(name: str, one: Source | Release, schema: Schema, scratch: Path) -> Iterator[_Entry]:
+def _entered(
+    name: str, one: Source | Release, schema: Schema, scratch: Path, *, synthetic: bool
+) -> Iterator[_Entry]:
     if isinstance(one, Release):
         folder = scratch / str(len(list(scratch.iterdir())))
         folder.mkdir()
@@ -233,7 +268,7 @@ def _entered(name: str, one: Source | Release, schema: Schema, scratch: Path) ->
         tables = published_tables(release, schema)
         yield _Entry(name, source, told, published_counts(release, schema), None, tables)
         return
-    with held_release(source, schema) as held:
+    with held_release(source, schema, synthetic=synthetic) as held:
         yield _Entry(name, source, told, CountedRows(held), held)
 
 
@@ -289,6 +324,7 @@ class ComparedOriginal:
         guarantee = entry.guarantee
         epsilon, delta = entry.promised or (None, None)
         reached = self._reached(entry)
+        reached["remarks"] = (*unread_sidecar(entry.source), *reached.get("remarks", ()))
         return Candidate(
             name=entry.name,
             path=entry.path,

@@ -22,8 +22,8 @@ Rows = dict[str, list[Any]]
 @pytest.fixture
 def found() -> Callable[..., Finding]:
     def run(name: str, release: Any, schema: Schema, **more: Any) -> Finding:
-        names = ("known", "original", "other", "other_original", "control")
-        tables = {one: more.pop(one, None) for one in names}
+        names = ("known", "original", "other", "other_original", "control", "synthetic")
+        tables = {one: more.pop(one) for one in names if one in more}
         result = attack(name, release, schema, **tables, options=attack_options(**more))
         assert isinstance(result, Finding)
         assert result.success.low <= result.success.value <= result.success.high

@@ -8,6 +8,7 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import sfumato as sf
@@ -242,6 +243,20 @@ def test_two_releases_say_what_neither_says(
     assert told.success.low > told.baseline.high
     twice = found("composition", one, AGES, known=people, other=one)
     assert twice.success.value == twice.baseline.value < 0.02
+
+
+@pytest.mark.slow
+def test_two_releases_may_have_any_number_of_values(found: Attacked) -> None:
+    """Over a million in one class, of which the other release leaves one."""
+    many = (1 << 20) + 1
+    declared = Schema(
+        "people",
+        (Column("age", Kind.INTEGER, Role.QUASI), Column("ill", Kind.INTEGER, Role.SENSITIVE)),
+    )
+    one = pa.table({"age": np.full(many, 5), "ill": np.arange(many)})
+    other = {"age": [5], "ill": [many - 1]}
+    told = found("composition", other, declared, known={"age": [5]}, other=one)
+    assert (told.victims, told.success.tried) == (1, 1)
 
 
 def test_composition_needs_a_second_release(found: Attacked, patients: dict[str, Any]) -> None:

@@ -184,3 +184,34 @@ def test_nobody_is_unique_behind_labels_that_all_share(found: Attacked) -> None:
     release = {"age": ["[0, 99]"] * 50, "weight": ["*"] * 50, "sex": ["*"] * 50}
     told = found("uniqueness", release, SCHEMA, population_size=1000)
     assert (told.success.value, told.victims) == (0, 0)
+
+
+def test_a_population_is_no_smaller_than_its_sample(found: Attacked) -> None:
+    sample: dict[str, list[Any]] = {
+        "age": [20 + n % 13 for n in range(40)],
+        "weight": [50 + n % 5 for n in range(40)],
+        "sex": [("F", "M")[n % 3 > 1] for n in range(40)],
+    }
+    with pytest.raises(ParameterError, match="more than the --population-size of 39"):
+        found("uniqueness", sample, SCHEMA, population_size=39)
+    whole = found("uniqueness", sample, SCHEMA, known=sample)
+    for size in (40, 41, 42, 50):
+        told = found("uniqueness", sample, SCHEMA, population_size=size)
+        assert told.victims == 0  # who they are is not known
+        assert any("Expected are" in one for one in told.remarks)
+        assert told.success.high <= whole.success.value + 1e-12  # who is alone is so here too
+        if size == 40:
+            assert told.success.value == pytest.approx(whole.success.value)
+
+
+def test_an_estimate_is_no_surer_than_the_estimators_are_one(found: Attacked) -> None:
+    """All of 100 people differ, of a million: they may all have a twin who was not drawn."""
+    sample: dict[str, list[Any]] = {
+        "age": list(range(100)),
+        "weight": [50] * 100,
+        "sex": ["F"] * 100,
+    }
+    told = found("uniqueness", sample, SCHEMA, population_size=1_000_000)
+    assert (told.success.low, told.success.high) == (0, 1)
+    everyone = found("uniqueness", sample, SCHEMA, population_size=101)
+    assert 0.9 < everyone.success.low < 1

@@ -219,3 +219,34 @@ def test_times_are_read_as_they_are_written() -> None:
     assert minutes("path", "t", pa.array(["60", "120.0"])).tolist() == [1, 2]
     with pytest.raises(ParameterError, match="is no time"):
         minutes("path", "t", pa.array(["noon"]))
+
+
+def test_hops_end_where_they_tell_no_more(found: Attacked) -> None:
+    path = {"source": list(range(6)), "target": list(range(1, 7))}
+    few, many = (found("neighbourhood", path, EDGES, hops=hops) for hops in (4, 999_999))
+    assert many.success == few.success
+    assert "tell no more" in many.remarks[0]
+
+
+def test_who_is_only_with_themselves_is_a_node(found: Attacked) -> None:
+    """Of a triangle and a loop, three look alike and the fourth is alone."""
+    graph = {"source": [1, 2, 3, 4], "target": [2, 3, 1, 4]}
+    told = found("neighbourhood", graph, EDGES, hops=1)
+    assert (told.success.tried, told.victims) == (4, 1)
+    assert told.success.value == pytest.approx(2 / 4)
+    gone = {"source": [1, 2, 3], "target": [2, 3, 1]}
+    told = found("neighbourhood", gone, EDGES, original=graph, hops=1)
+    assert (told.success.tried, told.victims) == (4, 0)  # who is not released is not found
+
+
+def test_a_blank_person_is_nobody(found: Attacked) -> None:
+    release: dict[str, list[Any]] = {
+        "person": [f"p{one}" for one in range(20) for _ in range(9)],
+        "item": [one * 7 + item for one in range(20) for item in range(9)],
+    }
+    more = {"person": [*release["person"], *[None] * 9, *[" "] * 9]}
+    more["item"] = [*release["item"], *range(18)]
+    known = schema(person=Kind.TEXT, item=Kind.INTEGER)
+    plain, blank = (found("scoreboard", one, known) for one in (release, more))
+    assert blank.success.tried == plain.success.tried == 20
+    assert blank.baseline == plain.baseline

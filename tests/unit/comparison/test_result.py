@@ -10,6 +10,7 @@ from sfumato.attack.finding import Finding, Findings, Rate
 from sfumato.comparison.result import PROMISE, Candidate, Comparison
 from sfumato.comparison.utility import Utility
 from sfumato.errors import ParameterError
+from sfumato.report.comparison import said
 
 
 def finding(attack: str, right: int, guess: int = 0, control: int | None = None) -> Finding:
@@ -55,7 +56,20 @@ def test_no_epsilon_is_given_up() -> None:
     assert not loose.beats(strict)
     assert not none.beats(strict)
     assert loose.beats(candidate("worse", 20, 0.5))
-    assert len(compared(strict, loose).frontier) == 2
+    both = compared(strict, loose)
+    assert [one.name for one in both.frontier] == ["loose", "strict"]
+    words = said(both)[0]  # the second keeps less and is found out more: it is not more useful
+    assert "first those of which attacks get least: loose, strict." in words
+    assert "most useful" not in words
+
+
+def test_what_could_not_be_attacked_is_not_said_to_be_beaten() -> None:
+    assert (
+        "as good as every other"
+        in said(compared(candidate("a", 5, 0.9), candidate("b", 9, 0.5)))[0]
+    )
+    silent = candidate("silent", None, 0.1)
+    assert not any("every other" in one for one in said(compared(candidate("a", 5, 0.9), silent)))
 
 
 def test_what_is_known_of_anybody_counts_only_beside_others() -> None:

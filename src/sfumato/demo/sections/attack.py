@@ -80,7 +80,7 @@ def _linking(town: Town, crowded: pa.Table, play: Callable[..., Finding]) -> lis
         "Synthetic twin": town.twin,
     }
     found = {
-        name: play("link", table, known=voters, original=town.people)
+        name: play("link", table, known=voters, original=town.people, synthetic=table is town.twin)
         for name, table in released.items()
     }
     raw, crowd, twin = (percent(one.success.value) for one in found.values())
