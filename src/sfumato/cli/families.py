@@ -42,6 +42,7 @@ from sfumato.vault.families import PRINCIPAL, PURPOSE, REQUEST_ID
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from sfumato.method import Prepared
     from sfumato.vault.answer import Answer
     from sfumato.vault.families import Family
 
@@ -126,7 +127,6 @@ def _parameters(family: Family) -> Iterator[Parameter]:
 def _answer(family: Family, given: dict[str, Any]) -> None:
     """Prepare what is asked; explain it, or have it answered, written and told."""
     from sfumato.release.sidecar import holder_file
-    from sfumato.vault.session import explain
     from sfumato.vault.vault import open_vault
 
     options = _options(given.pop("option", None) or [], given)
@@ -156,12 +156,7 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
             return
         prepared = asked.prepare(family, **{**given, **options})
         if only_explained:
-            told, (after, left) = explain(prepared), asked.left_after(prepared)
-            if as_json:
-                record = {**told.to_json(), "remaining_after": after}
-                typer.echo(dumps(record, ensure_ascii=False))
-            else:
-                typer.echo(f"{told.text()}\nOnce charged: {left}.")
+            _explain(asked, prepared, as_json=as_json)
             return
         if out is not None:
             read = (one for one in given.values() if isinstance(one, Path))
@@ -187,6 +182,17 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
         typer.echo(dumps({**answer.to_json(written), **found}, ensure_ascii=False))
     else:
         _show(answer, written, [holder_file(out), owners_page] if answer.holder else [])
+
+
+def _explain(asked: Any, prepared: Prepared, *, as_json: bool) -> None:
+    """Print what it would cost, how far off it would be, and what would be left."""
+    from sfumato.vault.session import explain
+
+    told, (after, left) = explain(prepared), asked.left_after(prepared)
+    if as_json:
+        typer.echo(dumps({**told.to_json(), "remaining_after": after}, ensure_ascii=False))
+    else:
+        typer.echo(f"{told.text()}\nOnce charged: {left}.")
 
 
 def _options(written: list[str], form: Mapping[str, object]) -> dict[str, object]:

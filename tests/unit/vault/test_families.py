@@ -144,7 +144,11 @@ def test_it_is_a_command(vault: sf.Vault, capsys: pytest.CaptureFixture[str]) ->
     vault.close()
     words = ["tally", "visits", "--times", "2", "--epsilon", "1", "--vault", "clinic"]
     assert run([*words, "--explain"]) == 0
-    assert capsys.readouterr().out == "Cost: epsilon 1. Nothing was spent.\nChosen, times: 2\n"
+    assert capsys.readouterr().out.splitlines() == [
+        "Cost: epsilon 1. Nothing was spent.",
+        "Chosen, times: 2",
+        "Once charged: epsilon 7 of 8 left.",
+    ]
     assert run([*words, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["columns"] == ["n"]
