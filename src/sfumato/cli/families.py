@@ -42,7 +42,6 @@ from sfumato.vault.families import PRINCIPAL, PURPOSE, REQUEST_ID
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from sfumato.method import Prepared
     from sfumato.vault.answer import Answer
     from sfumato.vault.families import Family
 
@@ -184,7 +183,7 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
         _show(answer, written, [holder_file(out), owners_page] if answer.holder else [])
 
 
-def _explain(asked: Any, prepared: Prepared, *, as_json: bool) -> None:
+def _explain(asked: Any, prepared: Any, *, as_json: bool) -> None:
     """Print what it would cost, how far off it would be, and what would be left."""
     from sfumato.vault.session import explain
 

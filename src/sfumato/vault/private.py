@@ -16,7 +16,7 @@ from sfumato.publish.options import KindOptions
 from sfumato.query.sql.tables import PrivateRows
 from sfumato.schema.names import quoted
 from sfumato.steward.table import Table, read
-from sfumato.vault.accounts import remaining, tightest
+from sfumato.vault.accounts import left_once_charged, remaining, tightest
 from sfumato.vault.config import OWNER
 from sfumato.vault.datastore import HERE, DataStore, Location
 from sfumato.vault.families import FAMILIES
@@ -150,9 +150,8 @@ class Questions(Shown):
 
     def left_after(self, prepared: Prepared) -> tuple[Mapping[str, float], str]:
         """What would be left once this was charged, for programs and for people."""
-        asker = self._asker_of(prepared.datasets)
-        facts = self._session.gatekeeper.ledger, asker.own or asker.shared, prepared.event
-        return remaining(*facts), tightest(*facts)
+        ledger, asker = self._session.gatekeeper.ledger, self._asker_of(prepared.datasets)
+        return left_once_charged(ledger, asker.own or asker.shared, prepared.event)
 
     def check_all(self, wanted: Sequence[Prepared]) -> Event | None:
         """What several of these cost the owner together, or a refusal; nothing is charged."""
@@ -327,8 +326,8 @@ class Private(Questions):
     @property
     def remaining(self) -> Mapping[str, float]:
         """The largest epsilon, delta and rho that one more question may cost."""
-        asker = self._asker_of((self._dataset,))
-        return remaining(self._session.gatekeeper.ledger, asker.own or asker.shared)
+        ledger, asker = self._session.gatekeeper.ledger, self._asker_of((self._dataset,))
+        return remaining(ledger, asker.own or asker.shared)
 
 
 def _gate(
