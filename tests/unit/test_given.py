@@ -41,7 +41,7 @@ def test_what_fits_is_read(read: Callable[[Any, str], Any], value: Any, found: A
         (given.path, 5.5, "it must be a path, as text or pathlib.Path, not 5.5."),
         (given.whole, True, "it must be a whole number, not True."),
         (given.flag, 1, "it must be True or False, not 1."),
-        (given.names, ["a", 5], "it must be a list of names, not a value of type list."),
+        (given.names, ["a", 5], "it must be a list of names, each of them a text, but has 5."),
         (given.amounts, {5: 1}, "A name in it must be a text, not 5."),
         (given.text, b"x" * 99, "it must be a text, not a value of type bytes."),
     ],
