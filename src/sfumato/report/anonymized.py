@@ -143,10 +143,9 @@ def _guarantee(guarantee: Guarantee) -> list[Block]:
     facts = guarantee.parameters
     blocks: list[Block] = [Listing(facts["promises"])] if facts.get("promises") else []
     names = facts.get("criteria") or ()
-    if names:
-        blocks.append(Paragraph(f"In the words of the field: {'; '.join(names)}."))
-    elif not blocks:
-        blocks.append(Paragraph(decimals(guarantee.statement)))
+    stated = decimals(guarantee.statement)
+    field = f" In the words of the field: {'; '.join(names)}." if names else ""
+    blocks.append(Paragraph(f"{stated}{field}"))
     person = facts.get("person")
     if person:
         blocks.append(

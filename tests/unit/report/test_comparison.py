@@ -68,7 +68,9 @@ def test_every_figure_stands_on_the_page() -> None:
 
 def test_a_layman_reads_sentences() -> None:
     told = said(FOUND)
-    assert told[0].startswith("No other candidate beats these, from the most private")
+    assert told[0].startswith(
+        "No other candidate beats these, first those of which attacks get least"
+    )
     assert any("the best attack (link) is right 11.1 % beyond a guess" in one for one in told)
     assert any("its promise lets an attacker be right at most 46.2 % beyond" in one for one in told)
     worse = replace(SAFE, name="worse", utility=replace(SAFE.utility, kept=0.5))  # type: ignore[type-var]

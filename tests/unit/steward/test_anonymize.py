@@ -351,7 +351,10 @@ def test_the_report_tells_costs_before_and_after(people: Table, tmp_path: Path) 
         assert words in page.replace("<wbr>", "")
     release.save(tmp_path / "out.parquet")
     sf.Release.load(tmp_path / "out.parquet").report(tmp_path / "again.html")
-    assert (tmp_path / "again.html").read_text() == page
+    # Whoever has the release alone cannot set it beside the original; all else is the same.
+    before, _, after = page.partition("<h3>Before and after</h3>")
+    rest = after[after.index("<h3>") :]
+    assert (tmp_path / "again.html").read_text() == before + rest
     with pytest.raises(OutputError):
         release.report(tmp_path / "page.html")
 
