@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -383,10 +383,15 @@ class _Ahead:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nobody wants what is being made any more; the cursor is closed only after it."""
-        if not self._next.done():
+        """Nobody wants what is being made any more; the cursor is closed only after it.
+
+        The thread is not waited for: what nobody closed is closed wherever memory is tidied up,
+        which may be in the middle of a thread's start, and no thread ends as long as that lasts.
+        """
+        if not self._next.cancel() and not self._next.done():
             self._cursor.interrupt()
-        self._worker.shutdown()
+            wait([self._next])
+        self._worker.shutdown(wait=False)
 
 
 def _interruptible(cursor: duckdb.DuckDBPyConnection, work: Callable[[], R]) -> R:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import subprocess
 import sys
+import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +22,7 @@ from sqlglot import exp, parse_one
 
 from sfumato.engines.base import everything, translating_errors
 from sfumato.engines.duckdb import translate
+from sfumato.engines.sources import open_duckdb
 from sfumato.errors import EngineError, SourceError
 from sfumato.schema.column import Kind
 
@@ -175,3 +179,23 @@ def test_what_fails_while_cleaning_up_after_an_interruption_does_not_hide_it() -
 
     with pytest.raises(KeyboardInterrupt):
         work()
+
+
+def test_a_stream_that_nobody_closed_ends_while_a_thread_is_started() -> None:
+    """Memory is tidied up anywhere, also where `threading` itself holds what ends a thread."""
+    lock = getattr(threading, "_shutdown_locks_lock", None)
+    if lock is None:
+        pytest.skip("this Python ends threads without a lock of its own")
+    with closing(open_duckdb(pa.table({"n": range(1_000_000)}))) as engine:
+        streams = [engine.stream(everything(engine.table), batch_rows=1_000)]
+        streams[0].read_next_batch()
+
+        def drop() -> None:
+            with lock:
+                streams.clear()
+                gc.collect()
+
+        dropping = threading.Thread(target=drop, daemon=True)
+        dropping.start()
+        dropping.join(20)
+        assert not dropping.is_alive()

@@ -38,20 +38,22 @@ def batches_of(
     if not hasattr(frame, "_jdf"):  # a server streams by itself
         yield from _from_server(frame, schema)
         return
-    windows = _windows(frame)
-    with ThreadPoolExecutor(1) as ahead:
+    windows, ahead = _windows(frame), ThreadPoolExecutor(1)
 
-        def fetch() -> Future[list[bytes] | None]:
-            return ahead.submit(jobs.tagged, lambda: next(windows, None))
+    def fetch() -> Future[list[bytes] | None]:
+        return ahead.submit(jobs.tagged, lambda: next(windows, None))
 
-        coming = fetch()
-        try:
-            while (messages := coming.result()) is not None:
-                coming = fetch()
-                for message in messages:
-                    yield pa.ipc.read_record_batch(pa.py_buffer(message), schema)
-        finally:
+    coming = fetch()
+    try:
+        while (messages := coming.result()) is not None:
+            coming = fetch()
+            for message in messages:
+                yield pa.ipc.read_record_batch(pa.py_buffer(message), schema)
+    finally:
+        if not coming.cancel():
             jobs.stop_until(coming)
+        # No thread is waited for where memory is tidied up: one may be just about to start there.
+        ahead.shutdown(wait=False)
 
 
 def _from_server(frame: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
