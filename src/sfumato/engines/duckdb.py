@@ -383,23 +383,18 @@ class _Ahead:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nobody wants what is being made any more; the cursor is closed only after it.
-
-        The thread is not waited for: what nobody closed is closed wherever memory is tidied up,
-        which may be in the middle of a thread's start, and no thread ends as long as that lasts.
-        """
-        if not self._next.cancel() and not self._next.done():
+        """Nobody wants what is being made any more; the cursor is closed only after it."""
+        if not self._next.done() and not self._next.cancel():
             self._cursor.interrupt()
             wait([self._next])
-        self._worker.shutdown(wait=False)
+        self._worker.shutdown(wait=False)  # a thread that is about to start may wait for us
 
 
 def _interruptible(cursor: duckdb.DuckDBPyConnection, work: Callable[[], R]) -> R:
     """Work in another thread, so that this one hears Ctrl-C; DuckDB itself often misses it."""
     with ThreadPoolExecutor(1) as worker:
-        future = worker.submit(work)
         try:
-            return future.result()
+            return worker.submit(work).result()
         except KeyboardInterrupt:
             cursor.interrupt()
             raise
