@@ -66,14 +66,7 @@ def compare(
 
 def show(found: Comparison, report: Path | None) -> None:
     """Print a line for each candidate, and what of them is worth choosing."""
-    from rich.console import Console
-
     from sfumato.report.comparison import said
-    from sfumato.report.terminal import printable
+    from sfumato.report.terminal import tell_owner
 
-    console = Console(highlight=False)
-    for line in said(found):
-        console.print(printable(line))
-    console.print("For the owner: computed from the original.", style="dim")
-    if report is not None:
-        console.print(printable(f"The page is {report}."), style="dim")
+    tell_owner(said(found), report)

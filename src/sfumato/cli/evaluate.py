@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,11 +18,6 @@ from sfumato.cli.options import (
 )
 from sfumato.cli.progress import progress
 from sfumato.texts import dumps
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sfumato.synth.evaluate.result import Evaluation
 
 
 def evaluate(
@@ -46,6 +41,8 @@ def evaluate(
         sfumato evaluate synthetic.csv --original people.csv --schema people.toml \\
             --target disease --report evaluation.html
     """
+    from sfumato.report.evaluation import said
+    from sfumato.report.terminal import tell_owner
     from sfumato.steward.evaluate import compare_tables
 
     check_page(report, synthetic, original, schema, overwrite=overwrite)
@@ -56,19 +53,4 @@ def evaluate(
     if as_json:
         typer.echo(dumps(found.json(), ensure_ascii=False))
     else:
-        _show(found, report)
-
-
-def _show(found: Evaluation, report: Path | None) -> None:
-    """Print what matters, a line each, in words."""
-    from rich.console import Console
-
-    from sfumato.report.evaluation import said
-    from sfumato.report.terminal import printable
-
-    console = Console(highlight=False)
-    for line in said(found):
-        console.print(printable(line))
-    console.print("For the owner: computed from the original.", style="dim")
-    if report is not None:
-        console.print(printable(f"The page is {report}."), style="dim")
+        tell_owner(said(found), report)

@@ -17,7 +17,7 @@ from sfumato.report.plain import decimals
 from sfumato.texts import share
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from rich.console import RenderableType
@@ -250,3 +250,13 @@ def _name(one: SetRisk) -> str:
     if len(one.columns) > _MOST_NAMES:
         return f"all {len(one.columns):,} quasi-identifiers"
     return " + ".join(one.columns)
+
+
+def tell_owner(lines: Iterable[str], page: Path | None) -> None:
+    """Print what was found, a line each, and that it is the owner's; and where its page is."""
+    console = Console(highlight=False)
+    for line in lines:
+        console.print(printable(line))
+    console.print("For the owner: computed from the original.", style="dim")
+    if page is not None:
+        console.print(printable(f"The page is {page}."), style="dim")
