@@ -44,6 +44,11 @@ def create_postgres(url: str, *, head: Path) -> Ledger:
 
 def postgres_store(url: str, *, create: bool = False) -> SqlStore:
     """The book in a PostgreSQL database."""
+    return SqlStore(postgres_engine(url), PostgresDialect(), create=create)
+
+
+def postgres_engine(url: str) -> Engine:
+    """A PostgreSQL database, refused where what was committed may be forgotten."""
     address = make_url(url).set(drivername="postgresql+psycopg")
     engine = create_engine(address, isolation_level="READ COMMITTED")
 
@@ -51,7 +56,7 @@ def postgres_store(url: str, *, create: bool = False) -> SqlStore:
     def prepare(connection: DBAPIConnection, _: object) -> None:
         _prepare(connection)
 
-    return SqlStore(engine, PostgresDialect(), create=create)
+    return engine
 
 
 def _prepare(connection: DBAPIConnection) -> None:

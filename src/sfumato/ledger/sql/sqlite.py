@@ -69,6 +69,11 @@ def check_outside(path: Path, head: Path) -> None:
 
 def sqlite_store(path: Path, *, create: bool = False) -> SqlStore:
     """The book in a SQLite file on a local disk."""
+    return SqlStore(sqlite_engine(path, create=create), SqliteDialect(), create=create)
+
+
+def sqlite_engine(path: Path, *, create: bool = False) -> Engine:
+    """A SQLite file on a local disk, set up so that what was committed is never forgotten."""
     if path.is_symlink():
         raise LedgerError(
             "ledger_symlink", f"The ledger {path.name!r} is a symbolic link. Name the file itself."
@@ -106,7 +111,7 @@ def sqlite_store(path: Path, *, create: bool = False) -> SqlStore:
             _check_room(path)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
 
-    return SqlStore(engine, SqliteDialect(), create=create)
+    return engine
 
 
 def _check_room(path: Path) -> None:
