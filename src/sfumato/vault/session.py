@@ -130,6 +130,16 @@ def explain(prepared: Prepared) -> Explanation | Forecast:
     return Forecast(prepared) if tell is None else tell()
 
 
+def prepared_of(family: Family, values: Mapping[str, Any], facts: Facts) -> Prepared:
+    """Make a method of what was asked, from facts alone, for who may ask it."""
+    asked = {**values, **family.fixed}
+    offer = Offer(**{one.name: asked.pop(one.name) for one in family.cost})
+    prepared: Prepared = family.home().prepare(facts, offer, **asked)
+    facts.check(prepared.datasets)
+    facts.admit(prepared.datasets)
+    return prepared
+
+
 class Asking(Protocol):
     """What may be asked through: the session of a vault at hand, or of one that is elsewhere."""
 
@@ -215,15 +225,12 @@ class Session:
 
     def prepare(self, family: Family, values: Mapping[str, Any], facts: Facts) -> Prepared:
         """Make a method of what was asked, from public facts alone."""
-        shape, rights = family.shape, facts.admit(()).rights
-        if rights is not None and shape not in rights.shapes:
+        rights = facts.admit(()).rights
+        if rights is not None and family.shape not in rights.shapes:
             rights.check("explain")  # all that may come of it then
-        asked = {**values, **family.fixed}
-        offer = Offer(**{one.name: asked.pop(one.name) for one in family.cost})
-        prepared: Prepared = family.home().prepare(facts, offer, **asked)
-        self.store.check(prepared.datasets)
+        prepared = prepared_of(family, values, facts)
         _check(facts.admit(prepared.datasets), None, prepared)
-        self._prepared[shape][id(prepared)] = prepared
+        self._prepared[family.shape][id(prepared)] = prepared
         return prepared
 
     def run(
