@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from sfumato.steward.table import Table, read
     from sfumato.synth.generator import SynthesisModel
     from sfumato.vault.answer import Answer
-    from sfumato.vault.private import Private, protect
+    from sfumato.vault.private import Private
+    from sfumato.vault.protection import protect
     from sfumato.vault.vault import Vault
     from sfumato.vault.vault import create_vault as init
     from sfumato.vault.vault import open_vault as open  # noqa: A004 - sf.open, beside the built-in
@@ -123,7 +124,7 @@ _HOMES = {
     "evaluate": "steward.evaluate",
     "init": "vault.vault",
     "open": "vault.vault",
-    "protect": "vault.private",
+    "protect": "vault.protection",
     "read": "steward.table",
     "table": "query.builder",
 }

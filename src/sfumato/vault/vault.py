@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
-from sfumato.cards import Card, CardTable, Shown
-from sfumato.engines.files.endings import is_pattern
+from sfumato.cards import Card, CardTable
 from sfumato.errors import BudgetError, ParameterError, PolicyError
 from sfumato.files import check_target, whole
 from sfumato.ledger.flight import Flights
-from sfumato.query.sql.tables import PrivateRows, PublicRows
 from sfumato.release.in_use import ANSWERS, vault_files
-from sfumato.schema.file import load as load_schema
 from sfumato.schema.names import quoted
-from sfumato.steward.table import read
 from sfumato.system import needs_locks
 from sfumato.vault.accounts import (
     account_of,
@@ -27,44 +21,36 @@ from sfumato.vault.accounts import (
     open_accounts,
     open_ledger,
     set_limit,
-    source_of,
     verified,
 )
+from sfumato.vault.anywhere import AnyVault
 from sfumato.vault.config import OWNER, Config, PrivateSet, load
-from sfumato.vault.datastore import DataStore, Location, address, check_consent
-from sfumato.vault.families import FAMILIES
+from sfumato.vault.datastore import DataStore
+from sfumato.vault.declared import catalogue, location, schema_of
 from sfumato.vault.folder import AnswerIndex, note_charge
 from sfumato.vault.gatekeeper import Asker, Gatekeeper
-from sfumato.vault.private import Private, Questions
 from sfumato.vault.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Unpack
+    from collections.abc import Sequence
+    from pathlib import Path
 
     from sfumato.engines.identity import Identity
     from sfumato.privacy.numbers import Number
     from sfumato.privacy.units import Unit
-    from sfumato.publish.kinds import Publication
-    from sfumato.publish.options import KindName
-    from sfumato.query.answer.explain import Explanation
     from sfumato.schema.schema import Schema
     from sfumato.steward.table import Table
-    from sfumato.vault.answer import Answer
-    from sfumato.vault.private import PublishOptions, QueryCost, QueryOptions, SynthesisOptions
-    from sfumato.vault.publishing import Published
-    from sfumato.vault.questions import Asked
+    from sfumato.vault.datastore import Location
     from sfumato.vault.session import AskerOf
-    from sfumato.vault.synthesizing import Synthesized
 
 
-class Vault(Shown):
+class Vault(AnyVault):
     """An open vault. Safe for any number of threads; each process opens its own."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self._closed = False
-        schemas = {name: _schema(config, name) for name in config.datasets}
+        schemas = {name: schema_of(config, name) for name in config.datasets}
         self.ledger = open_ledger(config)
         try:
             open_accounts(self.ledger, config)
@@ -83,7 +69,7 @@ class Vault(Shown):
         self._store = DataStore(
             {name: self._location(config, name, schemas[name]) for name in schemas}
         )
-        self._catalogue = _catalogue(config, schemas)
+        self._catalogue = catalogue(config, schemas)
         self._kept = list(vault_files(config.folder))
         self._session = Session(
             self._catalogue, self._store, gatekeeper, config.max_epsilon, self._kept
@@ -146,10 +132,10 @@ class Vault(Shown):
     def _take_up(self, name: str) -> None:
         """Answer for a data set that was added while the vault was open."""
         config = load(self.config.folder)
-        schemas = {one: _schema(config, one) for one in config.datasets}
+        schemas = {one: schema_of(config, one) for one in config.datasets}
         open_accounts(self.ledger, config)
         self._store.add(name, self._location(config, name, schemas[name]))
-        self._catalogue[name] = _catalogue(config, schemas)[name]
+        self._catalogue[name] = catalogue(config, schemas)[name]
         self._kept[:] = vault_files(config.folder)
         self.config = config
 
@@ -187,86 +173,6 @@ class Vault(Shown):
         """Accept that a ledger lost entries, as a restored backup has; this burns every budget."""
         acknowledge(given.path(path, "path"), operator=given.text(operator, "operator"))
 
-    def publish(
-        self,
-        kind: KindName | str,
-        name: str,
-        *,
-        columns: Sequence[str] | str,
-        principal: str = OWNER,
-        purpose: str | None = None,
-        request_id: str | None = None,
-        **asked: Unpack[PublishOptions],
-    ) -> Published:
-        """Publish statistics of a data set, as `Private.publish` does."""
-        private = self.private(name, principal=principal, purpose=purpose)
-        return private.publish(kind, columns=columns, request_id=request_id, **asked)
-
-    def plan(
-        self,
-        kind: KindName | str,
-        name: str,
-        *,
-        columns: Sequence[str] | str,
-        principal: str = OWNER,
-        **asked: Unpack[PublishOptions],
-    ) -> Publication:
-        """Say what `publish`, asked the same, would choose and how far off it would be, free."""
-        return self.private(name, principal=principal).plan(kind, columns=columns, **asked)
-
-    def synthesize(
-        self,
-        name: str,
-        *,
-        principal: str = OWNER,
-        purpose: str | None = None,
-        request_id: str | None = None,
-        **asked: Unpack[SynthesisOptions],
-    ) -> Synthesized:
-        """Make up a table in the form of a data set's, as `Private.synthesize` does."""
-        private = self.private(name, principal=principal, purpose=purpose)
-        return private.synthesize(request_id=request_id, **asked)
-
-    def query(
-        self,
-        asked: Asked,
-        *,
-        principal: str = OWNER,
-        purpose: str | None = None,
-        **options: Unpack[QueryOptions],
-    ) -> Answer:
-        """Answer a question about any data sets of the vault, as `Questions.query` does."""
-        return self.questions(principal=principal, purpose=purpose).query(asked, **options)
-
-    def explain(
-        self, asked: Asked, *, principal: str = OWNER, **cost: Unpack[QueryCost]
-    ) -> Explanation:
-        """Say what a question would cost and how far its answer would be off; spends nothing."""
-        return self.questions(principal=principal).explain(asked, **cost)
-
-    def questions(self, *, principal: str = OWNER, purpose: str | None = None) -> Questions:
-        """What a principal may ask of all data sets, for one purpose."""
-        return Questions(self._session, self._asking(principal, purpose))
-
-    def private(self, name: str, *, principal: str = OWNER, purpose: str | None = None) -> Private:
-        """One private data set of the vault, to ask and to publish from."""
-        asker_of = self._asking(principal, purpose)
-        private = Private(self._session, asker_of, given.text(name, "name"))
-        _ = private.schema  # refuses a name that is none of a private data set
-        return private
-
-    if not TYPE_CHECKING:  # else every misspelt method would pass for one
-
-        def __getattr__(self, name: str) -> Any:
-            """The method of a family that names its data sets and has no words of its own here."""
-            if name not in FAMILIES or FAMILIES[name].of_dataset:
-                raise AttributeError(f"'Vault' has no method {name!r}")
-            return getattr(self.questions(), name)
-
-    def __dir__(self) -> list[str]:
-        ours = {name for name, one in FAMILIES.items() if not one.of_dataset}
-        return sorted({*super().__dir__(), *ours})
-
     def _card(self) -> Card:
         """Where it is and what is in it; what is left is read while it is open."""
         listed, sets = ", ".join(self.datasets) or "empty", self.config.datasets.items()
@@ -287,17 +193,7 @@ class Vault(Shown):
         return partial(self._asker, who, given.maybe_text(purpose, "purpose"))
 
     def _location(self, config: Config, name: str, schema: Schema) -> Location:
-        held = config.datasets[name]
-        source = source_of(config.folder, held.source)
-        unit = held.unit if isinstance(held, PrivateSet) else None
-        file = None if "://" in source or is_pattern(Path(source)) else Path(source)
-        consent = held.consent if isinstance(held, PrivateSet) else None
-        columns = tuple(column.name for column in schema.columns)
-        # One person's malformed cell must not decide whether questions are answered.
-        reading = partial(read, source, schema, strict=unit is None)
-        there = address(source)
-        apart = partial(self._check_apart, name)
-        return Location(there, reading, unit, file, consent, source, columns, schema.layout, apart)
+        return location(config, name, schema, check_apart=partial(self._check_apart, name))
 
     def _check_apart(self, name: str, identity: Identity) -> None:
         from sfumato.vault.sources import check_apart  # questions about what is known need none
@@ -367,30 +263,3 @@ def create_vault(
     kept = None if head is None else given.path(head, "head")
     given.path(given.text(ledger, "ledger"), "ledger")
     return Vault(create(given.path(path, "path"), database=ledger, head=kept))
-
-
-def _schema(config: Config, name: str) -> Schema:
-    """The schema of a data set, under the name and with the unit that the vault gives it."""
-    held = config.datasets[name]
-    schema = replace(load_schema(config.folder / held.schema), table=name)
-    if not isinstance(held, PrivateSet):
-        return schema
-    schema.layout.check_private()
-    if held.consent is not None:
-        check_consent(schema, held.consent)
-    return replace(schema, unit=held.unit)
-
-
-def _catalogue(
-    config: Config, schemas: Mapping[str, Schema]
-) -> dict[str, PrivateRows | PublicRows]:
-    entries: dict[str, PrivateRows | PublicRows] = {}
-    for name, held in config.datasets.items():
-        if isinstance(held, PrivateSet):
-            entries[name] = PrivateRows(schemas[name], held.unit, held.population)
-            continue
-        for columns in held.bounds:
-            for column in columns:
-                schemas[name].column(column)
-        entries[name] = PublicRows(schemas[name], held.bounds)
-    return entries
