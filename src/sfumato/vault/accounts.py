@@ -48,7 +48,7 @@ def left_over(
     after = accounts if event is None else [_once_charged(one, event) for one in accounts]
     found = [affordable(one) for one in after]
     shared = set.intersection(*(set(one) for one in found))
-    least = {
+    least: dict[str, float] = {
         name: min(one[name] for one in found)
         for name in ("epsilon", "delta", "rho")
         if name in shared

@@ -20,7 +20,7 @@ from sfumato.privacy.numbers import EPSILON_MAXIMUM
 from sfumato.privacy.price import amounts_in_words, price
 from sfumato.query.sql.tables import PrivateRows
 from sfumato.schema.names import quoted, suggestion
-from sfumato.vault.accounts import remaining, tightest
+from sfumato.vault.accounts import left_over
 from sfumato.vault.config import OWNER
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ class Session:
 
     def _left(self, asker: Asker, event: Event | None) -> tuple[Mapping[str, float], str]:
         ledger, payers = self.gatekeeper.ledger, asker.own or asker.shared
-        return remaining(ledger, payers, event), tightest(ledger, payers, event)
+        return left_over(ledger, payers, event)
 
     def check_all(self, wanted: Sequence[Prepared], asker_of: AskerOf) -> Event | None:
         """What several methods cost the owner together, or a refusal; nothing is charged."""
