@@ -33,7 +33,7 @@ from sfumato.query.answer.bars import (
 from sfumato.query.answer.explain import Explanation, explain
 from sfumato.query.answer.figures import Estimates, estimates
 from sfumato.query.answer.noisy import NoisyLevel, release
-from sfumato.query.plan import NOISY, Function, canonical
+from sfumato.query.plan import NOISY, Function
 from sfumato.query.plan.allocation import Allocation, QueryPrice, allocate, query_price
 from sfumato.query.sql.tables import placed
 from sfumato.release.release import Guarantee, Provenance, Release
@@ -135,7 +135,7 @@ def _chosen(query: exp.Select, noisy: pa.Table) -> pa.Table | None:
     if keys:
         noisy = noisy.take(_sorted([noisy.column(one.name) for one in keys]))
     columns = [noisy.column(one.name) for one in wanted]
-    return pa.table(columns, names=[str(place) for place in range(len(columns))])
+    return pa.table(columns, names=[one.alias_or_name for one in query.expressions])
 
 
 def _sorted(keys: Sequence[pa.ChunkedArray]) -> pa.Array:
@@ -210,7 +210,7 @@ class Question:
     @cached_property
     def parameters(self) -> Mapping[str, Any]:
         """Everything that determines what is asked, in canonical JSON form."""
-        return {"plan": canonical(self.plan), "cost": self.price.to_record()}
+        return {"plan": self.plan.canonical, "cost": self.price.to_record()}
 
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
         """Read bounded aggregates, add noise, and give the answer with its error bars."""
