@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import ParameterError
 from sfumato.files import whole
 from sfumato.ledger.book import digest
+from sfumato.ledger.records import Amendment
 from sfumato.privacy.balance import balance, left
 from sfumato.privacy.filters import Budget
 from sfumato.privacy.numbers import float_below
 from sfumato.release.in_use import VAULT
 from sfumato.schema.names import quoted, suggestion
-from sfumato.vault.config import PrivateSet, changing, load, parse
+from sfumato.vault.config import PrivateSet, changing, covers, load, parse
 from sfumato.vault.folder import note_ledger
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from sfumato.ledger.base import Ledger
     from sfumato.ledger.book import Account
+    from sfumato.ledger.records import Standing
     from sfumato.privacy.events import Event
     from sfumato.vault.config import Config, PublicSet
 
@@ -78,6 +80,9 @@ VERSION = "version "
 
 NODE = "node "
 """What is kept under this word tells a file wherever it is moved, until it is deleted."""
+
+PRINCIPALS = "principal"
+"""The topic of the ledger's records about principals."""
 
 PASSING = (VERSION, NODE)
 """What may come to mean another file one day is compared, and bound to nothing."""
@@ -253,11 +258,32 @@ def set_limit(folder: Path, account: str, *, epsilon: object, delta: object, ope
                 "account_unknown",
                 f"There is no account {quoted(account)}; {suggestion(account, names)}",
             )
+        population, _, principal = account.partition("/")
+        if principal in ledger.records(PRINCIPALS):
+            raise ParameterError(
+                "account_of_principal",
+                f"The budget of {quoted(principal)} for {quoted(population)} is kept in the ledger "
+                "alone. Change it with 'sfumato principal grant' or 'sfumato principal lower'.",
+            )
         text = _relimited(config, account, {"epsilon": str(epsilon), "delta": str(delta)})
         # Written down before the entry is made: of the configuration only a new name is left then.
         with whole(folder / VAULT, overwrite=True, private=True) as new:
             new.write_text(text, encoding="utf-8")
-            ledger.set_limit(account, budget=budget, operator=operator)
+            ledger.amend(partial(_limited, account, budget), operator=operator)
+
+
+def _limited(account: str, budget: Budget, now: Standing) -> Amendment:
+    """Another budget for an account, unless a principal of the ledger has more of it than that."""
+    for name, told in now.records.get(PRINCIPALS, {}).items():
+        if account in told["populations"]:
+            share = now.accounts[account_of(account, name)].budget
+            if not covers(budget, share):
+                raise ParameterError(
+                    "child_above_parent",
+                    f"{quoted(name)} has a larger budget for {quoted(account)} than that. Lower it "
+                    "first with 'sfumato principal lower'.",
+                )
+    return Amendment({account: budget})
 
 
 def _relimited(config: Config, account: str, amounts: dict[str, str]) -> str:
