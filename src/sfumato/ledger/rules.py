@@ -171,10 +171,14 @@ def void(draft: Draft, request: ChargeRequest) -> None:
     draft.requests[request.key] = None
 
 
-def store(draft: Draft, request: ChargeRequest, answer: bytes) -> None:
-    """Keep the answer of an open charge, so that the same request gets it again for nothing."""
+def store(draft: Draft, request: ChargeRequest, answer: bytes, consent: Mapping[str, int]) -> None:
+    """Keep the answer of an open charge, so that the same request gets it again for nothing.
+
+    `consent` is by which version of each registry people were seen: the owner's to know.
+    """
     _check_open(draft, request)
-    seq = draft.append("answer", charge=request.charge, digest=digest(answer))
+    seen = {"consent": dict(consent)} if consent else {}
+    seq = draft.append("answer", charge=request.charge, digest=digest(answer), **seen)
     draft.requests[request.key] = request._replace(answered=seq)
     draft.answers[request.charge] = answer
 

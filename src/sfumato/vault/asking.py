@@ -78,7 +78,9 @@ class Questions(Shown):
         if gate is not None:
             gate.check(self._session, self._asker_of, prepared)
         answer = self._session.run(family, prepared, self._asker_of, request_id=request_id)
-        return answer if gate is None else gate.tried(self._session, prepared, answer)
+        if gate is None:
+            return answer
+        return gate.tried(self._session, self._asker_of, prepared, answer)
 
     def left_after(self, prepared: Prepared) -> tuple[Mapping[str, float], str]:
         """What would be left once this was charged, for programs and for people."""

@@ -170,12 +170,16 @@ class Session:
                 "Plan it again with the table or vault that is to answer it.",
             )
         datasets, public = prepared.datasets, prepared.public
+        asker, versions = asker_of(datasets), dict[str, int]()
+        purpose = asker.purpose
+        self.store.check_purpose(datasets, purpose)
         answer = self.gatekeeper.answer(
             prepared,
-            asker_of(datasets),
-            lambda: self.store.together(datasets, public),
+            asker,
+            lambda: self.store.together(datasets, public, purpose=purpose, versions=versions),
             check_data=lambda: self.store.check_readable((*datasets, *public)),
             request_id=request_id,
+            consent=versions,
         )
         answer = replace(answer, kept=tuple(self.kept))
         read = getattr(family.home(), "result", None)
@@ -184,13 +188,18 @@ class Session:
     def check_all(self, wanted: Sequence[Prepared], asker_of: AskerOf) -> Event | None:
         """What several methods cost the owner together, or a refusal; nothing is charged."""
         datasets = wanted[0].datasets
-        return self.gatekeeper.check_all(wanted, _owner(asker_of(datasets)))
+        asker = _owner(asker_of(datasets))
+        self.store.check_purpose(datasets, asker.purpose)
+        return self.gatekeeper.check_all(wanted, asker)
 
     @contextmanager
     def owners_rows(self, dataset: str, asker_of: AskerOf) -> Iterator[Dataset]:
-        """The rows of a data set for its owner's own look, which nothing is charged for."""
-        _owner(asker_of((dataset,)))
-        with self.store.together((dataset,), ()) as datasets:
+        """The rows of a data set for its owner's own look, which nothing is charged for.
+
+        Where people are asked for consent, those who agree to the purpose named.
+        """
+        purpose = _owner(asker_of((dataset,))).purpose
+        with self.store.together((dataset,), (), purpose=purpose) as datasets:
             yield datasets[dataset]
 
     def _usual(self, asker_of: AskerOf, datasets: tuple[str, ...]) -> Fraction:
