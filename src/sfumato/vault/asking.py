@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sfumato import given
 from sfumato.cards import Card, Shown
-from sfumato.vault.accounts import left_once_charged
 from sfumato.vault.families import FAMILIES
 
 if TYPE_CHECKING:
@@ -23,14 +22,14 @@ if TYPE_CHECKING:
     from sfumato.vault.families import Family
     from sfumato.vault.options import QueryCost
     from sfumato.vault.questions import Asked
-    from sfumato.vault.session import AskerOf, Session
+    from sfumato.vault.session import AskerOf, Asking
     from sfumato.vault.trying import ReleaseGate
 
 
 class Questions(Shown):
     """What one principal may ask, for one purpose: every family of methods by its name."""
 
-    def __init__(self, session: Session, asker_of: AskerOf, dataset: str = "") -> None:
+    def __init__(self, session: Asking, asker_of: AskerOf, dataset: str = "") -> None:
         self._session, self._asker_of, self._dataset = session, asker_of, dataset
 
     def _card(self) -> Card:
@@ -75,17 +74,12 @@ class Questions(Shown):
         gate: ReleaseGate | None = None,
     ) -> Any:
         """Charge and answer what was prepared; with a `gate` attack it before it is given."""
-        if gate is not None:
-            gate.check(self._session, self._asker_of, prepared)
-        answer = self._session.run(family, prepared, self._asker_of, request_id=request_id)
-        if gate is None:
-            return answer
-        return gate.tried(self._session, self._asker_of, prepared, answer)
+        who = self._asker_of
+        return self._session.run(family, prepared, who, request_id=request_id, gate=gate)
 
     def left_after(self, prepared: Prepared) -> tuple[Mapping[str, float], str]:
         """What would be left once this was charged, for programs and for people."""
-        ledger, asker = self._session.gatekeeper.ledger, self._asker_of(prepared.datasets)
-        return left_once_charged(ledger, asker.own or asker.shared, prepared.event)
+        return self._session.left_after(prepared, self._asker_of)
 
     def check_all(self, wanted: Sequence[Prepared]) -> Event | None:
         """What several of these cost the owner together, or a refusal; nothing is charged."""

@@ -8,7 +8,6 @@ from sfumato import given
 from sfumato.cards import Card
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.schema.names import quoted
-from sfumato.vault.accounts import remaining, tightest
 from sfumato.vault.asking import Questions
 from sfumato.vault.families import FAMILIES
 
@@ -158,8 +157,7 @@ class Private(Questions):
         declared = self._session.facts(self._asker_of, self._dataset).declared
         columns = [column.name for column in declared.schema.columns]
         try:
-            asker = self._asker_of((self._dataset,))
-            left = tightest(self._session.gatekeeper.ledger, asker.own or asker.shared)
+            _, left = self._session.left((self._dataset,), self._asker_of)
         except SfumatoError:  # a repr is asked for of a closed vault, too
             left = "of a vault that is closed"
         return Card(
@@ -176,8 +174,8 @@ class Private(Questions):
     @property
     def remaining(self) -> Mapping[str, float]:
         """The largest epsilon, delta and rho that one more question may cost."""
-        ledger, asker = self._session.gatekeeper.ledger, self._asker_of((self._dataset,))
-        return remaining(ledger, asker.own or asker.shared)
+        amounts, _ = self._session.left((self._dataset,), self._asker_of)
+        return amounts
 
 
 def _gate(

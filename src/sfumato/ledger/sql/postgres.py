@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from sqlalchemy import create_engine, event, make_url
 
 from sfumato.errors import LedgerError
-from sfumato.ledger.base import Ledger, closed_on_failure, pass_by
+from sfumato.ledger.base import Ledger
 from sfumato.ledger.commit import OutsideHead
+from sfumato.ledger.failure import closed_on_failure, pass_by
 from sfumato.ledger.sql.store import SqlStore
 from sfumato.ledger.sql.tables import LOCK_TURN
 

@@ -12,8 +12,9 @@ from sqlalchemy import URL, create_engine, event
 
 from sfumato.errors import LedgerError, ParameterError
 from sfumato.files import LEAST_ROOM
-from sfumato.ledger.base import Ledger, closed_on_failure, pass_by
+from sfumato.ledger.base import Ledger
 from sfumato.ledger.commit import OutsideHead, sync_directory
+from sfumato.ledger.failure import closed_on_failure, pass_by
 from sfumato.ledger.rules import damaged
 from sfumato.ledger.sql.store import SqlStore, missing
 

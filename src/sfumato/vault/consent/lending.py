@@ -39,7 +39,7 @@ _FEWEST = 4096
 
 @contextmanager
 def quietly() -> Iterator[ExitStack]:
-    """What an engine was lent for a while; where it cannot be taken back it goes with the engine."""
+    """What an engine is lent for a while; what it does not give back goes with the engine."""
     stack = ExitStack()
     try:
         yield stack

@@ -25,7 +25,7 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 def person_kind(schema: Schema) -> Kind:
-    """The kind of the column that tells people apart; refused where it cannot be written exactly."""
+    """The kind of the column that tells people apart; refused where it is not exact."""
     assert schema.unit.column is not None
     kind = schema.column(schema.unit.column).kind
     if kind not in (Kind.INTEGER, Kind.TEXT):

@@ -149,7 +149,7 @@ Index("sfumato_consent_history", changes.c.person)
 
 
 def stand(dialect: str) -> Any:
-    """Let the changes of an entry stand; the two databases agree but for where they keep `insert`."""
+    """Let the changes of an entry stand."""
     made: Any = postgresql.insert(standing) if dialect == "postgresql" else sqlite.insert(standing)
     added = made.from_select(
         ["population", "purpose", "person", "agreed", "time", "seq"],
