@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import tomlkit
 from sqlglot import exp
 
-from sfumato import given
 from sfumato.engines.sources import duckdb_parts
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.privacy.filters import Budget
@@ -85,7 +84,7 @@ class Registration:
     delta: object = 0
     population: str | None = None
     consent: str | None = None
-    purposes: str | Sequence[str] | None = None
+    purposes: Sequence[str] | None = None
     warn: Callable[[str], None] = _say_nothing
 
     def add_to(self, folder: Path) -> PrivateSet:
@@ -128,7 +127,7 @@ class Registration:
     def _purposes(self, config: Config, schema: Schema, population: str) -> tuple[str, ...]:
         if self.purposes is None:
             return ()
-        listed = given.names(self.purposes, "purposes")
+        listed = tuple(self.purposes)
         check_purposes(listed, schema.unit)
         check_person_kinds({**person_kinds(config, population), self.name: person_kind(schema)})
         return listed

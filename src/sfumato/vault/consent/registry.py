@@ -253,8 +253,8 @@ def purposes_of(config: Config) -> dict[str, tuple[str, ...]]:
 
 def open_log(config: Config) -> ConsentLog:
     """The log of a vault: beside a ledger in a file in a file, else in the ledger's database."""
-    from sfumato.ledger.base import closed_on_failure
     from sfumato.ledger.commit import OutsideHead
+    from sfumato.ledger.failure import closed_on_failure
     from sfumato.vault.consent.log import ConsentLog  # it needs a database at hand
 
     tell = partial(note_ledger, config.folder)
