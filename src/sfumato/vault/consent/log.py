@@ -104,8 +104,9 @@ class ConsentLog:
             which = {"of_population": population}
             older = connection.scalar(tables.COUNT_OLDER, which) or 0
             before = _position(connection)
-            which_seq = {**which, "of_seq": before.seq + 1}
-            changed = connection.execute(tables.ADD_CHANGES, which_seq).rowcount
+            new = {"of_seq": before.seq + 1}
+            connection.execute(tables.ADD_CHANGES, {**which, **new})
+            changed = connection.scalar(tables.COUNT_CHANGES, new) or 0
             arriving.drop(connection, checkfirst=False)
             if not changed:
                 return Recorded(before.seq, 0, older)
@@ -125,8 +126,9 @@ class ConsentLog:
                 # Never a number that stands for other changes somewhere else.
                 if lost is not None and lost.seq > before.seq:
                     before = before._replace(seq=lost.seq)
-                voided = {"of_seq": before.seq + 1, "of_time": now()}
-                count = connection.execute(tables.VOID_ALL, voided).rowcount
+                new = {"of_seq": before.seq + 1}
+                connection.execute(tables.VOID_ALL, {**new, "of_time": now()})
+                count = connection.scalar(tables.COUNT_CHANGES, new)
                 record = None if lost is None else lost._asdict()
                 position = self._link(connection, before, operator, kind="rollback", lost=record)
             self._head.write(position)
@@ -289,12 +291,10 @@ def _check(connection: Connection, outside: Position | None) -> None:
 
 
 def _digest(connection: Connection, seq: int) -> tuple[str, int]:
-    """The SHA-256 of the changes of an entry, one line of JSON each, and their number."""
+    """The SHA-256 of the changes of an entry, a line of JSON for each page, and their number."""
     found, after = hashlib.sha256(), 0
     while rows := connection.execute(tables.CHANGES_OF, {"of_seq": seq, "after": after}).all():
-        for one in rows:
-            said = [one.population, one.purpose, one.person, one.agreed, one.time]
-            found.update(f"{canonical(said)}\n".encode())
+        found.update(f"{canonical([tuple(one) for one in rows])}\n".encode())
         after = rows[-1].number
     return found.hexdigest(), after
 

@@ -105,7 +105,8 @@ ADD_CHANGES = insert(changes).from_select(
     ["seq", "number", "population", "purpose", "person", "agreed", "time"],
     select(
         bindparam("of_seq", type_=_Whole),
-        func.row_number().over(order_by=arriving.c.number),
+        # In the order of the tables below: a million are then put one behind the other.
+        func.row_number().over(order_by=(arriving.c.purpose, arriving.c.person)),
         bindparam("of_population", type_=_Name),
         arriving.c.purpose,
         arriving.c.person,
@@ -113,7 +114,8 @@ ADD_CHANGES = insert(changes).from_select(
         arriving.c.time,
     )
     .select_from(_found)
-    .where(_differs, ~func.coalesce(and_(standing.c.agreed == 0, _newer_no), False)),
+    .where(_differs, ~func.coalesce(and_(standing.c.agreed == 0, _newer_no), False))
+    .order_by(arriving.c.purpose, arriving.c.person),
 )
 VOID_ALL = insert(changes).from_select(
     ["seq", "number", "population", "purpose", "person", "agreed", "time"],
@@ -131,6 +133,9 @@ VOID_ALL = insert(changes).from_select(
 )
 """Every yes that stands is void."""
 
+COUNT_CHANGES = (
+    select(func.count()).select_from(changes).where(changes.c.seq == bindparam("of_seq"))
+)
 CHANGES_OF = (
     select(changes)
     .where(changes.c.seq == bindparam("of_seq"), changes.c.number > bindparam("after"))
@@ -160,7 +165,9 @@ def stand(dialect: str) -> Any:
             changes.c.agreed,
             changes.c.time,
             changes.c.seq,
-        ).where(changes.c.seq == bindparam("of_seq")),
+        )
+        .where(changes.c.seq == bindparam("of_seq"))
+        .order_by(changes.c.number),
     )
     newest = {name: added.excluded[name] for name in ("agreed", "time", "seq")}
     return added.on_conflict_do_update(
