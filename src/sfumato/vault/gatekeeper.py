@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import count
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from sfumato.errors import BudgetError, EngineError, LedgerError, SfumatoError
@@ -78,6 +79,7 @@ class _Asked:
     body: str
     open_data: OpenData
     check_data: Callable[[], None]
+    consent: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -105,13 +107,16 @@ class Gatekeeper:
         *,
         check_data: Callable[[], None] = lambda: None,
         request_id: str | None = None,
+        consent: Mapping[str, int] = MappingProxyType({}),
     ) -> Answer:
         """Answer a prepared method: from store where it was paid for, else charge and run it.
 
         Whoever asks what is being answered waits for that answer. `check_data` refuses, before
-        anything is charged, what cannot be read; nothing that it tells may depend on rows.
+        anything is charged, what cannot be read; nothing that it tells may depend on rows. The
+        versions of `consent` that were read with the data stand beside the stored answer.
         """
-        asked = _Asked(prepared, asker, self._body(prepared, asker), open_data, check_data)
+        body = self._body(prepared, asker)
+        asked = _Asked(prepared, asker, body, open_data, check_data, consent)
         with self._on_the_tick():
             stored = self._free(asker, asked.body, request_id)
             if stored is None:
@@ -172,7 +177,8 @@ class Gatekeeper:
             )
         if receipt is not None:
             self._check(asked)
-            self.ledger.store(receipt, self._run(asked, receipt))
+            stored = self._run(asked, receipt)
+            self.ledger.store(receipt, stored, consent=asked.consent)
         if receipt is not None or stored is not None:
             self.answered.note(asked.body, key)
 
@@ -192,7 +198,7 @@ class Gatekeeper:
             stored = _under(receipt, from_bytes(elsewhere))
         else:
             return self._answer(elsewhere, asker, charged=False)
-        self.ledger.store(receipt, stored)
+        self.ledger.store(receipt, stored, consent=asked.consent)
         self.answered.note(body, receipt.request.key)
         return self._answer(stored, asker, charged=True)
 

@@ -23,6 +23,7 @@ from sfumato.vault.accounts import (
 )
 from sfumato.vault.anywhere import AnyVault
 from sfumato.vault.config import Config, PrivateSet, load
+from sfumato.vault.consent.registry import Consents
 from sfumato.vault.datastore import DataStore
 from sfumato.vault.declared import catalogue, location, schema_of
 from sfumato.vault.folder import AnswerIndex, note_charge
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
     from sfumato.schema.schema import Schema
     from sfumato.steward.table import Table
+    from sfumato.vault.consent.registry import ConsentRegistry
     from sfumato.vault.datastore import Location
     from sfumato.vault.gatekeeper import Asker
     from sfumato.vault.session import AskerOf
@@ -67,6 +69,7 @@ class Vault(AnyVault):
             deadline_seconds=config.deadline_seconds,
             tell_operator=partial(note_charge, config.folder),
         )
+        self._consents = Consents(config)
         self._store = DataStore(
             {name: self._location(config, name, schemas[name]) for name in schemas}
         )
@@ -110,6 +113,7 @@ class Vault(AnyVault):
         delta: Number = 0,
         population: str | None = None,
         consent: str | None = None,
+        purposes: Sequence[str] | None = None,
         public: bool = False,
         unique: Sequence[str | Sequence[str]] = (),
     ) -> None:
@@ -117,7 +121,8 @@ class Vault(AnyVault):
 
         The unit is the schema's unless given here: sf.Rows(), sf.Entity(...), "row" or a column. A
         schema that is only in memory is written into the vault's folder. Data sets about the same
-        people share one budget by their `population`.
+        people share one budget by their `population`. With `purposes`, every question names one,
+        and only people are seen who agreed to it: see `consent`.
         """
         from sfumato.vault.adding import add_dataset  # questions start without it
 
@@ -137,6 +142,7 @@ class Vault(AnyVault):
             delta=delta,
             population=population,
             consent=consent,
+            purposes=purposes,
         )
         self._take_up(name)
 
@@ -145,10 +151,22 @@ class Vault(AnyVault):
         config = load(self.config.folder)
         schemas = {one: schema_of(config, one) for one in config.datasets}
         open_accounts(self.ledger, config)
+        self._consents.config = config
         self._store.add(name, self._location(config, name, schemas[name]))
         self._catalogue[name] = catalogue(config, schemas)[name]
         self._kept[:] = vault_files(config.folder)
         self.config = config
+
+    @property
+    def consents(self) -> tuple[str, ...]:
+        """The populations whose people are asked for consent."""
+        return self._consents.populations
+
+    @given.in_python
+    def consent(self, population: str | None = None) -> ConsentRegistry:
+        """Who of a population agreed to what; it may be left out where only one is asked."""
+        self._check_open()
+        return self._consents.registry(population)
 
     def accounts(self) -> list[dict[str, Any]]:
         """Every account: its budget, what was spent, and what one more question may cost."""
@@ -204,7 +222,8 @@ class Vault(AnyVault):
         return partial(self._asker, who, given.maybe_text(purpose, "purpose"))
 
     def _location(self, config: Config, name: str, schema: Schema) -> Location:
-        return location(config, name, schema, check_apart=partial(self._check_apart, name))
+        apart = partial(self._check_apart, name)
+        return location(config, name, schema, consents=self._consents, check_apart=apart)
 
     def _check_apart(self, name: str, identity: Identity) -> None:
         from sfumato.vault.sources import check_apart  # questions about what is known need none
@@ -228,6 +247,7 @@ class Vault(AnyVault):
         """Let go of engines and of the ledger."""
         self._closed = True
         self._store.close()
+        self._consents.close()
         self.ledger.close()
 
     def __enter__(self) -> Vault:

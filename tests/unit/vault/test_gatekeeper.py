@@ -57,8 +57,8 @@ def test_the_charge_comes_before_data_and_the_answer_is_stored_before_it_leaves(
         seen.append(f"data at {spent(ledger, 'visits')}")
         return nullcontext({})
 
-    def store(book: Ledger, receipt: Receipt, answer: bytes) -> None:
-        storing(book, receipt, answer)
+    def store(book: Ledger, receipt: Receipt, answer: bytes, **more: Any) -> None:
+        storing(book, receipt, answer, **more)
         seen.append("stored")
 
     monkeypatch.setattr(Receipt, "entropy", entropy)
