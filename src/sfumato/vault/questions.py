@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato import given
 from sfumato.engines.sources import open_source
 from sfumato.errors import ParameterError
 from sfumato.query.answer import question as answering
+from sfumato.query.builder import built_tree
 from sfumato.query.plan.planner import plan_question
 
 if TYPE_CHECKING:
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
     from sfumato.vault.session import Facts, Offer
 
     Asked = str | BuiltQuestion
+
+
+def spelled(_facts: Facts, /, *, asked: Asked, **others: object) -> dict[str, Any]:
+    """What is asked, as SQL even where it was built: as it is told to a vault elsewhere."""
+    return {"asked": asked if isinstance(asked, str) else built_tree(asked).sql(), **others}
 
 
 def prepare(

@@ -130,6 +130,16 @@ def explain(prepared: Prepared) -> Explanation | Forecast:
     return Forecast(prepared) if tell is None else tell()
 
 
+def prepared_of(family: Family, values: Mapping[str, Any], facts: Facts) -> Prepared:
+    """Make a method of what was asked, from facts alone, for who may ask it."""
+    asked = {**values, **family.fixed}
+    offer = Offer(**{one.name: asked.pop(one.name) for one in family.cost})
+    prepared: Prepared = family.home().prepare(facts, offer, **asked)
+    facts.check(prepared.datasets)
+    facts.admit(prepared.datasets)
+    return prepared
+
+
 class Asking(Protocol):
     """What may be asked through: the session of a vault at hand, or of one that is elsewhere."""
 
@@ -206,11 +216,7 @@ class Session:
 
     def prepare(self, family: Family, values: Mapping[str, Any], facts: Facts) -> Prepared:
         """Make a method of what was asked, from public facts alone."""
-        asked = {**values, **family.fixed}
-        offer = Offer(**{one.name: asked.pop(one.name) for one in family.cost})
-        prepared: Prepared = family.home().prepare(facts, offer, **asked)
-        self.store.check(prepared.datasets)
-        facts.admit(prepared.datasets)
+        prepared = prepared_of(family, values, facts)
         self._prepared[id(prepared)] = prepared
         return prepared
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
-from sfumato.cards import Card, CardTable, Shown
+from sfumato.cards import Card, CardTable
 from sfumato.errors import BudgetError, ParameterError, PolicyError
 from sfumato.files import check_target, whole
 from sfumato.ledger.flight import Flights
@@ -25,39 +25,28 @@ from sfumato.vault.accounts import (
     set_limit,
     verified,
 )
-from sfumato.vault.asking import Questions
+from sfumato.vault.anywhere import AnyVault
 from sfumato.vault.config import OWNER, Config, PrivateSet, load, modified
 from sfumato.vault.datastore import DataStore
 from sfumato.vault.declared import catalogue, location, schema_of
-from sfumato.vault.families import FAMILIES
 from sfumato.vault.folder import AnswerIndex, note_charge
 from sfumato.vault.gatekeeper import Asker, Gatekeeper
-from sfumato.vault.private import Private
 from sfumato.vault.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-    from typing import Unpack
 
     from sfumato.engines.identity import Identity
     from sfumato.privacy.numbers import Number
     from sfumato.privacy.units import Unit
-    from sfumato.publish.kinds import Publication
-    from sfumato.publish.options import KindName
-    from sfumato.query.answer.explain import Explanation
     from sfumato.schema.schema import Schema
     from sfumato.steward.table import Table
-    from sfumato.vault.answer import Answer
     from sfumato.vault.datastore import Location
-    from sfumato.vault.options import PublishOptions, QueryCost, QueryOptions, SynthesisOptions
-    from sfumato.vault.publishing import Published
-    from sfumato.vault.questions import Asked
     from sfumato.vault.session import AskerOf
-    from sfumato.vault.synthesizing import Synthesized
 
 
-class Vault(Shown):
+class Vault(AnyVault):
     """An open vault. Safe for any number of threads; each process opens its own."""
 
     def __init__(self, config: Config) -> None:
@@ -212,86 +201,6 @@ class Vault(Shown):
     def acknowledge(path: str | Path, *, operator: str) -> None:
         """Accept that a ledger lost entries, as a restored backup has; this burns every budget."""
         acknowledge(given.path(path, "path"), operator=given.text(operator, "operator"))
-
-    def publish(
-        self,
-        kind: KindName | str,
-        name: str,
-        *,
-        columns: Sequence[str] | str,
-        principal: str = OWNER,
-        purpose: str | None = None,
-        request_id: str | None = None,
-        **asked: Unpack[PublishOptions],
-    ) -> Published:
-        """Publish statistics of a data set, as `Private.publish` does."""
-        private = self.private(name, principal=principal, purpose=purpose)
-        return private.publish(kind, columns=columns, request_id=request_id, **asked)
-
-    def plan(
-        self,
-        kind: KindName | str,
-        name: str,
-        *,
-        columns: Sequence[str] | str,
-        principal: str = OWNER,
-        **asked: Unpack[PublishOptions],
-    ) -> Publication:
-        """Say what `publish`, asked the same, would choose and how far off it would be, free."""
-        return self.private(name, principal=principal).plan(kind, columns=columns, **asked)
-
-    def synthesize(
-        self,
-        name: str,
-        *,
-        principal: str = OWNER,
-        purpose: str | None = None,
-        request_id: str | None = None,
-        **asked: Unpack[SynthesisOptions],
-    ) -> Synthesized:
-        """Make up a table in the form of a data set's, as `Private.synthesize` does."""
-        private = self.private(name, principal=principal, purpose=purpose)
-        return private.synthesize(request_id=request_id, **asked)
-
-    def query(
-        self,
-        asked: Asked,
-        *,
-        principal: str = OWNER,
-        purpose: str | None = None,
-        **options: Unpack[QueryOptions],
-    ) -> Answer:
-        """Answer a question about any data sets of the vault, as `Questions.query` does."""
-        return self.questions(principal=principal, purpose=purpose).query(asked, **options)
-
-    def explain(
-        self, asked: Asked, *, principal: str = OWNER, **cost: Unpack[QueryCost]
-    ) -> Explanation:
-        """Say what a question would cost and how far its answer would be off; spends nothing."""
-        return self.questions(principal=principal).explain(asked, **cost)
-
-    def questions(self, *, principal: str = OWNER, purpose: str | None = None) -> Questions:
-        """What a principal may ask of all data sets, for one purpose."""
-        return Questions(self._session, self._asking(principal, purpose))
-
-    def private(self, name: str, *, principal: str = OWNER, purpose: str | None = None) -> Private:
-        """One private data set of the vault, to ask and to publish from."""
-        asker_of = self._asking(principal, purpose)
-        private = Private(self._session, asker_of, given.text(name, "name"))
-        _ = private.schema  # refuses a name that is none of a private data set
-        return private
-
-    if not TYPE_CHECKING:  # else every misspelt method would pass for one
-
-        def __getattr__(self, name: str) -> Any:
-            """The method of a family that names its data sets and has no words of its own here."""
-            if name not in FAMILIES or FAMILIES[name].of_dataset:
-                raise AttributeError(f"'Vault' has no method {name!r}")
-            return getattr(self.questions(), name)
-
-    def __dir__(self) -> list[str]:
-        ours = {name for name, one in FAMILIES.items() if not one.of_dataset}
-        return sorted({*super().__dir__(), *ours})
 
     def _card(self) -> Card:
         """Where it is and what is in it; what is left is read while it is open."""
