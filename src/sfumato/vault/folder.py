@@ -65,6 +65,11 @@ def note_ledger(folder: Path, words: str) -> None:
     _note(folder, "ledger", words)
 
 
+def note_job(folder: Path, job: str, words: str) -> None:
+    """Say why a job failed, or why the store of jobs did."""
+    _note(folder, f"job {job}", words)
+
+
 def _note(folder: Path, what: str, words: str) -> None:
     """Add a line for the operator's eyes only; what cannot be written must not be told either."""
     line = f"{utc_now().isoformat(timespec='seconds')} {what}: {' '.join(words.split())}\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
@@ -48,9 +48,11 @@ if TYPE_CHECKING:
     from sfumato.steward.table import Table
     from sfumato.vault.answer import Answer
     from sfumato.vault.datastore import Location
+    from sfumato.vault.jobs.jobs import Jobs
     from sfumato.vault.options import PublishOptions, QueryCost, QueryOptions, SynthesisOptions
     from sfumato.vault.publishing import Published
     from sfumato.vault.questions import Asked
+    from sfumato.vault.releases import Releases
     from sfumato.vault.session import AskerOf
     from sfumato.vault.synthesizing import Synthesized
 
@@ -149,6 +151,26 @@ class Vault(Shown):
         self._catalogue[name] = catalogue(config, schemas)[name]
         self._kept[:] = vault_files(config.folder)
         self.config = config
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """Long work, kept until it is done, whatever happens to who asked for it."""
+        from sfumato.vault.jobs.jobs import Jobs  # most who open a vault have no long work
+
+        self._check_open()
+        return Jobs(self)
+
+    @cached_property
+    def releases(self) -> Releases:
+        """What jobs released, to look at, to have as files and to open to others."""
+        from sfumato.vault.releases import Releases
+
+        self._check_open()
+        return Releases(self)
+
+    def stop_thread(self, thread: int) -> None:
+        """Stop what engines do for a thread, which is then told that it failed."""
+        self._store.cancel(thread)
 
     def accounts(self) -> list[dict[str, Any]]:
         """Every account: its budget, what was spent, and what one more question may cost."""
@@ -321,7 +343,9 @@ class Vault(Shown):
         return Asker(principal, shared, own, purpose)
 
     def close(self) -> None:
-        """Let go of engines and of the ledger."""
+        """Let go of engines and of the ledger; what jobs are at is waited for, for a while."""
+        if "jobs" in self.__dict__:
+            self.jobs.close()
         self._closed = True
         self._store.close()
         self.ledger.close()
