@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.numbers import Number
     from sfumato.query.answer.explain import Explanation
     from sfumato.query.answer.question import Question
+    from sfumato.query.sql.tables import Catalogue
     from sfumato.vault.answer import Answer
     from sfumato.vault.families import Family
     from sfumato.vault.options import QueryCost
@@ -33,7 +34,12 @@ class Questions(Shown):
         self._session, self._asker_of, self._dataset = session, asker_of, dataset
 
     def _card(self) -> Card:
-        return Card(f"about {', '.join(self._session.catalogue)}", {})
+        return Card(f"about {', '.join(self.catalogue)}", {})
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """What is declared of the data sets that may be asked about, by name; no other exists."""
+        return self._session.facts(self._asker_of, self._dataset).catalogue
 
     def query(
         self,

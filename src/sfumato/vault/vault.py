@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import given
 from sfumato.cards import Card, CardTable, Shown
-from sfumato.errors import BudgetError, ParameterError, PolicyError
+from sfumato.errors import ParameterError
 from sfumato.files import check_target, whole
 from sfumato.ledger.flight import Flights
 from sfumato.release.in_use import ANSWERS, vault_files
-from sfumato.schema.names import quoted
 from sfumato.system import needs_locks
 from sfumato.vault.accounts import (
-    account_of,
     acknowledge,
     balances_of,
     open_accounts,
@@ -29,9 +27,11 @@ from sfumato.vault.datastore import DataStore
 from sfumato.vault.declared import catalogue, location, schema_of
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.folder import AnswerIndex, note_charge
-from sfumato.vault.gatekeeper import Asker, Gatekeeper
+from sfumato.vault.gatekeeper import Gatekeeper
+from sfumato.vault.people import People
 from sfumato.vault.private import Private
 from sfumato.vault.session import Session
+from sfumato.vault.tokens import Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from sfumato.steward.table import Table
     from sfumato.vault.answer import Answer
     from sfumato.vault.datastore import Location
+    from sfumato.vault.gatekeeper import Asker
     from sfumato.vault.jobs.jobs import Jobs
     from sfumato.vault.options import PublishOptions, QueryCost, QueryOptions, SynthesisOptions
     from sfumato.vault.publishing import Published
@@ -87,6 +88,16 @@ class Vault(Shown):
         self._session = Session(
             self._catalogue, self._store, gatekeeper, config.max_epsilon, self._kept
         )
+
+    @cached_property
+    def people(self) -> People:
+        """Who may ask, with which budgets."""
+        return People(self.ledger, lambda: self.config)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """The tokens by which a server knows who asks."""
+        return Tokens(self.ledger, self.people, self.config.folder)
 
     @property
     def kept(self) -> tuple[Path, ...]:
@@ -324,23 +335,7 @@ class Vault(Shown):
         self._check_open()
         sets = [self.config.datasets[name] for name in datasets]
         populations = sorted({one.population for one in sets if isinstance(one, PrivateSet)})
-        shared = tuple(populations)
-        if principal == OWNER:
-            return Asker(principal, shared, purpose=purpose)
-        if principal not in self.config.principals:
-            raise PolicyError(
-                "principal_unknown",
-                f"{quoted(principal)} may not ask here. Ask the vault's owner for a budget.",
-            )
-        for population in populations:
-            if population not in self.config.principals[principal]:
-                raise BudgetError(
-                    "budget_missing",
-                    f"{quoted(principal)} has no budget for {quoted(population)}. Ask its owner "
-                    "for one.",
-                )
-        own = tuple(account_of(population, principal) for population in populations)
-        return Asker(principal, shared, own, purpose)
+        return self.people.asker(principal, purpose, tuple(populations))
 
     def close(self) -> None:
         """Let go of engines and of the ledger; what jobs are at is waited for, for a while."""
