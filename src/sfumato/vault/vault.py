@@ -88,6 +88,7 @@ class Vault(Shown):
         self._session = Session(
             self._catalogue, self._store, gatekeeper, config.max_epsilon, self._kept
         )
+        self.gatekeeper = gatekeeper
 
     @cached_property
     def people(self) -> People:

@@ -60,9 +60,11 @@ def anonymize_dataset(vault: Vault, job: Job, beginning: Callable[[], None]) -> 
     private = vault.private(job.dataset, principal=job.principal, purpose=job.purpose)
     beginning()
     place = folder_of(vault.config.folder, job.id)
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _rows(private) as table:
-        table.anonymize(**job.asked).save(place / WRITTEN, overwrite=True)
+        release = table.anonymize(**job.asked)
+        for folder in (place.parent, place):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        release.save(place / WRITTEN, overwrite=True)
 
 
 def folder_of(vault: Path, job: str) -> Path:

@@ -21,7 +21,7 @@ from sfumato.schema.names import quoted, suggestion
 from sfumato.vault.config import OWNER
 from sfumato.vault.folder import note_job
 from sfumato.vault.jobs.anonymizing import ANONYMIZE, anonymize_dataset, check_wishes
-from sfumato.vault.jobs.job import Job
+from sfumato.vault.jobs.job import Job, JobState
 from sfumato.vault.jobs.store import JobStore
 from sfumato.vault.jobs.values import plain_values
 from sfumato.vault.jobs.workers import LEASE_SECONDS, Workers
@@ -116,6 +116,14 @@ class Jobs(Shown):
             )
         return self._store.list(self._whose(principal), limit=number)
 
+    def find(self, job: str) -> Job | None:
+        """A job of anybody, for who decides by other means whether it may be seen."""
+        return self._store.get(job, None)
+
+    def done(self, principal: str | None, limit: int) -> Sequence[Job]:
+        """The newest jobs that are done, of one principal or of all."""
+        return self._store.list(principal, limit=limit, states=[JobState.DONE])
+
     @given.in_python
     def cancel(self, job: str | Job, *, principal: str = OWNER) -> Job:
         """End a job, whatever it is at. What was charged for it stays spent.
@@ -128,9 +136,7 @@ class Jobs(Shown):
         return self.get(found, principal=principal)
 
     @given.in_python
-    def wait(
-        self, job: str | Job, *, principal: str = OWNER, seconds: float | None = None
-    ) -> Job:
+    def wait(self, job: str | Job, *, principal: str = OWNER, seconds: float | None = None) -> Job:
         """Wait until a job has ended, at most so long, and give it as it is then."""
         end = None if seconds is None else time.monotonic() + seconds
         while True:
@@ -186,8 +192,11 @@ class Jobs(Shown):
         files = [one.name for one in known[family].fields if one.type is Path]
         values = plain_values(asked, files)
         private = self._vault.private(dataset, principal=principal, purpose=purpose)
-        private.prepare(known[family], **values)
-        return values
+        price = private.prepare(known[family], **values).parameters["cost"]
+        if values.keys() & {"epsilon", "rho"}:
+            return values
+        # What nobody named a price for costs what it would have cost today.
+        return {**values, "epsilon": price["epsilon"]}
 
     def _run(self, job: Job, charging: Callable[[], None]) -> dict[str, Any]:
         """Do the work of a job; what it gives is kept where the result says."""
@@ -209,7 +218,9 @@ class Jobs(Shown):
     def _card(self) -> Card:
         listed = self.list()
         rows = [(one.id, one.family, one.dataset, one.principal, str(one.state)) for one in listed]
-        table = CardTable(("Job", "What", "Data set", "Asked by", "State"), rows[:10], len(rows[10:]))
+        table = CardTable(
+            ("Job", "What", "Data set", "Asked by", "State"), rows[:10], len(rows[10:])
+        )
         waiting = sum(not one.is_over for one in listed)
         return Card(f"{len(listed)} kept, {waiting} not done yet", {}, table if rows else None)
 
@@ -218,4 +229,3 @@ def _unknown(name: str) -> ParameterError:
     return ParameterError(
         "job_unknown", f"There is no job {quoted(name)} of yours. 'sfumato job list' has them."
     )
-

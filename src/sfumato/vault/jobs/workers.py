@@ -187,7 +187,9 @@ class Workers:
             with self._guard:
                 held = list(self._held.items())
             for job, one in held:
-                with suppress(SfumatoError):  # the store is away: the lease may last until it is back
+                with suppress(
+                    SfumatoError
+                ):  # the store is away: the lease may last until it is back
                     if not self._store.renew(one.holder, self._lease):
                         self._stop(job, one)
 
