@@ -22,6 +22,7 @@ from sfumato.query.sql.tables import PrivateRows
 from sfumato.schema.names import quoted, suggestion
 from sfumato.vault.accounts import remaining, tightest
 from sfumato.vault.config import OWNER
+from sfumato.vault.plans import foreign_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -231,11 +232,7 @@ class Session:
         """The answer as the gatekeeper gives it, before its family makes more of it."""
         given.maybe_text(request_id, "request_id")
         if self._prepared.get(id(prepared)) is not prepared:
-            raise ParameterError(
-                "plan_foreign",
-                "This plan was not made here: another table may have other bounds and people. "
-                "Plan it again with the table or vault that is to answer it.",
-            )
+            raise foreign_plan()
         datasets, public = prepared.datasets, prepared.public
         answer = self.gatekeeper.answer(
             prepared,
