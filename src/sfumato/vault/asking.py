@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.numbers import Number
     from sfumato.query.answer.explain import Explanation
     from sfumato.query.answer.question import Question
+    from sfumato.query.sql.tables import Catalogue
     from sfumato.vault.answer import Answer
     from sfumato.vault.families import Family
     from sfumato.vault.options import QueryCost
@@ -34,6 +35,11 @@ class Questions(Shown):
 
     def _card(self) -> Card:
         return Card(f"about {', '.join(self._session.catalogue)}", {})
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """What is declared of the data sets that may be asked, by their names."""
+        return self._session.facts(self._asker_of).catalogue
 
     def query(
         self,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +26,7 @@ from sfumato.vault.accounts import (
     verified,
 )
 from sfumato.vault.anywhere import AnyVault
-from sfumato.vault.config import OWNER, Config, PrivateSet, load
+from sfumato.vault.config import OWNER, Config, PrivateSet, load, modified
 from sfumato.vault.datastore import DataStore
 from sfumato.vault.declared import catalogue, location, schema_of
 from sfumato.vault.folder import AnswerIndex, note_charge
@@ -48,9 +50,9 @@ class Vault(AnyVault):
     """An open vault. Safe for any number of threads; each process opens its own."""
 
     def __init__(self, config: Config) -> None:
-        self.config = config
-        self._closed = False
-        schemas = {name: schema_of(config, name) for name in config.datasets}
+        self.config, self._closed = config, False
+        self._changing, self._read = threading.Lock(), modified(config.folder)
+        self._schemas = schemas = {name: schema_of(config, name) for name in config.datasets}
         self.ledger = open_ledger(config)
         try:
             open_accounts(self.ledger, config)
@@ -69,10 +71,9 @@ class Vault(AnyVault):
         self._store = DataStore(
             {name: self._location(config, name, schemas[name]) for name in schemas}
         )
-        self._catalogue = catalogue(config, schemas)
         self._kept = list(vault_files(config.folder))
         self._session = Session(
-            self._catalogue, self._store, gatekeeper, config.max_epsilon, self._kept
+            catalogue(config, schemas), self._store, gatekeeper, config.max_epsilon, self._kept
         )
 
     @property
@@ -127,22 +128,50 @@ class Vault(AnyVault):
             population=population,
             consent=consent,
         )
-        self._take_up(name)
+        with self._changing:
+            self._take_up()
 
-    def _take_up(self, name: str) -> None:
-        """Answer for a data set that was added while the vault was open."""
-        config = load(self.config.folder)
-        schemas = {one: schema_of(config, one) for one in config.datasets}
-        open_accounts(self.ledger, config)
-        self._store.add(name, self._location(config, name, schemas[name]))
-        self._catalogue[name] = catalogue(config, schemas)[name]
-        self._kept[:] = vault_files(config.folder)
-        self.config = config
+    def refresh(self) -> None:
+        """Take up what another process changed in the vault's configuration, if anything was.
 
-    def accounts(self) -> list[dict[str, Any]]:
-        """Every account: its budget, what was spent, and what one more question may cost."""
+        What is being answered goes on as it began; whatever is asked from then on goes by the new.
+        """
         self._check_open()
-        return balances_of(self.ledger)
+        if modified(self.config.folder) == self._read:
+            return
+        with self._changing:
+            self._take_up()
+
+    def _take_up(self) -> None:
+        """Answer for the configuration as it is now."""
+        read = modified(self.config.folder)
+        config = load(self.config.folder)
+        schemas = {name: schema_of(config, name) for name in config.datasets}
+        declared = catalogue(config, schemas)
+        open_accounts(self.ledger, config)
+        before = self.config.datasets
+        for name, held in config.datasets.items():
+            if before.get(name) != held or self._schemas[name] != schemas[name]:
+                self._store.add(name, self._location(config, name, schemas[name]))
+        self._kept[:] = vault_files(config.folder)
+        gatekeeper = replace(
+            self._session.gatekeeper,
+            snapshot=config.snapshot,
+            tick_seconds=config.tick_seconds,
+            deadline_seconds=config.deadline_seconds,
+        )
+        self._session = Session(declared, self._store, gatekeeper, config.max_epsilon, self._kept)
+        self.config, self._schemas, self._read = config, schemas, read
+
+    def accounts(self, *, principal: str = OWNER) -> list[dict[str, Any]]:
+        """A principal's accounts: each budget, what was spent, what one more question may cost.
+
+        Those of the owner are all.
+        """
+        self._check_open()
+        who = given.text(principal, "principal")
+        found = balances_of(self.ledger)
+        return [one for one in found if who in (OWNER, one["account"].partition("/")[2])]
 
     def verify(self) -> dict[str, Any]:
         """Walk every entry of the ledger; raises where it is not whole."""
