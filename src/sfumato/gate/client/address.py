@@ -65,7 +65,9 @@ def read_address(url: object) -> Address:
             "https://, or a tunnel to 127.0.0.1.",
         )
     prefix = found.path.rstrip("/").removesuffix("/v1")
-    return Address(host, _PORTS[found.scheme] if port is None else port, found.scheme == "https", prefix)
+    return Address(
+        host, _PORTS[found.scheme] if port is None else port, found.scheme == "https", prefix
+    )
 
 
 def read_token(token: object) -> str:

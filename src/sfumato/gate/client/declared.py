@@ -131,5 +131,12 @@ def _read(told: Mapping[str, Any]) -> Declared:
             None if usual is None else Fraction(usual),
             Fraction(told["largest_epsilon"]),
         )
-    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError, SfumatoError) as error:
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        AttributeError,
+        SfumatoError,
+    ) as error:
         raise unexpected("declarations that cannot be read") from error

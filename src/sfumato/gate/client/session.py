@@ -57,9 +57,7 @@ class RemoteSession:
 
     connection: Connection
     catalogue: RemoteCatalogue
-    _told: dict[int, _Planned] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    _told: dict[int, _Planned] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What was asked, as it is sent, of each plan that was made here and is still there."""
 
     def facts(self, asker_of: AskerOf, dataset: str = "") -> Facts:
@@ -106,17 +104,13 @@ class RemoteSession:
             received = waited(self.connection, received.json())
         return family.read(answer_of(received), prepared)
 
-    def left(
-        self, datasets: tuple[str, ...], asker_of: AskerOf
-    ) -> tuple[Mapping[str, float], str]:
+    def left(self, datasets: tuple[str, ...], asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
         """What one more question may cost whoever asks, for programs and for people."""
         asker_of(datasets)
         [name] = datasets
         return self.catalogue.left(name)
 
-    def left_after(
-        self, prepared: Prepared, asker_of: AskerOf
-    ) -> tuple[Mapping[str, float], str]:
+    def left_after(self, prepared: Prepared, asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
         """What would be left once this was charged, for programs and for people."""
         told = self.admit(prepared, asker_of)
         try:

@@ -68,7 +68,9 @@ class RemoteVault(AnyVault):
         except SfumatoError:  # a repr is asked for of a server that is gone, too
             return Card(f"{where}, which does not answer", {})
         table = CardTable(("Data set", "What it hides"), list(listed.items()))
-        return Card(f"{where}: {', '.join(listed) or 'nothing to see'}", {}, table if listed else None)
+        return Card(
+            f"{where}: {', '.join(listed) or 'nothing to see'}", {}, table if listed else None
+        )
 
     def close(self) -> None:
         """Let go of the connections; what was asked of the server goes on there."""
