@@ -40,13 +40,19 @@ def open_account(draft: Draft, name: str, budget: Budget, parent: str | None) ->
                 "Open it unchanged, or let its owner set a new limit.",
             )
         return account
-    if draft.recorded(account=name):
-        raise damaged(f"account {name!r} was opened, yet its row is gone")
+    check_opening(draft, name)
     if parent is not None:
         _check_share(name, budget, parent, known(draft, parent).budget)
     account = _open(draft, name, budget, parent)
     # Once entries were lost, nobody knows whether this account stood, and spent, in them.
     return _burn(draft, account, [budget]) if draft.recorded(kind="rollback") else account
+
+
+def check_opening(draft: Draft, name: str) -> None:
+    """Refuse to open an account that cannot be named, or that the chain knows already."""
+    check_name(name, "account")
+    if draft.recorded(account=name):
+        raise damaged(f"account {name!r} was opened, yet its row is gone")
 
 
 def _open(draft: Draft, name: str, budget: Budget, parent: str | None) -> Account:
@@ -88,6 +94,13 @@ def set_limit(
 ) -> Account:
     """Give an account another budget, charged with every event that it has already seen."""
     check_name(operator, "operator")
+    return write_limit(draft, *planned_limit(draft, name, budget, seen), operator=operator)
+
+
+def planned_limit(
+    draft: Draft, name: str, budget: Budget, seen: Iterable[tuple[Event, int]]
+) -> tuple[Account, Budget, Charge]:
+    """An account, its next budget and what it has spent of that; refused where it is too small."""
     account = known(draft, name)
     if account.parent is not None:
         _check_share(name, budget, account.parent, known(draft, account.parent).budget)
@@ -101,10 +114,13 @@ def set_limit(
             f"The new limit of account {name!r} is below what was already spent from it. "
             "Give a higher limit.",
         )
-    return _limit(draft, account, budget, operator, spent)
+    return account, budget, spent
 
 
-def _limit(draft: Draft, account: Account, budget: Budget, operator: str, spent: Charge) -> Account:
+def write_limit(
+    draft: Draft, account: Account, budget: Budget, spent: Charge, *, operator: str
+) -> Account:
+    """Give an account another budget, of which so much is spent."""
     account = replace(account, budget=budget, spent=spent)
     draft.append(
         "limit",
@@ -197,15 +213,13 @@ def acknowledge(
     draft.append("rollback", lost=record, operator=operator)
     kept = {account.name: account for account in draft.all_accounts()}
     for name in declared.keys() - kept.keys():
-        check_name(name, "account")
-        if draft.recorded(account=name):
-            raise damaged(f"account {name!r} was opened, yet its row is gone")
+        check_opening(draft, name)
     for name in sorted(kept.keys() | declared.keys()):
         account = kept.get(name) or _open(draft, name, declared[name], None)
         before, budget = account.budget, declared.get(name, account.budget)
         if budget != before:
             spent = recount(budget, seen.get(name, ()))
-            account = _limit(draft, account, budget, operator, spent)
+            account = write_limit(draft, account, budget, spent, operator=operator)
         _burn(draft, account, [before, budget])
 
 

@@ -34,12 +34,12 @@ class Questions(Shown):
         self._session, self._asker_of, self._dataset = session, asker_of, dataset
 
     def _card(self) -> Card:
-        return Card(f"about {', '.join(self._session.catalogue)}", {})
+        return Card(f"about {', '.join(self.catalogue)}", {})
 
     @property
     def catalogue(self) -> Catalogue:
-        """What is declared of the data sets that may be asked, by their names."""
-        return self._session.facts(self._asker_of).catalogue
+        """What is declared of the data sets that may be asked about, by name; no other exists."""
+        return self._session.facts(self._asker_of, self._dataset).catalogue
 
     def query(
         self,

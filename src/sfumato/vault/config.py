@@ -325,13 +325,13 @@ class _Parser(Parser):
             at = (*place, "budgets", population)
             self._check_population(population, budgets, at)
             shares[population] = self._budget(amount, at)
-            if not _covers(budgets[population], shares[population]):
+            if not covers(budgets[population], shares[population]):
                 message = f"it may not exceed [populations.{population}]; give less."
                 raise self._lines.error("child_above_parent", at, message)
         return shares
 
 
-def _covers(whole: Budget, part: Budget) -> bool:
+def covers(whole: Budget, part: Budget) -> bool:
     """Whether a budget is at least as large as another, in epsilon and in delta."""
     (most, most_delta), (epsilon, delta) = (
         (loss.epsilon, loss.delta if isinstance(loss, Approx) else 0)

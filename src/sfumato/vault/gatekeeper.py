@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event
     from sfumato.release.release import Release
     from sfumato.vault.folder import AnswerIndex
+    from sfumato.vault.principals import Principal
 
     OpenData = Callable[[], AbstractContextManager[Mapping[str, Dataset]]]
     """Opens the data sets of a question, and keeps them open while it is being answered."""
@@ -59,6 +60,13 @@ class Asker:
     shared: tuple[str, ...]
     own: tuple[str, ...] = ()
     purpose: str | None = None
+    rights: Principal | None = None
+    """What a vault's principal may do; who holds a table in memory may do all."""
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether the rows are the asker's own to look at."""
+        return self.rights is None or self.rights.is_owner
 
 
 @dataclass(frozen=True)

@@ -5,19 +5,17 @@ from __future__ import annotations
 import threading
 import warnings
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
 from sfumato.cards import Card, CardTable
-from sfumato.errors import BudgetError, ParameterError, PolicyError
+from sfumato.errors import ParameterError
 from sfumato.files import check_target, whole
 from sfumato.ledger.flight import Flights
 from sfumato.release.in_use import ANSWERS, vault_files
-from sfumato.schema.names import quoted
 from sfumato.system import needs_locks
 from sfumato.vault.accounts import (
-    account_of,
     acknowledge,
     balances_of,
     open_accounts,
@@ -30,8 +28,10 @@ from sfumato.vault.config import OWNER, Config, PrivateSet, load, modified
 from sfumato.vault.datastore import DataStore
 from sfumato.vault.declared import catalogue, location, schema_of
 from sfumato.vault.folder import AnswerIndex, note_charge
-from sfumato.vault.gatekeeper import Asker, Gatekeeper
+from sfumato.vault.gatekeeper import Gatekeeper
+from sfumato.vault.people import People
 from sfumato.vault.session import Session
+from sfumato.vault.tokens import Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,11 +43,14 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
     from sfumato.steward.table import Table
     from sfumato.vault.datastore import Location
+    from sfumato.vault.gatekeeper import Asker
     from sfumato.vault.session import AskerOf
 
 
 class Vault(AnyVault):
     """An open vault. Safe for any number of threads; each process opens its own."""
+
+    _session: Session
 
     def __init__(self, config: Config) -> None:
         self.config, self._closed = config, False
@@ -75,6 +78,16 @@ class Vault(AnyVault):
         self._session = Session(
             catalogue(config, schemas), self._store, gatekeeper, config.max_epsilon, self._kept
         )
+
+    @cached_property
+    def people(self) -> People:
+        """Who may ask, with which budgets."""
+        return People(self.ledger, lambda: self.config)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """The tokens by which a server knows who asks."""
+        return Tokens(self.ledger, self.people, self.config.folder)
 
     @property
     def kept(self) -> tuple[Path, ...]:
@@ -240,23 +253,7 @@ class Vault(AnyVault):
         self._check_open()
         sets = [self.config.datasets[name] for name in datasets]
         populations = sorted({one.population for one in sets if isinstance(one, PrivateSet)})
-        shared = tuple(populations)
-        if principal == OWNER:
-            return Asker(principal, shared, purpose=purpose)
-        if principal not in self.config.principals:
-            raise PolicyError(
-                "principal_unknown",
-                f"{quoted(principal)} may not ask here. Ask the vault's owner for a budget.",
-            )
-        for population in populations:
-            if population not in self.config.principals[principal]:
-                raise BudgetError(
-                    "budget_missing",
-                    f"{quoted(principal)} has no budget for {quoted(population)}. Ask its owner "
-                    "for one.",
-                )
-        own = tuple(account_of(population, principal) for population in populations)
-        return Asker(principal, shared, own, purpose)
+        return self.people.asker(principal, purpose, tuple(populations))
 
     def close(self) -> None:
         """Let go of engines and of the ledger."""

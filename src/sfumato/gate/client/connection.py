@@ -17,7 +17,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse
 from socket import gaierror
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import InternalError, ParameterError
+from sfumato.errors import InternalError, ParameterError, SfumatoError
 from sfumato.gate.client.refusals import refusal, unexpected
 from sfumato.texts import dumps
 
@@ -95,7 +95,7 @@ class Connection:
             except ssl.SSLCertVerificationError as error:
                 raise self._not_trusted(error) from None
             except (OSError, HTTPException) as error:
-                lost = self._lost(error, asked=method == "POST")
+                lost: SfumatoError = self._lost(error, asked=method == "POST")
                 if isinstance(error, gaierror):
                     raise lost from None
                 wait = pause

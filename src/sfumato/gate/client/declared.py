@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sfumato.gate.client.connection import Connection
 
 FRESH_SECONDS = 60.0
-"""So long what was declared is taken to be so still; a server refuses plans by what no longer is."""
+"""So long what was declared is taken to be so still; a server refuses plans by what is no more."""
 
 
 @dataclass(frozen=True)

@@ -124,11 +124,19 @@ class RemoteSession:
         path = f"explain/{family.command}" if family.of_dataset else "explain"
         return self.connection.send("POST", path, self._body(prepared, asker_of)).json()
 
-    def check_all(self, wanted: Sequence[Prepared], asker_of: AskerOf) -> Event | None:
+    def check_all(
+        self,
+        wanted: Sequence[Prepared],  # noqa: ARG002
+        asker_of: AskerOf,  # noqa: ARG002
+    ) -> Event | None:
         """Refused: what several candidates cost is for who compares them, by the rows."""
         raise _rows_elsewhere("Candidates are compared by the original rows")
 
-    def owners_rows(self, dataset: str, asker_of: AskerOf) -> AbstractContextManager[Dataset]:
+    def owners_rows(
+        self,
+        dataset: str,  # noqa: ARG002
+        asker_of: AskerOf,  # noqa: ARG002
+    ) -> AbstractContextManager[Dataset]:
         """Refused: no rows leave the vault."""
         raise _rows_elsewhere("This looks at the original rows")
 

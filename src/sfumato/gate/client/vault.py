@@ -42,7 +42,7 @@ class RemoteVault(AnyVault):
         return ()
 
     def accounts(self) -> list[dict[str, Any]]:
-        """The accounts of whoever asks: budgets, what was spent, what one more question may cost."""
+        """The accounts of who asks: budgets, what was spent, what one more question may cost."""
         found: list[dict[str, Any]] = self._connection.get("ledger").json()["accounts"]
         return found
 
