@@ -6,6 +6,7 @@ is refused is refused as early as that, and nothing of it reaches the vault. Dec
 
 from __future__ import annotations
 
+from pathlib import Path
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any
 
@@ -177,14 +178,8 @@ def _request_id(request: Request) -> str | None:
 
 def _sent(route: Route, reply: Reply) -> Response:
     status, headers = reply.status or route.status, {**reply.headers}
-    if reply.is_file:
-        return FileResponse(
-            reply.body,
-            status,
-            headers,
-            reply.media,
-            filename=reply.file_name,  # type: ignore[arg-type]
-        )
+    if isinstance(reply.body, Path):
+        return FileResponse(reply.body, status, headers, reply.media, filename=reply.file_name)
     if reply.file_name is not None:
         headers["Content-Disposition"] = f'attachment; filename="{reply.file_name}"'
     if isinstance(reply.body, bytes):

@@ -197,15 +197,20 @@ class Session:
     kept: Sequence[Path] = ()
     """The files in use, which no answer may be saved over."""
     _prepared: Mapping[str, WeakValueDictionary[int, Prepared]] = field(
-        default_factory=partial(defaultdict, WeakValueDictionary),
-        init=False,
-        repr=False,
-        compare=False,
+        default_factory=partial(defaultdict, WeakValueDictionary), repr=False, compare=False
     )
     """What was prepared here, from the declarations of these data sets, by the shape of its answer.
 
     Nothing else is run.
     """
+
+    def renewed(self, catalogue: Catalogue, gatekeeper: Gatekeeper, maximum: Fraction) -> Session:
+        """A session by other declarations; plans hold where what they were made from still does."""
+        found = replace(self, catalogue=catalogue, gatekeeper=gatekeeper, maximum=maximum)
+        same = all(catalogue.get(name) == one for name, one in self.catalogue.items())
+        if same and maximum == self.maximum:
+            return found
+        return replace(found, _prepared=defaultdict(WeakValueDictionary))
 
     def facts(self, asker_of: AskerOf, dataset: str = "") -> Facts:
         """What may be known by whoever asks."""

@@ -173,7 +173,7 @@ class Vault(AnyVault):
             tick_seconds=config.tick_seconds,
             deadline_seconds=config.deadline_seconds,
         )
-        self._session = Session(declared, self._store, gatekeeper, config.max_epsilon, self._kept)
+        self._session = self._session.renewed(declared, gatekeeper, config.max_epsilon)
         self.config, self._schemas, self._read = config, schemas, read
 
     def accounts(self, *, principal: str = OWNER) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from sfumato.schema.exchange import schema_to_json
 if TYPE_CHECKING:
     from sfumato.query.sql.tables import PublicRows
 
+_NOBODY = "Public: it is about nobody."
 _BRIEF = {
     "type": "object",
     "properties": {
@@ -77,10 +78,11 @@ def one(call: Call) -> Reply:
 
 def _brief(name: str, declared: PrivateRows | PublicRows) -> dict[str, Any]:
     private = isinstance(declared, PrivateRows)
+    hides = declared.unit.sentence() if isinstance(declared, PrivateRows) else _NOBODY
     return {
         "name": name,
         "public": not private,
-        "hides": declared.unit.sentence() if private else "Public: it is about nobody.",
+        "hides": hides,
         "columns": [column.name for column in declared.schema.columns],
     }
 

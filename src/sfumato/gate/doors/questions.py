@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sfumato.gate.answers import ANSWER, answered
-from sfumato.gate.forms import family_form, family_values
+from sfumato.gate.forms import DATASET, family_form, family_values
 from sfumato.gate.routing import JSON, Call, Reply, Route
 from sfumato.vault.families import FAMILIES, PURPOSE
 from sfumato.vault.session import explain
+
+if TYPE_CHECKING:
+    from sfumato.vault.asking import Questions
+    from sfumato.vault.families import Family
 
 _QUERY = FAMILIES["query"]
 _EXAMPLE = {"sql": "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex", "epsilon": "0.1"}
@@ -19,12 +23,13 @@ _COST = {
 }
 
 
-def asked_of(call: Call, family: Any) -> Any:
+def asked_of(call: Call, family: Family) -> Questions:
     """What the caller may ask for the purpose of the request: of one data set, or of all."""
-    who = {"principal": call.caller.principal, "purpose": call.values.get(PURPOSE.name)}
+    principal, purpose = call.caller.principal, call.values.get(PURPOSE.name)
     if family.of_dataset:
-        return call.vault.private(call.values["dataset"], **who)
-    return call.vault.questions(**who)
+        name = call.values[DATASET.name]
+        return call.vault.private(name, principal=principal, purpose=purpose)
+    return call.vault.questions(principal=principal, purpose=purpose)
 
 
 def explained(call: Call) -> Reply:
