@@ -99,6 +99,11 @@ class Vault(AnyVault):
         """The names of its data sets."""
         return tuple(self.config.datasets)
 
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The database that each data set lies in, which only the owner may know."""
+        return self._store.addresses
+
     @given.in_python
     def add(
         self,

@@ -33,7 +33,7 @@ class Declared:
     place: int
     """Data sets of one place can be brought together."""
     usual: Fraction | None
-    maximum: Fraction
+    maximum: Fraction | None
 
 
 class RemoteCatalogue(Mapping[str, PrivateRows | PublicRows]):
@@ -116,6 +116,10 @@ def _is_old(fetched: float) -> bool:
     return time.monotonic() - fetched > FRESH_SECONDS
 
 
+def _amount(told: str | None) -> Fraction | None:
+    return None if told is None else Fraction(told)
+
+
 def _read(told: Mapping[str, Any]) -> Declared:
     try:
         schema = schema_from_json(told["schema"])
@@ -124,12 +128,11 @@ def _read(told: Mapping[str, Any]) -> Declared:
             entry = PublicRows(schema, {tuple(one["columns"]): one["rows"] for one in told["keys"]})
         else:
             entry = PrivateRows(schema, schema.unit, told["population"])
-        usual = told["usual_epsilon"]
         return Declared(
             entry,
             told["place"],
-            None if usual is None else Fraction(usual),
-            Fraction(told["largest_epsilon"]),
+            _amount(told["usual_epsilon"]),
+            _amount(told["largest_epsilon"]),
         )
     except (
         KeyError,

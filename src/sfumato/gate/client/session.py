@@ -63,13 +63,15 @@ class RemoteSession:
     def facts(self, asker_of: AskerOf, dataset: str = "") -> Facts:
         """What may be known by whoever asks; whether they may is for the server to say."""
         known = self.catalogue
-        named = dataset if dataset in known else next(iter(known), None)
-        maximum = EPSILON_MAXIMUM if named is None else known.declared(named).maximum
+        named = (dataset,) if dataset in known else known
+        told = (known.declared(name).maximum for name in named)
+        maximum = next((one for one in told if one is not None), EPSILON_MAXIMUM)
         return Facts(known, dataset, maximum, self._usual, known.check, asker_of)
 
     def prepare(self, family: Family, values: Mapping[str, Any], facts: Facts) -> Prepared:
         """Make a method of what was asked, from public facts alone."""
         prepared = prepared_of(family, values, facts)
+        facts.admit(prepared.datasets)
         told = told_of(family, values, facts)
         if family.of_dataset:
             told["dataset"] = facts.dataset

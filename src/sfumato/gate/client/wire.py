@@ -16,6 +16,7 @@ import numpy as np
 from sfumato.errors import ParameterError
 from sfumato.gate.answers import ANSWER
 from sfumato.gate.client.refusals import unexpected
+from sfumato.gate.forms import family_told
 from sfumato.privacy.numbers import exact
 from sfumato.release.codec import from_bytes
 from sfumato.release.release import Release
@@ -34,7 +35,7 @@ def told_of(family: Family, values: Mapping[str, Any], facts: Facts) -> dict[str
     spelled: dict[str, Any] = family.home().spelled(facts, **asked)
     amounts = {name: str(exact(one, name)) for name, one in cost.items() if one is not None}
     told = {name: jsonable(one, name) for name, one in spelled.items() if not _is_nothing(one)}
-    return told | amounts
+    return family_told(told | amounts)
 
 
 def _is_nothing(value: object) -> bool:
