@@ -105,6 +105,16 @@ def address(source: str) -> str:
     return HERE
 
 
+def check_together(places: Mapping[str, object]) -> None:
+    """Refuse to bring data sets together, given where each lies, that do not lie together."""
+    if len(set(places.values())) > 1:
+        raise QueryError(
+            "engines_differ",
+            f"Cannot join {', '.join(map(quoted, places))}: they lie in different databases. "
+            "Ask about each apart, or copy them into one database.",
+        )
+
+
 @dataclass(eq=False)
 class _Opened:
     """An open data set, the files it was read from, and who uses it.
@@ -131,19 +141,21 @@ class DataStore:
         self._apart: dict[str, Identity] = {}
 
     def add(self, name: str, location: Location) -> None:
-        """Hold one more data set."""
-        self._locks.setdefault(name, threading.RLock())
-        self._locations[name] = location
+        """Hold one more data set, or one that lies elsewhere from now on."""
+        with self._locks.setdefault(name, threading.RLock()):
+            self._retire(name)
+            self._told.pop(name, None)
+            self._apart.pop(name, None)
+            self._locations[name] = location
 
     def check(self, private: Sequence[str]) -> None:
         """Refuse, before anything is planned further, what would have to travel."""
-        apart = {self._locations[name].address for name in private}
-        if len(apart) > 1:
-            raise QueryError(
-                "engines_differ",
-                f"Cannot join {', '.join(map(quoted, private))}: they lie in different databases. "
-                "Ask about each apart, or copy them into one database.",
-            )
+        check_together({name: self._locations[name].address for name in private})
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The database of each data set, which only the owner may know."""
+        return {name: one.address for name, one in self._locations.items()}
 
     def check_readable(self, names: Sequence[str]) -> None:
         """Refuse, before anything is charged, data sets that could not be read."""

@@ -4,6 +4,7 @@ A family is a module and an entry of `FAMILIES`. By that it has a method of `Pri
 too, where a question itself names its data sets) and a command. Its module has
 
     prepare(facts, offer, **values) -> Prepared     from public facts alone; what is charged and run
+    spelled(facts, **values) -> dict                what is asked, without files of this machine
     result(answer, prepared) -> Answer              where an answer needs means to be read
     check_targets(prepared, out, report, ...)       where it writes files
 

@@ -65,9 +65,9 @@ def note_ledger(folder: Path, words: str) -> None:
     _note(folder, "ledger", words)
 
 
-def note_job(folder: Path, job: str, words: str) -> None:
-    """Say why a job failed, or why the store of jobs did."""
-    _note(folder, f"job {job}", words)
+def note_request(folder: Path, what: str, words: str) -> None:
+    """Say why a request failed inside."""
+    _note(folder, what, words)
 
 
 def _note(folder: Path, what: str, words: str) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato import given
 from sfumato.engines.sources import open_source
 from sfumato.errors import ParameterError
+from sfumato.privacy.numbers import exact
 from sfumato.query.answer import question as answering
+from sfumato.query.builder import built_tree
 from sfumato.query.plan.planner import plan_question
 
 if TYPE_CHECKING:
@@ -18,6 +20,15 @@ if TYPE_CHECKING:
     from sfumato.vault.session import Facts, Offer
 
     Asked = str | BuiltQuestion
+
+
+def spelled(
+    _facts: Facts, /, *, asked: Asked, weights: Mapping[str, object] | None = None
+) -> dict[str, Any]:
+    """What is asked, as SQL even where it was built: as it is told to a vault elsewhere."""
+    sql = asked if isinstance(asked, str) else built_tree(asked).sql()
+    shares = None if weights is None else {name: exact(one, name) for name, one in weights.items()}
+    return {"asked": sql, "weights": shares}
 
 
 def prepare(

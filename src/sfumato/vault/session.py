@@ -22,6 +22,7 @@ from sfumato.privacy.price import amounts_in_words, price
 from sfumato.query.sql.tables import PrivateRows
 from sfumato.schema.names import quoted, suggestion
 from sfumato.vault.accounts import remaining, tightest
+from sfumato.vault.plans import foreign_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -130,6 +131,15 @@ def explain(prepared: Prepared) -> Explanation | Forecast:
     return Forecast(prepared) if tell is None else tell()
 
 
+def prepared_of(family: Family, values: Mapping[str, Any], facts: Facts) -> Prepared:
+    """Make a method of what was asked, from public facts alone."""
+    asked = {**values, **family.fixed}
+    offer = Offer(**{one.name: asked.pop(one.name) for one in family.cost})
+    prepared: Prepared = family.home().prepare(facts, offer, **asked)
+    facts.check(prepared.datasets)
+    return prepared
+
+
 class Asking(Protocol):
     """What may be asked through: the session of a vault at hand, or of one that is elsewhere."""
 
@@ -187,15 +197,20 @@ class Session:
     kept: Sequence[Path] = ()
     """The files in use, which no answer may be saved over."""
     _prepared: Mapping[str, WeakValueDictionary[int, Prepared]] = field(
-        default_factory=partial(defaultdict, WeakValueDictionary),
-        init=False,
-        repr=False,
-        compare=False,
+        default_factory=partial(defaultdict, WeakValueDictionary), repr=False, compare=False
     )
     """What was prepared here, from the declarations of these data sets, by the shape of its answer.
 
     Nothing else is run.
     """
+
+    def renewed(self, catalogue: Catalogue, gatekeeper: Gatekeeper, maximum: Fraction) -> Session:
+        """A session by other declarations; plans hold where what they were made from still does."""
+        found = replace(self, catalogue=catalogue, gatekeeper=gatekeeper, maximum=maximum)
+        same = all(catalogue.get(name) == one for name, one in self.catalogue.items())
+        if same and maximum == self.maximum:
+            return found
+        return replace(found, _prepared=defaultdict(WeakValueDictionary))
 
     def facts(self, asker_of: AskerOf, dataset: str = "") -> Facts:
         """What may be known by whoever asks."""
@@ -218,10 +233,7 @@ class Session:
         shape, rights = family.shape, facts.admit(()).rights
         if rights is not None and shape not in rights.shapes:
             rights.check("explain")  # all that may come of it then
-        asked = {**values, **family.fixed}
-        offer = Offer(**{one.name: asked.pop(one.name) for one in family.cost})
-        prepared: Prepared = family.home().prepare(facts, offer, **asked)
-        self.store.check(prepared.datasets)
+        prepared = prepared_of(family, values, facts)
         _check(facts.admit(prepared.datasets), None, prepared)
         self._prepared[shape][id(prepared)] = prepared
         return prepared
@@ -248,11 +260,7 @@ class Session:
             one for one, made in list(self._prepared.items()) if made.get(id(prepared)) is prepared
         ]
         if not shapes:
-            raise ParameterError(
-                "plan_foreign",
-                "This plan was not made here: another table may have other bounds and people. "
-                "Plan it again with the table or vault that is to answer it.",
-            )
+            raise foreign_plan()
         datasets, public = prepared.datasets, prepared.public
         asker = asker_of(datasets)
         _check(asker, shapes[0], prepared)

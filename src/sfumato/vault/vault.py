@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
-from sfumato.cards import Card, CardTable, Shown
+from sfumato.cards import Card, CardTable
 from sfumato.errors import ParameterError
 from sfumato.files import check_target, whole
 from sfumato.ledger.flight import Flights
@@ -21,50 +23,41 @@ from sfumato.vault.accounts import (
     set_limit,
     verified,
 )
-from sfumato.vault.asking import Questions
-from sfumato.vault.config import OWNER, Config, PrivateSet, load
+from sfumato.vault.anywhere import AnyVault
+from sfumato.vault.config import OWNER, Config, PrivateSet, load, modified
 from sfumato.vault.datastore import DataStore
 from sfumato.vault.declared import catalogue, location, schema_of
-from sfumato.vault.families import FAMILIES
 from sfumato.vault.folder import AnswerIndex, note_charge
 from sfumato.vault.gatekeeper import Gatekeeper
 from sfumato.vault.people import People
-from sfumato.vault.private import Private
 from sfumato.vault.session import Session
 from sfumato.vault.tokens import Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-    from typing import Unpack
 
     from sfumato.engines.identity import Identity
     from sfumato.privacy.numbers import Number
     from sfumato.privacy.units import Unit
-    from sfumato.publish.kinds import Publication
-    from sfumato.publish.options import KindName
-    from sfumato.query.answer.explain import Explanation
     from sfumato.schema.schema import Schema
     from sfumato.steward.table import Table
-    from sfumato.vault.answer import Answer
     from sfumato.vault.datastore import Location
     from sfumato.vault.gatekeeper import Asker
     from sfumato.vault.jobs.jobs import Jobs
-    from sfumato.vault.options import PublishOptions, QueryCost, QueryOptions, SynthesisOptions
-    from sfumato.vault.publishing import Published
-    from sfumato.vault.questions import Asked
     from sfumato.vault.releases import Releases
     from sfumato.vault.session import AskerOf
-    from sfumato.vault.synthesizing import Synthesized
 
 
-class Vault(Shown):
+class Vault(AnyVault):
     """An open vault. Safe for any number of threads; each process opens its own."""
 
+    _session: Session
+
     def __init__(self, config: Config) -> None:
-        self.config = config
-        self._closed = False
-        schemas = {name: schema_of(config, name) for name in config.datasets}
+        self.config, self._closed = config, False
+        self._changing, self._read = threading.Lock(), modified(config.folder)
+        self._schemas = schemas = {name: schema_of(config, name) for name in config.datasets}
         self.ledger = open_ledger(config)
         try:
             open_accounts(self.ledger, config)
@@ -83,12 +76,10 @@ class Vault(Shown):
         self._store = DataStore(
             {name: self._location(config, name, schemas[name]) for name in schemas}
         )
-        self._catalogue = catalogue(config, schemas)
         self._kept = list(vault_files(config.folder))
         self._session = Session(
-            self._catalogue, self._store, gatekeeper, config.max_epsilon, self._kept
+            catalogue(config, schemas), self._store, gatekeeper, config.max_epsilon, self._kept
         )
-        self.gatekeeper = gatekeeper
 
     @cached_property
     def people(self) -> People:
@@ -109,6 +100,11 @@ class Vault(Shown):
     def datasets(self) -> tuple[str, ...]:
         """The names of its data sets."""
         return tuple(self.config.datasets)
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The database that each data set lies in, which only the owner may know."""
+        return self._store.addresses
 
     @given.in_python
     def add(
@@ -152,17 +148,40 @@ class Vault(Shown):
             population=population,
             consent=consent,
         )
-        self._take_up(name)
+        with self._changing:
+            self._take_up()
 
-    def _take_up(self, name: str) -> None:
-        """Answer for a data set that was added while the vault was open."""
+    def refresh(self) -> None:
+        """Take up what another process changed in the vault's configuration, if anything was.
+
+        What is being answered goes on as it began; whatever is asked from then on goes by the new.
+        """
+        self._check_open()
+        if modified(self.config.folder) == self._read:
+            return
+        with self._changing:
+            self._take_up()
+
+    def _take_up(self) -> None:
+        """Answer for the configuration as it is now."""
+        read = modified(self.config.folder)
         config = load(self.config.folder)
-        schemas = {one: schema_of(config, one) for one in config.datasets}
+        schemas = {name: schema_of(config, name) for name in config.datasets}
+        declared = catalogue(config, schemas)
         open_accounts(self.ledger, config)
-        self._store.add(name, self._location(config, name, schemas[name]))
-        self._catalogue[name] = catalogue(config, schemas)[name]
+        before = self.config.datasets
+        for name, held in config.datasets.items():
+            if before.get(name) != held or self._schemas[name] != schemas[name]:
+                self._store.add(name, self._location(config, name, schemas[name]))
         self._kept[:] = vault_files(config.folder)
-        self.config = config
+        gatekeeper = replace(
+            self._session.gatekeeper,
+            snapshot=config.snapshot,
+            tick_seconds=config.tick_seconds,
+            deadline_seconds=config.deadline_seconds,
+        )
+        self._session = self._session.renewed(declared, gatekeeper, config.max_epsilon)
+        self.config, self._schemas, self._read = config, schemas, read
 
     @cached_property
     def jobs(self) -> Jobs:
@@ -180,14 +199,24 @@ class Vault(Shown):
         self._check_open()
         return Releases(self)
 
+    @property
+    def gatekeeper(self) -> Gatekeeper:
+        """The one before all private answers, as the configuration is now."""
+        return self._session.gatekeeper
+
     def stop_thread(self, thread: int) -> None:
         """Stop what engines do for a thread, which is then told that it failed."""
         self._store.cancel(thread)
 
-    def accounts(self) -> list[dict[str, Any]]:
-        """Every account: its budget, what was spent, and what one more question may cost."""
+    def accounts(self, *, principal: str = OWNER) -> list[dict[str, Any]]:
+        """A principal's accounts: each budget, what was spent, what one more question may cost.
+
+        Those of the owner are all.
+        """
         self._check_open()
-        return balances_of(self.ledger)
+        who = given.text(principal, "principal")
+        found = balances_of(self.ledger)
+        return [one for one in found if who in (OWNER, one["account"].partition("/")[2])]
 
     def verify(self) -> dict[str, Any]:
         """Walk every entry of the ledger; raises where it is not whole."""
@@ -217,86 +246,6 @@ class Vault(Shown):
     def acknowledge(path: str | Path, *, operator: str) -> None:
         """Accept that a ledger lost entries, as a restored backup has; this burns every budget."""
         acknowledge(given.path(path, "path"), operator=given.text(operator, "operator"))
-
-    def publish(
-        self,
-        kind: KindName | str,
-        name: str,
-        *,
-        columns: Sequence[str] | str,
-        principal: str = OWNER,
-        purpose: str | None = None,
-        request_id: str | None = None,
-        **asked: Unpack[PublishOptions],
-    ) -> Published:
-        """Publish statistics of a data set, as `Private.publish` does."""
-        private = self.private(name, principal=principal, purpose=purpose)
-        return private.publish(kind, columns=columns, request_id=request_id, **asked)
-
-    def plan(
-        self,
-        kind: KindName | str,
-        name: str,
-        *,
-        columns: Sequence[str] | str,
-        principal: str = OWNER,
-        **asked: Unpack[PublishOptions],
-    ) -> Publication:
-        """Say what `publish`, asked the same, would choose and how far off it would be, free."""
-        return self.private(name, principal=principal).plan(kind, columns=columns, **asked)
-
-    def synthesize(
-        self,
-        name: str,
-        *,
-        principal: str = OWNER,
-        purpose: str | None = None,
-        request_id: str | None = None,
-        **asked: Unpack[SynthesisOptions],
-    ) -> Synthesized:
-        """Make up a table in the form of a data set's, as `Private.synthesize` does."""
-        private = self.private(name, principal=principal, purpose=purpose)
-        return private.synthesize(request_id=request_id, **asked)
-
-    def query(
-        self,
-        asked: Asked,
-        *,
-        principal: str = OWNER,
-        purpose: str | None = None,
-        **options: Unpack[QueryOptions],
-    ) -> Answer:
-        """Answer a question about any data sets of the vault, as `Questions.query` does."""
-        return self.questions(principal=principal, purpose=purpose).query(asked, **options)
-
-    def explain(
-        self, asked: Asked, *, principal: str = OWNER, **cost: Unpack[QueryCost]
-    ) -> Explanation:
-        """Say what a question would cost and how far its answer would be off; spends nothing."""
-        return self.questions(principal=principal).explain(asked, **cost)
-
-    def questions(self, *, principal: str = OWNER, purpose: str | None = None) -> Questions:
-        """What a principal may ask of all data sets, for one purpose."""
-        return Questions(self._session, self._asking(principal, purpose))
-
-    def private(self, name: str, *, principal: str = OWNER, purpose: str | None = None) -> Private:
-        """One private data set of the vault, to ask and to publish from."""
-        asker_of = self._asking(principal, purpose)
-        private = Private(self._session, asker_of, given.text(name, "name"))
-        _ = private.schema  # refuses a name that is none of a private data set
-        return private
-
-    if not TYPE_CHECKING:  # else every misspelt method would pass for one
-
-        def __getattr__(self, name: str) -> Any:
-            """The method of a family that names its data sets and has no words of its own here."""
-            if name not in FAMILIES or FAMILIES[name].of_dataset:
-                raise AttributeError(f"'Vault' has no method {name!r}")
-            return getattr(self.questions(), name)
-
-    def __dir__(self) -> list[str]:
-        ours = {name for name, one in FAMILIES.items() if not one.of_dataset}
-        return sorted({*super().__dir__(), *ours})
 
     def _card(self) -> Card:
         """Where it is and what is in it; what is left is read while it is open."""

@@ -19,7 +19,7 @@ from sfumato.ledger.rules import check_name
 from sfumato.release.in_use import JOBS
 from sfumato.schema.names import quoted, suggestion
 from sfumato.vault.config import OWNER
-from sfumato.vault.folder import note_job
+from sfumato.vault.folder import note_request
 from sfumato.vault.jobs.anonymizing import ANONYMIZE, anonymize_dataset, check_wishes
 from sfumato.vault.jobs.job import Job, JobState
 from sfumato.vault.jobs.store import JobStore
@@ -46,7 +46,7 @@ def families() -> dict[str, Family]:
 
 def open_store(config: Config) -> JobStore:
     """The jobs beside a vault's ledger: a file in its folder, or tables in its PostgreSQL."""
-    tell = partial(note_job, config.folder, "store")
+    tell = partial(note_request, config.folder, "store of jobs")
     if config.database.startswith(("postgresql://", "postgres://")):
         from sfumato.ledger.sql.postgres import PostgresDialect, postgres_engine
 
@@ -66,7 +66,7 @@ class Jobs(Shown):
             self._store,
             self._run,
             vault.stop_thread,
-            partial(note_job, vault.config.folder),
+            lambda job, words: note_request(vault.config.folder, f"job {job}", words),
             lease_seconds=lease_seconds,
         )
 
