@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato import given
 from sfumato.engines.sources import open_source
 from sfumato.errors import ParameterError
+from sfumato.privacy.numbers import exact
 from sfumato.query.answer import question as answering
 from sfumato.query.builder import built_tree
 from sfumato.query.plan.repeated import RepeatedQuestions
@@ -24,9 +25,13 @@ if TYPE_CHECKING:
 _REPEATED = RepeatedQuestions()
 
 
-def spelled(_facts: Facts, /, *, asked: Asked, **others: object) -> dict[str, Any]:
+def spelled(
+    _facts: Facts, /, *, asked: Asked, weights: Mapping[str, object] | None = None
+) -> dict[str, Any]:
     """What is asked, as SQL even where it was built: as it is told to a vault elsewhere."""
-    return {"asked": asked if isinstance(asked, str) else built_tree(asked).sql(), **others}
+    sql = asked if isinstance(asked, str) else built_tree(asked).sql()
+    shares = None if weights is None else {name: exact(one, name) for name, one in weights.items()}
+    return {"asked": sql, "weights": shares}
 
 
 def prepare(

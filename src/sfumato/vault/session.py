@@ -22,6 +22,7 @@ from sfumato.privacy.price import amounts_in_words, price
 from sfumato.query.sql.tables import PrivateRows
 from sfumato.schema.names import quoted, suggestion
 from sfumato.vault.accounts import left_over
+from sfumato.vault.plans import foreign_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -131,12 +132,11 @@ def explain(prepared: Prepared) -> Explanation | Forecast:
 
 
 def prepared_of(family: Family, values: Mapping[str, Any], facts: Facts) -> Prepared:
-    """Make a method of what was asked, from facts alone, for who may ask it."""
+    """Make a method of what was asked, from public facts alone."""
     asked = {**values, **family.fixed}
     offer = Offer(**{one.name: asked.pop(one.name) for one in family.cost})
     prepared: Prepared = family.home().prepare(facts, offer, **asked)
     facts.check(prepared.datasets)
-    facts.admit(prepared.datasets)
     return prepared
 
 
@@ -260,11 +260,7 @@ class Session:
             one for one, made in list(self._prepared.items()) if made.get(id(prepared)) is prepared
         ]
         if not shapes:
-            raise ParameterError(
-                "plan_foreign",
-                "This plan was not made here: another table may have other bounds and people. "
-                "Plan it again with the table or vault that is to answer it.",
-            )
+            raise foreign_plan()
         datasets, public = prepared.datasets, prepared.public
         asker, versions = asker_of(datasets), dict[str, int]()
         purpose = asker.purpose
