@@ -13,6 +13,7 @@ from sfumato.vault.families import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from fractions import Fraction
     from pathlib import Path
     from typing import Unpack
 
@@ -170,6 +171,22 @@ class Private(Questions):
     def schema(self) -> Schema:
         """What is declared of the table, which is public."""
         return self._session.facts(self._asker_of, self._dataset).declared.schema
+
+    @property
+    def usual_epsilon(self) -> Fraction:
+        """What a question about the table costs when nobody says how much."""
+        return self._session.facts(self._asker_of, self._dataset).usual((self._dataset,))
+
+    @property
+    def largest_epsilon(self) -> Fraction:
+        """The most that one question about the table may cost."""
+        return self._session.facts(self._asker_of, self._dataset).maximum
+
+    @property
+    def balance(self) -> str:
+        """What is left, in one line."""
+        _, words = self._session.left((self._dataset,), self._asker_of)
+        return words
 
     @property
     def remaining(self) -> Mapping[str, float]:

@@ -21,7 +21,8 @@ from sfumato.privacy.numbers import EPSILON_MAXIMUM
 from sfumato.privacy.price import amounts_in_words, price
 from sfumato.query.sql.tables import PrivateRows
 from sfumato.schema.names import quoted, suggestion
-from sfumato.vault.accounts import remaining, tightest
+from sfumato.vault.accounts import left_over
+from sfumato.vault.plans import foreign_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -131,12 +132,11 @@ def explain(prepared: Prepared) -> Explanation | Forecast:
 
 
 def prepared_of(family: Family, values: Mapping[str, Any], facts: Facts) -> Prepared:
-    """Make a method of what was asked, from facts alone, for who may ask it."""
+    """Make a method of what was asked, from public facts alone."""
     asked = {**values, **family.fixed}
     offer = Offer(**{one.name: asked.pop(one.name) for one in family.cost})
     prepared: Prepared = family.home().prepare(facts, offer, **asked)
     facts.check(prepared.datasets)
-    facts.admit(prepared.datasets)
     return prepared
 
 
@@ -197,15 +197,20 @@ class Session:
     kept: Sequence[Path] = ()
     """The files in use, which no answer may be saved over."""
     _prepared: Mapping[str, WeakValueDictionary[int, Prepared]] = field(
-        default_factory=partial(defaultdict, WeakValueDictionary),
-        init=False,
-        repr=False,
-        compare=False,
+        default_factory=partial(defaultdict, WeakValueDictionary), repr=False, compare=False
     )
     """What was prepared here, from the declarations of these data sets, by the shape of its answer.
 
     Nothing else is run.
     """
+
+    def renewed(self, catalogue: Catalogue, gatekeeper: Gatekeeper, maximum: Fraction) -> Session:
+        """A session by other declarations; plans hold where what they were made from still does."""
+        found = replace(self, catalogue=catalogue, gatekeeper=gatekeeper, maximum=maximum)
+        same = all(catalogue.get(name) == one for name, one in self.catalogue.items())
+        if same and maximum == self.maximum:
+            return found
+        return replace(found, _prepared=defaultdict(WeakValueDictionary))
 
     def facts(self, asker_of: AskerOf, dataset: str = "") -> Facts:
         """What may be known by whoever asks."""
@@ -225,12 +230,12 @@ class Session:
 
     def prepare(self, family: Family, values: Mapping[str, Any], facts: Facts) -> Prepared:
         """Make a method of what was asked, from public facts alone."""
-        rights = facts.admit(()).rights
-        if rights is not None and family.shape not in rights.shapes:
+        shape, rights = family.shape, facts.admit(()).rights
+        if rights is not None and shape not in rights.shapes:
             rights.check("explain")  # all that may come of it then
         prepared = prepared_of(family, values, facts)
         _check(facts.admit(prepared.datasets), None, prepared)
-        self._prepared[family.shape][id(prepared)] = prepared
+        self._prepared[shape][id(prepared)] = prepared
         return prepared
 
     def run(
@@ -246,7 +251,7 @@ class Session:
         if gate is not None:
             gate.check(self, asker_of, prepared)
         answer = family.read(self.answer(prepared, asker_of, request_id=request_id), prepared)
-        return answer if gate is None else gate.tried(self, prepared, answer)
+        return answer if gate is None else gate.tried(self, asker_of, prepared, answer)
 
     def answer(self, prepared: Prepared, asker_of: AskerOf, *, request_id: str | None) -> Answer:
         """The answer as the gatekeeper gives it, before its family makes more of it."""
@@ -255,20 +260,19 @@ class Session:
             one for one, made in list(self._prepared.items()) if made.get(id(prepared)) is prepared
         ]
         if not shapes:
-            raise ParameterError(
-                "plan_foreign",
-                "This plan was not made here: another table may have other bounds and people. "
-                "Plan it again with the table or vault that is to answer it.",
-            )
+            raise foreign_plan()
         datasets, public = prepared.datasets, prepared.public
-        asker = asker_of(datasets)
+        asker, versions = asker_of(datasets), dict[str, int]()
+        purpose = asker.purpose
         _check(asker, shapes[0], prepared)
+        self.store.check_purpose(datasets, purpose)
         answer = self.gatekeeper.answer(
             prepared,
             asker,
-            lambda: self.store.together(datasets, public),
+            lambda: self.store.together(datasets, public, purpose=purpose, versions=versions),
             check_data=lambda: self.store.check_readable((*datasets, *public)),
             request_id=request_id,
+            consent=versions,
         )
         return replace(answer, kept=tuple(self.kept))
 
@@ -282,18 +286,23 @@ class Session:
 
     def _left(self, asker: Asker, event: Event | None) -> tuple[Mapping[str, float], str]:
         ledger, payers = self.gatekeeper.ledger, asker.own or asker.shared
-        return remaining(ledger, payers, event), tightest(ledger, payers, event)
+        return left_over(ledger, payers, event)
 
     def check_all(self, wanted: Sequence[Prepared], asker_of: AskerOf) -> Event | None:
         """What several methods cost the owner together, or a refusal; nothing is charged."""
         datasets = wanted[0].datasets
-        return self.gatekeeper.check_all(wanted, _owner(asker_of(datasets)))
+        asker = _owner(asker_of(datasets))
+        self.store.check_purpose(datasets, asker.purpose)
+        return self.gatekeeper.check_all(wanted, asker)
 
     @contextmanager
     def owners_rows(self, dataset: str, asker_of: AskerOf) -> Iterator[Dataset]:
-        """The rows of a data set for its owner's own look, which nothing is charged for."""
-        _owner(asker_of((dataset,)))
-        with self.store.together((dataset,), ()) as datasets:
+        """The rows of a data set for its owner's own look, which nothing is charged for.
+
+        Where people are asked for consent, those who agree to the purpose named.
+        """
+        purpose = _owner(asker_of((dataset,))).purpose
+        with self.store.together((dataset,), (), purpose=purpose) as datasets:
             yield datasets[dataset]
 
     def _usual(self, asker_of: AskerOf, datasets: tuple[str, ...]) -> Fraction:

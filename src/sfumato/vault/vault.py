@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +24,8 @@ from sfumato.vault.accounts import (
     verified,
 )
 from sfumato.vault.anywhere import AnyVault
-from sfumato.vault.config import Config, PrivateSet, load
+from sfumato.vault.config import OWNER, Config, PrivateSet, load, modified
+from sfumato.vault.consent.registry import Consents
 from sfumato.vault.datastore import DataStore
 from sfumato.vault.declared import catalogue, location, schema_of
 from sfumato.vault.folder import AnswerIndex, note_charge
@@ -40,18 +43,23 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
     from sfumato.schema.schema import Schema
     from sfumato.steward.table import Table
+    from sfumato.vault.consent.registry import ConsentRegistry
     from sfumato.vault.datastore import Location
     from sfumato.vault.gatekeeper import Asker
+    from sfumato.vault.jobs.jobs import Jobs
+    from sfumato.vault.releases import Releases
     from sfumato.vault.session import AskerOf
 
 
 class Vault(AnyVault):
     """An open vault. Safe for any number of threads; each process opens its own."""
 
+    _session: Session
+
     def __init__(self, config: Config) -> None:
-        self.config = config
-        self._closed = False
-        schemas = {name: schema_of(config, name) for name in config.datasets}
+        self.config, self._closed = config, False
+        self._changing, self._read = threading.Lock(), modified(config.folder)
+        self._schemas = schemas = {name: schema_of(config, name) for name in config.datasets}
         self.ledger = open_ledger(config)
         try:
             open_accounts(self.ledger, config)
@@ -67,13 +75,13 @@ class Vault(AnyVault):
             deadline_seconds=config.deadline_seconds,
             tell_operator=partial(note_charge, config.folder),
         )
+        self._consents = Consents(config)
         self._store = DataStore(
             {name: self._location(config, name, schemas[name]) for name in schemas}
         )
-        self._catalogue = catalogue(config, schemas)
         self._kept = list(vault_files(config.folder))
         self._session = Session(
-            self._catalogue, self._store, gatekeeper, config.max_epsilon, self._kept
+            catalogue(config, schemas), self._store, gatekeeper, config.max_epsilon, self._kept
         )
 
     @cached_property
@@ -96,6 +104,11 @@ class Vault(AnyVault):
         """The names of its data sets."""
         return tuple(self.config.datasets)
 
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The database that each data set lies in, which only the owner may know."""
+        return self._store.addresses
+
     @given.in_python
     def add(
         self,
@@ -110,6 +123,7 @@ class Vault(AnyVault):
         delta: Number = 0,
         population: str | None = None,
         consent: str | None = None,
+        purposes: Sequence[str] | None = None,
         public: bool = False,
         unique: Sequence[str | Sequence[str]] = (),
     ) -> None:
@@ -117,7 +131,8 @@ class Vault(AnyVault):
 
         The unit is the schema's unless given here: sf.Rows(), sf.Entity(...), "row" or a column. A
         schema that is only in memory is written into the vault's folder. Data sets about the same
-        people share one budget by their `population`.
+        people share one budget by their `population`. With `purposes`, every question names one,
+        and only people are seen who agreed to it: see `consent`.
         """
         from sfumato.vault.adding import add_dataset  # questions start without it
 
@@ -137,23 +152,89 @@ class Vault(AnyVault):
             delta=delta,
             population=population,
             consent=consent,
+            purposes=purposes,
         )
-        self._take_up(name)
+        with self._changing:
+            self._take_up()
 
-    def _take_up(self, name: str) -> None:
-        """Answer for a data set that was added while the vault was open."""
-        config = load(self.config.folder)
-        schemas = {one: schema_of(config, one) for one in config.datasets}
-        open_accounts(self.ledger, config)
-        self._store.add(name, self._location(config, name, schemas[name]))
-        self._catalogue[name] = catalogue(config, schemas)[name]
-        self._kept[:] = vault_files(config.folder)
-        self.config = config
+    @property
+    def consents(self) -> tuple[str, ...]:
+        """The populations whose people are asked for consent."""
+        return self._consents.populations
 
-    def accounts(self) -> list[dict[str, Any]]:
-        """Every account: its budget, what was spent, and what one more question may cost."""
+    @given.in_python
+    def consent(self, population: str | None = None) -> ConsentRegistry:
+        """Who of a population agreed to what; it may be left out where only one is asked."""
         self._check_open()
-        return balances_of(self.ledger)
+        return self._consents.registry(population)
+
+    def refresh(self) -> None:
+        """Take up what another process changed in the vault's configuration, if anything was.
+
+        What is being answered goes on as it began; whatever is asked from then on goes by the new.
+        """
+        self._check_open()
+        if modified(self.config.folder) == self._read:
+            return
+        with self._changing:
+            self._take_up()
+
+    def _take_up(self) -> None:
+        """Answer for the configuration as it is now."""
+        read = modified(self.config.folder)
+        config = load(self.config.folder)
+        schemas = {name: schema_of(config, name) for name in config.datasets}
+        declared = catalogue(config, schemas)
+        open_accounts(self.ledger, config)
+        self._consents.config = config
+        before = self.config.datasets
+        for name, held in config.datasets.items():
+            if before.get(name) != held or self._schemas[name] != schemas[name]:
+                self._store.add(name, self._location(config, name, schemas[name]))
+        self._kept[:] = vault_files(config.folder)
+        gatekeeper = replace(
+            self._session.gatekeeper,
+            snapshot=config.snapshot,
+            tick_seconds=config.tick_seconds,
+            deadline_seconds=config.deadline_seconds,
+        )
+        self._session = self._session.renewed(declared, gatekeeper, config.max_epsilon)
+        self.config, self._schemas, self._read = config, schemas, read
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """Long work, kept until it is done, whatever happens to who asked for it."""
+        from sfumato.vault.jobs.jobs import Jobs  # most who open a vault have no long work
+
+        self._check_open()
+        return Jobs(self)
+
+    @cached_property
+    def releases(self) -> Releases:
+        """What jobs released, to look at, to have as files and to open to others."""
+        from sfumato.vault.releases import Releases
+
+        self._check_open()
+        return Releases(self)
+
+    @property
+    def gatekeeper(self) -> Gatekeeper:
+        """The one before all private answers, as the configuration is now."""
+        return self._session.gatekeeper
+
+    def stop_thread(self, thread: int) -> None:
+        """Stop what engines do for a thread, which is then told that it failed."""
+        self._store.cancel(thread)
+
+    def accounts(self, *, principal: str = OWNER) -> list[dict[str, Any]]:
+        """A principal's accounts: each budget, what was spent, what one more question may cost.
+
+        Those of the owner are all.
+        """
+        self._check_open()
+        who = given.text(principal, "principal")
+        found = balances_of(self.ledger)
+        return [one for one in found if who in (OWNER, one["account"].partition("/")[2])]
 
     def verify(self) -> dict[str, Any]:
         """Walk every entry of the ledger; raises where it is not whole."""
@@ -204,7 +285,8 @@ class Vault(AnyVault):
         return partial(self._asker, who, given.maybe_text(purpose, "purpose"))
 
     def _location(self, config: Config, name: str, schema: Schema) -> Location:
-        return location(config, name, schema, check_apart=partial(self._check_apart, name))
+        apart = partial(self._check_apart, name)
+        return location(config, name, schema, consents=self._consents, check_apart=apart)
 
     def _check_apart(self, name: str, identity: Identity) -> None:
         from sfumato.vault.sources import check_apart  # questions about what is known need none
@@ -225,9 +307,12 @@ class Vault(AnyVault):
         return self.people.asker(principal, purpose, tuple(populations))
 
     def close(self) -> None:
-        """Let go of engines and of the ledger."""
+        """Let go of engines and of the ledger; what jobs are at is waited for, for a while."""
+        if "jobs" in self.__dict__:
+            self.jobs.close()
         self._closed = True
         self._store.close()
+        self._consents.close()
         self.ledger.close()
 
     def __enter__(self) -> Vault:
