@@ -42,9 +42,7 @@ def token(
     scopes: Annotated[
         str | None, option("A,B", "new: what for; by default all that its holder may.")
     ] = None,
-    expires: Annotated[
-        str | None, option("WHEN", "new: a day such as 2031-01-31, or 90d.")
-    ] = None,
+    expires: Annotated[str | None, option("WHEN", "new: a day such as 2031-01-31, or 90d.")] = None,
     operator: Annotated[str | None, option("WHO", "new, revoke: who decided it.")] = None,
     vault: VaultFolder = Path(),
     as_json: Json = False,
