@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sfumato.testing.servers import Client, served
@@ -12,6 +11,7 @@ from sfumato.vault.vault import create_vault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from sfumato.gate.settings import Limits
     from sfumato.vault.vault import Vault
@@ -31,6 +31,7 @@ role = "sensitive"
 kind = "text"
 """
 ROWS = tuple(f"{'fm'[n % 2]},{n % 90},{('flu', 'gout')[n % 2]}" for n in range(300))
+OTHERS = tuple(f"{'fm'[n % 2]},{(n * 7) % 80},gout" for n in range(200))
 COUNT = "SELECT COUNT(*) AS n FROM people"
 
 
@@ -52,17 +53,14 @@ class Served:
 def people_vault(home: Path, rows: Sequence[str] = ROWS) -> Vault:
     """A vault of people and of others, in which Alice and Bob may each ask about one."""
     home.mkdir(exist_ok=True)
-    for name in ("people", "others"):
-        (home / f"{name}.csv").write_text("\n".join(["sex,age,ill", *rows]) + "\n")
+    for name, held in (("people", rows), ("others", OTHERS)):
+        (home / f"{name}.csv").write_text("\n".join(["sex,age,ill", *held]) + "\n")
         (home / f"{name}.toml").write_text(SCHEMA)
-        rows = ROWS
     vault = create_vault(home / "clinic")
     vault.add("people", home / "people.csv", home / "people.toml", epsilon=8)
     vault.add("others", home / "others.csv", home / "others.toml", epsilon=8)
     for name, population in (("alice", "people"), ("bob", "others")):
-        vault.people.add(
-            name, "permanent-staff", epsilon=6, population=population, operator="Ann"
-        )
+        vault.people.add(name, "permanent-staff", epsilon=6, population=population, operator="Ann")
     return vault
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import shutil
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from people_served import COUNT, Served, people_served
-
 from sfumato.gate.headers import ALWAYS
 from sfumato.testing.servers import Client
+
+from .people_served import COUNT, Served, people_served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -141,7 +139,9 @@ def test_what_is_not_ones_own_does_not_exist(gate: Served) -> None:
     )
     assert never.status == hidden.status == 404
     assert never.body == hidden.body
-    asked = [{"sql": f"SELECT COUNT(*) FROM {name}", "epsilon": 0.1} for name in ("nothin", "others")]
+    asked = [
+        {"sql": f"SELECT COUNT(*) FROM {name}", "epsilon": 0.1} for name in ("nothin", "others")
+    ]
     replies = [gate.alice.ask("POST", "/v1/query", body) for body in asked]
     assert [one.status for one in replies] == [422, 422]
     assert replies[0].json["detail"].replace("nothin", "others") == replies[1].json["detail"]
@@ -236,18 +236,18 @@ def test_the_owners_link_is_good_once(gate: Served) -> None:
 
 def test_what_is_added_meanwhile_is_asked_without_a_restart(gate: Served) -> None:
     home = gate.vault.config.folder.parent
-    shutil.copy(home / "people.csv", home / "later.csv")
+    (home / "later.csv").write_text("sex,age,ill\nf,1,flu\nm,2,flu\n")
     from sfumato.cli.main import run
 
     assert code(gate.owner, "GET", "/v1/datasets/later") == (404, "not_found")
-    given = ["--schema", str(home / "people.toml"), "--epsilon", "1", "--vault", str(home / "clinic")]
-    assert run(["add", "later", str(home / "later.csv"), *given]) == 0
+    given = ["--schema", home / "people.toml", "--epsilon", "1", "--vault", home / "clinic"]
+    assert run(["add", "later", *map(str, [home / "later.csv", *given])]) == 0
     assert gate.owner.ask("GET", "/v1/datasets/later").status == 200
     body = {"sql": "SELECT COUNT(*) AS n FROM later", "epsilon": 0.5}
     assert gate.owner.ask("POST", "/v1/query", body).status == 200
     config = gate.vault.config.folder / "vault.toml"
     whole = config.read_text()
-    config.write_text(whole.replace("format = 1", "format = 1\nsnapshot = 2", 1))
+    config.write_text(whole.replace("snapshot = 1", "snapshot = 2"))
     assert gate.owner.ask("POST", "/v1/query", body).json["cost"]["charged"]
     config.write_text("format = 1\n[")
     assert code(gate.owner, "GET", "/v1/datasets") == (503, "vault_unready")
@@ -270,7 +270,9 @@ def test_what_fails_inside_is_told_to_the_operator_alone(
 
 def test_the_document_of_routes_names_all_of_them(gate: Served) -> None:
     document = gate.nobody.ask("GET", "/v1/openapi.json").json
-    assert {"/v1/datasets/{name}", "/v1/query", "/v1/explain", "/v1/ledger"} <= set(document["paths"])
+    assert {"/v1/datasets/{name}", "/v1/query", "/v1/explain", "/v1/ledger"} <= set(
+        document["paths"]
+    )
     for path, methods in document["paths"].items():
         for operation in methods.values():
             assert operation["summary"], path
