@@ -205,6 +205,12 @@ class DataStore:
                     one.users -= 1
                     _close_if_unused(one)
 
+    def cancel(self, thread: int) -> None:
+        """Stop what any engine runs for a thread of this process."""
+        for opened in list(self._opened.values()):
+            with suppress(SfumatoError):
+                opened.table.engine.cancel(thread)
+
     def close(self) -> None:
         """Let go of every engine."""
         for name, lock in self._locks.items():

@@ -119,7 +119,7 @@ class Gatekeeper:
                 with self.flights.alone(asked.body, timeout_seconds=wait) as flight:
                     self._settle(asked, flight)
                     return self._alone(asked, flight, request_id)
-            return self._answer(stored, asker, charged=False)
+            return self.read(stored, asker, charged=False)
 
     def check_all(self, wanted: Sequence[Prepared], asker: Asker) -> Event | None:
         """What several methods cost together that are not in store; refused if it is too much.
@@ -181,7 +181,7 @@ class Gatekeeper:
         asker, body = asked.asker, asked.body
         found = self._lookup(asker.principal, request_id, body)
         if isinstance(found, bytes):
-            return self._answer(found, asker, charged=False)
+            return self.read(found, asker, charged=False)
         elsewhere = self._hinted(asker.principal, body, own=False)
         if elsewhere is None:
             self._check(asked)
@@ -191,21 +191,13 @@ class Gatekeeper:
             receipt = self._reserve(asked, asker.own, found, None)
             stored = _under(receipt, from_bytes(elsewhere))
         else:
-            return self._answer(elsewhere, asker, charged=False)
+            return self.read(elsewhere, asker, charged=False)
         self.ledger.store(receipt, stored)
         self.answered.note(body, receipt.request.key)
-        return self._answer(stored, asker, charged=True)
+        return self.read(stored, asker, charged=True)
 
     def _body(self, prepared: Prepared, asker: Asker) -> str:
-        """What makes two questions the same. Never anything read from data."""
-        asked = {
-            "method": prepared.name,
-            "parameters": prepared.parameters,
-            "accounts": asker.shared,
-            "purpose": asker.purpose,
-            "snapshot": self.snapshot,
-        }
-        return digest(canonical(asked).encode())
+        return body_of(prepared, asker, self.snapshot)
 
     def _lookup(self, principal: str, request_id: str | None, body: str) -> bytes | str:
         """The answer that the principal has already paid for, or else the id to charge under."""
@@ -320,7 +312,8 @@ class Gatekeeper:
             detail=detail,
         )
 
-    def _answer(self, stored: bytes, asker: Asker, *, charged: bool) -> Answer:
+    def read(self, stored: bytes, asker: Asker, *, charged: bool) -> Answer:
+        """An answer as the ledger keeps it, with what is left to the asker now."""
         release, payers = from_bytes(stored), asker.own or asker.shared
         promised = release.guarantee.parameters
         return Answer(
@@ -343,6 +336,18 @@ class Gatekeeper:
         finally:
             if self.tick_seconds > 0:
                 time.sleep(self.tick_seconds - time.monotonic() % self.tick_seconds)
+
+
+def body_of(prepared: Prepared, asker: Asker, snapshot: int) -> str:
+    """What makes two questions the same. Never anything read from data."""
+    asked = {
+        "method": prepared.name,
+        "parameters": prepared.parameters,
+        "accounts": asker.shared,
+        "purpose": asker.purpose,
+        "snapshot": snapshot,
+    }
+    return digest(canonical(asked).encode())
 
 
 def _under(receipt: Receipt, release: Release) -> bytes:

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from sfumato.steward.table import Table
     from sfumato.vault.datastore import Location
     from sfumato.vault.gatekeeper import Asker
+    from sfumato.vault.jobs.jobs import Jobs
+    from sfumato.vault.releases import Releases
     from sfumato.vault.session import AskerOf
 
 
@@ -181,6 +183,31 @@ class Vault(AnyVault):
         self._session = self._session.renewed(declared, gatekeeper, config.max_epsilon)
         self.config, self._schemas, self._read = config, schemas, read
 
+    @cached_property
+    def jobs(self) -> Jobs:
+        """Long work, kept until it is done, whatever happens to who asked for it."""
+        from sfumato.vault.jobs.jobs import Jobs  # most who open a vault have no long work
+
+        self._check_open()
+        return Jobs(self)
+
+    @cached_property
+    def releases(self) -> Releases:
+        """What jobs released, to look at, to have as files and to open to others."""
+        from sfumato.vault.releases import Releases
+
+        self._check_open()
+        return Releases(self)
+
+    @property
+    def gatekeeper(self) -> Gatekeeper:
+        """The one before all private answers, as the configuration is now."""
+        return self._session.gatekeeper
+
+    def stop_thread(self, thread: int) -> None:
+        """Stop what engines do for a thread, which is then told that it failed."""
+        self._store.cancel(thread)
+
     def accounts(self, *, principal: str = OWNER) -> list[dict[str, Any]]:
         """A principal's accounts: each budget, what was spent, what one more question may cost.
 
@@ -261,7 +288,9 @@ class Vault(AnyVault):
         return self.people.asker(principal, purpose, tuple(populations))
 
     def close(self) -> None:
-        """Let go of engines and of the ledger."""
+        """Let go of engines and of the ledger; what jobs are at is waited for, for a while."""
+        if "jobs" in self.__dict__:
+            self.jobs.close()
         self._closed = True
         self._store.close()
         self.ledger.close()
