@@ -24,7 +24,7 @@ from sfumato.privacy.balance import asked as needed
 from sfumato.privacy.balance import shortage
 from sfumato.privacy.events import Composed
 from sfumato.release.codec import from_bytes, to_bytes
-from sfumato.vault.accounts import remaining, tightest
+from sfumato.vault.accounts import left_over
 from sfumato.vault.answer import Answer
 
 if TYPE_CHECKING:
@@ -314,7 +314,8 @@ class Gatekeeper:
 
     def read(self, stored: bytes, asker: Asker, *, charged: bool) -> Answer:
         """An answer as the ledger keeps it, with what is left to the asker now."""
-        release, payers = from_bytes(stored), asker.own or asker.shared
+        release = from_bytes(stored)
+        remaining, balance = left_over(self.ledger, asker.own or asker.shared)
         promised = release.guarantee.parameters
         return Answer(
             release.tables,
@@ -324,8 +325,8 @@ class Gatekeeper:
             release.receipt,
             cost={one: float(Fraction(promised[one])) for one in _LOSSES if promised.get(one)},
             charged=charged,
-            remaining=remaining(self.ledger, payers),
-            balance=tightest(self.ledger, payers),
+            remaining=remaining,
+            balance=balance,
         )
 
     @contextmanager

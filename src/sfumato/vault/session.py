@@ -21,7 +21,7 @@ from sfumato.privacy.numbers import EPSILON_MAXIMUM
 from sfumato.privacy.price import amounts_in_words, price
 from sfumato.query.sql.tables import PrivateRows
 from sfumato.schema.names import quoted, suggestion
-from sfumato.vault.accounts import remaining, tightest
+from sfumato.vault.accounts import left_over
 from sfumato.vault.plans import foreign_plan
 
 if TYPE_CHECKING:
@@ -234,12 +234,12 @@ class Session:
 
     def prepare(self, family: Family, values: Mapping[str, Any], facts: Facts) -> Prepared:
         """Make a method of what was asked, from public facts alone."""
-        shape, rights = family.shape, facts.admit(()).rights
-        if rights is not None and shape not in rights.shapes:
+        rights = facts.admit(()).rights
+        if rights is not None and family.shape not in rights.shapes:
             rights.check("explain")  # all that may come of it then
         prepared = prepared_of(family, values, facts)
         _check(facts.admit(prepared.datasets), None, prepared)
-        self._prepared[shape][id(prepared)] = prepared
+        self._prepared[family.shape][id(prepared)] = prepared
         return prepared
 
     def run(
@@ -290,7 +290,7 @@ class Session:
 
     def _left(self, asker: Asker, event: Event | None) -> tuple[Mapping[str, float], str]:
         ledger, payers = self.gatekeeper.ledger, asker.own or asker.shared
-        return remaining(ledger, payers, event), tightest(ledger, payers, event)
+        return left_over(ledger, payers, event)
 
     def check_all(self, wanted: Sequence[Prepared], asker_of: AskerOf) -> Event | None:
         """What several methods cost the owner together, or a refusal; nothing is charged."""
@@ -314,7 +314,7 @@ class Session:
 
 def _check(asker: Asker, shape: str | None, prepared: Prepared) -> None:
     """Refuse a shape and a price that a principal is not permitted."""
-    if asker.rights is not None:
+    if asker.rights is not None and not asker.rights.is_owner:
         asker.rights.check(shape, prepared.parameters["cost"])
 
 
