@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sfumato import noise
+    from sfumato import local, noise
     from sfumato.anonymize.criteria import (
         BetaLikeness,
         DeltaDisclosure,
@@ -75,10 +75,10 @@ __all__ = [
     "Values",
     "Vault",
     "Widths",
-    "__version__",
     "compare",
     "evaluate",
     "init",
+    "local",
     "noise",
     "open",
     "protect",
@@ -133,8 +133,8 @@ _RENAMED = {"open": "open_vault", "init": "create_vault", "Relation": "Neighbour
 
 def __getattr__(name: str) -> object:
     """Load a public name from its home."""
-    if name == "noise":
-        return import_module("sfumato.noise")
+    if name in {"local", "noise"}:
+        return import_module(f"sfumato.{name}")
     if name in _HOMES:
         home = import_module(f"sfumato.{_HOMES[name]}")
         return getattr(home, _RENAMED.get(name, name))
