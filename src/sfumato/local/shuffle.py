@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -28,11 +27,17 @@ import numpy as np
 from sfumato import given
 from sfumato.cards import Card, Shown
 from sfumato.errors import ParameterError
+from sfumato.local.level import level
 from sfumato.privacy import numbers
 from sfumato.privacy.elementary import exp_down
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from numpy.typing import NDArray
+
+    from sfumato.local.level import LocalEpsilon
+    from sfumato.privacy.numbers import Number
 
     Floats = NDArray[np.float64]
 
@@ -42,7 +47,6 @@ _SLACK = 1 + 1e-9
 _STEPS = 60
 _TOGETHER = 256
 _NOTHING = 2.0**-70
-_LARGEST = Fraction(20)
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,14 +62,14 @@ class Shuffled(Shown):
     5 for the numbers, Theorem 3.1 for the closed form.
     """
 
-    local_epsilon: Fraction
+    local_epsilon: LocalEpsilon
     people: int
     delta: Fraction
 
     @cached_property
     def epsilon(self) -> float:
         """The central epsilon by the numeric accountant, rounded up."""
-        low, high = 0.0, float(numbers.plain(self.local_epsilon, digits=15, up=True))
+        low, high = 0.0, float(numbers.plain(self.local_epsilon.upper, digits=15, up=True))
         delta = numbers.float_below(self.delta)
         if self.people < 2 or self.delta_at(0.0) <= delta:
             return high if self.people < 2 else 0.0
@@ -87,9 +91,9 @@ class Shuffled(Shown):
     @property
     def closed_form(self) -> float | None:
         """The epsilon of the closed form, or None where its condition does not hold."""
-        if self.local_epsilon > self.closed_form_limit:
+        if float(self.local_epsilon) > self.closed_form_limit:
             return None
-        grown, delta = math.exp(self.local_epsilon), float(self.delta)
+        grown, delta = math.exp(float(self.local_epsilon)), float(self.delta)
         spread = 8 * math.sqrt(grown * math.log(4 / delta) / self.people) + 8 * grown / self.people
         return math.log1p((grown - 1) / (grown + 1) * spread)
 
@@ -102,14 +106,14 @@ class Shuffled(Shown):
     def _clones(self) -> _Clones:
         people = min(self.people, _MOST_PEOPLE)
         # Rounded down: fewer clones, and a truth that is told more often.
-        chance = float(exp_down(-self.local_epsilon)) * (1 - 2.0**-50)
+        chance = float(exp_down(-self.local_epsilon.upper)) * (1 - 2.0**-50)
         return _Clones.among(people - 1, chance, 1 / (1 + chance))
 
     def _card(self) -> Card:
         closed = self.closed_form
         told = "does not apply" if closed is None else f"{closed:.4g}"
         facts = {
-            "epsilon of each report": numbers.decimal_of(self.local_epsilon),
+            "epsilon of each report": str(self.local_epsilon),
             "people": f"{self.people:,}",
             "delta": numbers.plain(self.delta),
             "epsilon of all, shuffled": f"{self.epsilon:.4g}",
@@ -119,15 +123,9 @@ class Shuffled(Shown):
         return Card(f"{line} people", facts)
 
 
-def shuffle(*, epsilon: object, people: int, delta: object) -> Shuffled:
+def shuffle(*, epsilon: Number | LocalEpsilon, people: int, delta: object) -> Shuffled:
     """What shuffling reports that are each private at `epsilon` promises of them taken together."""
-    local = numbers.positive(epsilon, "epsilon")
-    if local > _LARGEST:
-        raise ParameterError(
-            "epsilon_above_policy",
-            f"epsilon {float(local):g} of a report is above {int(_LARGEST)}, where shuffling helps "
-            "nobody. Give the epsilon of one report, such as 1.",
-        )
+    local = level(epsilon)
     count = given.whole(people, "people")
     if count < 1:
         raise ParameterError(
