@@ -57,11 +57,11 @@ class LocalMechanism(Shown, ABC):
     def _count(self, rows: NDArray[Any]) -> NDArray[np.int64]:
         """Sums over valid rows."""
 
-    @abstractmethod
     def _count_groups(
         self, rows: NDArray[Any], times: NDArray[np.int64], bits: NDArray[np.int64] | None
     ) -> NDArray[np.int64]:
         """The same sums from groups of rows with equal codes: how many rows, how often each bit."""
+        raise AssertionError(f"reports by {self.name} are not grouped")
 
     @abstractmethod
     def _asked(self) -> dict[str, Any]:
@@ -119,6 +119,10 @@ class LocalMechanism(Shown, ABC):
     def _sent(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         """Which rows the mechanism can send at all."""
         return self.layout.valid(rows)
+
+    def can_send(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which rows, as the layout has them, the mechanism can send at all."""
+        return self._sent(rows)
 
     def read(self, data: bytes) -> Reports:
         """Read the bytes that a client sent or a file holds."""

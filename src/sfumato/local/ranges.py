@@ -200,7 +200,7 @@ class Hierarchical(RangeOracle):
         for depth, oracle in enumerate(self.oracles):
             chosen = np.flatnonzero(sent & (rows["level"] == depth))
             inner, kept = self._inner(rows[chosen], depth)
-            sent[chosen] = kept & oracle._sent(inner)
+            sent[chosen] = kept & oracle.can_send(inner)
         return sent
 
     def _count(self, rows: NDArray[Any]) -> NDArray[np.int64]:
