@@ -50,7 +50,8 @@ class Adjusted(Shown):
     def effect(self) -> dict[str, float]:
         """The typical error of a share and of half of all values, unbiased and adjusted.
 
-        Root mean squares over random noise around the adjusted shares, by simulation.
+        Root mean squares over random noise around the adjusted shares, by simulation. That takes
+        these for the truth, and so flatters them: a small gain may be none.
         """
         return _effect(self.table, _WAYS[self.how][0])
 
@@ -118,7 +119,8 @@ def _simplex(shares: Floats) -> Floats:
     ranks = np.arange(1, shares.shape[1] + 1)
     levels = (np.cumsum(falling, axis=1) - 1) / ranks
     kept = (falling > levels).sum(axis=1)
-    return np.maximum(shares - levels[np.arange(len(shares)), kept - 1][:, None], 0.0)
+    level = levels[np.arange(len(shares)), kept - 1]
+    return np.asarray(np.maximum(shares - level[:, None], 0.0))
 
 
 _WAYS: dict[str, tuple[Callable[[Floats], Floats], str]] = {

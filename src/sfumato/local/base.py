@@ -123,15 +123,12 @@ class SupportOracle(Oracle):
     q: Fraction
 
     def _shares(self, sketch: ReportSketch) -> NDArray[np.float64]:
-        p, q, n = self.p, self.q, sketch.n
-        # In whole numbers (C D - n Q) / (n (P - Q)): counts of many reports lose no digit.
-        common = p.denominator * q.denominator // math.gcd(p.denominator, q.denominator)
-        top, low = int(p * common), int(q * common)
-        scale = n * (top - low)
-        return np.array([(count * common - n * low) / scale for count in self._support(sketch)])
+        gap = float(self.p - self.q)
+        return np.asarray((self._support(sketch) / sketch.n - float(self.q)) / gap)
 
-    def _support(self, sketch: ReportSketch) -> list[int]:
-        return [int(one) for one in sketch.tally.tolist()]
+    def _support(self, sketch: ReportSketch) -> NDArray[np.int64]:
+        """How many reports support each value."""
+        return sketch.tally
 
     def variance(self, n: int, share: float = 0.0) -> float:
         """The variance of one share's estimate from n reports, where the true share is this.

@@ -103,7 +103,7 @@ class Diary(Shown):
             return {}
         except (OSError, ValueError):
             told = None
-        kept = told.get("answers") if isinstance(told, dict) else None
+        kept: Any = told.get("answers") if isinstance(told, dict) else None
         if (
             not isinstance(told, dict)
             or told.get("version") != _VERSION

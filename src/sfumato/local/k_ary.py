@@ -51,7 +51,7 @@ class KAry(SupportOracle):
     *Sensitivity*: None to establish: a person has one of k values.
     *Error*: n Var = q (1 - q) / (p - q)^2 + f (1 - p - q) / (p - q), f the true share.
     *Edges*: The lie is drawn from the k - 1 other values; drawn from all k it would be less often
-    one than is claimed, and the estimate biased. k up to 2^31.
+    one than is claimed, and the estimate biased. k up to 2^26.
     *Reference*: Warner 1965; Kairouz, Oh & Viswanath 2014.
     """
 

@@ -17,8 +17,6 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from sfumato.errors import ParameterError
 from sfumato.local.base import SupportOracle
 from sfumato.local.channel import Channel, room_for
@@ -32,6 +30,7 @@ from sfumato.noise.entropy import SystemEntropy
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from sfumato.local.diary import Diary
@@ -102,17 +101,16 @@ class Longitudinal(SupportOracle):
         size = self.size
         room_for(size, size**reports)
         (truth, lie), (again, other) = self.permanent, self.instant
-        rows = []
-        for x in range(size):
-            rows.append(
-                [
-                    sum(
-                        (truth if z == x else lie) * prod(again if y == z else other for y in seen)
-                        for z in range(size)
-                    )
-                    for seen in product(range(size), repeat=reports)
-                ]
-            )
+        rows = [
+            [
+                sum(
+                    (truth if z == x else lie) * prod(again if y == z else other for y in seen)
+                    for z in range(size)
+                )
+                for seen in product(range(size), repeat=reports)
+            ]
+            for x in range(size)
+        ]
         return Channel.of(rows)
 
     def remember(self, codes: NDArray[np.int64], entropy: Entropy) -> NDArray[np.int64]:

@@ -244,7 +244,7 @@ class Duchi(LocalMechanism):
     *Error*: Var = B^2 - t^2 for a report of an amount t between -1 and 1; for one amount B is
     (e^epsilon + 1) / (e^epsilon - 1), for d about sqrt(d) times that.
     *Edges*: up to 64 amounts, all between the same bounds.
-    *Reference*: Duchi, Jordan & Wainwright 2018, section 4.2.3, corrected for even d; decision 0331.
+    *Reference*: Duchi, Jordan & Wainwright 2018, 4.2.3, corrected for even d; decision 0331.
     """
 
     name = "duchi"
@@ -290,7 +290,7 @@ class Duchi(LocalMechanism):
 
     def _count(self, rows: NDArray[Any]) -> NDArray[np.int64]:
         bits = np.unpackbits(rows["bits"], axis=1, count=self.dimensions, bitorder="little")
-        return bits.sum(axis=0, dtype=np.int64)
+        return np.asarray(bits.sum(axis=0, dtype=np.int64))
 
     def _count_groups(
         self,

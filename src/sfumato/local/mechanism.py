@@ -58,7 +58,10 @@ class LocalMechanism(Shown, ABC):
         """Sums over valid rows."""
 
     def _count_groups(
-        self, rows: NDArray[Any], times: NDArray[np.int64], bits: NDArray[np.int64] | None
+        self,
+        rows: NDArray[Any],  # noqa: ARG002  for those whose reports an engine can count
+        times: NDArray[np.int64],  # noqa: ARG002
+        bits: NDArray[np.int64] | None,  # noqa: ARG002
     ) -> NDArray[np.int64]:
         """The same sums from groups of rows with equal codes: how many rows, how often each bit."""
         raise AssertionError(f"reports by {self.name} are not grouped")

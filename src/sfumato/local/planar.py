@@ -3,8 +3,8 @@
 A person's place, in metres of a projected map, is snapped to a cell of a declared grid, moved by a
 random number of whole cells, and brought back to the edge where that leaves the map. The move v of
 cells has probability proportional to exp(-theta q(v)), q(v) the length of v rounded up to a part in
-m = 4096 of a cell. For cells x and x' at a distance of d >= 1 cells, q(y - x') - q(y - x) <= d + 1/m
-<= d (1 + 1/m); so theta = epsilon step m / (m + 1) gives ratios of at most exp(epsilon step d):
+m = 4096 of a cell. For cells x and x' at a distance of d >= 1 cells q(y - x') - q(y - x) is at most
+d + 1/m <= d (1 + 1/m); so theta = epsilon step m / (m + 1) gives ratios of at most exp(epsilon step d):
 epsilon for every metre between two places, exactly, at a loss of a part in 4096. All places of the
 plane have the same total weight, because the grid of moves has no end.
 
@@ -254,7 +254,7 @@ def _on_square(far: Moves, drawn: Moves) -> Moves:
 
 
 def _lengths(moves: Moves) -> NDArray[Any]:
-    """The lengths of moves in parts of a cell, rounded up: ceil(sqrt(PARTS^2 (east^2 + north^2)))."""
+    """The lengths of moves in parts of a cell, rounded up: ceil(PARTS sqrt(east^2 + north^2))."""
     if len(moves) and int(np.abs(moves).max()) > _LONGEST:
         squares = (moves.astype(object) ** 2).sum(axis=1) * PARTS**2
         return np.array([math.isqrt(one - 1) + 1 if one else 0 for one in squares], dtype=object)
@@ -263,4 +263,4 @@ def _lengths(moves: Moves) -> NDArray[Any]:
     # The float is off by less than one: two comparisons of whole numbers settle it.
     found -= (found > 0) & ((found - 1) ** 2 >= squares)
     found += found**2 < squares
-    return found
+    return np.asarray(found)
