@@ -25,8 +25,10 @@ from sfumato.local.wire import from_wire
 from sfumato.noise.entropy import SystemEntropy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from sfumato.local.base import Oracle
     from sfumato.local.rounds import Round
@@ -167,12 +169,10 @@ class Collection:
         kept = self.store.kept()
         parts = []
         for way, mechanism in self.ways.items():
-            rows = [(row, people) for (of, row), people in kept.reports.items() if of == way]
-            if not rows:
-                continue
-            stacked = np.frombuffer(b"".join(row for row, _ in rows), dtype=mechanism.layout.dtype)
-            times = np.array([people for _, people in rows], dtype=np.int64)
-            parts.append((mechanism, mechanism.sum_rows(stacked, times)))
+            rows = {row: people for (of, row), people in kept.reports.items() if of == way}
+            if rows:
+                pieces = _spread(rows, mechanism.layout.dtype)
+                parts.append((mechanism, mechanism.merge(map(mechanism.sum_rows, pieces))))
         return SurveyEstimate.of(self.round, parts, kept.rejected, kept.closed)
 
     def close_round(self) -> SurveyEstimate:
@@ -191,4 +191,15 @@ class Collection:
         self.store.close()
 
 
+def _spread(rows: Mapping[bytes, int], dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
+    """Each row as often as it came, in pieces that fit memory however many there are."""
+    stacked = np.frombuffer(b"".join(rows), dtype=dtype)
+    times = np.array(list(rows.values()), dtype=np.int64)
+    ends = np.cumsum(times)
+    for start in range(0, int(ends[-1]), _PIECE):
+        places = np.arange(start, min(start + _PIECE, int(ends[-1])))
+        yield stacked[np.searchsorted(ends, places, side="right")]
+
+
+_PIECE = 1 << 20
 _FIELDS = {"ticket", "report", "way"}

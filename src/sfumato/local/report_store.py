@@ -64,7 +64,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Kept:
-    """What a store holds: people by way and report, rejected items by reason, and when it closed."""
+    """What a store holds: people by way and report, rejected items by reason, when it closed."""
 
     reports: Mapping[tuple[str, bytes], int]
     rejected: Mapping[str, int]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 MOST_CHOICES = 1000
-MECHANISMS = ("warner", "k_ary", "oue", "sue")
+MECHANISMS = ("warner", "k_ary")
 """What a browser can do, and `survey new` may be asked for."""
 LONGEST_QUESTION, LONGEST_CHOICE = 500, 200
 _USUAL_DAYS = 30
@@ -46,7 +46,7 @@ _ID_LETTERS = 20
 _FACTS = ("format", "question", "choices", "mechanism", "epsilon", "opens", "closes", "key", "salt")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Round(Shown):
     """What people are asked and promised. Times are in UTC."""
 
@@ -151,7 +151,7 @@ def new_round(
     claimed = level(epsilon)
     start = _time(opens, "opens") or datetime.now(UTC).replace(microsecond=0)
     end = _time(closes, "closes") or start + timedelta(days=_USUAL_DAYS)
-    chosen = _mechanism(mechanism, len(offered), claimed)
+    chosen = _mechanism(mechanism, len(offered))
     _check_times(start, end)
     secret = _own_key(key_file(path))
     salt = secrets.token_hex(8)
@@ -287,8 +287,8 @@ def _line(text: object, name: str, longest: int) -> str:
     return found
 
 
-def _mechanism(name: str, choices: int, claimed: LocalEpsilon) -> str:
-    """The mechanism by name; `auto` takes the one with the smaller error."""
+def _mechanism(name: str, choices: int) -> str:
+    """The mechanism by name; `auto` takes the one with the smallest error."""
     given.one_of(name, "mechanism", ("auto", *MECHANISMS))
     if name == "warner" and choices != 2:
         raise ParameterError(
@@ -297,10 +297,7 @@ def _mechanism(name: str, choices: int, claimed: LocalEpsilon) -> str:
         )
     if name != "auto":
         return name
-    if choices == 2:
-        return "warner"
-    odds = claimed.rational(40)
-    return "k_ary" if choices < 3 * odds + 2 else "oue"
+    return "warner" if choices == 2 else "k_ary"
 
 
 def _check_times(start: datetime, end: datetime) -> None:

@@ -81,7 +81,12 @@ class SurveyEstimate(Shown):
     def bars(self) -> list[tuple[str, float, float, float]]:
         """Each choice with its share and where the truth is in 95 % of cases."""
         return [
-            (row["value"], row["share"], row["share"] - row["bound95"], row["share"] + row["bound95"])
+            (
+                row["value"],
+                row["share"],
+                row["share"] - row["bound95"],
+                row["share"] + row["bound95"],
+            )
             for row in self.table.to_pylist()
             if row["share"] is not None and math.isfinite(row["share"])
         ]
@@ -89,7 +94,8 @@ class SurveyEstimate(Shown):
     def _card(self) -> Card:
         turned = sum(self.rejected.values())
         rows = [
-            [row["value"], row["share"], row["bound95"]] for row in self.table.slice(0, 10).to_pylist()
+            [row["value"], row["share"], row["bound95"]]
+            for row in self.table.slice(0, 10).to_pylist()
         ]
         return Card(
             line=f"{self.n:,} answers to {self.round.question!r}, {turned:,} rejected",
