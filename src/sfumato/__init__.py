@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sfumato import noise
+    from sfumato import local, noise
     from sfumato.anonymize.criteria import (
         BetaLikeness,
         DeltaDisclosure,
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from sfumato.steward.table import Table, read
     from sfumato.synth.generator import SynthesisModel
     from sfumato.vault.answer import Answer
-    from sfumato.vault.private import Private, protect
+    from sfumato.vault.private import Private
+    from sfumato.vault.protection import protect
     from sfumato.vault.vault import Vault
     from sfumato.vault.vault import create_vault as init
     from sfumato.vault.vault import open_vault as open  # noqa: A004 - sf.open, beside the built-in
@@ -75,10 +76,10 @@ __all__ = [
     "Values",
     "Vault",
     "Widths",
-    "__version__",
     "compare",
     "evaluate",
     "init",
+    "local",
     "noise",
     "open",
     "protect",
@@ -123,7 +124,7 @@ _HOMES = {
     "evaluate": "steward.evaluate",
     "init": "vault.vault",
     "open": "vault.vault",
-    "protect": "vault.private",
+    "protect": "vault.protection",
     "read": "steward.table",
     "table": "query.builder",
 }
@@ -133,8 +134,8 @@ _RENAMED = {"open": "open_vault", "init": "create_vault", "Relation": "Neighbour
 
 def __getattr__(name: str) -> object:
     """Load a public name from its home."""
-    if name == "noise":
-        return import_module("sfumato.noise")
+    if name in {"local", "noise"}:
+        return import_module(f"sfumato.{name}")
     if name in _HOMES:
         home = import_module(f"sfumato.{_HOMES[name]}")
         return getattr(home, _RENAMED.get(name, name))

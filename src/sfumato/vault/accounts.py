@@ -68,13 +68,6 @@ def tightest(ledger: Ledger, names: Iterable[str], event: Event | None = None) -
     return balance(found.budget, found.spent)
 
 
-def left_once_charged(
-    ledger: Ledger, names: Iterable[str], event: Event
-) -> tuple[Mapping[str, float], str]:
-    """What would be left if an event were charged, for programs and for people."""
-    return remaining(ledger, names, event), tightest(ledger, names, event)
-
-
 VERSION = "version "
 """What is kept of a source under this word tells a state of its files."""
 

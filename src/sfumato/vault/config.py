@@ -111,6 +111,15 @@ def load(folder: Path) -> Config:
     return parse(text, path)
 
 
+def modified(folder: Path) -> tuple[int, int, int]:
+    """What changes whenever a vault's configuration is written."""
+    try:
+        found = (folder / VAULT).stat()
+    except OSError:
+        return 0, 0, 0
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
 def parse(text: str, path: Path) -> Config:
     """The configuration that a text would be, were it the file at `path`."""
     # As it stands, comments and all; then as it is read, without TOML's ways to spell a letter.

@@ -131,9 +131,12 @@ class DataStore:
         self._apart: dict[str, Identity] = {}
 
     def add(self, name: str, location: Location) -> None:
-        """Hold one more data set."""
-        self._locks.setdefault(name, threading.RLock())
-        self._locations[name] = location
+        """Hold one more data set, or one that lies elsewhere from now on."""
+        with self._locks.setdefault(name, threading.RLock()):
+            self._retire(name)
+            self._told.pop(name, None)
+            self._apart.pop(name, None)
+            self._locations[name] = location
 
     def check(self, private: Sequence[str]) -> None:
         """Refuse, before anything is planned further, what would have to travel."""

@@ -17,13 +17,16 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sfumato.publish.catalogue import KINDS
 from sfumato.synth.methods import METHOD_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from sfumato.method import Prepared
+    from sfumato.vault.answer import Answer
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,11 @@ class Family:
     def home(self) -> Any:
         """The module that prepares its methods."""
         return import_module(self.module)
+
+    def read(self, answer: Answer, prepared: Prepared) -> Answer:
+        """What the gatekeeper gave to one of its methods, with the means to read it."""
+        result = getattr(self.home(), "result", None)
+        return answer if result is None else cast("Answer", result(answer, prepared))
 
 
 def _listed(*families: Family) -> dict[str, Family]:

@@ -65,6 +65,11 @@ def note_ledger(folder: Path, words: str) -> None:
     _note(folder, "ledger", words)
 
 
+def note_request(folder: Path, what: str, words: str) -> None:
+    """Say why a request failed inside."""
+    _note(folder, what, words)
+
+
 def _note(folder: Path, what: str, words: str) -> None:
     """Add a line for the operator's eyes only; what cannot be written must not be told either."""
     line = f"{utc_now().isoformat(timespec='seconds')} {what}: {' '.join(words.split())}\n"

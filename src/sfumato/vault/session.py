@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
 from sfumato import given
@@ -20,10 +20,12 @@ from sfumato.privacy.numbers import EPSILON_MAXIMUM
 from sfumato.privacy.price import amounts_in_words, price
 from sfumato.query.sql.tables import PrivateRows
 from sfumato.schema.names import quoted, suggestion
+from sfumato.vault.accounts import remaining, tightest
 from sfumato.vault.config import OWNER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from sfumato.method import Dataset, Prepared
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from sfumato.vault.datastore import DataStore
     from sfumato.vault.families import Family
     from sfumato.vault.gatekeeper import Asker, Gatekeeper
+    from sfumato.vault.trying import ReleaseGate
 
     AskerOf = Callable[[tuple[str, ...]], Asker]
     """Who asks about these data sets, and who pays."""
@@ -127,6 +130,51 @@ def explain(prepared: Prepared) -> Explanation | Forecast:
     return Forecast(prepared) if tell is None else tell()
 
 
+class Asking(Protocol):
+    """What may be asked through: the session of a vault at hand, or of one that is elsewhere."""
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The declared data sets by name."""
+        ...
+
+    def facts(self, asker_of: AskerOf, dataset: str = "") -> Facts:
+        """What may be known by whoever asks."""
+        ...
+
+    def prepare(self, family: Family, values: Mapping[str, Any], facts: Facts) -> Prepared:
+        """Make a method of what was asked, from public facts alone."""
+        ...
+
+    def run(
+        self,
+        family: Family,
+        prepared: Prepared,
+        asker_of: AskerOf,
+        *,
+        request_id: str | None = None,
+        gate: ReleaseGate | None = None,
+    ) -> Answer:
+        """Charge and answer what was prepared; with a `gate` attack it before it is given."""
+        ...
+
+    def left(self, datasets: tuple[str, ...], asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
+        """What one more question may cost whoever asks, for programs and for people."""
+        ...
+
+    def left_after(self, prepared: Prepared, asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
+        """What would be left once this was charged, for programs and for people."""
+        ...
+
+    def check_all(self, wanted: Sequence[Prepared], asker_of: AskerOf) -> Event | None:
+        """What several methods cost the owner together, or a refusal; nothing is charged."""
+        ...
+
+    def owners_rows(self, dataset: str, asker_of: AskerOf) -> AbstractContextManager[Dataset]:
+        """The rows of a data set for its owner's own look, which nothing is charged for."""
+        ...
+
+
 @dataclass(frozen=True)
 class Session:
     """Knows the declared data sets, where they lie, and the gatekeeper before them."""
@@ -159,9 +207,22 @@ class Session:
         return prepared
 
     def run(
-        self, family: Family, prepared: Prepared, asker_of: AskerOf, *, request_id: str | None
+        self,
+        family: Family,
+        prepared: Prepared,
+        asker_of: AskerOf,
+        *,
+        request_id: str | None = None,
+        gate: ReleaseGate | None = None,
     ) -> Answer:
-        """Charge and answer what was prepared, or refuse to."""
+        """Charge and answer what was prepared; with a `gate` attack it before it is given."""
+        if gate is not None:
+            gate.check(self, asker_of, prepared)
+        answer = family.read(self.answer(prepared, asker_of, request_id=request_id), prepared)
+        return answer if gate is None else gate.tried(self, prepared, answer)
+
+    def answer(self, prepared: Prepared, asker_of: AskerOf, *, request_id: str | None) -> Answer:
+        """The answer as the gatekeeper gives it, before its family makes more of it."""
         given.maybe_text(request_id, "request_id")
         if self._prepared.get(id(prepared)) is not prepared:
             raise ParameterError(
@@ -177,9 +238,19 @@ class Session:
             check_data=lambda: self.store.check_readable((*datasets, *public)),
             request_id=request_id,
         )
-        answer = replace(answer, kept=tuple(self.kept))
-        read = getattr(family.home(), "result", None)
-        return answer if read is None else read(answer, prepared)
+        return replace(answer, kept=tuple(self.kept))
+
+    def left(self, datasets: tuple[str, ...], asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
+        """What one more question may cost whoever asks, for programs and for people."""
+        return self._left(asker_of(datasets), None)
+
+    def left_after(self, prepared: Prepared, asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
+        """What would be left once this was charged, for programs and for people."""
+        return self._left(asker_of(prepared.datasets), prepared.event)
+
+    def _left(self, asker: Asker, event: Event | None) -> tuple[Mapping[str, float], str]:
+        ledger, payers = self.gatekeeper.ledger, asker.own or asker.shared
+        return remaining(ledger, payers, event), tightest(ledger, payers, event)
 
     def check_all(self, wanted: Sequence[Prepared], asker_of: AskerOf) -> Event | None:
         """What several methods cost the owner together, or a refusal; nothing is charged."""

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
 from sfumato.cards import Card, CardTable, Shown
-from sfumato.engines.files.endings import is_pattern
 from sfumato.errors import BudgetError, ParameterError, PolicyError
 from sfumato.files import check_target, whole
 from sfumato.ledger.flight import Flights
-from sfumato.query.sql.tables import PrivateRows, PublicRows
 from sfumato.release.in_use import ANSWERS, vault_files
-from sfumato.schema.file import load as load_schema
 from sfumato.schema.names import quoted
-from sfumato.steward.table import read
 from sfumato.system import needs_locks
 from sfumato.vault.accounts import (
     account_of,
@@ -27,19 +23,21 @@ from sfumato.vault.accounts import (
     open_accounts,
     open_ledger,
     set_limit,
-    source_of,
     verified,
 )
-from sfumato.vault.config import OWNER, Config, PrivateSet, load
-from sfumato.vault.datastore import DataStore, Location, address, check_consent
+from sfumato.vault.asking import Questions
+from sfumato.vault.config import OWNER, Config, PrivateSet, load, modified
+from sfumato.vault.datastore import DataStore
+from sfumato.vault.declared import catalogue, location, schema_of
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.folder import AnswerIndex, note_charge
 from sfumato.vault.gatekeeper import Asker, Gatekeeper
-from sfumato.vault.private import Private, Questions
+from sfumato.vault.private import Private
 from sfumato.vault.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
+    from pathlib import Path
     from typing import Unpack
 
     from sfumato.engines.identity import Identity
@@ -51,7 +49,8 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
     from sfumato.steward.table import Table
     from sfumato.vault.answer import Answer
-    from sfumato.vault.private import PublishOptions, QueryCost, QueryOptions, SynthesisOptions
+    from sfumato.vault.datastore import Location
+    from sfumato.vault.options import PublishOptions, QueryCost, QueryOptions, SynthesisOptions
     from sfumato.vault.publishing import Published
     from sfumato.vault.questions import Asked
     from sfumato.vault.session import AskerOf
@@ -62,9 +61,9 @@ class Vault(Shown):
     """An open vault. Safe for any number of threads; each process opens its own."""
 
     def __init__(self, config: Config) -> None:
-        self.config = config
-        self._closed = False
-        schemas = {name: _schema(config, name) for name in config.datasets}
+        self.config, self._closed = config, False
+        self._changing, self._read = threading.Lock(), modified(config.folder)
+        self._schemas = schemas = {name: schema_of(config, name) for name in config.datasets}
         self.ledger = open_ledger(config)
         try:
             open_accounts(self.ledger, config)
@@ -83,10 +82,9 @@ class Vault(Shown):
         self._store = DataStore(
             {name: self._location(config, name, schemas[name]) for name in schemas}
         )
-        self._catalogue = _catalogue(config, schemas)
         self._kept = list(vault_files(config.folder))
         self._session = Session(
-            self._catalogue, self._store, gatekeeper, config.max_epsilon, self._kept
+            catalogue(config, schemas), self._store, gatekeeper, config.max_epsilon, self._kept
         )
 
     @property
@@ -141,22 +139,50 @@ class Vault(Shown):
             population=population,
             consent=consent,
         )
-        self._take_up(name)
+        with self._changing:
+            self._take_up()
 
-    def _take_up(self, name: str) -> None:
-        """Answer for a data set that was added while the vault was open."""
-        config = load(self.config.folder)
-        schemas = {one: _schema(config, one) for one in config.datasets}
-        open_accounts(self.ledger, config)
-        self._store.add(name, self._location(config, name, schemas[name]))
-        self._catalogue[name] = _catalogue(config, schemas)[name]
-        self._kept[:] = vault_files(config.folder)
-        self.config = config
+    def refresh(self) -> None:
+        """Take up what another process changed in the vault's configuration, if anything was.
 
-    def accounts(self) -> list[dict[str, Any]]:
-        """Every account: its budget, what was spent, and what one more question may cost."""
+        What is being answered goes on as it began; whatever is asked from then on goes by the new.
+        """
         self._check_open()
-        return balances_of(self.ledger)
+        if modified(self.config.folder) == self._read:
+            return
+        with self._changing:
+            self._take_up()
+
+    def _take_up(self) -> None:
+        """Answer for the configuration as it is now."""
+        read = modified(self.config.folder)
+        config = load(self.config.folder)
+        schemas = {name: schema_of(config, name) for name in config.datasets}
+        declared = catalogue(config, schemas)
+        open_accounts(self.ledger, config)
+        before = self.config.datasets
+        for name, held in config.datasets.items():
+            if before.get(name) != held or self._schemas[name] != schemas[name]:
+                self._store.add(name, self._location(config, name, schemas[name]))
+        self._kept[:] = vault_files(config.folder)
+        gatekeeper = replace(
+            self._session.gatekeeper,
+            snapshot=config.snapshot,
+            tick_seconds=config.tick_seconds,
+            deadline_seconds=config.deadline_seconds,
+        )
+        self._session = Session(declared, self._store, gatekeeper, config.max_epsilon, self._kept)
+        self.config, self._schemas, self._read = config, schemas, read
+
+    def accounts(self, *, principal: str = OWNER) -> list[dict[str, Any]]:
+        """A principal's accounts: each budget, what was spent, what one more question may cost.
+
+        Those of the owner are all.
+        """
+        self._check_open()
+        who = given.text(principal, "principal")
+        found = balances_of(self.ledger)
+        return [one for one in found if who in (OWNER, one["account"].partition("/")[2])]
 
     def verify(self) -> dict[str, Any]:
         """Walk every entry of the ledger; raises where it is not whole."""
@@ -287,17 +313,7 @@ class Vault(Shown):
         return partial(self._asker, who, given.maybe_text(purpose, "purpose"))
 
     def _location(self, config: Config, name: str, schema: Schema) -> Location:
-        held = config.datasets[name]
-        source = source_of(config.folder, held.source)
-        unit = held.unit if isinstance(held, PrivateSet) else None
-        file = None if "://" in source or is_pattern(Path(source)) else Path(source)
-        consent = held.consent if isinstance(held, PrivateSet) else None
-        columns = tuple(column.name for column in schema.columns)
-        # One person's malformed cell must not decide whether questions are answered.
-        reading = partial(read, source, schema, strict=unit is None)
-        there = address(source)
-        apart = partial(self._check_apart, name)
-        return Location(there, reading, unit, file, consent, source, columns, schema.layout, apart)
+        return location(config, name, schema, check_apart=partial(self._check_apart, name))
 
     def _check_apart(self, name: str, identity: Identity) -> None:
         from sfumato.vault.sources import check_apart  # questions about what is known need none
@@ -367,30 +383,3 @@ def create_vault(
     kept = None if head is None else given.path(head, "head")
     given.path(given.text(ledger, "ledger"), "ledger")
     return Vault(create(given.path(path, "path"), database=ledger, head=kept))
-
-
-def _schema(config: Config, name: str) -> Schema:
-    """The schema of a data set, under the name and with the unit that the vault gives it."""
-    held = config.datasets[name]
-    schema = replace(load_schema(config.folder / held.schema), table=name)
-    if not isinstance(held, PrivateSet):
-        return schema
-    schema.layout.check_private()
-    if held.consent is not None:
-        check_consent(schema, held.consent)
-    return replace(schema, unit=held.unit)
-
-
-def _catalogue(
-    config: Config, schemas: Mapping[str, Schema]
-) -> dict[str, PrivateRows | PublicRows]:
-    entries: dict[str, PrivateRows | PublicRows] = {}
-    for name, held in config.datasets.items():
-        if isinstance(held, PrivateSet):
-            entries[name] = PrivateRows(schemas[name], held.unit, held.population)
-            continue
-        for columns in held.bounds:
-            for column in columns:
-                schemas[name].column(column)
-        entries[name] = PublicRows(schemas[name], held.bounds)
-    return entries
