@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         TCloseness,
     )
     from sfumato.errors import SfumatoError
+    from sfumato.local.survey import Survey
     from sfumato.privacy.units import Entity, Neighbours, Rows
     from sfumato.query.builder import table
     from sfumato.release.release import Release
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Answer",
     "BetaLikeness",
     "Bounds",
     "Calendar",
@@ -69,6 +69,7 @@ __all__ = [
     "Rows",
     "Schema",
     "SfumatoError",
+    "Survey",
     "SynthesisModel",
     "TCloseness",
     "Table",
@@ -113,6 +114,7 @@ _HOMES = {
     "Rows": "privacy.units",
     "Schema": "schema.schema",
     "SfumatoError": "errors",
+    "Survey": "local.survey",
     "SynthesisModel": "synth.generator",
     "TCloseness": "anonymize.criteria",
     "Table": "steward.table",

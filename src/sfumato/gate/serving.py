@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
     from pathlib import Path
 
+    from starlette.types import ASGIApp
+
     from sfumato.vault.vault import Vault
 
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
@@ -81,10 +83,21 @@ def serve(
     ready: Callable[[str], None],
 ) -> None:
     """Answer for a vault until the process is told to end; `ready` is given the address."""
+    run(lambda setting: application(vault, setting), listening, limits=limits, ready=ready)
+
+
+def run(
+    made: Callable[[Setting], ASGIApp],
+    listening: Listening,
+    *,
+    limits: Limits,
+    ready: Callable[[str], None],
+) -> None:
+    """Run the application that is made for a setting until the process is told to end."""
     setting = listening.setting(limits)
     with _bound(listening) as listener:
         config = uvicorn.Config(
-            application(vault, setting),
+            made(setting),
             http=limited(limits),
             ws="none",
             lifespan="off",

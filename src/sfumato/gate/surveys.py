@@ -11,7 +11,6 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route as PathRoute
 from starlette.routing import Router
@@ -19,7 +18,9 @@ from starlette.routing import Router
 from sfumato.errors import InternalError, SfumatoError
 from sfumato.gate import problems
 from sfumato.gate.body import read_json
-from sfumato.gate.headers import ALWAYS
+from sfumato.gate.callers import check_caller
+from sfumato.gate.headers import secured
+from sfumato.gate.pace import Crowd
 from sfumato.gate.problems import RequestError
 from sfumato.local.browser import script_facts
 from sfumato.local.by_hand import second_throw
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from sfumato.gate.settings import Setting
     from sfumato.local.collection import Collection
 
     Endpoint = Callable[[Request], Awaitable[Response]]
@@ -51,14 +53,15 @@ if TYPE_CHECKING:
 MOST_ITEMS = 1000
 """Reports, or tickets, in one request."""
 _FORM_BYTES = 2048
-_BODY_SECONDS = 20.0
 _HTML = "text/html; charset=utf-8"
 
 
-def survey_site(find: Callable[[str], Collection | None], *, home: str | None = None) -> ASGIApp:
+def survey_site(
+    find: Callable[[str], Collection | None], setting: Setting, *, home: str | None = None
+) -> ASGIApp:
     """The application for the rounds that `find` knows by id; `home` is where / leads."""
-    site = _Site(find)
-    endpoints = [
+    site = _Site(find, setting)
+    endpoints: list[tuple[str, str, Endpoint]] = [
         ("/survey/{round}", "GET", site.page),
         ("/survey/{round}/results", "GET", site.results),
         ("/survey/{round}/by-hand", "POST", site.by_hand),
@@ -68,13 +71,13 @@ def survey_site(find: Callable[[str], Collection | None], *, home: str | None = 
         ("/v1/reports/{round}", "GET", site.estimate),
         ("/v1/reports/{round}/tickets", "POST", site.tickets),
     ]
+    if home is not None:
+        endpoints.append(("/", "GET", _leading(f"/survey/{home}")))
     routes = [
-        PathRoute(path, _guarded(endpoint), methods=[method])
+        PathRoute(path, site.guarded(endpoint), methods=[method])
         for path, method, endpoint in endpoints
     ]
-    if home is not None:
-        routes.append(PathRoute("/", _leading(f"/survey/{home}"), methods=["GET"]))
-    return Router(routes, redirect_slashes=False, default=_nothing)
+    return Router(routes, redirect_slashes=False, default=site.nothing)
 
 
 def deliver(collection: Collection, told: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -110,8 +113,27 @@ def deliver(collection: Collection, told: Mapping[str, Any]) -> tuple[int, dict[
 class _Site:
     """The endpoints over the rounds that can be found."""
 
-    def __init__(self, find: Callable[[str], Collection | None]) -> None:
-        self._find = find
+    def __init__(self, find: Callable[[str], Collection | None], setting: Setting) -> None:
+        self._find, self._setting, self._crowd = find, setting, Crowd(setting.limits)
+
+    def guarded(self, endpoint: Endpoint) -> Endpoint:
+        """An endpoint for who comes by a known name; its refusals are told in one form."""
+
+        async def guarded(request: Request) -> Response:
+            try:
+                check_caller(request.scope, self._setting)
+                response = await endpoint(request)
+            except SfumatoError as error:
+                response = _refused(error)
+            return secured(response, self._setting)
+
+        return guarded
+
+    async def nothing(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer for a path that is none."""
+        if scope["type"] == "http":
+            response = secured(_refused(problems.not_found()), self._setting)
+            await response(scope, receive, send)
 
     def _round(self, request: Request) -> Collection:
         found = self._find(request.path_params["round"])
@@ -122,17 +144,17 @@ class _Site:
     async def page(self, request: Request) -> Response:
         """Where people answer."""
         collection = self._round(request)
-        return Response(await run_in_threadpool(_page, collection), media_type=_HTML)
+        return Response(await self._crowd.work(lambda: _page(collection)), media_type=_HTML)
 
     async def results(self, request: Request) -> Response:
         """The estimate as a page."""
         collection = self._round(request)
-        return Response(await run_in_threadpool(_results, collection), media_type=_HTML)
+        return Response(await self._crowd.work(lambda: _results(collection)), media_type=_HTML)
 
     async def estimate(self, request: Request) -> Response:
         """The estimate for programs."""
         collection = self._round(request)
-        return _json(await run_in_threadpool(lambda: collection.estimate().to_json()))
+        return _json(await self._crowd.work(lambda: collection.estimate().to_json()))
 
     async def signed(self, request: Request) -> Response:
         """The round itself, with its signature."""
@@ -152,31 +174,32 @@ class _Site:
         """Take reports."""
         collection = self._round(request)
         try:
-            told = await read_json(request, seconds=_BODY_SECONDS)
+            told = await read_json(request, seconds=self._setting.limits.body_seconds)
         except SfumatoError:
-            await run_in_threadpool(collection.reject, "malformed")
+            await self._crowd.work(lambda: collection.reject("malformed"))
             raise
-        status, body = await run_in_threadpool(deliver, collection, told)
+        status, body = await self._crowd.work(lambda: deliver(collection, told))
         return _json(body, status)
 
     async def tickets(self, request: Request) -> Response:
         """Hand out tickets to a program."""
         collection = self._round(request)
-        told = await read_json(request, seconds=_BODY_SECONDS)
+        told = await read_json(request, seconds=self._setting.limits.body_seconds)
         count = told.get("count", 1)
         if set(told) - {"count"} or type(count) is not int or not 1 <= count <= MOST_ITEMS:
             raise RequestError(
                 422, "tickets_count", f'Ask for 1 to {MOST_ITEMS:,} tickets, as {{"count": 1}}.'
             )
-        return _json({"tickets": await run_in_threadpool(collection.tickets, count)})
+        return _json({"tickets": await self._crowd.work(lambda: collection.tickets(count))})
 
     async def by_hand(self, request: Request) -> Response:
         """Take what a person's coins or dice said, from the plain form."""
         collection = self._round(request)
-        item = await _form(request)
-        delivery = await run_in_threadpool(collection.receive, [item])
+        item = await _form(request, self._setting.limits.body_seconds)
+        delivery = await self._crowd.work(lambda: collection.receive([item]))
         refused = REASONS[delivery.rejected[0][1]] if delivery.rejected else None
-        page = thanks_page(_shown(collection), refused)
+        shown = await self._crowd.work(lambda: _shown(collection))
+        page = thanks_page(shown, refused)
         return Response(page, 422 if refused else 200, media_type=_HTML)
 
 
@@ -224,14 +247,14 @@ def _shown(collection: Collection) -> ShownRound:
     )
 
 
-async def _form(request: Request) -> dict[str, object]:
+async def _form(request: Request, seconds: float) -> dict[str, object]:
     """An item out of the plain form; what is none of it is rejected where all items are."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise RequestError(415, "form_unknown", "Send the form of the page, as a browser does.")
     raw = b""
     try:
-        async with asyncio.timeout(_BODY_SECONDS):
+        async with asyncio.timeout(seconds):
             async for part in request.stream():
                 raw += part
                 if len(raw) > _FORM_BYTES:
@@ -248,25 +271,12 @@ async def _form(request: Request) -> dict[str, object]:
     return {"ticket": fields.get("ticket"), "report": report, "way": HAND}
 
 
-def _guarded(endpoint: Endpoint) -> Endpoint:
-    """An endpoint whose refusals are told in one form, with the headers that all replies have."""
-
-    async def guarded(request: Request) -> Response:
-        try:
-            response = await endpoint(request)
-        except SfumatoError as error:
-            response = _refused(error)
-        response.headers.update(ALWAYS)
-        return response
-
-    return guarded
-
-
 def _refused(error: SfumatoError) -> Response:
     told = problems.told(error)
     if isinstance(error, InternalError):  # the disk, most likely: it may be better in a while
         told |= {"status": 503, "title": "Service Unavailable"}
-    headers = {"Connection": "close"} if told["status"] in {408, 411, 413} else {}
+    unread = told["status"] in {404, 408, 411, 413, 415, 421}
+    headers = {**getattr(error, "headers", {}), **({"Connection": "close"} if unread else {})}
     body = dumps(told, ensure_ascii=False)
     return Response(body, told["status"], headers, media_type=problems.MEDIA)
 
@@ -280,10 +290,4 @@ def _leading(path: str) -> Endpoint:
     async def leading(_request: Request) -> Response:
         return RedirectResponse(path, 303)
 
-    return _guarded(leading)
-
-
-async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:
-    response = _refused(problems.not_found())
-    response.headers.update(ALWAYS)
-    await response(scope, receive, send)
+    return leading

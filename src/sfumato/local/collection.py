@@ -17,6 +17,7 @@ import numpy as np
 
 from sfumato.errors import ParameterError
 from sfumato.local import oracle
+from sfumato.local.batches import read_batch
 from sfumato.local.report_store import Item, ReportStore
 from sfumato.local.rounds import key_file, load_key, load_round, stamp, store_file
 from sfumato.local.survey_estimate import SurveyEstimate
@@ -124,6 +125,10 @@ class Collection:
         if self._now() < self.round.opens:
             return self._turned_away(len(items), "not_open")
         return self._kept(items, lambda ticket: is_drawn(ticket) or self._office.is_ours(ticket))
+
+    def collect_file(self, path: Path) -> Delivery:
+        """Take the reports of a batch file, all at once."""
+        return self.collect(list(read_batch(path, self.round.id)))
 
     def reject(self, reason: str, count: int = 1) -> Delivery:
         """Count items that could not even be read."""

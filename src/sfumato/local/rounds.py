@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import given
 from sfumato.cards import Card, Shown
-from sfumato.errors import ParameterError, PolicyError, SourceError
+from sfumato.errors import OutputError, ParameterError, PolicyError, SourceError
 from sfumato.files import check_target, whole
 from sfumato.local.by_hand import device, likelihood_ratio
 from sfumato.local.level import level, log
@@ -145,6 +145,12 @@ def new_round(
     if path.suffix != ".toml":
         raise ParameterError(
             "round_name", f"A round is a .toml file, not '{path.name}': name it '{path.stem}.toml'."
+        )
+    if path.exists() or store_file(path).exists():
+        raise OutputError(
+            "round_exists",
+            f"There is a round '{path}', or reports of one, already: a round is never replaced. "
+            "Choose another name.",
         )
     check_target(path)
     asked, offered = check_question(question), check_choices(choices)

@@ -10,9 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.cards import Card, CardTable, Shown
+from sfumato.files import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from sfumato.local.base import Oracle
     from sfumato.local.rounds import Round
@@ -90,6 +92,14 @@ class SurveyEstimate(Shown):
             for row in self.table.to_pylist()
             if row["share"] is not None and math.isfinite(row["share"])
         ]
+
+    def save_report(self, path: Path, *, overwrite: bool = False) -> None:
+        """Write it as a page with its picture, that needs nothing but itself."""
+        from sfumato.report.survey import ShownResult, result_report
+
+        shown = ShownResult(self.bars(), self.n, self.rejected, self.closed)
+        page = result_report(self.round.question, str(self.round.epsilon), shown)
+        write_text(path, page, overwrite=overwrite)
 
     def _card(self) -> Card:
         turned = sum(self.rejected.values())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.report.blocks import KeyFigures, Note, PageTable, Paragraph
 from sfumato.report.charts import Bar, bar
-from sfumato.report.page import fill
+from sfumato.report.page import fill, render
 from sfumato.report.palette import picture_style, sheet
 from sfumato.texts import dumps, share
 
@@ -108,21 +108,27 @@ def _lead(shown: ShownRound) -> str:
     )
 
 
-def _points(shown: ShownRound) -> tuple[str, ...]:
+def _points(shown: ShownRound) -> list[str]:
     chance = share(shown.truth_chance)
-    return (
-        f"With a chance of {chance} the report is your answer, else it is another choice, drawn at "
-        "random. Nobody can tell which of the two it was, not even we.",
-        f"Exactly: {shown.mechanism} at epsilon {shown.epsilon}. Whatever anyone knew of you "
-        "before, one report shifts the odds of any two answers by a factor of at most e to the "
-        "epsilon.",
-        "Beside it goes a one-time ticket, drawn at random when this page was loaded, so that a "
-        "report counts once. No name, no address and no time is kept.",
-        "Answer once: every report tells a little more of you. This device remembers what it has "
-        "sent, and never what you answered.",
-        f"The round is open from {shown.opens} to {shown.closes}. Its id, {shown.id}, pins the "
-        "question, the choices and the promise: an honest invitation names it.",
-    )
+    return _POINTS.format(shown=shown, chance=chance).strip().split("\n\n")
+
+
+_POINTS = """
+With a chance of {chance} the report is your answer, else it is another choice, drawn at random.
+Nobody can tell which of the two it was, not even we.
+
+Exactly: {shown.mechanism} at epsilon {shown.epsilon}. Whatever anyone knew of you before, one
+report shifts the odds of any two answers by a factor of at most e to the epsilon.
+
+Beside it goes a one-time ticket, drawn at random when this page was loaded, so that a report counts
+once. No name, no address and no time is kept.
+
+Answer once: every report tells a little more of you. This device remembers what it has sent, and
+never what you answered.
+
+The round is open from {shown.opens} to {shown.closes}. Its id, {shown.id}, pins the question, the
+choices and the promise: an honest invitation names it.
+"""
 
 
 def thanks_page(shown: ShownRound, refused: str | None) -> str:
@@ -138,36 +144,47 @@ def thanks_page(shown: ShownRound, refused: str | None) -> str:
 
 
 def results_page(shown: ShownRound, result: ShownResult) -> str:
-    """The estimate with its error bars, and what was rejected."""
+    """The live estimate."""
+    renewed = None if result.closed else RENEWED_SECONDS
+    blocks = _result_blocks(shown.question, shown.epsilon, result)
+    return _told(shown, shown.question, _result_lead(result), blocks, renewed=renewed)
+
+
+def result_report(question: str, epsilon: str, result: ShownResult) -> str:
+    """The estimate as a page that needs nothing but itself."""
+    blocks = _result_blocks(question, epsilon, result)
+    lead = f"Estimated from randomized reports{_closing(result)}."
+    return render(question, blocks, lead=lead, footer=FOOTER)
+
+
+def _result_blocks(question: str, epsilon: str, result: ShownResult) -> list[Block]:
     rejected = sum(result.rejected.values())
     figures = [(f"{result.n:,}", "reports counted"), (f"{rejected:,}", "rejected")]
-    blocks: list[Block] = [KeyFigures([*figures, (shown.epsilon, "epsilon of a report")])]
+    blocks: list[Block] = [KeyFigures([*figures, (epsilon, "epsilon of a report")])]
     if result.bars:
+        drawn = [Bar(*one) for one in result.bars]
         blocks.append(
-            bar(
-                [Bar(*one) for one in result.bars],
-                label=shown.question,
-                what="Choice",
-                value="Share of those who answered",
-                percent=True,
-                note="The bars tell of the randomness of reports; how well those who answered "
-                "stand for others is not in them.",
-            )
+            bar(drawn, label=question, what="Choice", value=_VALUE, percent=True, note=_NOTE)
         )
-        if min(one[1] for one in result.bars) < 0:
-            blocks.append(
-                Note(
-                    "A share below 0 is an estimate of a rare choice: estimates are right on "
-                    "average, and nothing was cut off."
-                )
-            )
+        if min(one.value for one in drawn) < 0:
+            blocks.append(Note(_BELOW))
     else:
         blocks.append(Paragraph("There is no report yet."))
     if result.rejected:
         rows = sorted(result.rejected.items())
         blocks.append(PageTable("Rejected, by reason", ("Reason", "Items"), rows, folded=True))
-    renewed = None if result.closed else RENEWED_SECONDS
-    return _told(shown, shown.question, _result_lead(result), blocks, renewed=renewed)
+    return blocks
+
+
+_VALUE = "Share of those who answered"
+_NOTE = (
+    "They tell of the randomness of reports; how well those who answered stand for others is not "
+    "in them."
+)
+_BELOW = (
+    "A share below 0 is an estimate of a rare choice: estimates are right on average, and nothing "
+    "was cut off."
+)
 
 
 def _told(
@@ -186,5 +203,9 @@ def _told(
 
 def _result_lead(result: ShownResult) -> str:
     if result.closed is not None:
-        return f"The final result. The round was closed {result.closed}."
+        return f"The final result{_closing(result)}."
     return "The result so far, estimated from randomized reports. This page renews itself."
+
+
+def _closing(result: ShownResult) -> str:
+    return "" if result.closed is None else f": the round was closed {result.closed}"
