@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sfumato.steward.evaluate import evaluate
     from sfumato.steward.table import Table, read
     from sfumato.synth.generator import SynthesisModel
-    from sfumato.vault.answer import Answer
+    from sfumato.vault.answer import Answer as Answer
     from sfumato.vault.private import Private
     from sfumato.vault.protection import protect
     from sfumato.vault.vault import Vault

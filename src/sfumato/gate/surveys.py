@@ -22,7 +22,7 @@ from sfumato.gate.callers import check_caller
 from sfumato.gate.headers import secured
 from sfumato.gate.pace import Crowd
 from sfumato.gate.problems import RequestError
-from sfumato.local.browser import script_facts
+from sfumato.local.browser import chance_of_truth, script_facts
 from sfumato.local.by_hand import second_throw
 from sfumato.local.collection import DEVICE, HAND, REASONS
 from sfumato.local.rounds import stamp
@@ -214,13 +214,10 @@ def _page(collection: Collection) -> str:
         "ticket": ticket,
         **script_facts(mechanism),
     }
-    hand = device and ThrownByHand(
-        device.throw,
-        device.honest,
-        second_throw(len(asked.choices)),
-        str(asked.by_hand_epsilon),
-        hand_ticket,
-    )
+    if device is None:
+        return survey_page(shown, told, None)
+    then, epsilon = second_throw(len(asked.choices)), str(asked.by_hand_epsilon)
+    hand = ThrownByHand(device.throw, device.honest, then, epsilon, hand_ticket)
     return survey_page(shown, told, hand)
 
 
@@ -243,7 +240,7 @@ def _shown(collection: Collection) -> ShownRound:
         state=collection.state,
         opens=stamp(asked.opens),
         closes=stamp(asked.closes),
-        truth_chance=float(collection.ways[DEVICE].p),
+        truth_chance=chance_of_truth(collection.ways[DEVICE]),
     )
 
 

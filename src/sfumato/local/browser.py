@@ -15,6 +15,15 @@ if TYPE_CHECKING:
 
 def script_facts(mechanism: Oracle) -> dict[str, object]:
     """The weights of a mechanism, by the names that `mechanism.mjs` reads."""
-    assert isinstance(mechanism, KAry), "a round has a mechanism that browsers can do"
-    truth, lie = mechanism.weights
+    truth, lie = _browsers(mechanism).weights
     return {"truth": str(truth), "lie": str(lie)}
+
+
+def chance_of_truth(mechanism: Oracle) -> float:
+    """How likely a report is the answer itself."""
+    return float(_browsers(mechanism).p)
+
+
+def _browsers(mechanism: Oracle) -> KAry:
+    assert isinstance(mechanism, KAry), "a round has a mechanism that browsers can do"
+    return mechanism
