@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from sfumato.errors import SfumatoError
     from sfumato.gate.client.vault import RemoteVault, connect
+    from sfumato.local.survey import Survey
     from sfumato.privacy.units import Entity, Neighbours, Rows
     from sfumato.query.builder import table
     from sfumato.release.release import Release
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from sfumato.steward.evaluate import evaluate
     from sfumato.steward.table import Table, read
     from sfumato.synth.generator import SynthesisModel
-    from sfumato.vault.answer import Answer
+    from sfumato.vault.answer import Answer as Answer
     from sfumato.vault.private import Private
     from sfumato.vault.protection import protect
     from sfumato.vault.vault import Vault
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Answer",
     "BetaLikeness",
     "Bounds",
     "Calendar",
@@ -71,6 +71,7 @@ __all__ = [
     "Rows",
     "Schema",
     "SfumatoError",
+    "Survey",
     "SynthesisModel",
     "TCloseness",
     "Table",
@@ -117,6 +118,7 @@ _HOMES = {
     "Rows": "privacy.units",
     "Schema": "schema.schema",
     "SfumatoError": "errors",
+    "Survey": "local.survey",
     "SynthesisModel": "synth.generator",
     "TCloseness": "anonymize.criteria",
     "Table": "steward.table",

@@ -96,17 +96,38 @@ def serve(
     `ready` is given the address and, where no owner has a token yet or an `owner_link` is wished
     for, a link that is good once.
     """
+    link = OwnerLink(vault) if owner_link or not _has_owner(vault) else None
+
+    def told(url: str) -> None:
+        ready(url, None if link is None or only_checked else url + link.path)
+
+    run(
+        lambda setting: application(vault, setting, link=link),
+        listening,
+        limits=limits,
+        ready=told,
+        only_checked=only_checked,
+    )
+
+
+def run(
+    made: Callable[[Setting], ASGIApp],
+    listening: Listening,
+    *,
+    limits: Limits,
+    ready: Callable[[str], None],
+    only_checked: bool = False,
+) -> None:
+    """Run the application that is made for a setting until the process is told to end."""
     setting = listening.setting(limits)
     _check_clock()
     with _bound(listening) as listener:
         url = _url(listening, listener)
-        link = OwnerLink(vault) if owner_link or not _has_owner(vault) else None
-        config = _configured(application(vault, setting, link=link), listening, limits)
+        config = _configured(made(setting), listening, limits)
         if only_checked:
-            ready(url, None)
+            ready(url)
         else:
-            told = partial(ready, url, None if link is None else url + link.path)
-            _Server(config, told).run([listener])
+            _Server(config, partial(ready, url)).run([listener])
 
 
 def _configured(app: ASGIApp, listening: Listening, limits: Limits) -> uvicorn.Config:
