@@ -75,7 +75,7 @@ def serve(
     )
 
     with open_vault(vault) as opened:
-        server = serving.GateServer(opened, listening, owner_link=owner_link)
+        server = serving.VaultServer(opened, listening, owner_link=owner_link)
 
         def ready() -> None:
             _tell(vault, server.url, server.owner_link, as_json=as_json)

@@ -7,6 +7,7 @@ import signal
 import socket
 import time
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING
 
@@ -82,27 +83,23 @@ class Listening:
 
 
 class GateServer(uvicorn.Server):
-    """A server before a vault: bound to its place at once, it answers when it is run.
+    """A server: bound to its place at once, it answers when it is told to.
 
-    Where no owner has a token yet, or an `owner_link` is wished for, it has a link for one.
+    `made` makes its application from what that must know of the place.
     """
 
     def __init__(
         self,
-        vault: Vault,
+        made: Callable[[Setting], ASGIApp],
         listening: Listening,
         *,
         limits: Limits = Limits(),  # noqa: B008  it cannot change
-        owner_link: bool = False,
     ) -> None:
-        setting = listening.setting(limits)
         _check_clock()
-        link = OwnerLink(vault) if owner_link or not _has_owner(vault) else None
-        super().__init__(_configured(application(vault, setting, link=link), listening, limits))
+        super().__init__(_configured(made(listening.setting(limits)), listening, limits))
         self._listener = _bound(listening)
         self._tell: Callable[[], None] = lambda: None
         self.url = _url(listening, self._listener)
-        self.owner_link = None if link is None else self.url + link.path
 
     def answer(self, ready: Callable[[], None] = lambda: None) -> None:
         """Answer until told to end; `ready` is called as soon as it does."""
@@ -125,6 +122,43 @@ class GateServer(uvicorn.Server):
         """End in order; at a second Ctrl-C without waiting for what is worked on."""
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.should_exit = True
+
+
+class VaultServer(GateServer):
+    """A server before a vault.
+
+    Where no owner has a token yet, or an `owner_link` is wished for, it has a link for one.
+    """
+
+    def __init__(
+        self,
+        vault: Vault,
+        listening: Listening,
+        *,
+        limits: Limits = Limits(),  # noqa: B008  it cannot change
+        owner_link: bool = False,
+    ) -> None:
+        link = OwnerLink(vault) if owner_link or not _has_owner(vault) else None
+        made = partial(application, vault, link=link)
+        super().__init__(made, listening, limits=limits)
+        self.owner_link = None if link is None else self.url + link.path
+
+
+def run(
+    made: Callable[[Setting], ASGIApp],
+    listening: Listening,
+    *,
+    limits: Limits,
+    ready: Callable[[str], None],
+    only_checked: bool = False,
+) -> None:
+    """Run the application that is made for a setting until the process is told to end."""
+    server = GateServer(made, listening, limits=limits)
+    if only_checked:
+        server.close()
+        ready(server.url)
+    else:
+        server.answer(partial(ready, server.url))
 
 
 def _configured(app: ASGIApp, listening: Listening, limits: Limits) -> uvicorn.Config:

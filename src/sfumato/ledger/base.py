@@ -169,11 +169,13 @@ class Ledger:
         receipt.advance(Stage.VOIDED, {Stage.RESERVED}, ledger=self)
         self._run(lambda draft: rules.void(draft, receipt.request), receipt.request.key)
 
-    def store(self, receipt: Receipt, answer: bytes) -> None:
+    def store(
+        self, receipt: Receipt, answer: bytes, *, consent: Mapping[str, int] | None = None
+    ) -> None:
         """Keep an answer durably; it may be released when this returns, and not if it raises."""
         receipt.advance(Stage.STORED, {Stage.RESERVED, Stage.DRAWN}, ledger=self)
         request = receipt.request
-        self._run(lambda draft: rules.store(draft, request, answer), request.key)
+        self._run(lambda draft: rules.store(draft, request, answer, consent or {}), request.key)
         self._at_step("stored")
 
     def answer(self, *, principal: str, request_id: str, body_digest: str) -> bytes | None:
@@ -239,6 +241,11 @@ class Ledger:
         """All entries, oldest first."""
         with self._reading() as reader:
             yield from reader.entries()
+
+    def entry(self, seq: int) -> Entry | None:
+        """One entry, by its number."""
+        with self._reading() as reader:
+            return reader.entry(seq)
 
     def verify(self) -> Verification:
         """Walk the chain, replay it to the balances, and compare both with what is stored."""

@@ -11,7 +11,7 @@ from http.client import HTTPConnection, HTTPResponse
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from sfumato.gate.serving import GateServer, Listening
+from sfumato.gate.serving import Listening, VaultServer
 from sfumato.gate.settings import Limits
 
 if TYPE_CHECKING:
@@ -67,9 +67,9 @@ def heard(reply: HTTPResponse) -> Heard:
 
 
 @contextmanager
-def served(vault: Vault, *, limits: Limits | None = None) -> Iterator[GateServer]:
+def served(vault: Vault, *, limits: Limits | None = None) -> Iterator[VaultServer]:
     """A server before a vault that runs in a thread of this process."""
-    server = GateServer(vault, Listening(port=0), limits=limits or Limits(), owner_link=True)
+    server = VaultServer(vault, Listening(port=0), limits=limits or Limits(), owner_link=True)
     thread = threading.Thread(target=server.answer, daemon=True)
     thread.start()
     until = time.monotonic() + 30

@@ -15,10 +15,10 @@ from sfumato.cards import Card, CardTable, Shown
 from sfumato.errors import ParameterError, PolicyError
 from sfumato.privacy.numbers import decimal_of, positive
 from sfumato.schema.names import quoted, suggestion
-from sfumato.vault.accounts import account_of, balances_of, open_ledger
+from sfumato.vault.accounts import PRINCIPALS, account_of, balances_of, open_ledger
 from sfumato.vault.config import OWNER, check_name, load
 from sfumato.vault.gatekeeper import Asker
-from sfumato.vault.grants import TOPIC, Grants, written
+from sfumato.vault.grants import Grants, written
 from sfumato.vault.principals import (
     PERMITTED,
     Principal,
@@ -202,7 +202,7 @@ class People(Shown):
         """A principal by name, also one whose time is over; the owner is 'owner'."""
         if given.text(name, "name") == OWNER:
             return THE_OWNER
-        told = self._ledger.records(TOPIC).get(name)
+        told = self._ledger.records(PRINCIPALS).get(name)
         found = self._configured().get(name) if told is None else Principal.from_json(told)
         if found is None:
             raise PolicyError(
@@ -246,7 +246,7 @@ class People(Shown):
 
     def list(self) -> list[Principal]:
         """Every principal, by name, also those whose time is over; not the owner of the vault."""
-        found = {**self._configured(), **self._recorded(self._ledger.records(TOPIC))}
+        found = {**self._configured(), **self._recorded(self._ledger.records(PRINCIPALS))}
         return [found[name] for name in sorted(found)]
 
     def _card(self) -> Card:
@@ -261,13 +261,14 @@ class People(Shown):
             for one in listed
         ]
         table = CardTable(("Principal", "Kind", "Budgets for", "Expires"), rows)
-        return Card(f"{len(listed)} principals", {}, table if rows else None)
+        names = ", ".join(one.name for one in listed) or "nobody but the owner"
+        return Card(names, {}, table if rows else None)
 
     def _amended(
         self, decide: Callable[[Standing], Amendment], name: str, operator: str
     ) -> Principal:
         written = self._ledger.amend(decide, operator=given.text(operator, "operator"))
-        told: Any = written.records[TOPIC, name]
+        told: Any = written.records[PRINCIPALS, name]
         return Principal.from_json(told)
 
     def _configured(self) -> dict[str, Principal]:
@@ -286,7 +287,7 @@ class People(Shown):
 
     def _check_free(self, name: str, now: Standing) -> None:
         """Refuse a name that is taken, or that a person would read as one that is."""
-        taken = (OWNER, *self._config().principals, *now.records.get(TOPIC, {}))
+        taken = (OWNER, *self._config().principals, *now.records.get(PRINCIPALS, {}))
         for other in taken:
             if _look(other) == _look(name):
                 raise ParameterError(
@@ -297,7 +298,7 @@ class People(Shown):
 
     def _of_ledger(self, name: str, now: Standing) -> Principal:
         """A principal that stands in the ledger, and can be changed there."""
-        told = now.records.get(TOPIC, {}).get(given.text(name, "name"))
+        told = now.records.get(PRINCIPALS, {}).get(given.text(name, "name"))
         if told is not None:
             return Principal.from_json(told)
         if name in self._config().principals or name == OWNER:
@@ -307,7 +308,7 @@ class People(Shown):
                 "vault.toml. Use 'sfumato ledger limit' for a budget there, or take it out of "
                 "vault.toml and add it here.",
             )
-        names = now.records.get(TOPIC, {})
+        names = now.records.get(PRINCIPALS, {})
         raise ParameterError(
             "principal_unknown_here",
             f"There is no principal {quoted(name)}; {suggestion(name, names)}",

@@ -213,7 +213,8 @@ class Tokens(Shown):
             for one in listed
         ]
         table = CardTable(("Token", "Principal", "For", "Expires"), rows)
-        return Card(f"{len(listed)} tokens", {}, table if rows else None)
+        names = ", ".join(f"{one.id} of {one.principal}" for one in listed) or "none"
+        return Card(names, {}, table if rows else None)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from sfumato.vault.accounts import (
 )
 from sfumato.vault.anywhere import AnyVault
 from sfumato.vault.config import OWNER, Config, PrivateSet, load, modified
+from sfumato.vault.consent.registry import Consents
 from sfumato.vault.datastore import DataStore
 from sfumato.vault.declared import catalogue, location, schema_of
 from sfumato.vault.folder import AnswerIndex, note_charge
@@ -42,8 +43,11 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
     from sfumato.schema.schema import Schema
     from sfumato.steward.table import Table
+    from sfumato.vault.consent.registry import ConsentRegistry
     from sfumato.vault.datastore import Location
     from sfumato.vault.gatekeeper import Asker
+    from sfumato.vault.jobs.jobs import Jobs
+    from sfumato.vault.releases import Releases
     from sfumato.vault.session import AskerOf
 
 
@@ -71,6 +75,7 @@ class Vault(AnyVault):
             deadline_seconds=config.deadline_seconds,
             tell_operator=partial(note_charge, config.folder),
         )
+        self._consents = Consents(config)
         self._store = DataStore(
             {name: self._location(config, name, schemas[name]) for name in schemas}
         )
@@ -99,6 +104,11 @@ class Vault(AnyVault):
         """The names of its data sets."""
         return tuple(self.config.datasets)
 
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The database that each data set lies in, which only the owner may know."""
+        return self._store.addresses
+
     @given.in_python
     def add(
         self,
@@ -113,6 +123,7 @@ class Vault(AnyVault):
         delta: Number = 0,
         population: str | None = None,
         consent: str | None = None,
+        purposes: Sequence[str] | None = None,
         public: bool = False,
         unique: Sequence[str | Sequence[str]] = (),
     ) -> None:
@@ -120,7 +131,8 @@ class Vault(AnyVault):
 
         The unit is the schema's unless given here: sf.Rows(), sf.Entity(...), "row" or a column. A
         schema that is only in memory is written into the vault's folder. Data sets about the same
-        people share one budget by their `population`.
+        people share one budget by their `population`. With `purposes`, every question names one,
+        and only people are seen who agreed to it: see `consent`.
         """
         from sfumato.vault.adding import add_dataset  # questions start without it
 
@@ -140,9 +152,21 @@ class Vault(AnyVault):
             delta=delta,
             population=population,
             consent=consent,
+            purposes=purposes,
         )
         with self._changing:
             self._take_up()
+
+    @property
+    def consents(self) -> tuple[str, ...]:
+        """The populations whose people are asked for consent."""
+        return self._consents.populations
+
+    @given.in_python
+    def consent(self, population: str | None = None) -> ConsentRegistry:
+        """Who of a population agreed to what; it may be left out where only one is asked."""
+        self._check_open()
+        return self._consents.registry(population)
 
     def refresh(self) -> None:
         """Take up what another process changed in the vault's configuration, if anything was.
@@ -162,6 +186,7 @@ class Vault(AnyVault):
         schemas = {name: schema_of(config, name) for name in config.datasets}
         declared = catalogue(config, schemas)
         open_accounts(self.ledger, config)
+        self._consents.config = config
         before = self.config.datasets
         for name, held in config.datasets.items():
             if before.get(name) != held or self._schemas[name] != schemas[name]:
@@ -175,6 +200,31 @@ class Vault(AnyVault):
         )
         self._session = self._session.renewed(declared, gatekeeper, config.max_epsilon)
         self.config, self._schemas, self._read = config, schemas, read
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """Long work, kept until it is done, whatever happens to who asked for it."""
+        from sfumato.vault.jobs.jobs import Jobs  # most who open a vault have no long work
+
+        self._check_open()
+        return Jobs(self)
+
+    @cached_property
+    def releases(self) -> Releases:
+        """What jobs released, to look at, to have as files and to open to others."""
+        from sfumato.vault.releases import Releases
+
+        self._check_open()
+        return Releases(self)
+
+    @property
+    def gatekeeper(self) -> Gatekeeper:
+        """The one before all private answers, as the configuration is now."""
+        return self._session.gatekeeper
+
+    def stop_thread(self, thread: int) -> None:
+        """Stop what engines do for a thread, which is then told that it failed."""
+        self._store.cancel(thread)
 
     def accounts(self, *, principal: str = OWNER) -> list[dict[str, Any]]:
         """A principal's accounts: each budget, what was spent, what one more question may cost.
@@ -235,7 +285,8 @@ class Vault(AnyVault):
         return partial(self._asker, who, given.maybe_text(purpose, "purpose"))
 
     def _location(self, config: Config, name: str, schema: Schema) -> Location:
-        return location(config, name, schema, check_apart=partial(self._check_apart, name))
+        apart = partial(self._check_apart, name)
+        return location(config, name, schema, consents=self._consents, check_apart=apart)
 
     def _check_apart(self, name: str, identity: Identity) -> None:
         from sfumato.vault.sources import check_apart  # questions about what is known need none
@@ -256,9 +307,12 @@ class Vault(AnyVault):
         return self.people.asker(principal, purpose, tuple(populations))
 
     def close(self) -> None:
-        """Let go of engines and of the ledger."""
+        """Let go of engines and of the ledger; what jobs are at is waited for, for a while."""
+        if "jobs" in self.__dict__:
+            self.jobs.close()
         self._closed = True
         self._store.close()
+        self._consents.close()
         self.ledger.close()
 
     def __enter__(self) -> Vault:

@@ -33,6 +33,7 @@ _WHOLE = {
         "schema": {"type": "object"},
         "population": {"type": ["string", "null"]},
         "keys": {"type": "array"},
+        "place": {"type": "integer"},
         "usual_epsilon": {"type": ["string", "null"]},
         "largest_epsilon": {"type": ["string", "null"]},
         "remaining": {"type": ["object", "null"]},
@@ -45,7 +46,8 @@ _WHOLE = {
 def listed(call: Call) -> Reply:
     """The data sets that the caller may ask."""
     seen = call.vault.questions(principal=call.caller.principal).catalogue
-    return Reply({"datasets": [_brief(name, declared) for name, declared in seen.items()]})
+    listed = [_brief(name, declared) for name, declared in seen.items()]
+    return Reply({"principal": call.caller.principal, "datasets": listed})
 
 
 def one(call: Call) -> Reply:
@@ -62,6 +64,7 @@ def one(call: Call) -> Reply:
         "schema": schema_to_json(declared.schema),
         "population": None,
         "keys": [],
+        "place": _place(call, list(seen), name),
         "usual_epsilon": None,
         "largest_epsilon": None,
         "remaining": None,
@@ -74,6 +77,12 @@ def one(call: Call) -> Reply:
             {"columns": list(keys), "rows": rows} for keys, rows in declared.keys.items()
         ]
     return Reply(whole)
+
+
+def _place(call: Call, seen: list[str], name: str) -> int:
+    """A number that data sets share which can be joined; it tells nothing of those not seen."""
+    addresses = [call.vault.addresses[one] for one in seen]
+    return list(dict.fromkeys(addresses)).index(call.vault.addresses[name])
 
 
 def _brief(name: str, declared: PrivateRows | PublicRows) -> dict[str, Any]:
@@ -112,8 +121,11 @@ ROUTES = (
         scope="plan",
         gives={
             "type": "object",
-            "properties": {"datasets": {"type": "array", "items": _BRIEF}},
-            "required": ["datasets"],
+            "properties": {
+                "principal": {"type": "string"},
+                "datasets": {"type": "array", "items": _BRIEF},
+            },
+            "required": ["principal", "datasets"],
         },
     ),
     Route(
