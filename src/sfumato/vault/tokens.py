@@ -132,8 +132,8 @@ class Tokens(Shown):
         return text
 
     @given.in_python
-    def revoke(self, token: str, *, operator: str) -> None:
-        """Let a token never be used again, from now on and at every server."""
+    def revoke(self, token: str, *, operator: str) -> str:
+        """Let a token never be used again, at any server, from now on; return its name."""
         name = given.text(token, "token")[:_LONGEST]
         if _FORM.fullmatch(name):  # somebody gave the whole of it
             name = _id_of(name)
@@ -147,6 +147,7 @@ class Tokens(Shown):
             return Amendment(records={(TOPIC, name): None})
 
         self._ledger.amend(decide, operator=given.text(operator, "operator"))
+        return name
 
     def list(self) -> list[Token]:
         """Every token that was not revoked, by principal."""
