@@ -14,6 +14,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "See the risk": ("inspect",),
     "Release a table": ("anonymize", "measure", "worlds", "evaluate", "attack", "compare"),
     "Answer questions": ("init", "add", "ledger", "principal", "token", "serve"),
+    "Ask people": ("survey", "collect"),
 }
 
 

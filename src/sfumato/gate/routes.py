@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from sfumato.gate.doors import about, datasets, ledger, questions
+from sfumato.gate.doors import about, admin, datasets, ledger, questions
 
 ROUTES = (
     *about.ROUTES,
     *datasets.ROUTES,
     *questions.ROUTES,
     *ledger.ROUTES,
+    *admin.ROUTES,
 )
 """Every route below /v1, in the order in which people are told of them."""

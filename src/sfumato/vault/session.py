@@ -168,6 +168,10 @@ class Asking(Protocol):
         """Charge and answer what was prepared; with a `gate` attack it before it is given."""
         ...
 
+    def confirm(self, prepared: Prepared, asker_of: AskerOf) -> None:
+        """Refuse a plan of which whoever asks may not be told."""
+        ...
+
     def left(self, datasets: tuple[str, ...], asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
         """What one more question may cost whoever asks, for programs and for people."""
         ...
@@ -275,6 +279,9 @@ class Session:
             consent=versions,
         )
         return replace(answer, kept=tuple(self.kept))
+
+    def confirm(self, prepared: Prepared, asker_of: AskerOf) -> None:
+        """Nothing: who may not be told of a plan could not have it prepared here."""
 
     def left(self, datasets: tuple[str, ...], asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
         """What one more question may cost whoever asks, for programs and for people."""

@@ -229,7 +229,7 @@ def tokens_of(folder: Path) -> Iterator[Tokens]:
 def _scopes(person: Principal, asked: Iterable[str] | str | None) -> tuple[str, ...]:
     """What a token of a principal may be used for: no more than they may do themselves."""
     may = {_SCOPE_OF[one] for one in person.shapes if one in _SCOPE_OF} | {"ledger:read"}
-    may |= {"plan"} if person.shapes & {"explain", "query"} else set()
+    may |= {"plan"} if person.shapes else set()
     may |= {"admin"} if person.is_owner else set()
     listed = [one for one in SCOPES if one in may]
     if asked is None:

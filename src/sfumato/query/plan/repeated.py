@@ -31,7 +31,8 @@ class RepeatedQuestions:
 
     def plan(self, asked: object, catalogue: Catalogue) -> PlannedQuestion:
         """Plan a question, or find its plan."""
-        if not isinstance(asked, str) or len(asked) > _LONGEST:
+        at_hand = isinstance(catalogue, dict)  # else each declaration would be fetched for its id
+        if not at_hand or not isinstance(asked, str) or len(asked) > _LONGEST:
             return plan_question(asked, catalogue)
         words = asked, tuple((name, id(one)) for name, one in catalogue.items())
         with self._lock:
