@@ -76,6 +76,8 @@ class Principal(Shown):
 
     def check(self, shape: str | None, cost: Mapping[str, str] | None = None) -> None:
         """Refuse a shape that is not permitted, and a price out of their range."""
+        if self.is_owner:
+            return
         if shape is not None and shape not in self.shapes:
             may = ", ".join(one for one in SHAPES if one in self.shapes) or "nothing"
             raise PolicyError(
