@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _RELEASED = 1767225600.0
 """The first day of 2026, before which no clock can have stood."""
+_WORKERS = 2
+"""So many jobs are done at a time; questions have their own threads."""
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -106,7 +108,11 @@ def serve(
             ready(url, None)
         else:
             told = partial(ready, url, None if link is None else url + link.path)
-            _Server(config, told).run([listener])
+            vault.jobs.start(_WORKERS)
+            try:
+                _Server(config, told).run([listener])
+            finally:
+                vault.jobs.stop(limits.ending_seconds)
 
 
 def _configured(app: ASGIApp, listening: Listening, limits: Limits) -> uvicorn.Config:

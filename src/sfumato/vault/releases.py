@@ -131,20 +131,23 @@ class Releases(Shown):
     @given.in_python
     def get(self, release: str, *, principal: str = OWNER) -> KeptRelease:
         """A release by its name; one that somebody may not have is not there."""
-        name, person, opened = (
-            given.text(release, "release"),
-            self._person(principal),
-            self._opened(),
-        )
-        job = self._vault.jobs.find(name)
-        if job is None or not _may(job, person, opened):
-            if not _is_own(job, person):
-                person.check("download")
+        found = self.look_up(given.text(release, "release"), principal=principal)
+        if found is None:
             raise ParameterError(
                 "release_unknown",
-                f"There is no release {quoted(name)} for you. 'sfumato release list' has them.",
+                f"There is no release {quoted(release)} for you. 'sfumato release list' has them.",
             )
-        return self._kept(job, person, opened)
+        return found
+
+    def look_up(self, release: str, *, principal: str = OWNER) -> KeptRelease | None:
+        """A release by its name, or None; who may download nothing hears that first."""
+        person, opened = self._person(principal), self._opened()
+        job = self._vault.jobs.find(release)
+        if job is not None and _may(job, person, opened):
+            return self._kept(job, person, opened)
+        if not _is_own(job, person):
+            person.check("download")
+        return None
 
     @given.in_python
     def open_to(self, release: str, to: Sequence[str] | str, *, operator: str) -> KeptRelease:

@@ -109,10 +109,17 @@ class Jobs(Shown):
     def get(self, job: str | Job, *, principal: str = OWNER) -> Job:
         """A job as it is now; one of somebody else is not there."""
         name = job.id if isinstance(job, Job) else given.text(job, "job")
-        found = self._store.get(name, self._whose(principal))
+        found = self.look_up(name, principal=principal)
         if found is None:
-            raise _unknown(name)
+            raise ParameterError(
+                "job_unknown",
+                f"There is no job {quoted(name)} of yours. 'sfumato job list' has them.",
+            )
         return found
+
+    def look_up(self, job: str, *, principal: str = OWNER) -> Job | None:
+        """A job as it is now, or None."""
+        return self._store.get(job, self._whose(principal))
 
     @given.in_python
     def list(self, *, principal: str = OWNER, limit: int = 100) -> Sequence[Job]:
@@ -232,9 +239,3 @@ class Jobs(Shown):
         )
         waiting = sum(not one.is_over for one in listed)
         return Card(f"{len(listed)} kept, {waiting} not done yet", {}, table if rows else None)
-
-
-def _unknown(name: str) -> ParameterError:
-    return ParameterError(
-        "job_unknown", f"There is no job {quoted(name)} of yours. 'sfumato job list' has them."
-    )
