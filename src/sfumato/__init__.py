@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         TCloseness,
     )
     from sfumato.errors import SfumatoError
+    from sfumato.gate.client.vault import RemoteVault, connect
     from sfumato.local.survey import Survey
     from sfumato.privacy.units import Entity, Neighbours, Rows
     from sfumato.query.builder import table
@@ -64,6 +65,7 @@ __all__ = [
     "Private",
     "RecursiveDiversity",
     "Release",
+    "RemoteVault",
     "Removal",
     "Role",
     "Rows",
@@ -78,6 +80,7 @@ __all__ = [
     "Vault",
     "Widths",
     "compare",
+    "connect",
     "evaluate",
     "init",
     "local",
@@ -109,6 +112,7 @@ _HOMES = {
     "RecursiveDiversity": "anonymize.criteria",
     "Relation": "privacy.units",
     "Release": "release.release",
+    "RemoteVault": "gate.client.vault",
     "Removal": "schema.hierarchy.rules",
     "Role": "schema.column",
     "Rows": "privacy.units",
@@ -123,6 +127,7 @@ _HOMES = {
     "Vault": "vault.vault",
     "Widths": "schema.hierarchy.rules",
     "compare": "steward.compare",
+    "connect": "gate.client.vault",
     "evaluate": "steward.evaluate",
     "init": "vault.vault",
     "open": "vault.vault",

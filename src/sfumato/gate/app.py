@@ -6,6 +6,7 @@ is refused is refused as early as that, and nothing of it reaches the vault. Dec
 
 from __future__ import annotations
 
+from pathlib import Path
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any
 
@@ -25,25 +26,33 @@ from sfumato.gate.problems import RequestError
 from sfumato.gate.query_string import read_query
 from sfumato.gate.routes import ROUTES
 from sfumato.gate.routing import Call
+from sfumato.gate.welcome import PATH
 from sfumato.texts import dumps
 from sfumato.vault.folder import note_request
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from sfumato.gate.callers import Caller
     from sfumato.gate.routing import Reply, Route
     from sfumato.gate.settings import Setting
+    from sfumato.gate.welcome import OwnerLink
     from sfumato.vault.vault import Vault
 
 VERSION = "/v1"
 _LONGEST_KEY = 200
 
 
-def application(vault: Vault, setting: Setting, routes: Sequence[Route] = ROUTES) -> ASGIApp:
-    """A vault's routes as an ASGI application."""
+def application(
+    vault: Vault,
+    setting: Setting,
+    *,
+    routes: Sequence[Route] = ROUTES,
+    link: OwnerLink | None = None,
+) -> ASGIApp:
+    """A vault's routes as an ASGI application; with a `link` for its first owner."""
     gate = _Gate(vault, setting)
     paths = dict.fromkeys(route.path for route in routes)
     doors = [
@@ -52,6 +61,8 @@ def application(vault: Vault, setting: Setting, routes: Sequence[Route] = ROUTES
         )
         for path in paths
     ]
+    if link is not None:
+        doors.append(PathRoute(PATH, _Welcome(gate, link)))
     return gate.guarded(Router(doors, redirect_slashes=False, default=gate.nothing))
 
 
@@ -71,7 +82,7 @@ class _Gate:
             try:
                 check_caller(scope, self.setting)
             except RequestError as problem:
-                await self.refuse(problem, close=True)(scope, receive, send)
+                await self.send(self.refuse(problem, close=True), scope, receive, send)
                 return
             await router(scope, receive, send)
 
@@ -79,7 +90,11 @@ class _Gate:
 
     async def nothing(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer for a path that is none."""
-        await self.refuse(problems.not_found())(scope, receive, send)
+        await self.send(self.refuse(problems.not_found()), scope, receive, send)
+
+    async def send(self, response: Response, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send a response with the headers that all have."""
+        await secured(response, self.setting)(scope, receive, send)
 
     def refuse(self, error: SfumatoError, *, close: bool = False) -> Response:
         """A refusal as it is sent."""
@@ -88,7 +103,7 @@ class _Gate:
         if close:
             headers["Connection"] = "close"
         body = dumps(problems.told(error), ensure_ascii=False)
-        return secured(Response(body, status, headers, problems.MEDIA), self.setting)
+        return Response(body, status, headers, problems.MEDIA)
 
     def tell_operator(self, request: Request, error: Exception) -> None:
         """Note a failure that nobody foresaw, where callers do not see it."""
@@ -97,15 +112,16 @@ class _Gate:
         note_request(self.vault.config.folder, repr(where), words)
 
 
-class _Path:
-    """All that may be asked under one path."""
+class _Endpoint:
+    """Something that answers under one path, and whose refusals are all sent in one form."""
 
-    def __init__(self, gate: _Gate, routes: dict[str, Route]) -> None:
-        self._gate, self._routes = gate, routes
+    def __init__(self, gate: _Gate, methods: Collection[str]) -> None:
+        self._gate, self._methods = gate, methods
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         try:
+            self._check_method(request)
             response = await self._response(request)
         except ClientDisconnect:
             return
@@ -114,23 +130,48 @@ class _Path:
         except Exception as error:  # noqa: BLE001  whatever it was, its text may quote data
             self._gate.tell_operator(request, error)
             response = self._gate.refuse(problems.failed_inside(), close=_is_unread(request))
-        await response(scope, receive, send)
+        await self._gate.send(response, scope, receive, send)
 
-    async def _response(self, request: Request) -> Response:
-        route = self._routes.get(request.method)
-        if route is None:
-            allowed = ", ".join(sorted(self._routes))
+    def _check_method(self, request: Request) -> None:
+        if request.method not in self._methods:
+            allowed = ", ".join(sorted(self._methods))
             raise RequestError(
                 405,
                 "method_unknown",
                 f"This path takes {allowed}, not {request.method[:20]}.",
                 headers={"Allow": allowed},
             )
+
+    async def _response(self, request: Request) -> Response:
+        raise NotImplementedError
+
+
+class _Welcome(_Endpoint):
+    """The page for the first owner."""
+
+    def __init__(self, gate: _Gate, link: OwnerLink) -> None:
+        super().__init__(gate, ("GET", "POST"))
+        self._link = link
+
+    async def _response(self, request: Request) -> Response:
+        answer = self._link.show if request.method == "GET" else self._link.exchange
+        return await self._gate.crowd.work(lambda: answer(request))
+
+
+class _Path(_Endpoint):
+    """All that may be asked under one path of the table."""
+
+    def __init__(self, gate: _Gate, routes: dict[str, Route]) -> None:
+        super().__init__(gate, routes)
+        self._routes = routes
+
+    async def _response(self, request: Request) -> Response:
+        route = self._routes[request.method]
         gate, caller = self._gate, await self._caller(route, request)
         gate.paces.check(caller)
         call = await self._call(route, request, caller)
         reply = await gate.crowd.work(lambda: route.handler(call))
-        return secured(_sent(route, reply), gate.setting)
+        return _sent(route, reply)
 
     async def _caller(self, route: Route, request: Request) -> Caller:
         if route.scope is None:
@@ -177,14 +218,8 @@ def _request_id(request: Request) -> str | None:
 
 def _sent(route: Route, reply: Reply) -> Response:
     status, headers = reply.status or route.status, {**reply.headers}
-    if reply.is_file:
-        return FileResponse(
-            reply.body,
-            status,
-            headers,
-            reply.media,
-            filename=reply.file_name,  # type: ignore[arg-type]
-        )
+    if isinstance(reply.body, Path):
+        return FileResponse(reply.body, status, headers, reply.media, filename=reply.file_name)
     if reply.file_name is not None:
         headers["Content-Disposition"] = f'attachment; filename="{reply.file_name}"'
     if isinstance(reply.body, bytes):

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 from sfumato.errors import PolicyError
 from sfumato.gate.problems import RequestError, not_found
 from sfumato.schema.names import quoted
-from sfumato.vault.config import OWNER
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from starlette.types import Scope
 
@@ -34,11 +33,7 @@ class Caller:
     principal: str
     token: str = ""
     """The public part of the token."""
-
-    @property
-    def is_owner(self) -> bool:
-        """Whether it is the vault's owner."""
-        return self.principal == OWNER
+    is_owner: bool = False
 
 
 NOBODY = Caller("")
@@ -52,25 +47,20 @@ def admitted(vault: Vault, route: Route, shown: Sequence[str]) -> Caller:
     vault.refresh()
     try:
         holder = vault.tokens.holder(shown[0][len(_BEARER) :].strip())
+        person = vault.people.admitted(holder.principal)
     except PolicyError:
         raise refused() from None
-    caller = Caller(holder.principal, holder.token)
-    _check_permitted(vault, route, caller, holder.scopes)
-    return caller
-
-
-def _check_permitted(vault: Vault, route: Route, caller: Caller, scopes: Collection[str]) -> None:
-    """Refuse what is not allowed: to others than the owner, by the scope, by the principal."""
-    if route.owner and not caller.is_owner:
+    if route.owner and not person.is_owner:
         raise not_found()
-    if route.scope not in scopes:
+    if route.scope not in holder.scopes:
         raise PolicyError(
             "scope_missing",
             f"This token is not good for {quoted(route.scope or '')}. Ask the vault's owner for "
             "one that is.",
         )
     if route.shape is not None:
-        vault.people.get(caller.principal).check(route.shape)
+        person.check(route.shape)
+    return Caller(person.name, holder.token, person.is_owner)
 
 
 def refused() -> RequestError:

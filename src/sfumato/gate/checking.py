@@ -87,7 +87,7 @@ def _plural(words: str) -> str:
 def _typed(value: object, kind: str, schema: Schema, place: str, code: str) -> Any:
     is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
     if kind == "integer" and is_number and value == int(_ordinary(value, place, code)):
-        return int(value)  # type: ignore[call-overload]
+        return int(value)
     if kind == "number" and is_number:
         if schema.get("format") == EXACT:
             return value
@@ -124,7 +124,7 @@ def _any(value: object, schemas: list[Schema], place: str, code: str) -> Any:
 
 def _fits(value: object, schema: Schema) -> bool:
     kinds = {"string": str, "array": list, "object": dict}
-    return "type" in schema and isinstance(value, kinds.get(schema["type"], ()))  # type: ignore[arg-type]
+    return "type" in schema and isinstance(value, kinds.get(schema["type"], ()))
 
 
 def _check_text(text: str, schema: Schema, place: str, code: str) -> None:

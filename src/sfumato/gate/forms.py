@@ -35,12 +35,13 @@ _OPTION: dict[str, Any] = {
     "anyOf": [FLAG, *_VALUE["anyOf"], {"type": "array", "maxItems": _MOST_NAMES}]
 }
 
+_END = {"anyOf": [FLAG, *_VALUE["anyOf"]]}
 _SQL = {"type": "string", "minLength": 1, "maxLength": LONGEST_SQL}
 _RANGES = {
     "type": "array",
     "items": {
         "type": "array",
-        "items": {"type": "array", "items": _VALUE, "minItems": 2, "maxItems": 2},
+        "items": {"type": "array", "items": _END, "minItems": 2, "maxItems": 2},
     },
 }
 _SETS = {"type": "array", "items": {"type": "array", "items": NAME}, "maxItems": _MOST_NAMES}
@@ -86,6 +87,11 @@ def checked(form: Iterable[Input], values: object) -> dict[str, Any]:
     return found
 
 
+PLAN = Input(
+    "plan",
+    "What explaining the same told: anything else than that plan is refused, and nothing charged.",
+    {"type": "string", "minLength": 1, "maxLength": 64},
+)
 DATASET = Input("dataset", "The data set that is asked, by its name.", NAME, required=True)
 
 
@@ -101,14 +107,19 @@ def family_form(family: Family) -> tuple[Input, ...]:
         else []
     )
     of = [DATASET] if family.of_dataset else []
-    return (*of, *known, *options, Input(PURPOSE.name, PURPOSE.help, NAME))
+    return (*of, *known, *options, Input(PURPOSE.name, PURPOSE.help, NAME), PLAN)
 
 
 def family_values(family: Family, values: Mapping[str, Any]) -> dict[str, Any]:
     """What `family_form` took, by the names of the family's own fields: what it is asked."""
     ours = {_NAMES.get(one.name, one.name): one.name for one in family.fields}
-    apart = {DATASET.name, PURPOSE.name}
+    apart = {DATASET.name, PURPOSE.name, PLAN.name}
     return {ours.get(name, name): one for name, one in values.items() if name not in apart}
+
+
+def family_told(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What a family is asked, by the names of its form: what `family_values` reads."""
+    return {_NAMES.get(name, name): one for name, one in values.items()}
 
 
 def _written(family: Family, field: Field) -> Mapping[str, Any]:

@@ -49,8 +49,9 @@ SCHEMA: dict[str, Any] = {
         "status": {"type": "integer"},
         "code": {"type": "string"},
         "detail": {"type": "string"},
+        "kind": {"type": "string"},
     },
-    "required": ["type", "title", "status", "code", "detail"],
+    "required": ["type", "title", "status", "code", "detail", "kind"],
     "additionalProperties": False,
 }
 """What every refusal is, as JSON Schema."""
@@ -88,7 +89,15 @@ def told(error: SfumatoError) -> dict[str, Any]:
         "status": status,
         "code": error.code,
         "detail": without_passwords(message) if holds_password(message) else message,
+        "kind": kind_of(error),
     }
+
+
+def kind_of(error: SfumatoError) -> str:
+    """The class of an error in the public tree, by which `sf.connect` raises the same."""
+    return next(
+        one.__name__ for one in type(error).__mro__ if one.__module__ == SfumatoError.__module__
+    )
 
 
 def not_found() -> RequestError:

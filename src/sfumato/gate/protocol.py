@@ -20,6 +20,8 @@ from sfumato.texts import dumps
 if TYPE_CHECKING:
     from asyncio import TimerHandle, Transport
 
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
 
 def limited(limits: Limits) -> type[HttpToolsProtocol]:
     """The protocol of a server with these limits."""
@@ -92,7 +94,8 @@ class _Limited(HttpToolsProtocol):
         )
 
     def _is_between_requests(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is None or cycle.response_complete
 
     def _begin_head(self) -> None:
         self._is_in_head, self._head_bytes = True, 0

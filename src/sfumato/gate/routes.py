@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from sfumato.gate.doors import datasets, ledger, questions
+from sfumato.gate.doors import about, datasets, ledger, questions
 
 ROUTES = (
+    *about.ROUTES,
     *datasets.ROUTES,
     *questions.ROUTES,
     *ledger.ROUTES,

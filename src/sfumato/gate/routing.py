@@ -41,7 +41,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Reply:
-    """What is sent back: JSON-able data, or bytes or a file of some other media type."""
+    """What is sent back: JSON-able data, or bytes or a `Path` to a file of another media type."""
 
     body: object
     media: str = JSON
@@ -50,11 +50,6 @@ class Reply:
     file_name: str | None = None
     """Under which a browser is to save it, instead of showing it."""
     headers: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def is_file(self) -> bool:
-        """Whether it is sent from a file."""
-        return hasattr(self.body, "open")
 
 
 @dataclass(frozen=True, kw_only=True)

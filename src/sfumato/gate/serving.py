@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import signal
 import socket
+import time
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING
 
@@ -14,17 +17,21 @@ from sfumato.errors import ParameterError
 from sfumato.gate.app import application
 from sfumato.gate.protocol import limited
 from sfumato.gate.settings import Limits, Setting
+from sfumato.gate.welcome import OwnerLink
 from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from ipaddress import IPv4Network, IPv6Network
     from pathlib import Path
+    from types import FrameType
 
     from starlette.types import ASGIApp
 
     from sfumato.vault.vault import Vault
 
+_RELEASED = 1767225600.0
+"""The first day of 2026, before which no clock can have stood."""
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -80,10 +87,27 @@ def serve(
     listening: Listening,
     *,
     limits: Limits = Limits(),  # noqa: B008  it cannot change
-    ready: Callable[[str], None],
+    ready: Callable[[str, str | None], None],
+    owner_link: bool = False,
+    only_checked: bool = False,
 ) -> None:
-    """Answer for a vault until the process is told to end; `ready` is given the address."""
-    run(lambda setting: application(vault, setting), listening, limits=limits, ready=ready)
+    """Answer for a vault until the process is told to end.
+
+    `ready` is given the address and, where no owner has a token yet or an `owner_link` is wished
+    for, a link that is good once.
+    """
+    link = OwnerLink(vault) if owner_link or not _has_owner(vault) else None
+
+    def told(url: str) -> None:
+        ready(url, None if link is None or only_checked else url + link.path)
+
+    run(
+        lambda setting: application(vault, setting, link=link),
+        listening,
+        limits=limits,
+        ready=told,
+        only_checked=only_checked,
+    )
 
 
 def run(
@@ -92,28 +116,61 @@ def run(
     *,
     limits: Limits,
     ready: Callable[[str], None],
+    only_checked: bool = False,
 ) -> None:
     """Run the application that is made for a setting until the process is told to end."""
     setting = listening.setting(limits)
+    _check_clock()
     with _bound(listening) as listener:
-        config = uvicorn.Config(
-            made(setting),
-            http=limited(limits),
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            backlog=2048,
-            timeout_graceful_shutdown=round(limits.ending_seconds),
-            ssl_certfile=listening.certificate,
-            ssl_keyfile=listening.key,
+        url = _url(listening, listener)
+        config = _configured(made(setting), listening, limits)
+        if only_checked:
+            ready(url)
+        else:
+            _Server(config, partial(ready, url)).run([listener])
+
+
+def _configured(app: ASGIApp, listening: Listening, limits: Limits) -> uvicorn.Config:
+    """How the server under the application is set up; its own log stays empty."""
+    # Its words may quote a request; what fails is in the vault's own log of failures.
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+    found = uvicorn.Config(
+        app,
+        http=limited(limits),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=round(limits.ending_seconds),
+        ssl_certfile=listening.certificate,
+        ssl_keyfile=listening.key,
+    )
+    try:
+        found.load()
+    except (OSError, ValueError) as error:  # ssl.SSLError is one of the first
+        raise ParameterError(
+            "certificate_unusable",
+            f"Cannot encrypt with {listening.certificate} and {listening.key}: "
+            f"{getattr(error, 'strerror', None) or 'they are no certificate and its key'}.",
+        ) from None
+    return found
+
+
+def _has_owner(vault: Vault) -> bool:
+    """Whether some token lets an owner in."""
+    return any("admin" in one.scopes for one in vault.tokens.list())
+
+
+def _check_clock() -> None:
+    """Refuse to begin when the clock cannot be right: tokens would seem to last for ever."""
+    if time.time() < _RELEASED:
+        raise ParameterError(
+            "clock_wrong",
+            "This machine's clock shows a time before this version was made, so nothing would "
+            "expire when it should. Set the clock.",
         )
-        # Its words may quote a request; what fails is in the vault's own log of failures.
-        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-        server = _Server(config, lambda: ready(_url(listening, listener)))
-        server.run([listener])
 
 
 class _Server(uvicorn.Server):
@@ -126,6 +183,11 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._ready()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        """End in order; at a second Ctrl-C without waiting for what is worked on."""
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
 
 
 def _bound(listening: Listening) -> socket.socket:

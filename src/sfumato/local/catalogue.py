@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 ORACLES: dict[str, tuple[str, str]] = {
     "warner": ("warner", "Warner"),
     "k_ary": ("k_ary", "KAry"),
+    "grid": ("grid", "DistanceGrid"),
+    "sue": ("unary", "SUE"),
+    "oue": ("unary", "OUE"),
+    "rappor": ("rappor", "Rappor"),
+    "olh": ("olh", "OLH"),
+    "subset": ("subset", "SubsetSelection"),
+    "hadamard": ("hadamard", "HadamardResponse"),
+    "apple_cms": ("apple_cms", "AppleCMS"),
+    "apple_hcms": ("apple_hcms", "AppleHCMS"),
 }
 """The module and the class of each."""
 

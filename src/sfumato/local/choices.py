@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-LARGEST_DOMAIN = 1 << 31
+LARGEST_DOMAIN = 1 << 26
+"""A sketch has a 64-bit number for each value; beyond, find heavy hitters by prefixes instead."""
 
 
 @dataclass(frozen=True)

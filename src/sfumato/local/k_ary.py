@@ -10,6 +10,7 @@ import numpy as np
 from sfumato.local.base import SupportOracle
 from sfumato.local.channel import Channel, room_for
 from sfumato.local.draws import below
+from sfumato.local.mechanism import tallied
 from sfumato.local.reports import Code, ReportLayout
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class KAry(SupportOracle):
     *Sensitivity*: None to establish: a person has one of k values.
     *Error*: n Var = q (1 - q) / (p - q)^2 + f (1 - p - q) / (p - q), f the true share.
     *Edges*: The lie is drawn from the k - 1 other values; drawn from all k it would be less often
-    one than is claimed, and the estimate biased. k up to 2^31.
+    one than is claimed, and the estimate biased. k up to 2^26.
     *Reference*: Warner 1965; Kairouz, Oh & Viswanath 2014.
     """
 
@@ -82,7 +83,7 @@ class KAry(SupportOracle):
         return rows
 
     def _count(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        return np.bincount(rows["report"], minlength=self.size).astype(np.int64)
+        return tallied(rows["report"], self.size)
 
     def _count_groups(
         self,
@@ -90,6 +91,4 @@ class KAry(SupportOracle):
         times: NDArray[np.int64],
         bits: NDArray[np.int64] | None,  # noqa: ARG002  reports have no bits
     ) -> NDArray[np.int64]:
-        totals = np.zeros(self.size, dtype=np.int64)
-        np.add.at(totals, rows["report"].astype(np.int64), times)
-        return totals
+        return tallied(rows["report"], self.size, times)

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sfumato.errors import ParameterError
-from sfumato.privacy.elementary import exp_down, log_down, log_up, sqrt_down
+from sfumato.privacy.elementary import exp_down, log_down, log_up
 from sfumato.privacy.numbers import decimal_of, exact, positive
 
 if TYPE_CHECKING:
@@ -70,6 +70,11 @@ class LocalEpsilon:
         """It, or a rational just above it: what is charged for a report."""
         return self.power if self.power is not None else log_up(self._odds)
 
+    @property
+    def lower(self) -> Fraction:
+        """It, or a rational just below it: what noise may be scaled by."""
+        return self.power if self.power is not None else log_down(self._odds)
+
     def __float__(self) -> float:
         return float(self.power) if self.power is not None else math.log(self._odds)
 
@@ -81,11 +86,10 @@ class LocalEpsilon:
 
 
 def _root(odds: Fraction, parts: int) -> Fraction | None:
-    if parts != 2:
-        return None
-    root = sqrt_down(odds, 256)
-    near = root.limit_denominator(1 << 64)
-    return near if near * near == odds else None
+    """The root of odds, where it is rational."""
+    roots = [round(one ** (1 / parts)) for one in (odds.numerator, odds.denominator)]
+    exact_root = Fraction(*roots)
+    return exact_root if exact_root**parts == odds else None
 
 
 def level(epsilon: Number | LocalEpsilon) -> LocalEpsilon:

@@ -63,8 +63,9 @@ class Private(Questions):
         gate = _gate(require, attacks, publish_findings)
         cost: QueryCost = {"epsilon": epsilon, "rho": rho, "delta": delta}
         asked: dict[str, Any] = {"workload": workload, "postprocess": postprocess, **options}
-        planned = self.plan(kind, columns=columns, **cost, **asked)
-        found: Published = self.run(FAMILIES["publish"], planned, request_id=request_id, gate=gate)
+        family = FAMILIES["publish"]
+        planned = self.prepare(family, kind, columns=columns, **cost, **asked)
+        found: Published = self.run(family, planned, request_id=request_id, gate=gate)
         return found
 
     @given.in_python
@@ -99,7 +100,7 @@ class Private(Questions):
     @given.in_python
     def plan_synthesis(self, **asked: Unpack[SynthesisOptions]) -> SynthesisForecast:
         """Say how far off `synthesize`, asked the same, would be by each method; free."""
-        request = self.prepare(FAMILIES["synthesize"], **asked)
+        request = self._planned(FAMILIES["synthesize"], **asked)
         return cast("SynthesisRequest", request).explain()
 
     def above(
@@ -132,7 +133,7 @@ class Private(Questions):
         **asked: Unpack[PublishOptions],
     ) -> Publication:
         """Say what `publish`, asked the same, would choose and how far off it would be, free."""
-        publication = self.prepare(FAMILIES["publish"], kind, columns=columns, **asked)
+        publication = self._planned(FAMILIES["publish"], kind, columns=columns, **asked)
         return cast("Publication", publication)
 
     @given.in_python

@@ -13,6 +13,7 @@ from sfumato.schema.exchange import schema_to_json
 if TYPE_CHECKING:
     from sfumato.query.sql.tables import PublicRows
 
+_NOBODY = "Public: it is about nobody."
 _BRIEF = {
     "type": "object",
     "properties": {
@@ -32,6 +33,7 @@ _WHOLE = {
         "schema": {"type": "object"},
         "population": {"type": ["string", "null"]},
         "keys": {"type": "array"},
+        "place": {"type": "integer"},
         "usual_epsilon": {"type": ["string", "null"]},
         "largest_epsilon": {"type": ["string", "null"]},
         "remaining": {"type": ["object", "null"]},
@@ -44,7 +46,8 @@ _WHOLE = {
 def listed(call: Call) -> Reply:
     """The data sets that the caller may ask."""
     seen = call.vault.questions(principal=call.caller.principal).catalogue
-    return Reply({"datasets": [_brief(name, declared) for name, declared in seen.items()]})
+    listed = [_brief(name, declared) for name, declared in seen.items()]
+    return Reply({"principal": call.caller.principal, "datasets": listed})
 
 
 def one(call: Call) -> Reply:
@@ -61,6 +64,7 @@ def one(call: Call) -> Reply:
         "schema": schema_to_json(declared.schema),
         "population": None,
         "keys": [],
+        "place": _place(call, list(seen), name),
         "usual_epsilon": None,
         "largest_epsilon": None,
         "remaining": None,
@@ -75,12 +79,19 @@ def one(call: Call) -> Reply:
     return Reply(whole)
 
 
+def _place(call: Call, seen: list[str], name: str) -> int:
+    """A number that data sets share which can be joined; it tells nothing of those not seen."""
+    addresses = [call.vault.addresses[one] for one in seen]
+    return list(dict.fromkeys(addresses)).index(call.vault.addresses[name])
+
+
 def _brief(name: str, declared: PrivateRows | PublicRows) -> dict[str, Any]:
     private = isinstance(declared, PrivateRows)
+    hides = declared.unit.sentence() if isinstance(declared, PrivateRows) else _NOBODY
     return {
         "name": name,
         "public": not private,
-        "hides": declared.unit.sentence() if private else "Public: it is about nobody.",
+        "hides": hides,
         "columns": [column.name for column in declared.schema.columns],
     }
 
@@ -110,8 +121,11 @@ ROUTES = (
         scope="plan",
         gives={
             "type": "object",
-            "properties": {"datasets": {"type": "array", "items": _BRIEF}},
-            "required": ["datasets"],
+            "properties": {
+                "principal": {"type": "string"},
+                "datasets": {"type": "array", "items": _BRIEF},
+            },
+            "required": ["principal", "datasets"],
         },
     ),
     Route(
