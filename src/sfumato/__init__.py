@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sfumato import noise
+    from sfumato import local, noise
     from sfumato.anonymize.criteria import (
         BetaLikeness,
         DeltaDisclosure,
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         TCloseness,
     )
     from sfumato.errors import SfumatoError
+    from sfumato.gate.client.vault import RemoteVault, connect
+    from sfumato.local.survey import Survey
     from sfumato.privacy.units import Entity, Neighbours, Rows
     from sfumato.query.builder import table
     from sfumato.release.release import Release
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from sfumato.steward.evaluate import evaluate
     from sfumato.steward.table import Table, read
     from sfumato.synth.generator import SynthesisModel
-    from sfumato.vault.answer import Answer
+    from sfumato.vault.answer import Answer as Answer
     from sfumato.vault.private import Private
     from sfumato.vault.protection import protect
     from sfumato.vault.vault import Vault
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Answer",
     "BetaLikeness",
     "Bounds",
     "Calendar",
@@ -64,11 +65,13 @@ __all__ = [
     "Private",
     "RecursiveDiversity",
     "Release",
+    "RemoteVault",
     "Removal",
     "Role",
     "Rows",
     "Schema",
     "SfumatoError",
+    "Survey",
     "SynthesisModel",
     "TCloseness",
     "Table",
@@ -76,10 +79,11 @@ __all__ = [
     "Values",
     "Vault",
     "Widths",
-    "__version__",
     "compare",
+    "connect",
     "evaluate",
     "init",
+    "local",
     "noise",
     "open",
     "protect",
@@ -108,11 +112,13 @@ _HOMES = {
     "RecursiveDiversity": "anonymize.criteria",
     "Relation": "privacy.units",
     "Release": "release.release",
+    "RemoteVault": "gate.client.vault",
     "Removal": "schema.hierarchy.rules",
     "Role": "schema.column",
     "Rows": "privacy.units",
     "Schema": "schema.schema",
     "SfumatoError": "errors",
+    "Survey": "local.survey",
     "SynthesisModel": "synth.generator",
     "TCloseness": "anonymize.criteria",
     "Table": "steward.table",
@@ -121,6 +127,7 @@ _HOMES = {
     "Vault": "vault.vault",
     "Widths": "schema.hierarchy.rules",
     "compare": "steward.compare",
+    "connect": "gate.client.vault",
     "evaluate": "steward.evaluate",
     "init": "vault.vault",
     "open": "vault.vault",
@@ -134,8 +141,8 @@ _RENAMED = {"open": "open_vault", "init": "create_vault", "Relation": "Neighbour
 
 def __getattr__(name: str) -> object:
     """Load a public name from its home."""
-    if name == "noise":
-        return import_module("sfumato.noise")
+    if name in {"local", "noise"}:
+        return import_module(f"sfumato.{name}")
     if name in _HOMES:
         home = import_module(f"sfumato.{_HOMES[name]}")
         return getattr(home, _RENAMED.get(name, name))

@@ -13,7 +13,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "Look around": ("demo",),
     "See the risk": ("inspect",),
     "Release a table": ("anonymize", "measure", "worlds", "evaluate", "attack", "compare"),
-    "Answer questions": ("init", "add", "consent", "ledger"),
+    "Answer questions": ("init", "add", "consent", "ledger", "serve"),
+    "Ask people": ("survey", "collect"),
 }
 
 

@@ -242,6 +242,11 @@ class Ledger:
         with self._reading() as reader:
             yield from reader.entries()
 
+    def entry(self, seq: int) -> Entry | None:
+        """One entry, by its number."""
+        with self._reading() as reader:
+            return reader.entry(seq)
+
     def verify(self) -> Verification:
         """Walk the chain, replay it to the balances, and compare both with what is stored."""
         with self._reading(checked=True) as reader:

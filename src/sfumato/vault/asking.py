@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.numbers import Number
     from sfumato.query.answer.explain import Explanation
     from sfumato.query.answer.question import Question
+    from sfumato.query.sql.tables import Catalogue
     from sfumato.vault.answer import Answer
     from sfumato.vault.families import Family
     from sfumato.vault.options import QueryCost
@@ -33,7 +34,12 @@ class Questions(Shown):
         self._session, self._asker_of, self._dataset = session, asker_of, dataset
 
     def _card(self) -> Card:
-        return Card(f"about {', '.join(self._session.catalogue)}", {})
+        return Card(f"about {', '.join(self.catalogue)}", {})
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """What is declared of the data sets that may be asked about, by name; no other exists."""
+        return self._session.facts(self._asker_of, self._dataset).catalogue
 
     def query(
         self,
@@ -58,7 +64,13 @@ class Questions(Shown):
     @given.in_python
     def explain(self, asked: Asked, **cost: Unpack[QueryCost]) -> Explanation:
         """Say what a question would cost and how far its answer would be off; spends nothing."""
-        return cast("Question", self.prepare(FAMILIES["query"], asked, **cost)).explain()
+        return cast("Question", self._planned(FAMILIES["query"], asked, **cost)).explain()
+
+    def _planned(self, family: Family, /, *positional: object, **asked: object) -> Prepared:
+        """A plan that is told to whoever asks, and may be all that they want."""
+        prepared = self.prepare(family, *positional, **asked)
+        self._session.confirm(prepared, self._asker_of)
+        return prepared
 
     def prepare(self, family: Family, /, *positional: object, **asked: object) -> Prepared:
         """Make what is asked of a family ready to be charged and run; spends nothing."""

@@ -114,6 +114,15 @@ def load(folder: Path) -> Config:
     return parse(text, path)
 
 
+def modified(folder: Path) -> tuple[int, int, int]:
+    """What changes whenever a vault's configuration is written."""
+    try:
+        found = (folder / VAULT).stat()
+    except OSError:
+        return 0, 0, 0
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
 def parse(text: str, path: Path) -> Config:
     """The configuration that a text would be, were it the file at `path`."""
     # As it stands, comments and all; then as it is read, without TOML's ways to spell a letter.
@@ -347,13 +356,13 @@ class _Parser(Parser):
             at = (*place, "budgets", population)
             self._check_population(population, budgets, at)
             shares[population] = self._budget(amount, at)
-            if not _covers(budgets[population], shares[population]):
+            if not covers(budgets[population], shares[population]):
                 message = f"it may not exceed [populations.{population}]; give less."
                 raise self._lines.error("child_above_parent", at, message)
         return shares
 
 
-def _covers(whole: Budget, part: Budget) -> bool:
+def covers(whole: Budget, part: Budget) -> bool:
     """Whether a budget is at least as large as another, in epsilon and in delta."""
     (most, most_delta), (epsilon, delta) = (
         (loss.epsilon, loss.delta if isinstance(loss, Approx) else 0)

@@ -155,9 +155,12 @@ class DataStore:
         self._apart: dict[str, Identity] = {}
 
     def add(self, name: str, location: Location) -> None:
-        """Hold one more data set."""
-        self._locks.setdefault(name, threading.RLock())
-        self._locations[name] = location
+        """Hold one more data set, or one that lies elsewhere from now on."""
+        with self._locks.setdefault(name, threading.RLock()):
+            self._retire(name)
+            self._told.pop(name, None)
+            self._apart.pop(name, None)
+            self._locations[name] = location
 
     def check(self, private: Sequence[str]) -> None:
         """Refuse, before anything is planned further, what would have to travel."""
@@ -253,6 +256,12 @@ class DataStore:
                 with self._locks[name]:
                     one.users -= 1
                     _close_if_unused(one)
+
+    def cancel(self, thread: int) -> None:
+        """Stop what any engine runs for a thread of this process."""
+        for opened in list(self._opened.values()):
+            with suppress(SfumatoError):
+                opened.table.engine.cancel(thread)
 
     def close(self) -> None:
         """Let go of every engine."""

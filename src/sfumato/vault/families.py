@@ -90,6 +90,8 @@ class Family:
     fields: tuple[Field, ...]
     cost: tuple[Field, ...] = (EPSILON, RHO, DELTA)
     fixed: Mapping[str, object] = field(default_factory=dict)
+    shape: str = ""
+    """The shape of its answers, which a principal is permitted or not, where not its name."""
     of_dataset: bool = True
     """Whether it is asked of one data set; else what is asked names them."""
     writes: Literal["never", "may", "must"] = "never"
@@ -110,6 +112,7 @@ class Family:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "command", self.command or self.name)
+        object.__setattr__(self, "shape", self.shape or self.name)
 
     @property
     def signature(self) -> Signature:
@@ -232,6 +235,7 @@ FAMILIES = _listed(
             Field("at_most", "How many hits are paid for; by default 1.", "C"),
         ),
         fixed={"kind": "above"},
+        shape="publish",
         writes="may",
         examples=(
             "sfumato watch people --columns age --workload ranges.csv --threshold 9 --vault clinic",

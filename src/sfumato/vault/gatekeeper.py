@@ -25,7 +25,7 @@ from sfumato.privacy.balance import asked as needed
 from sfumato.privacy.balance import shortage
 from sfumato.privacy.events import Composed
 from sfumato.release.codec import from_bytes, to_bytes
-from sfumato.vault.accounts import remaining, tightest
+from sfumato.vault.accounts import left_over
 from sfumato.vault.answer import Answer
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event
     from sfumato.release.release import Release
     from sfumato.vault.folder import AnswerIndex
+    from sfumato.vault.principals import Principal
 
     OpenData = Callable[[], AbstractContextManager[Mapping[str, Dataset]]]
     """Opens the data sets of a question, and keeps them open while it is being answered."""
@@ -60,6 +61,13 @@ class Asker:
     shared: tuple[str, ...]
     own: tuple[str, ...] = ()
     purpose: str | None = None
+    rights: Principal | None = None
+    """What a vault's principal may do; who holds a table in memory may do all."""
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether the rows are the asker's own to look at."""
+        return self.rights is None or self.rights.is_owner
 
 
 @dataclass(frozen=True)
@@ -116,7 +124,7 @@ class Gatekeeper:
                 with self.flights.alone(asked.body, timeout_seconds=wait) as flight:
                     self._settle(asked, flight)
                     return self._alone(asked, flight, request_id)
-            return self._answer(stored, asker, charged=False)
+            return self.read(stored, asker, charged=False)
 
     def check_all(self, wanted: Sequence[Prepared], asker: Asker) -> Event | None:
         """What several methods cost together that are not in store; refused if it is too much.
@@ -179,7 +187,7 @@ class Gatekeeper:
         asker, body = asked.asker, asked.body
         found = self._lookup(asker.principal, request_id, body)
         if isinstance(found, bytes):
-            return self._answer(found, asker, charged=False)
+            return self.read(found, asker, charged=False)
         elsewhere = self._hinted(asker.principal, body, own=False)
         if elsewhere is None:
             self._check(asked)
@@ -189,21 +197,13 @@ class Gatekeeper:
             receipt = self._reserve(asked, asker.own, found, None)
             stored = _under(receipt, from_bytes(elsewhere))
         else:
-            return self._answer(elsewhere, asker, charged=False)
+            return self.read(elsewhere, asker, charged=False)
         self.ledger.store(receipt, stored, consent=asked.consent)
         self.answered.note(body, receipt.request.key)
-        return self._answer(stored, asker, charged=True)
+        return self.read(stored, asker, charged=True)
 
     def _body(self, prepared: Prepared, asker: Asker) -> str:
-        """What makes two questions the same. Never anything read from data."""
-        asked = {
-            "method": prepared.name,
-            "parameters": prepared.parameters,
-            "accounts": asker.shared,
-            "purpose": asker.purpose,
-            "snapshot": self.snapshot,
-        }
-        return digest(canonical(asked).encode())
+        return body_of(prepared, asker, self.snapshot)
 
     def _lookup(self, principal: str, request_id: str | None, body: str) -> bytes | str:
         """The answer that the principal has already paid for, or else the id to charge under."""
@@ -318,8 +318,10 @@ class Gatekeeper:
             detail=detail,
         )
 
-    def _answer(self, stored: bytes, asker: Asker, *, charged: bool) -> Answer:
-        release, payers = from_bytes(stored), asker.own or asker.shared
+    def read(self, stored: bytes, asker: Asker, *, charged: bool) -> Answer:
+        """An answer as the ledger keeps it, with what is left to the asker now."""
+        release = from_bytes(stored)
+        remaining, balance = left_over(self.ledger, asker.own or asker.shared)
         promised = release.guarantee.parameters
         return Answer(
             release.tables,
@@ -329,8 +331,8 @@ class Gatekeeper:
             release.receipt,
             cost={one: float(Fraction(promised[one])) for one in _LOSSES if promised.get(one)},
             charged=charged,
-            remaining=remaining(self.ledger, payers),
-            balance=tightest(self.ledger, payers),
+            remaining=remaining,
+            balance=balance,
         )
 
     @contextmanager
@@ -341,6 +343,18 @@ class Gatekeeper:
         finally:
             if self.tick_seconds > 0:
                 time.sleep(self.tick_seconds - time.monotonic() % self.tick_seconds)
+
+
+def body_of(prepared: Prepared, asker: Asker, snapshot: int) -> str:
+    """What makes two questions the same. Never anything read from data."""
+    asked = {
+        "method": prepared.name,
+        "parameters": prepared.parameters,
+        "accounts": asker.shared,
+        "purpose": asker.purpose,
+        "snapshot": snapshot,
+    }
+    return digest(canonical(asked).encode())
 
 
 def _under(receipt: Receipt, release: Release) -> bytes:

@@ -31,3 +31,12 @@ def check_plan(prepared: Prepared, expected: str | None) -> None:
             "This would be another plan than the one that was expected: what is declared, or what "
             "it costs, has changed. Nothing was charged. Explain it again, and send its plan.",
         )
+
+
+def foreign_plan() -> ParameterError:
+    """What is said of a plan that was made by other declarations."""
+    return ParameterError(
+        "plan_foreign",
+        "This plan was not made here: another table may have other bounds and people. Plan it "
+        "again with the table or vault that is to answer it.",
+    )

@@ -13,6 +13,7 @@ from sfumato.vault.families import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from fractions import Fraction
     from pathlib import Path
     from typing import Unpack
 
@@ -62,8 +63,9 @@ class Private(Questions):
         gate = _gate(require, attacks, publish_findings)
         cost: QueryCost = {"epsilon": epsilon, "rho": rho, "delta": delta}
         asked: dict[str, Any] = {"workload": workload, "postprocess": postprocess, **options}
-        planned = self.plan(kind, columns=columns, **cost, **asked)
-        found: Published = self.run(FAMILIES["publish"], planned, request_id=request_id, gate=gate)
+        family = FAMILIES["publish"]
+        planned = self.prepare(family, kind, columns=columns, **cost, **asked)
+        found: Published = self.run(family, planned, request_id=request_id, gate=gate)
         return found
 
     @given.in_python
@@ -98,7 +100,7 @@ class Private(Questions):
     @given.in_python
     def plan_synthesis(self, **asked: Unpack[SynthesisOptions]) -> SynthesisForecast:
         """Say how far off `synthesize`, asked the same, would be by each method; free."""
-        request = self.prepare(FAMILIES["synthesize"], **asked)
+        request = self._planned(FAMILIES["synthesize"], **asked)
         return cast("SynthesisRequest", request).explain()
 
     def above(
@@ -131,7 +133,7 @@ class Private(Questions):
         **asked: Unpack[PublishOptions],
     ) -> Publication:
         """Say what `publish`, asked the same, would choose and how far off it would be, free."""
-        publication = self.prepare(FAMILIES["publish"], kind, columns=columns, **asked)
+        publication = self._planned(FAMILIES["publish"], kind, columns=columns, **asked)
         return cast("Publication", publication)
 
     @given.in_python
@@ -170,6 +172,22 @@ class Private(Questions):
     def schema(self) -> Schema:
         """What is declared of the table, which is public."""
         return self._session.facts(self._asker_of, self._dataset).declared.schema
+
+    @property
+    def usual_epsilon(self) -> Fraction:
+        """What a question about the table costs when nobody says how much."""
+        return self._session.facts(self._asker_of, self._dataset).usual((self._dataset,))
+
+    @property
+    def largest_epsilon(self) -> Fraction:
+        """The most that one question about the table may cost."""
+        return self._session.facts(self._asker_of, self._dataset).maximum
+
+    @property
+    def balance(self) -> str:
+        """What is left, in one line."""
+        _, words = self._session.left((self._dataset,), self._asker_of)
+        return words
 
     @property
     def remaining(self) -> Mapping[str, float]:

@@ -135,8 +135,8 @@ def spelled(
     **asked: object,
 ) -> dict[str, Any]:
     """What is asked, without files of this machine: as it is told to a vault elsewhere."""
-    ranges = _ranges(facts, several(columns, "columns"), workload)
-    return {"columns": columns, "workload": ranges, **asked}
+    names = several(columns, "columns")
+    return {"columns": names, "workload": _ranges(facts, names, workload), **asked}
 
 
 def _ranges(

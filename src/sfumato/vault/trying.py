@@ -20,7 +20,6 @@ from sfumato.steward.requirements import check, check_paid, read_requirements
 from sfumato.steward.tried import TriedAttacks
 from sfumato.synth.request import SynthesisRequest
 from sfumato.vault.answer import Answer
-from sfumato.vault.config import OWNER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +57,7 @@ class ReleaseGate:
 
     def check(self, session: Session, asker_of: AskerOf, prepared: Prepared) -> None:
         """Refuse, before anything is charged, to attack for others, or what cannot be attacked."""
-        if asker_of(prepared.datasets).principal != OWNER:
+        if not asker_of(prepared.datasets).is_owner:
             raise PolicyError(
                 "findings_not_yours",
                 "What attacks find is computed from the original rows: it is for the owner of the "

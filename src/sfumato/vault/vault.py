@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
-from functools import partial
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
 from sfumato.cards import Card, CardTable
-from sfumato.errors import BudgetError, ParameterError, PolicyError
+from sfumato.errors import ParameterError
 from sfumato.files import check_target, whole
 from sfumato.ledger.flight import Flights
 from sfumato.release.in_use import ANSWERS, vault_files
-from sfumato.schema.names import quoted
 from sfumato.system import needs_locks
 from sfumato.vault.accounts import (
-    account_of,
     acknowledge,
     balances_of,
     open_accounts,
@@ -24,13 +24,15 @@ from sfumato.vault.accounts import (
     verified,
 )
 from sfumato.vault.anywhere import AnyVault
-from sfumato.vault.config import OWNER, Config, PrivateSet, load
+from sfumato.vault.config import OWNER, Config, PrivateSet, load, modified
 from sfumato.vault.consent.registry import Consents
 from sfumato.vault.datastore import DataStore
 from sfumato.vault.declared import catalogue, location, schema_of
 from sfumato.vault.folder import AnswerIndex, note_charge
-from sfumato.vault.gatekeeper import Asker, Gatekeeper
+from sfumato.vault.gatekeeper import Gatekeeper
+from sfumato.vault.people import People
 from sfumato.vault.session import Session
+from sfumato.vault.tokens import Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,16 +45,21 @@ if TYPE_CHECKING:
     from sfumato.steward.table import Table
     from sfumato.vault.consent.registry import ConsentRegistry
     from sfumato.vault.datastore import Location
+    from sfumato.vault.gatekeeper import Asker
+    from sfumato.vault.jobs.jobs import Jobs
+    from sfumato.vault.releases import Releases
     from sfumato.vault.session import AskerOf
 
 
 class Vault(AnyVault):
     """An open vault. Safe for any number of threads; each process opens its own."""
 
+    _session: Session
+
     def __init__(self, config: Config) -> None:
-        self.config = config
-        self._closed = False
-        schemas = {name: schema_of(config, name) for name in config.datasets}
+        self.config, self._closed = config, False
+        self._changing, self._read = threading.Lock(), modified(config.folder)
+        self._schemas = schemas = {name: schema_of(config, name) for name in config.datasets}
         self.ledger = open_ledger(config)
         try:
             open_accounts(self.ledger, config)
@@ -72,11 +79,20 @@ class Vault(AnyVault):
         self._store = DataStore(
             {name: self._location(config, name, schemas[name]) for name in schemas}
         )
-        self._catalogue = catalogue(config, schemas)
         self._kept = list(vault_files(config.folder))
         self._session = Session(
-            self._catalogue, self._store, gatekeeper, config.max_epsilon, self._kept
+            catalogue(config, schemas), self._store, gatekeeper, config.max_epsilon, self._kept
         )
+
+    @cached_property
+    def people(self) -> People:
+        """Who may ask, with which budgets."""
+        return People(self.ledger, lambda: self.config)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """The tokens by which a server knows who asks."""
+        return Tokens(self.ledger, self.people, self.config.folder)
 
     @property
     def kept(self) -> tuple[Path, ...]:
@@ -87,6 +103,11 @@ class Vault(AnyVault):
     def datasets(self) -> tuple[str, ...]:
         """The names of its data sets."""
         return tuple(self.config.datasets)
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The database that each data set lies in, which only the owner may know."""
+        return self._store.addresses
 
     @given.in_python
     def add(
@@ -133,18 +154,8 @@ class Vault(AnyVault):
             consent=consent,
             purposes=purposes,
         )
-        self._take_up(name)
-
-    def _take_up(self, name: str) -> None:
-        """Answer for a data set that was added while the vault was open."""
-        config = load(self.config.folder)
-        schemas = {one: schema_of(config, one) for one in config.datasets}
-        open_accounts(self.ledger, config)
-        self._consents.config = config
-        self._store.add(name, self._location(config, name, schemas[name]))
-        self._catalogue[name] = catalogue(config, schemas)[name]
-        self._kept[:] = vault_files(config.folder)
-        self.config = config
+        with self._changing:
+            self._take_up()
 
     @property
     def consents(self) -> tuple[str, ...]:
@@ -157,10 +168,73 @@ class Vault(AnyVault):
         self._check_open()
         return self._consents.registry(population)
 
-    def accounts(self) -> list[dict[str, Any]]:
-        """Every account: its budget, what was spent, and what one more question may cost."""
+    def refresh(self) -> None:
+        """Take up what another process changed in the vault's configuration, if anything was.
+
+        What is being answered goes on as it began; whatever is asked from then on goes by the new.
+        """
         self._check_open()
-        return balances_of(self.ledger)
+        if modified(self.config.folder) == self._read:
+            return
+        with self._changing:
+            self._take_up()
+
+    def _take_up(self) -> None:
+        """Answer for the configuration as it is now."""
+        read = modified(self.config.folder)
+        config = load(self.config.folder)
+        schemas = {name: schema_of(config, name) for name in config.datasets}
+        declared = catalogue(config, schemas)
+        open_accounts(self.ledger, config)
+        self._consents.config = config
+        before = self.config.datasets
+        for name, held in config.datasets.items():
+            if before.get(name) != held or self._schemas[name] != schemas[name]:
+                self._store.add(name, self._location(config, name, schemas[name]))
+        self._kept[:] = vault_files(config.folder)
+        gatekeeper = replace(
+            self._session.gatekeeper,
+            snapshot=config.snapshot,
+            tick_seconds=config.tick_seconds,
+            deadline_seconds=config.deadline_seconds,
+        )
+        self._session = self._session.renewed(declared, gatekeeper, config.max_epsilon)
+        self.config, self._schemas, self._read = config, schemas, read
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """Long work, kept until it is done, whatever happens to who asked for it."""
+        from sfumato.vault.jobs.jobs import Jobs  # most who open a vault have no long work
+
+        self._check_open()
+        return Jobs(self)
+
+    @cached_property
+    def releases(self) -> Releases:
+        """What jobs released, to look at, to have as files and to open to others."""
+        from sfumato.vault.releases import Releases
+
+        self._check_open()
+        return Releases(self)
+
+    @property
+    def gatekeeper(self) -> Gatekeeper:
+        """The one before all private answers, as the configuration is now."""
+        return self._session.gatekeeper
+
+    def stop_thread(self, thread: int) -> None:
+        """Stop what engines do for a thread, which is then told that it failed."""
+        self._store.cancel(thread)
+
+    def accounts(self, *, principal: str = OWNER) -> list[dict[str, Any]]:
+        """A principal's accounts: each budget, what was spent, what one more question may cost.
+
+        Those of the owner are all.
+        """
+        self._check_open()
+        who = given.text(principal, "principal")
+        found = balances_of(self.ledger)
+        return [one for one in found if who in (OWNER, one["account"].partition("/")[2])]
 
     def verify(self) -> dict[str, Any]:
         """Walk every entry of the ledger; raises where it is not whole."""
@@ -230,26 +304,12 @@ class Vault(AnyVault):
         self._check_open()
         sets = [self.config.datasets[name] for name in datasets]
         populations = sorted({one.population for one in sets if isinstance(one, PrivateSet)})
-        shared = tuple(populations)
-        if principal == OWNER:
-            return Asker(principal, shared, purpose=purpose)
-        if principal not in self.config.principals:
-            raise PolicyError(
-                "principal_unknown",
-                f"{quoted(principal)} may not ask here. Ask the vault's owner for a budget.",
-            )
-        for population in populations:
-            if population not in self.config.principals[principal]:
-                raise BudgetError(
-                    "budget_missing",
-                    f"{quoted(principal)} has no budget for {quoted(population)}. Ask its owner "
-                    "for one.",
-                )
-        own = tuple(account_of(population, principal) for population in populations)
-        return Asker(principal, shared, own, purpose)
+        return self.people.asker(principal, purpose, tuple(populations))
 
     def close(self) -> None:
-        """Let go of engines and of the ledger."""
+        """Let go of engines and of the ledger; what jobs are at is waited for, for a while."""
+        if "jobs" in self.__dict__:
+            self.jobs.close()
         self._closed = True
         self._store.close()
         self._consents.close()

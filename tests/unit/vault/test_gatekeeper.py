@@ -239,3 +239,12 @@ def test_releases_survive_storage(gatekeeper: Gatekeeper, counting: Any) -> None
     assert back.table == answer.table
     assert (back.guarantee, back.provenance) == (answer.guarantee, answer.provenance)
     assert (back.error, back.receipt) == (answer.error, answer.receipt)
+
+
+def test_hints_survive_a_line_that_was_written_half(tmp_path: Path) -> None:
+    index = AnswerIndex(tmp_path)
+    index.note("b" * 64, ("ann", "one"))
+    with (tmp_path / f"{'b' * 64}.json").open("ab") as file:
+        file.write(b'{"bob": "tw\n[1]\n{"eve": 3}\n')
+    index.note("b" * 64, ("bob", "three"))
+    assert index.find("b" * 64) == [("ann", "one"), ("bob", "three")]

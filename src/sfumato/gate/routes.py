@@ -1,0 +1,13 @@
+"""The one table of routes. A new door is a module of `gate.doors` and its name here."""
+
+from __future__ import annotations
+
+from sfumato.gate.doors import about, datasets, ledger, questions
+
+ROUTES = (
+    *about.ROUTES,
+    *datasets.ROUTES,
+    *questions.ROUTES,
+    *ledger.ROUTES,
+)
+"""Every route below /v1, in the order in which people are told of them."""
