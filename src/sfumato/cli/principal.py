@@ -10,7 +10,7 @@ import typer
 
 from sfumato.cli.completion import one_of
 from sfumato.cli.options import Json, VaultFolder, form
-from sfumato.texts import dumps
+from sfumato.texts import dumps, minute
 from sfumato.vault.families import Field
 from sfumato.vault.principals import PERMITTED, SHAPES, PrincipalKind
 
@@ -168,6 +168,6 @@ def _show(told: list[dict[str, Any]]) -> None:
         low, high = one["min_epsilon"], one["max_epsilon"]
         prices = [f"{word} {at}" for word, at in (("from", low), ("to", high)) if at is not None]
         may = ", ".join(one["shapes"])
-        end = (one["expires"] or "never").replace("T00:00:00+00:00", "")
+        end = minute(one["expires"])
         table.add_row(one["name"], one["kind"], may, "\n".join(budgets), " ".join(prices), end)
     Console(highlight=False).print(table if told else "Nobody may ask but the owner.")

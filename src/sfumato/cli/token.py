@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from sfumato.cli.completion import one_of
 from sfumato.cli.options import Json, VaultFolder, option
-from sfumato.texts import dumps
+from sfumato.texts import dumps, minute
 
 
 class Action(StrEnum):
@@ -42,9 +42,7 @@ def token(
     scopes: Annotated[
         str | None, option("A,B", "new: what for; by default all that its holder may.")
     ] = None,
-    expires: Annotated[
-        str | None, option("WHEN", "new: a day such as 2031-01-31, or 90d.")
-    ] = None,
+    expires: Annotated[str | None, option("WHEN", "new: a day such as 2031-01-31, or 90d.")] = None,
     operator: Annotated[str | None, option("WHO", "new, revoke: who decided it.")] = None,
     vault: VaultFolder = Path(),
     as_json: Json = False,
@@ -92,7 +90,7 @@ def token(
             typer.echo(f"sfumato: {made.id}, {said}. It is not shown again.", err=True)
 
 
-def _show(listed: list[dict[str, object]]) -> None:
+def _show(listed: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -100,8 +98,6 @@ def _show(listed: list[dict[str, object]]) -> None:
     for title in ("Token", "Principal", "For", "Expires", "Last used"):
         table.add_column(title, overflow="fold")
     for one in listed:
-        scopes = one["scopes"]
-        assert isinstance(scopes, list)
-        end, used = (str(one[key] or "never") for key in ("expires", "used"))
-        table.add_row(str(one["id"]), str(one["principal"]), ", ".join(scopes), end, used)
+        end, used = minute(one["expires"]), minute(one["used"])
+        table.add_row(one["id"], one["principal"], ", ".join(one["scopes"]), end, used)
     Console(highlight=False).print(table if listed else "There are no tokens.")
