@@ -20,7 +20,7 @@ from sfumato.gate import problems
 from sfumato.gate.body import read_json
 from sfumato.gate.callers import check_caller
 from sfumato.gate.headers import secured
-from sfumato.gate.pace import Crowd
+from sfumato.gate.pace import Workers
 from sfumato.gate.problems import RequestError
 from sfumato.local.browser import chance_of_truth, script_facts
 from sfumato.local.by_hand import second_throw
@@ -114,7 +114,7 @@ class _Site:
     """The endpoints over the rounds that can be found."""
 
     def __init__(self, find: Callable[[str], Collection | None], setting: Setting) -> None:
-        self._find, self._setting, self._crowd = find, setting, Crowd(setting.limits)
+        self._find, self._setting, self._crowd = find, setting, Workers(setting.limits)
 
     def guarded(self, endpoint: Endpoint) -> Endpoint:
         """An endpoint for who comes by a known name; its refusals are told in one form."""
