@@ -31,12 +31,14 @@ role = "quasi"
 kind = "real"
 bounds = [-1, 1]
 step = 0.25
+hierarchy = { widths = [1, 2] }
 nullable = false
 [columns.lat]
 role = "quasi"
 kind = "real"
 bounds = [-1, 1]
 step = 0.25
+hierarchy = { widths = [1, 2] }
 nullable = false
 [columns.ill]
 role = "sensitive"
