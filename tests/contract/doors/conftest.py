@@ -145,7 +145,7 @@ def remote(doors: Doors) -> Iterator[AnyVault]:
 
 
 @pytest.fixture(params=[LOCAL, REMOTE])
-def vault(request: pytest.FixtureRequest, doors: Doors) -> AnyVault:
+def vault(request: pytest.FixtureRequest) -> AnyVault:
     """The vault by either door."""
     found: AnyVault = request.getfixturevalue(request.param)
     return found

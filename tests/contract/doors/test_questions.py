@@ -38,8 +38,7 @@ QUESTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
         {"epsilon": 0.2},
     ),
     "public": (
-        "SELECT c.land, COUNT(*) AS n FROM people p JOIN cities c ON p.city = c.city "
-        "GROUP BY c.land",
+        "SELECT c.land, COUNT(*) n FROM people p JOIN cities c ON p.city = c.city GROUP BY c.land",
         {"epsilon": 0.2},
     ),
     "built": (
@@ -94,7 +93,7 @@ def test_a_repeat_is_free_and_a_request_id_names_one_question(vault: AnyVault) -
     assert refused.value.code == "request_reused"
 
 
-WRONG: dict[str, Callable[[AnyVault], Any]] = {
+WRONG: dict[str, Callable[[Any], Any]] = {
     "syntax": lambda vault: vault.query("SELECT FROM WHERE", epsilon=0.1),
     "column": lambda vault: vault.query("SELECT COUNT(agee) FROM people", epsilon=0.1),
     "table": lambda vault: vault.query("SELECT COUNT(*) FROM poeple", epsilon=0.1),
@@ -175,8 +174,8 @@ def test_who_has_no_budget_sees_the_same_by_both_doors(doors: Doors, local: AnyV
 
 
 def test_what_a_vault_says_of_itself(doors: Doors, local: AnyVault, remote: AnyVault) -> None:
-    assert remote.datasets == local.datasets  # type: ignore[attr-defined]
-    assert remote.accounts() == local.accounts()  # type: ignore[attr-defined]
+    assert remote.datasets == local.datasets
+    assert remote.accounts() == local.accounts()
     ours, theirs = local.private("people"), remote.private("people")
     assert ours.schema == theirs.schema
     assert repr(ours) == repr(theirs)
@@ -184,7 +183,7 @@ def test_what_a_vault_says_of_itself(doors: Doors, local: AnyVault, remote: AnyV
     assert ours.usual_epsilon == theirs.usual_epsilon
     assert ours.largest_epsilon == theirs.largest_epsilon
     assert repr(remote) == f"<RemoteVault: {doors.url}: people, visits, cities>"
-    assert "people" in remote._repr_html_()
+    assert "people" in str(remote._repr_html_())
     assert "query" in dir(remote)
 
 
