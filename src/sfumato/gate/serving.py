@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _RELEASED = 1767225600.0
 """The first day of 2026, before which no clock can have stood."""
+_WORKERS = 2
+"""So many jobs are done at a time; questions have their own threads."""
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -142,6 +144,15 @@ class VaultServer(GateServer):
         made = partial(application, vault, link=link)
         super().__init__(made, listening, limits=limits)
         self.owner_link = None if link is None else self.url + link.path
+        self._vault, self._limits = vault, limits
+
+    def answer(self, ready: Callable[[], None] = lambda: None) -> None:
+        """Answer until told to end, and do the vault's jobs meanwhile."""
+        self._vault.jobs.start(_WORKERS)
+        try:
+            super().answer(ready)
+        finally:
+            self._vault.jobs.stop(self._limits.ending_seconds)
 
 
 def run(
