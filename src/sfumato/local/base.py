@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,13 @@ VERSION = 1
 """The version of what `to_json` and reports mean."""
 
 
+class Groups(NamedTuple):
+    """What an engine tells of reports that it grouped by codes: how many, how often each bit."""
+
+    times: NDArray[np.int64]
+    bits: NDArray[np.int64] | None
+
+
 class Oracle(Shown, ABC):
     """A mechanism of one report for each person, over declared values, with its estimate."""
 
@@ -47,6 +54,8 @@ class Oracle(Shown, ABC):
     grouped: ClassVar[bool] = True
     """Whether an engine can count its reports; else their rows are read."""
     layout: ReportLayout
+    why: str = ""
+    """Why `auto` chose it, if it did."""
 
     def __init__(self, domain: object, *, epsilon: Number | LocalEpsilon) -> None:
         self.choices, self.level = choices(domain), level(epsilon)
@@ -72,14 +81,8 @@ class Oracle(Shown, ABC):
         """One row for each code."""
 
     @abstractmethod
-    def _count(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """Sums over valid rows."""
-
-    def _count_groups(
-        self, rows: NDArray[Any], times: NDArray[np.int64], bits: NDArray[np.int64] | None
-    ) -> NDArray[np.int64]:
-        """The same sums from groups of rows with equal codes: how many rows, how often each bit."""
-        raise AssertionError(f"reports by {self.name} are not grouped")
+    def _count(self, rows: NDArray[Any], groups: Groups | None = None) -> NDArray[np.int64]:
+        """Sums over valid rows, or over groups of reports that have the codes of a row each."""
 
     @abstractmethod
     def _shares(self, sketch: ReportSketch) -> NDArray[np.float64]:
@@ -177,17 +180,10 @@ class Oracle(Shown, ABC):
         lost = rejected + len(rows) - len(kept)
         return ReportSketch(self.made_by, len(kept), lost, self._count(kept))
 
-    def sum_groups(
-        self,
-        rows: NDArray[Any],
-        times: NDArray[np.int64],
-        bits: NDArray[np.int64] | None,
-        *,
-        rejected: int,
-    ) -> ReportSketch:
+    def sum_groups(self, rows: NDArray[Any], groups: Groups, *, rejected: int) -> ReportSketch:
         """The sketch of what an engine grouped by codes."""
-        tally = self._count_groups(rows, times, bits)
-        return ReportSketch(self.made_by, int(times.sum()), rejected, tally)
+        tally = self._count(rows, groups)
+        return ReportSketch(self.made_by, int(groups.times.sum()), rejected, tally)
 
     def empty(self) -> ReportSketch:
         """The sketch of no reports."""
@@ -230,7 +226,7 @@ class Oracle(Shown, ABC):
     def _card(self) -> Card:
         line = (
             f"{self.name} over {self.size:,} values at epsilon {self.level}, "
-            f"{self.layout.dtype.itemsize} bytes a report"
+            f"reports of {self.layout.dtype.itemsize} bytes"
         )
         people = 10_000
         facts = {
@@ -239,7 +235,7 @@ class Oracle(Shown, ABC):
             "bytes a report": self.layout.dtype.itemsize,
             f"sd of a share from {people:,} reports": math.sqrt(self.variance(people)),
         }
-        return Card(line, facts)
+        return Card(line, facts, notes=(self.why,) if self.why else ())
 
 
 class SupportOracle(Oracle):
@@ -268,6 +264,15 @@ class SupportOracle(Oracle):
         gap = self.p - self.q
         whole = self.q * (1 - self.q) / gap**2 + part * (1 - self.p - self.q) / gap
         return float(whole / people)
+
+
+def counted(codes: NDArray[Any], size: int, groups: Groups | None) -> NDArray[np.int64]:
+    """How often each code was reported."""
+    if groups is None:
+        return np.bincount(codes, minlength=size).astype(np.int64)
+    totals = np.zeros(size, dtype=np.int64)
+    np.add.at(totals, codes.astype(np.int64), groups.times)
+    return totals
 
 
 def people_of(n: object) -> int:

@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from sfumato.engines.base import column
 from sfumato.errors import SourceError
+from sfumato.local.base import Groups
 from sfumato.local.reports import LONGEST_HEADER, Reports, check_same, read_header
 from sfumato.schema.column import Kind
 
@@ -180,5 +181,7 @@ def _grouped(oracle: Oracle, groups: pa.Table) -> ReportSketch:
     sums = None
     if oracle.layout.width:
         places = range(oracle.layout.width)
-        sums = np.stack([np.asarray(kept.column(f"{_SUM}_{at}")) for at in places], axis=1)
-    return oracle.sum_groups(rows, times[valid], sums, rejected=int(times[~valid].sum()))
+        sums = np.stack([np.asarray(kept.column(f"{_SUM}_{at}")) for at in places], axis=1).astype(
+            np.int64
+        )
+    return oracle.sum_groups(rows, Groups(times[valid], sums), rejected=int(times[~valid].sum()))

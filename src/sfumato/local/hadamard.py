@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato import given
 from sfumato.errors import ParameterError
-from sfumato.local.base import Oracle, people_of
+from sfumato.local.base import Oracle, counted, people_of
 from sfumato.local.channel import Channel, room_for
 from sfumato.local.draws import below, happens
 from sfumato.local.k_ary import odds_of
@@ -18,6 +18,7 @@ from sfumato.local.reports import Code, ReportLayout
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.local.base import Groups
     from sfumato.local.level import LocalEpsilon
     from sfumato.local.sketch import ReportSketch
     from sfumato.noise.entropy import Entropy
@@ -96,18 +97,8 @@ class HadamardResponse(Oracle):
         rows["report"] = (block + step) % self.blocks * self.each + index
         return rows
 
-    def _count(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        return np.bincount(rows["report"], minlength=self.blocks * self.each).astype(np.int64)
-
-    def _count_groups(
-        self,
-        rows: NDArray[Any],
-        times: NDArray[np.int64],
-        bits: NDArray[np.int64] | None,  # noqa: ARG002  reports have no bits
-    ) -> NDArray[np.int64]:
-        totals = np.zeros(self.blocks * self.each, dtype=np.int64)
-        np.add.at(totals, rows["report"].astype(np.int64), times)
-        return totals
+    def _count(self, rows: NDArray[Any], groups: Groups | None = None) -> NDArray[np.int64]:
+        return counted(rows["report"], self.blocks * self.each, groups)
 
     def _shares(self, sketch: ReportSketch) -> NDArray[np.float64]:
         spectrum = walsh_hadamard(sketch.tally.reshape(self.blocks, self.each))
@@ -137,9 +128,8 @@ class HadamardResponse(Oracle):
     def _variances(self, sketch: ReportSketch, shares: NDArray[np.float64]) -> NDArray[np.float64]:
         block, _ = self._places(np.arange(self.size))
         known = np.clip(shares, 0.0, 1.0)
-        within = np.clip(np.bincount(block, shares, minlength=self.blocks), 0.0, 1.0)[block]
-        if self.blocks == 1:
-            within = np.ones(self.size)
+        together = np.bincount(block, shares, minlength=self.blocks)
+        within = np.clip(together, 0.0, 1.0)[block] if self.blocks > 1 else np.ones(self.size)
         n = sketch.n
         corners = [
             self.variance(n, 0.0, 0.0),

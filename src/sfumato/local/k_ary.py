@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.local.base import SupportOracle
+from sfumato.local.base import SupportOracle, counted
 from sfumato.local.channel import Channel, room_for
 from sfumato.local.draws import below
 from sfumato.local.reports import Code, ReportLayout
@@ -15,6 +15,7 @@ from sfumato.local.reports import Code, ReportLayout
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.local.base import Groups
     from sfumato.local.level import LocalEpsilon
     from sfumato.noise.entropy import Entropy
 
@@ -81,15 +82,5 @@ class KAry(SupportOracle):
         rows["report"] = respond(codes, self.size, self.weights, entropy)
         return rows
 
-    def _count(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        return np.bincount(rows["report"], minlength=self.size).astype(np.int64)
-
-    def _count_groups(
-        self,
-        rows: NDArray[Any],
-        times: NDArray[np.int64],
-        bits: NDArray[np.int64] | None,  # noqa: ARG002  reports have no bits
-    ) -> NDArray[np.int64]:
-        totals = np.zeros(self.size, dtype=np.int64)
-        np.add.at(totals, rows["report"].astype(np.int64), times)
-        return totals
+    def _count(self, rows: NDArray[Any], groups: Groups | None = None) -> NDArray[np.int64]:
+        return counted(rows["report"], self.size, groups)

@@ -7,6 +7,7 @@ least among such encodings.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from fractions import Fraction
 from math import lcm
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from sfumato.local.reports import ReportLayout
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.local.base import Groups
     from sfumato.noise.entropy import Entropy
 
 _BITS = 40
@@ -34,8 +36,9 @@ class UnaryEncoding(SupportOracle):
         self.p, self.q = self._chances()
         self.layout = ReportLayout((), self.size)
 
+    @abstractmethod
     def _chances(self) -> tuple[Fraction, Fraction]:
-        raise AssertionError("an encoding has chances of its own")
+        """The chances p and q."""
 
     @property
     def ratio(self) -> Fraction:
@@ -58,15 +61,11 @@ class UnaryEncoding(SupportOracle):
         set_bits(rows["bits"], codes, happens(self.p, len(codes), entropy))
         return rows
 
-    def _count(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        return bit_sums(rows["bits"], self.size)
-
-    def _count_groups(
-        self, rows: NDArray[Any], times: NDArray[np.int64], bits: NDArray[np.int64] | None
-    ) -> NDArray[np.int64]:
-        assert bits is not None
-        assert len(rows) == len(times) <= 1, "without codes there is one group"
-        return bits.astype(np.int64).sum(axis=0)
+    def _count(self, rows: NDArray[Any], groups: Groups | None = None) -> NDArray[np.int64]:
+        if groups is None:
+            return bit_sums(rows["bits"], self.size)
+        assert groups.bits is not None
+        return np.asarray(groups.bits.sum(axis=0))  # without codes there is one group
 
 
 class SUE(UnaryEncoding):
