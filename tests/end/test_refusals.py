@@ -113,7 +113,7 @@ QUERIES = [
     Case("budget_exhausted", ("query", COUNT, "--epsilon", "3"), 3),
     Case("budget_exhausted", ("query", COUNT, "--epsilon", "1"), 3, spend),
     Case("budget_exhausted", ("query", COUNT, "--epsilon", "1.5", "--principal", "alice"), 3),
-    Case("budget_missing", ("query", COUNT, "--epsilon", "0.1", "--principal", "bob"), 3),
+    Case("table_unknown", ("query", COUNT, "--epsilon", "0.1", "--principal", "bob")),
     Case("principal_unknown", ("query", COUNT, "--epsilon", "0.1", "--principal", "eve"), 3),
     Case("request_reused", ("query", f"{COUNT} WHERE age = 1", "--request", "r"), 2, asked_as("r")),
     Case("name_invalid", ("query", COUNT, "--epsilon", "0.1", "--request", "x" * 300)),

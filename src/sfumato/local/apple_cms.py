@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.local.base import Groups
     from sfumato.local.level import LocalEpsilon
     from sfumato.local.sketch import ReportSketch
     from sfumato.noise.entropy import Entropy
@@ -140,8 +139,13 @@ class AppleCMS(MeanSketch):
         rows["row"], rows["bits"] = row, bits
         return rows
 
-    def _count(self, rows: NDArray[Any], groups: Groups | None = None) -> NDArray[np.int64]:
-        return sums_by_code(rows["row"], rows["bits"], self.layout, groups)
+    def _count(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        return sums_by_code(rows["row"], rows["bits"], self.layout)
+
+    def _count_groups(
+        self, rows: NDArray[Any], times: NDArray[np.int64], bits: NDArray[np.int64] | None
+    ) -> NDArray[np.int64]:
+        return groups_by_code(rows["row"], times, bits, self.layout)
 
     def _sums(self, sketch: ReportSketch) -> NDArray[np.float64]:
         ones, people = sketch.tally[:, :-1].astype(np.float64), sketch.tally[:, -1:]
@@ -154,23 +158,35 @@ class AppleCMS(MeanSketch):
 
 
 def sums_by_code(
-    codes: NDArray[Any], bits: NDArray[np.uint8], layout: ReportLayout, groups: Groups | None
+    codes: NDArray[Any], bits: NDArray[np.uint8], layout: ReportLayout
 ) -> NDArray[np.int64]:
     """For each code how often each bit was set, and in a last column how many reports it had."""
-    size, width = layout.codes[0].limit, layout.width
-    tally = np.zeros((size, width + 1), dtype=np.int64)
-    if groups is not None:
-        assert groups.bits is not None
-        tally[codes] = np.column_stack([groups.bits, groups.times])
-        return tally
-    people = np.bincount(codes, minlength=size)
+    tally = _tally_of(layout)
+    people = np.bincount(codes, minlength=len(tally))
     order = np.argsort(codes, kind="stable")
     ends = np.cumsum(people)
     tally[:, -1] = people
     for code in np.flatnonzero(people).tolist():
         own = order[ends[code] - people[code] : ends[code]]
-        tally[code, :-1] = bit_sums(bits[own], width)
+        tally[code, :-1] = bit_sums(bits[own], layout.width)
     return tally
+
+
+def groups_by_code(
+    codes: NDArray[Any],
+    times: NDArray[np.int64],
+    bits: NDArray[np.int64] | None,
+    layout: ReportLayout,
+) -> NDArray[np.int64]:
+    """The same from groups that an engine made."""
+    assert bits is not None
+    tally = _tally_of(layout)
+    tally[codes] = np.column_stack([bits, times])
+    return tally
+
+
+def _tally_of(layout: ReportLayout) -> NDArray[np.int64]:
+    return np.zeros((layout.codes[0].limit, layout.width + 1), dtype=np.int64)
 
 
 def _sized(value: object, name: str, least: int) -> int:

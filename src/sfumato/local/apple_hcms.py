@@ -9,17 +9,16 @@ import numpy as np
 
 from sfumato.errors import ParameterError
 from sfumato.local.apple_cms import MeanSketch
-from sfumato.local.base import counted
 from sfumato.local.channel import Channel, room_for
 from sfumato.local.draws import below, happens
 from sfumato.local.hadamard import walsh_hadamard
 from sfumato.local.k_ary import odds_of
+from sfumato.local.mechanism import tallied
 from sfumato.local.reports import Code, ReportLayout
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.local.base import Groups
     from sfumato.local.sketch import ReportSketch
     from sfumato.noise.entropy import Entropy
 
@@ -85,9 +84,19 @@ class AppleHCMS(MeanSketch):
         cell = rows["row"].astype(np.int64) * self.columns + rows["column"]
         return np.asarray(2 * cell + rows["sign"])
 
-    def _count(self, rows: NDArray[Any], groups: Groups | None = None) -> NDArray[np.int64]:
-        cells = counted(self._cells(rows), 2 * self.rows * self.columns, groups)
-        pairs = cells.reshape(self.rows, self.columns, 2)
+    def _count(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        return self._signed(tallied(self._cells(rows), 2 * self.rows * self.columns))
+
+    def _count_groups(
+        self,
+        rows: NDArray[Any],
+        times: NDArray[np.int64],
+        bits: NDArray[np.int64] | None,  # noqa: ARG002  reports have no bits
+    ) -> NDArray[np.int64]:
+        return self._signed(tallied(self._cells(rows), 2 * self.rows * self.columns, times))
+
+    def _signed(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        pairs = counts.reshape(self.rows, self.columns, 2)
         return np.asarray(pairs[:, :, 0] - pairs[:, :, 1])
 
     def _sums(self, sketch: ReportSketch) -> NDArray[np.float64]:

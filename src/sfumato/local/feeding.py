@@ -18,7 +18,6 @@ from sqlglot import exp
 
 from sfumato.engines.base import column
 from sfumato.errors import SourceError
-from sfumato.local.base import Groups
 from sfumato.local.reports import LONGEST_HEADER, Reports, check_same, read_header
 from sfumato.schema.column import Kind
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sfumato.engines.base import Engine
-    from sfumato.local.base import Oracle
+    from sfumato.local.mechanism import LocalMechanism
     from sfumato.local.sketch import ReportSketch
 
 _PIECE = 1 << 25  # bytes
@@ -34,7 +33,7 @@ _ROWS = 1 << 20
 _VALID, _COUNT, _SUM = "valid", "reports", "sum"
 
 
-def read_reports(oracle: Oracle, data: bytes) -> Reports:
+def read_reports(oracle: LocalMechanism, data: bytes) -> Reports:
     """Read the bytes of a `.reports` file or of one client."""
     made_by, start = read_header(data[:LONGEST_HEADER])
     check_same(oracle.made_by, made_by, "Reports")
@@ -45,7 +44,7 @@ def read_reports(oracle: Oracle, data: bytes) -> Reports:
     return Reports(made_by, oracle.layout, rows)
 
 
-def feed(oracle: Oracle, source: Any) -> ReportSketch:
+def feed(oracle: LocalMechanism, source: Any) -> ReportSketch:
     """The sketch of a source of reports, or of several."""
     if isinstance(source, list | tuple) and all(isinstance(one, str | Path) for one in source):
         return oracle.merge(feed(oracle, one) for one in source)
@@ -61,7 +60,7 @@ def feed(oracle: Oracle, source: Any) -> ReportSketch:
         return sketch_of(oracle, engine)
 
 
-def _check_columns(oracle: Oracle, engine: Engine) -> None:
+def _check_columns(oracle: LocalMechanism, engine: Engine) -> None:
     held = engine.columns(engine.table)
     missing = [name for name in oracle.layout.columns if held.get(name) is not Kind.INTEGER]
     if missing:
@@ -73,7 +72,7 @@ def _check_columns(oracle: Oracle, engine: Engine) -> None:
         )
 
 
-def _pieces(oracle: Oracle, path: Path) -> Iterator[ReportSketch]:
+def _pieces(oracle: LocalMechanism, path: Path) -> Iterator[ReportSketch]:
     from sfumato.engines.files.regular import regular_file
 
     size = oracle.layout.dtype.itemsize
@@ -94,7 +93,7 @@ def _cut_short() -> SourceError:
     )
 
 
-def sketch_of(oracle: Oracle, engine: Engine) -> ReportSketch:
+def sketch_of(oracle: LocalMechanism, engine: Engine) -> ReportSketch:
     """The sketch of the table that an engine was opened on."""
     if oracle.grouped:
         return _grouped(oracle, engine.run(_grouping(oracle, engine.table)))
@@ -103,7 +102,7 @@ def sketch_of(oracle: Oracle, engine: Engine) -> ReportSketch:
     return _of_batches(oracle, engine.stream(query, batch_rows=_ROWS))
 
 
-def _of_batches(oracle: Oracle, batches: pa.RecordBatchReader) -> ReportSketch:
+def _of_batches(oracle: LocalMechanism, batches: pa.RecordBatchReader) -> ReportSketch:
     """Batches may be small, and summing costs the same for few rows as for many."""
     return oracle.merge(
         oracle.sum_rows(rows, rejected=rejected)
@@ -123,7 +122,7 @@ def _gathered(batches: pa.RecordBatchReader) -> Iterator[list[pa.RecordBatch]]:
         yield part
 
 
-def _grouping(oracle: Oracle, table: exp.Table) -> exp.Select:
+def _grouping(oracle: LocalMechanism, table: exp.Table) -> exp.Select:
     """One row for each combination of codes, with its number of reports and of every bit.
 
     What cannot be a report falls into one group of its own, so that nobody can make up groups.
@@ -170,7 +169,7 @@ def _whole(value: exp.Expr) -> exp.Expr:
     return exp.cast(value, "BIGINT")
 
 
-def _grouped(oracle: Oracle, groups: pa.Table) -> ReportSketch:
+def _grouped(oracle: LocalMechanism, groups: pa.Table) -> ReportSketch:
     """A sketch from what an engine grouped."""
     valid = np.asarray(groups.column(_VALID)).astype(np.int64) == 1
     times = np.asarray(groups.column(_COUNT)).astype(np.int64)
@@ -184,4 +183,4 @@ def _grouped(oracle: Oracle, groups: pa.Table) -> ReportSketch:
         sums = np.stack([np.asarray(kept.column(f"{_SUM}_{at}")) for at in places], axis=1).astype(
             np.int64
         )
-    return oracle.sum_groups(rows, Groups(times[valid], sums), rejected=int(times[~valid].sum()))
+    return oracle.sum_groups(rows, times[valid], sums, rejected=int(times[~valid].sum()))

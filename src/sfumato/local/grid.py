@@ -11,9 +11,10 @@ import numpy as np
 
 from sfumato import given
 from sfumato.errors import ParameterError
-from sfumato.local.base import Oracle, counted, people_of
+from sfumato.local.base import Oracle, people_of
 from sfumato.local.channel import Channel
 from sfumato.local.draws import below
+from sfumato.local.mechanism import tallied
 from sfumato.local.reports import Code, ReportLayout
 from sfumato.privacy.elementary import exp_down
 from sfumato.privacy.numbers import decimal_of, not_negative
@@ -21,7 +22,6 @@ from sfumato.privacy.numbers import decimal_of, not_negative
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.local.base import Groups
     from sfumato.local.level import LocalEpsilon
     from sfumato.local.sketch import ReportSketch
     from sfumato.noise.entropy import Entropy
@@ -59,7 +59,7 @@ class DistanceGrid(Oracle):
         scale: Number | None = None,
     ) -> None:
         self.columns = None if columns is None else given.whole(columns, "columns")
-        self._asked = None if scale is None else not_negative(scale, "scale")
+        self._wished = None if scale is None else not_negative(scale, "scale")
         super().__init__(domain, epsilon=epsilon)
 
     def _prepare(self) -> None:
@@ -79,7 +79,7 @@ class DistanceGrid(Oracle):
         row, column = np.divmod(np.arange(self.size), self.columns)
         self._squares = (row[:, None] - row) ** 2 + (column[:, None] - column) ** 2
         self.layout = ReportLayout((Code("report", self.size),))
-        self.scale = self._largest_scale() if self._asked is None else self._asked
+        self.scale = self._largest_scale() if self._wished is None else self._wished
         self._chances = self._weights(self.scale)
         if not self.level.allows(self.ratio):
             raise ParameterError(
@@ -141,8 +141,16 @@ class DistanceGrid(Oracle):
         rows["report"] = np.searchsorted(self._ends, drawn, side="right") - codes * self.size
         return rows
 
-    def _count(self, rows: NDArray[Any], groups: Groups | None = None) -> NDArray[np.int64]:
-        return counted(rows["report"], self.size, groups)
+    def _count(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        return tallied(rows["report"], self.size)
+
+    def _count_groups(
+        self,
+        rows: NDArray[Any],
+        times: NDArray[np.int64],
+        bits: NDArray[np.int64] | None,  # noqa: ARG002  reports have no bits
+    ) -> NDArray[np.int64]:
+        return tallied(rows["report"], self.size, times)
 
     @cached_property
     def _inverse(self) -> NDArray[np.float64]:

@@ -9,16 +9,16 @@ import numpy as np
 
 from sfumato import given
 from sfumato.errors import ParameterError
-from sfumato.local.base import Oracle, counted, people_of
+from sfumato.local.base import Oracle, people_of
 from sfumato.local.channel import Channel, room_for
 from sfumato.local.draws import below, happens
 from sfumato.local.k_ary import odds_of
+from sfumato.local.mechanism import tallied
 from sfumato.local.reports import Code, ReportLayout
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.local.base import Groups
     from sfumato.local.level import LocalEpsilon
     from sfumato.local.sketch import ReportSketch
     from sfumato.noise.entropy import Entropy
@@ -97,8 +97,16 @@ class HadamardResponse(Oracle):
         rows["report"] = (block + step) % self.blocks * self.each + index
         return rows
 
-    def _count(self, rows: NDArray[Any], groups: Groups | None = None) -> NDArray[np.int64]:
-        return counted(rows["report"], self.blocks * self.each, groups)
+    def _count(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        return tallied(rows["report"], self.blocks * self.each)
+
+    def _count_groups(
+        self,
+        rows: NDArray[Any],
+        times: NDArray[np.int64],
+        bits: NDArray[np.int64] | None,  # noqa: ARG002  reports have no bits
+    ) -> NDArray[np.int64]:
+        return tallied(rows["report"], self.blocks * self.each, times)
 
     def _shares(self, sketch: ReportSketch) -> NDArray[np.float64]:
         spectrum = walsh_hadamard(sketch.tally.reshape(self.blocks, self.each))

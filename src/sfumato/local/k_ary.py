@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.local.base import SupportOracle, counted
+from sfumato.local.base import SupportOracle
 from sfumato.local.channel import Channel, room_for
 from sfumato.local.draws import below
+from sfumato.local.mechanism import tallied
 from sfumato.local.reports import Code, ReportLayout
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.local.base import Groups
     from sfumato.local.level import LocalEpsilon
     from sfumato.noise.entropy import Entropy
 
@@ -82,5 +82,13 @@ class KAry(SupportOracle):
         rows["report"] = respond(codes, self.size, self.weights, entropy)
         return rows
 
-    def _count(self, rows: NDArray[Any], groups: Groups | None = None) -> NDArray[np.int64]:
-        return counted(rows["report"], self.size, groups)
+    def _count(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        return tallied(rows["report"], self.size)
+
+    def _count_groups(
+        self,
+        rows: NDArray[Any],
+        times: NDArray[np.int64],
+        bits: NDArray[np.int64] | None,  # noqa: ARG002  reports have no bits
+    ) -> NDArray[np.int64]:
+        return tallied(rows["report"], self.size, times)

@@ -70,6 +70,11 @@ class LocalEpsilon:
         """It, or a rational just above it: what is charged for a report."""
         return self.power if self.power is not None else log_up(self._odds)
 
+    @property
+    def lower(self) -> Fraction:
+        """It, or a rational just below it: what noise may be scaled by."""
+        return self.power if self.power is not None else log_down(self._odds)
+
     def __float__(self) -> float:
         return float(self.power) if self.power is not None else math.log(self._odds)
 

@@ -16,7 +16,6 @@ from sfumato.local.reports import Code, ReportLayout
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.local.base import Groups
     from sfumato.noise.entropy import Entropy
 
 
@@ -82,6 +81,6 @@ class OLH(SupportOracle):
         rows["report"] = respond(hashed, self.buckets, self.weights, entropy)
         return rows
 
-    def _count(self, rows: NDArray[Any], groups: Groups | None = None) -> NDArray[np.int64]:  # noqa: ARG002
+    def _count(self, rows: NDArray[Any]) -> NDArray[np.int64]:
         columns = (rows[name].astype(np.int64) for name in ("factor", "shift", "report"))
         return self.hashes.supports(*columns)

@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato import given
 from sfumato.errors import ParameterError
-from sfumato.local.apple_cms import sums_by_code
+from sfumato.local.apple_cms import groups_by_code, sums_by_code
 from sfumato.local.base import Oracle, people_of
 from sfumato.local.channel import Channel, room_for
 from sfumato.local.coins import Coins
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.local.base import Groups
     from sfumato.local.level import LocalEpsilon
     from sfumato.local.sketch import ReportSketch
     from sfumato.noise.entropy import Entropy
@@ -158,8 +157,13 @@ class Rappor(Oracle):
         values = codes if self.choices.values is None else self.choices.array().take(codes)
         return self.again(self.permanent(values, entropy), entropy).rows
 
-    def _count(self, rows: NDArray[Any], groups: Groups | None = None) -> NDArray[np.int64]:
-        return sums_by_code(rows["cohort"], rows["bits"], self.layout, groups)
+    def _count(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        return sums_by_code(rows["cohort"], rows["bits"], self.layout)
+
+    def _count_groups(
+        self, rows: NDArray[Any], times: NDArray[np.int64], bits: NDArray[np.int64] | None
+    ) -> NDArray[np.int64]:
+        return groups_by_code(rows["cohort"], times, bits, self.layout)
 
     @cached_property
     def _filters(self) -> NDArray[np.float64]:

@@ -20,7 +20,6 @@ from sfumato.local.unary import set_bits, toss_bits
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.local.base import Groups
     from sfumato.noise.entropy import Entropy
 
 
@@ -89,5 +88,5 @@ class SubsetSelection(SupportOracle):
         rows["bits"] = bits
         return rows
 
-    def _count(self, rows: NDArray[Any], groups: Groups | None = None) -> NDArray[np.int64]:  # noqa: ARG002
+    def _count(self, rows: NDArray[Any]) -> NDArray[np.int64]:
         return bit_sums(rows["bits"], self.size)

@@ -23,7 +23,6 @@ from sfumato.local.reports import ReportLayout
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.local.base import Groups
     from sfumato.noise.entropy import Entropy
 
 _BITS = 40
@@ -61,11 +60,17 @@ class UnaryEncoding(SupportOracle):
         set_bits(rows["bits"], codes, happens(self.p, len(codes), entropy))
         return rows
 
-    def _count(self, rows: NDArray[Any], groups: Groups | None = None) -> NDArray[np.int64]:
-        if groups is None:
-            return bit_sums(rows["bits"], self.size)
-        assert groups.bits is not None
-        return np.asarray(groups.bits.sum(axis=0))  # without codes there is one group
+    def _count(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        return bit_sums(rows["bits"], self.size)
+
+    def _count_groups(
+        self,
+        rows: NDArray[Any],  # noqa: ARG002  without codes there is one group
+        times: NDArray[np.int64],  # noqa: ARG002
+        bits: NDArray[np.int64] | None,
+    ) -> NDArray[np.int64]:
+        assert bits is not None
+        return np.asarray(bits.sum(axis=0))
 
 
 class SUE(UnaryEncoding):

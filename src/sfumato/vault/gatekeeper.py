@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import count
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from sfumato.errors import BudgetError, EngineError, LedgerError, SfumatoError
@@ -24,7 +25,7 @@ from sfumato.privacy.balance import asked as needed
 from sfumato.privacy.balance import shortage
 from sfumato.privacy.events import Composed
 from sfumato.release.codec import from_bytes, to_bytes
-from sfumato.vault.accounts import remaining, tightest
+from sfumato.vault.accounts import left_over
 from sfumato.vault.answer import Answer
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event
     from sfumato.release.release import Release
     from sfumato.vault.folder import AnswerIndex
+    from sfumato.vault.principals import Principal
 
     OpenData = Callable[[], AbstractContextManager[Mapping[str, Dataset]]]
     """Opens the data sets of a question, and keeps them open while it is being answered."""
@@ -59,6 +61,13 @@ class Asker:
     shared: tuple[str, ...]
     own: tuple[str, ...] = ()
     purpose: str | None = None
+    rights: Principal | None = None
+    """What a vault's principal may do; who holds a table in memory may do all."""
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether the rows are the asker's own to look at."""
+        return self.rights is None or self.rights.is_owner
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,7 @@ class _Asked:
     body: str
     open_data: OpenData
     check_data: Callable[[], None]
+    consent: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -97,13 +107,16 @@ class Gatekeeper:
         *,
         check_data: Callable[[], None] = lambda: None,
         request_id: str | None = None,
+        consent: Mapping[str, int] = MappingProxyType({}),
     ) -> Answer:
         """Answer a prepared method: from store where it was paid for, else charge and run it.
 
         Whoever asks what is being answered waits for that answer. `check_data` refuses, before
-        anything is charged, what cannot be read; nothing that it tells may depend on rows.
+        anything is charged, what cannot be read; nothing that it tells may depend on rows. The
+        versions of `consent` that were read with the data stand beside the stored answer.
         """
-        asked = _Asked(prepared, asker, self._body(prepared, asker), open_data, check_data)
+        body = self._body(prepared, asker)
+        asked = _Asked(prepared, asker, body, open_data, check_data, consent)
         with self._on_the_tick():
             stored = self._free(asker, asked.body, request_id)
             if stored is None:
@@ -111,7 +124,7 @@ class Gatekeeper:
                 with self.flights.alone(asked.body, timeout_seconds=wait) as flight:
                     self._settle(asked, flight)
                     return self._alone(asked, flight, request_id)
-            return self._answer(stored, asker, charged=False)
+            return self.read(stored, asker, charged=False)
 
     def check_all(self, wanted: Sequence[Prepared], asker: Asker) -> Event | None:
         """What several methods cost together that are not in store; refused if it is too much.
@@ -164,7 +177,8 @@ class Gatekeeper:
             )
         if receipt is not None:
             self._check(asked)
-            self.ledger.store(receipt, self._run(asked, receipt))
+            stored = self._run(asked, receipt)
+            self.ledger.store(receipt, stored, consent=asked.consent)
         if receipt is not None or stored is not None:
             self.answered.note(asked.body, key)
 
@@ -173,7 +187,7 @@ class Gatekeeper:
         asker, body = asked.asker, asked.body
         found = self._lookup(asker.principal, request_id, body)
         if isinstance(found, bytes):
-            return self._answer(found, asker, charged=False)
+            return self.read(found, asker, charged=False)
         elsewhere = self._hinted(asker.principal, body, own=False)
         if elsewhere is None:
             self._check(asked)
@@ -183,10 +197,10 @@ class Gatekeeper:
             receipt = self._reserve(asked, asker.own, found, None)
             stored = _under(receipt, from_bytes(elsewhere))
         else:
-            return self._answer(elsewhere, asker, charged=False)
-        self.ledger.store(receipt, stored)
+            return self.read(elsewhere, asker, charged=False)
+        self.ledger.store(receipt, stored, consent=asked.consent)
         self.answered.note(body, receipt.request.key)
-        return self._answer(stored, asker, charged=True)
+        return self.read(stored, asker, charged=True)
 
     def _body(self, prepared: Prepared, asker: Asker) -> str:
         """What makes two questions the same. Never anything read from data."""
@@ -312,8 +326,10 @@ class Gatekeeper:
             detail=detail,
         )
 
-    def _answer(self, stored: bytes, asker: Asker, *, charged: bool) -> Answer:
-        release, payers = from_bytes(stored), asker.own or asker.shared
+    def read(self, stored: bytes, asker: Asker, *, charged: bool) -> Answer:
+        """An answer as the ledger keeps it, with what is left to the asker now."""
+        release = from_bytes(stored)
+        remaining, balance = left_over(self.ledger, asker.own or asker.shared)
         promised = release.guarantee.parameters
         return Answer(
             release.tables,
@@ -323,8 +339,8 @@ class Gatekeeper:
             release.receipt,
             cost={one: float(Fraction(promised[one])) for one in _LOSSES if promised.get(one)},
             charged=charged,
-            remaining=remaining(self.ledger, payers),
-            balance=tightest(self.ledger, payers),
+            remaining=remaining,
+            balance=balance,
         )
 
     @contextmanager

@@ -1,0 +1,108 @@
+"""`sfumato serve`: the vault as a service, until it is told to end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.cli.options import Json, VaultFolder, option
+from sfumato.errors import ParameterError
+from sfumato.texts import dumps
+
+_REACHED = "Who reaches it"
+
+
+def serve(
+    host: Annotated[
+        str, option("ADDRESS", "Where to listen.", rich_help_panel=_REACHED)
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, option("PORT", "On which port; 0 for any that is free.", rich_help_panel=_REACHED)
+    ] = 8321,
+    allow_host: Annotated[
+        list[str] | None,
+        option(
+            "NAME",
+            "A name by which others reach it, such as data.example.org; repeatable.",
+            rich_help_panel=_REACHED,
+        ),
+    ] = None,
+    cert: Annotated[
+        Path | None,
+        option("FILE", "A certificate, to encrypt with.", rich_help_panel=_REACHED),
+    ] = None,
+    key: Annotated[
+        Path | None, option("FILE", "The certificate's key.", rich_help_panel=_REACHED)
+    ] = None,
+    behind_proxy: Annotated[
+        list[str] | None,
+        option(
+            "ADDRESS",
+            "Be reached from this proxy alone, which encrypts; repeatable.",
+            rich_help_panel=_REACHED,
+        ),
+    ] = None,
+    owner_link: Annotated[
+        bool, option(None, "Print a link for the owner though one has a token.", "--owner-link")
+    ] = False,
+    check: Annotated[
+        bool, option(None, "Only say whether it could start, and leave.", "--check")
+    ] = False,
+    vault: VaultFolder = Path(),
+    as_json: Json = False,
+) -> None:
+    """Answer questions about a vault over HTTP, to everybody who has a token.
+
+    It listens on this machine alone unless told otherwise, and prints its address and, for the
+    first owner, a link that is good once. Ctrl-C ends it when what it works on is done.
+
+    Examples:
+        sfumato serve --vault clinic
+        sfumato serve --vault clinic --port 0 --check
+    """
+    serving = _serving()
+    from sfumato.vault.vault import open_vault
+
+    listening = serving.Listening(
+        host=host,
+        port=port,
+        allow_hosts=tuple(allow_host or ()),
+        behind_proxy=tuple(behind_proxy or ()),
+        certificate=cert,
+        key=key,
+    )
+
+    with open_vault(vault) as opened:
+        server = serving.VaultServer(opened, listening, owner_link=owner_link)
+
+        def ready() -> None:
+            _tell(vault, server.url, server.owner_link, as_json=as_json)
+
+        if check:
+            server.close()
+            _tell(vault, server.url, None, as_json=as_json)
+        else:
+            server.answer(ready)
+
+
+def _tell(vault: Path, url: str, link: str | None, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(dumps({"url": url, "owner_link": link}))
+        return
+    typer.echo(f"Serving {vault.resolve()} at {url}. Ctrl-C ends it.")
+    if link is not None:
+        typer.echo(f"For its first owner, good once: {link}")
+
+
+def _serving() -> Any:
+    """The server, which needs packages that nothing else does."""
+    try:
+        from sfumato.gate import serving
+    except ModuleNotFoundError as missing:
+        raise ParameterError(
+            "serve_not_installed",
+            f"Serving needs the package {missing.name!r}. Run: pip install 'sfumato[serve]'.",
+        ) from None
+    return serving
