@@ -110,9 +110,7 @@ def test_a_replayed_report_counts_once(collection: Collection) -> None:
     assert collection.estimate().n == 1
 
 
-def test_before_and_after_the_round_nothing_is_taken(
-    collection: Collection, clock: Clock
-) -> None:
+def test_before_and_after_the_round_nothing_is_taken(collection: Collection, clock: Clock) -> None:
     item = ticketed(collection, 1)
     clock.now = OPENS - timedelta(seconds=1)
     assert collection.receive([item]).reasons == {"not_open": 1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
@@ -12,19 +13,22 @@ from urllib.request import urlopen
 
 import pytest
 
-from ..browsing import SCREENS, needs_chromium, open_page, words_at_fault, worst_contrast
-from .same_bytes import draws
+from sfumato.local.rounds import new_round
+
+from .browsing import needs_chromium, open_page
+from .survey_draws import draws
+from .survey_served import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Browser, Page, Request
 
-    from .conftest import Served
+    from .survey_served import Served
 
 pytestmark = needs_chromium
 
-PEOPLE, SMOKERS = 200, 70
+SMOKERS = 0.35
 REPORT_KEYS = {"ticket", "report"}
 
 
@@ -47,8 +51,24 @@ class NetworkLog:
         )
 
 
+@pytest.fixture(scope="module", params=[20, pytest.param(200, marks=pytest.mark.slow)])
+def people(request: pytest.FixtureRequest) -> int:
+    """How many answer."""
+    return int(request.param)
+
+
 @pytest.fixture(scope="module")
-def log() -> NetworkLog:
+def served(people: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A question of two answers at epsilon 2."""
+    file = tmp_path_factory.mktemp(f"survey{people}") / "smoking.toml"
+    made = new_round(file, "Do you smoke?", ("Certainly", "Never ever"), epsilon=2)
+    with serving(file, made) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def log(people: int) -> NetworkLog:
+    assert people
     return NetworkLog()
 
 
@@ -65,9 +85,8 @@ def page(browser: Browser, served: Served, log: NetworkLog) -> Iterator[Page]:
 
 def answered(page: Page, served: Served, choice: str) -> str:
     """A person opens the page, answers, and is thanked."""
-    page.goto(served.page)
     page.evaluate("localStorage.clear()")
-    page.reload()
+    page.goto(served.page)
     page.get_by_label(choice, exact=True).check()
     page.get_by_role("button", name="Randomize here and send").click()
     page.get_by_text("Thank you.").wait_for()
@@ -75,11 +94,11 @@ def answered(page: Page, served: Served, choice: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def journey(page: Page, served: Served, log: NetworkLog) -> list[tuple[int, int]]:
-    """The true answer and the report of each of 200 people."""
+def journey(page: Page, served: Served, log: NetworkLog, people: int) -> list[tuple[int, int]]:
+    """The true answer and the report of each of them."""
     pairs = []
-    for person in range(PEOPLE):
-        truth = 0 if person * 37 % PEOPLE < SMOKERS else 1
+    for person in range(people):
+        truth = 0 if person * 37 % people < SMOKERS * people else 1
         answered(page, served, served.round.choices[truth])
         posted = [one for one in log.sent if one["method"] == "POST"]
         assert len(posted) == person + 1
@@ -88,10 +107,10 @@ def journey(page: Page, served: Served, log: NetworkLog) -> list[tuple[int, int]
 
 
 def test_nothing_leaves_the_browser_but_a_ticket_and_a_randomized_report(
-    journey: list[tuple[int, int]], log: NetworkLog, served: Served
+    journey: list[tuple[int, int]], log: NetworkLog, served: Served, people: int
 ) -> None:
     posted = [one for one in log.sent if one["method"] != "GET"]
-    assert len(posted) == len(journey) == PEOPLE
+    assert len(posted) == len(journey) == people
     for one in posted:
         (item,) = json.loads(one["body"])["reports"]
         assert set(json.loads(one["body"])) == {"reports"}
@@ -106,27 +125,28 @@ def test_nothing_leaves_the_browser_but_a_ticket_and_a_randomized_report(
     for choice in served.round.choices:
         assert choice not in everything
     assert "cookie" not in {name for one in log.sent for name in one["headers"]}
-    assert len({json.loads(one["body"])["reports"][0]["ticket"] for one in posted}) == PEOPLE
+    assert len({json.loads(one["body"])["reports"][0]["ticket"] for one in posted}) == people
 
 
 def test_what_was_sent_is_the_truth_as_often_as_the_round_says(
-    journey: list[tuple[int, int]],
+    journey: list[tuple[int, int]], people: int
 ) -> None:
-    """At epsilon 2 with chance 0.88: not always, as if it were sent. False alarms 1e-6."""
+    """At epsilon 2 with chance 0.88, not always. False alarms 1e-6: 4.9 sd of 200, of 20 all."""
     p = 0.8807970779778823
     same = sum(truth == report for truth, report in journey)
-    assert abs(same - PEOPLE * p) < 4.9 * (PEOPLE * p * (1 - p)) ** 0.5
-    assert same < PEOPLE
+    assert abs(same - people * p) < 4.9 * (people * p * (1 - p)) ** 0.5
+    assert same < people or people < 200
 
 
 def test_the_estimate_lies_within_its_interval(
-    journey: list[tuple[int, int]], served: Served
+    journey: list[tuple[int, int]], served: Served, people: int
 ) -> None:
     found = served.estimate()
-    assert found["n"] == PEOPLE == len(journey)
+    assert found["n"] == people == len(journey)
     row = found["estimate"]["Certainly"]
-    assert row["sd"] == pytest.approx((0.10499358 / 0.57995 / PEOPLE) ** 0.5, rel=0.01)
-    assert abs(row["share"] - SMOKERS / PEOPLE) < 4.9 * row["sd"]  # 1e-6
+    odds = math.exp(2)
+    assert row["sd"] == pytest.approx((odds / (odds - 1) ** 2 / people) ** 0.5, rel=1e-6)
+    assert abs(row["share"] - SMOKERS) < 4.9 * row["sd"]  # 1e-6
 
 
 @pytest.mark.usefixtures("journey")

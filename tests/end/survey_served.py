@@ -12,10 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
-import pytest
-
-from sfumato.local.rounds import new_round
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -61,12 +57,3 @@ def serving(file: Path, made: Round) -> Iterator[Served]:
             os.kill(process.pid, signal.SIGINT)
             process.wait(timeout=30)
     assert process.returncode == 0
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A question of two answers at epsilon 2."""
-    file = tmp_path_factory.mktemp("survey") / "smoking.toml"
-    made = new_round(file, "Do you smoke?", ("Certainly", "Never ever"), epsilon=2)
-    with serving(file, made) as found:
-        yield found

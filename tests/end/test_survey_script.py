@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from .same_bytes import draws
+from .survey_draws import draws
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="needs Node.js (apt-get install nodejs)")
