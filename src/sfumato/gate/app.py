@@ -26,7 +26,9 @@ from sfumato.gate.problems import RequestError
 from sfumato.gate.query_string import read_query
 from sfumato.gate.routes import ROUTES
 from sfumato.gate.routing import Call
+from sfumato.gate.surveys import survey_pages
 from sfumato.gate.welcome import PATH
+from sfumato.local.round_folder import rounds_of
 from sfumato.texts import dumps
 from sfumato.vault.folder import note_request
 
@@ -63,6 +65,7 @@ def application(
     ]
     if link is not None:
         doors.append(PathRoute(PATH, _Welcome(gate, link)))
+    doors += survey_pages(rounds_of(vault.config.folder), setting)
     return gate.guarded(Router(doors, redirect_slashes=False, default=gate.nothing))
 
 
