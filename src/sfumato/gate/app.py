@@ -6,6 +6,7 @@ is refused is refused as early as that, and nothing of it reaches the vault. Dec
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any
@@ -154,8 +155,10 @@ class _Welcome(_Endpoint):
         self._link = link
 
     async def _response(self, request: Request) -> Response:
-        answer = self._link.show if request.method == "GET" else self._link.exchange
-        return await self._gate.crowd.work(lambda: answer(request))
+        if request.method == "GET":
+            return self._link.show(request)
+        exchange = partial(self._link.exchange, self._gate.vault, request)
+        return await self._gate.crowd.work(exchange)
 
 
 class _Path(_Endpoint):
