@@ -50,6 +50,8 @@ def add(
 
     Examples:
         sfumato add people people.csv --schema people.toml --epsilon 3 --vault clinic
+        sfumato add visits visits.csv --schema visits.toml --epsilon 2 --purposes care,research \\
+            --vault clinic
         sfumato add towns towns.csv --schema towns.toml --public --unique town --vault clinic
     """
     from sfumato.vault.accounts import balance_of

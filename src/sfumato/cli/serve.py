@@ -74,16 +74,26 @@ def serve(
         key=key,
     )
 
-    def ready(url: str, link: str | None) -> None:
-        if as_json:
-            typer.echo(dumps({"url": url, "owner_link": link}))
-        else:
-            typer.echo(f"Serving {vault.resolve()} at {url}. Ctrl-C ends it.")
-            if link is not None:
-                typer.echo(f"For its first owner, good once: {link}")
-
     with open_vault(vault) as opened:
-        serving.serve(opened, listening, ready=ready, owner_link=owner_link, only_checked=check)
+        server = serving.VaultServer(opened, listening, owner_link=owner_link)
+
+        def ready() -> None:
+            _tell(vault, server.url, server.owner_link, as_json=as_json)
+
+        if check:
+            server.close()
+            _tell(vault, server.url, None, as_json=as_json)
+        else:
+            server.answer(ready)
+
+
+def _tell(vault: Path, url: str, link: str | None, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(dumps({"url": url, "owner_link": link}))
+        return
+    typer.echo(f"Serving {vault.resolve()} at {url}. Ctrl-C ends it.")
+    if link is not None:
+        typer.echo(f"For its first owner, good once: {link}")
 
 
 def _serving() -> Any:

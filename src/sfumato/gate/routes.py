@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from sfumato.gate.doors import about, datasets, ledger, questions
+from sfumato.gate.doors import about, admin, datasets, jobs, ledger, questions, releases
 
 ROUTES = (
     *about.ROUTES,
     *datasets.ROUTES,
     *questions.ROUTES,
+    *jobs.ROUTES,
+    *releases.ROUTES,
     *ledger.ROUTES,
+    *admin.ROUTES,
 )
 """Every route below /v1, in the order in which people are told of them."""

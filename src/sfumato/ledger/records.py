@@ -119,13 +119,9 @@ def amend(draft: Draft, decide: Callable[[Standing], Amendment], operator: str) 
     amendment = decide(Standing(accounts, state.values, later_of(draft.now(), state.time)))
     for (topic, name), value in amendment.records.items():
         _check(topic, name, value, operator)
-    changed = {
-        name: budget
-        for name, budget in amendment.budgets.items()
-        if name not in accounts or accounts[name].budget != budget
-    }
-    limits = {name: budget for name, budget in changed.items() if name in accounts}
-    for name in changed.keys() - limits.keys():
+    limits = {name: one for name, one in amendment.budgets.items() if name in accounts}
+    opened = {name: one for name, one in amendment.budgets.items() if name not in accounts}
+    for name in opened:
         rules.check_opening(draft, name)
     seen = events_seen(draft) if limits else {}
     planned = [
@@ -135,8 +131,8 @@ def amend(draft: Draft, decide: Callable[[Standing], Amendment], operator: str) 
     # From here on nothing is refused.
     for account, budget, spent in planned:
         rules.write_limit(draft, account, budget, spent, operator=operator)
-    for name in sorted(changed.keys() - limits.keys()):
-        rules.open_account(draft, name, changed[name], None)
+    for name, budget in opened.items():
+        rules.open_account(draft, name, budget, None)
     for (topic, name), value in amendment.records.items():
         write_record(draft, topic, name, value, operator)
     return amendment

@@ -203,7 +203,15 @@ class Gatekeeper:
         return self.read(stored, asker, charged=True)
 
     def _body(self, prepared: Prepared, asker: Asker) -> str:
-        return body_of(prepared, asker, self.snapshot)
+        """What makes two questions the same. Never anything read from data."""
+        asked = {
+            "method": prepared.name,
+            "parameters": prepared.parameters,
+            "accounts": asker.shared,
+            "purpose": asker.purpose,
+            "snapshot": self.snapshot,
+        }
+        return digest(canonical(asked).encode())
 
     def _lookup(self, principal: str, request_id: str | None, body: str) -> bytes | str:
         """The answer that the principal has already paid for, or else the id to charge under."""
@@ -343,18 +351,6 @@ class Gatekeeper:
         finally:
             if self.tick_seconds > 0:
                 time.sleep(self.tick_seconds - time.monotonic() % self.tick_seconds)
-
-
-def body_of(prepared: Prepared, asker: Asker, snapshot: int) -> str:
-    """What makes two questions the same. Never anything read from data."""
-    asked = {
-        "method": prepared.name,
-        "parameters": prepared.parameters,
-        "accounts": asker.shared,
-        "purpose": asker.purpose,
-        "snapshot": snapshot,
-    }
-    return digest(canonical(asked).encode())
 
 
 def _under(receipt: Receipt, release: Release) -> bytes:

@@ -160,7 +160,7 @@ class People(Shown):
         """Let a principal's time end, now or at a day or time; nothing is given back."""
 
         def decide(now: Standing) -> Amendment:
-            end = now.time if at is None else moment(at, now.time)
+            end = now.time.replace(microsecond=0) if at is None else moment(at, now.time)
             return written(replace(self._of_ledger(name, now), expires=end))
 
         return self._amended(decide, name, operator)

@@ -17,10 +17,10 @@ from sfumato.errors import LedgerError, ParameterError, SfumatoError
 from sfumato.ledger.rules import damaged
 from sfumato.schema.names import quoted
 from sfumato.vault.config import OWNER, PrivateSet
-from sfumato.vault.gatekeeper import body_of
 from sfumato.vault.jobs.anonymizing import ANONYMIZE, anonymized
 from sfumato.vault.jobs.job import Job, JobState
 from sfumato.vault.jobs.jobs import families
+from sfumato.vault.plans import plan_digest
 from sfumato.vault.rendering import file_names, rendered
 
 if TYPE_CHECKING:
@@ -123,31 +123,31 @@ class Releases(Shown):
         person, opened = self._person(principal), self._opened()
         own = self._vault.jobs.done(None if person.is_owner else person.name, _MOST_LISTED)
         known = {one.id for one in own}
-        others = [
-            found
-            for name, to in opened.items()
-            if name not in known and _is_open(to, person)
-            for found in [self._vault.jobs.find(name)]
-            if found is not None and found.state is JobState.DONE
-        ]
-        listed = sorted([*own, *others], key=lambda one: (str(one.ended), one.id), reverse=True)
-        return [self._kept(one, person, opened) for one in listed]
+        others = [self._vault.jobs.find(name) for name in opened if name not in known]
+        listed = [one for one in (*own, *others) if one is not None and _may(one, person, opened)]
+        newest = sorted(listed, key=lambda one: (str(one.ended), one.id), reverse=True)
+        return [self._kept(one, person, opened) for one in newest]
 
     @given.in_python
     def get(self, release: str, *, principal: str = OWNER) -> KeptRelease:
         """A release by its name; one that somebody may not have is not there."""
-        name, person, opened = (
-            given.text(release, "release"),
-            self._person(principal),
-            self._opened(),
-        )
-        job = self._vault.jobs.find(name)
-        if job is None or job.state is not JobState.DONE or not _may(job, person, opened):
+        found = self.look_up(given.text(release, "release"), principal=principal)
+        if found is None:
             raise ParameterError(
                 "release_unknown",
-                f"There is no release {quoted(name)} for you. 'sfumato release list' has them.",
+                f"There is no release {quoted(release)} for you. 'sfumato release list' has them.",
             )
-        return self._kept(job, person, opened)
+        return found
+
+    def look_up(self, release: str, *, principal: str = OWNER) -> KeptRelease | None:
+        """A release by its name, or None; who may download nothing hears that first."""
+        person, opened = self._person(principal), self._opened()
+        job = self._vault.jobs.find(release)
+        if job is not None and _may(job, person, opened):
+            return self._kept(job, person, opened)
+        if not _is_own(job, person):
+            person.check("download")
+        return None
 
     @given.in_python
     def open_to(self, release: str, to: Sequence[str] | str, *, operator: str) -> KeptRelease:
@@ -179,19 +179,17 @@ class Releases(Shown):
                     "made them. Ask that one, or let the operator copy its folder 'releases'.",
                 )
             return found
-        stored, body = _stored(self._vault.ledger, str(job.result["receipt"]))
         asker = self._asker(OWNER, job)
+        stored = _stored(self._vault.ledger, str(job.result["receipt"]))
         answer = self._vault.gatekeeper.read(stored, asker, charged=False)
         family = families()[job.family]
         try:
             private = self._vault.private(job.dataset, purpose=job.purpose)
             prepared = private.prepare(family, **job.asked)
-        except SfumatoError:  # what is declared has changed since
+        except SfumatoError:
             return answer
-        snapshots = range(self._vault.config.snapshot, 0, -1)
-        if all(body_of(prepared, asker, one) != body for one in snapshots):
-            return answer
-        return family.read(answer, prepared)
+        # Where what is declared has changed since, nothing but the bare tables can be read.
+        return family.read(answer, prepared) if plan_digest(prepared) == job.plan else answer
 
     def answer(self, job: Job) -> Answer:
         """What a job gave, as the gatekeeper gave it to whom it was made for."""
@@ -201,7 +199,7 @@ class Releases(Shown):
                 "An anonymized release was paid for by no budget and is no answer. Take one of its "
                 "files.",
             )
-        stored, _ = _stored(self._vault.ledger, str(job.result["receipt"]))
+        stored = _stored(self._vault.ledger, str(job.result["receipt"]))
         charged = bool(job.result["charged"])
         asker = self._asker(job.principal, job)
         return self._vault.gatekeeper.read(stored, asker, charged=charged)
@@ -212,10 +210,7 @@ class Releases(Shown):
         return self._vault.people.asker(principal, job.purpose, populations)
 
     def _person(self, principal: str) -> Principal:
-        """Whoever may have releases at all."""
-        person = self._vault.people.admitted(given.text(principal, "principal"))
-        person.check("download")
-        return person
+        return self._vault.people.admitted(given.text(principal, "principal"))
 
     def _opened(self) -> Mapping[str, Sequence[str]]:
         found = self._vault.ledger.records(TOPIC)
@@ -248,17 +243,23 @@ class Releases(Shown):
         return Card(f"{len(listed)} kept", {}, table if rows else None)
 
 
-def _is_open(to: Sequence[str], person: Principal) -> bool:
-    return PUBLIC in to or person.name in to
+def _is_own(job: Job | None, person: Principal) -> bool:
+    return job is not None and (person.is_owner or job.principal == person.name)
 
 
 def _may(job: Job, person: Principal, opened: Mapping[str, Sequence[str]]) -> bool:
-    own = person.is_owner or job.principal == person.name
-    return own or _is_open(opened.get(job.id, ()), person)
+    """Whether somebody may have what a job gave: as an answer of theirs, or as a download."""
+    if job.state is not JobState.DONE:
+        return False
+    if _is_own(job, person):
+        known = families().get(job.family)
+        return person.is_owner or bool(person.shapes & {"download", known and known.shape})
+    to = opened.get(job.id, ())
+    return "download" in person.shapes and (PUBLIC in to or person.name in to)
 
 
-def _stored(ledger: Ledger, receipt: str) -> tuple[bytes, str]:
-    """The answer that a receipt stands for, and the digest of its question."""
+def _stored(ledger: Ledger, receipt: str) -> bytes:
+    """The answer that a receipt stands for."""
     charge, _, proof = receipt.partition(":")
     entry = ledger.entry(int(charge))
     if entry is None or entry.hash != proof:
@@ -269,4 +270,4 @@ def _stored(ledger: Ledger, receipt: str) -> tuple[bytes, str]:
     )
     if found is None:
         raise damaged(f"entry {charge}, under which a release is kept, has no request")
-    return found, str(told["body"])
+    return found

@@ -17,6 +17,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from time import time
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
@@ -132,8 +133,8 @@ class Tokens(Shown):
         return text
 
     @given.in_python
-    def revoke(self, token: str, *, operator: str) -> None:
-        """Let a token never be used again, from now on and at every server."""
+    def revoke(self, token: str, *, operator: str) -> str:
+        """Let a token never be used again, at any server, from now on; return its name."""
         name = given.text(token, "token")[:_LONGEST]
         if _FORM.fullmatch(name):  # somebody gave the whole of it
             name = _id_of(name)
@@ -147,6 +148,7 @@ class Tokens(Shown):
             return Amendment(records={(TOPIC, name): None})
 
         self._ledger.amend(decide, operator=given.text(operator, "operator"))
+        return name
 
     def list(self) -> list[Token]:
         """Every token that was not revoked, by principal."""
@@ -191,7 +193,7 @@ class Tokens(Shown):
 
     def _mark(self, name: str) -> None:
         """Note, to the hour, that a token was used; where that fails nothing else does."""
-        hour = self._ledger.now().timestamp() // _COARSE_SECONDS * _COARSE_SECONDS
+        hour = time() // _COARSE_SECONDS * _COARSE_SECONDS
         if self._marked.get(name) == hour:
             return
         self._marked[name] = hour
@@ -227,7 +229,7 @@ def tokens_of(folder: Path) -> Iterator[Tokens]:
 def _scopes(person: Principal, asked: Iterable[str] | str | None) -> tuple[str, ...]:
     """What a token of a principal may be used for: no more than they may do themselves."""
     may = {_SCOPE_OF[one] for one in person.shapes if one in _SCOPE_OF} | {"ledger:read"}
-    may |= {"plan"} if person.shapes & {"explain", "query"} else set()
+    may |= {"plan"} if person.shapes else set()
     may |= {"admin"} if person.is_owner else set()
     listed = [one for one in SCOPES if one in may]
     if asked is None:

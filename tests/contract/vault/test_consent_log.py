@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -20,6 +19,7 @@ from sfumato.vault.consent.said import Said, now
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from sfumato.vault.consent.log import ConsentLog
 

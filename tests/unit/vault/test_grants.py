@@ -62,7 +62,7 @@ def test_a_budget_is_given_raised_and_lowered(people: People, ledger: Ledger) ->
     assert code_of(people.lower, "carl", epsilon=0, **BY) == "budget_not_held"
     assert code_of(people.lower, "nobody", epsilon=0, **BY) == "principal_unknown_here"
     entries = [entry.body for entry in ledger.entries()]
-    assert sum('"kind":"limit"' in body and '"operator":"ann"' in body for body in entries) == 2
+    assert sum('"kind":"limit"' in body and '"operator":"ann"' in body for body in entries) == 3
     ledger.verify()
 
 

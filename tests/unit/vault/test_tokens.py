@@ -52,7 +52,7 @@ def test_a_token_tells_who_asks(vault: sf.Vault) -> None:
     assert "admin" in vault.tokens.holder(owners).scopes
     narrow = vault.tokens.new("alice", scopes="plan", **BY)
     assert vault.tokens.holder(narrow).scopes == {"plan"}
-    assert vault.tokens.holder(vault.tokens.new("shop", **BY)).scopes == {"ledger:read"}
+    assert vault.tokens.holder(vault.tokens.new("shop", **BY)).scopes == {"plan", "ledger:read"}
 
 
 def test_R39_whatever_is_wrong_one_refusal_tells_it(vault: sf.Vault) -> None:

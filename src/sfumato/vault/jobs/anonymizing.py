@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sfumato.engines.base import everything
 from sfumato.errors import ParameterError
@@ -16,7 +16,7 @@ from sfumato.steward.table import Table, read
 from sfumato.steward.wishes import criteria_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from sfumato.vault.jobs.job import Job
@@ -36,16 +36,15 @@ WISHES = (*_CRITERIA, *_SEARCH, *_OTHERS)
 """What may be wished of it: what `anonymize` of a table takes, but for another table of people."""
 
 
-def check_wishes(
-    vault: Vault, dataset: str, principal: str, purpose: str | None, asked: Mapping[str, Any]
-) -> None:
+def check_wishes(vault: Vault, job: Job) -> None:
     """Refuse what could not be done, before the job is kept."""
+    asked = job.asked
     for name in asked:
         if name not in WISHES:
             raise ParameterError(
                 "wish_unknown", f"Anonymizing takes no {name!r}; {suggestion(name, WISHES)}"
             )
-    schema = vault.private(dataset, principal=principal, purpose=purpose).schema
+    schema = vault.private(job.dataset, principal=job.principal, purpose=job.purpose).schema
     numbers = CriteriaRequest(**{name: asked[name] for name in _CRITERIA if name in asked})
     sensitive = asked.get("sensitive", ())
     columns = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)

@@ -54,7 +54,9 @@ class Job(Shown):
     started: datetime | None = None
     ended: datetime | None = None
     error: Mapping[str, str] | None = None
-    """Why it failed, as a code and a message."""
+    """Why it failed: a code, a message, and which kind of error that is."""
+    plan: str | None = field(default=None, compare=False)
+    """The digest of what was planned for it, where anything was; another plan is never run."""
     result: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """Of what is paid for: the receipt under which the ledger keeps it, and whether it was charged
     for this job."""

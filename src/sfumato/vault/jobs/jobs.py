@@ -7,6 +7,8 @@ prepared again when it is run, by what the vault declares and permits then. Deci
 from __future__ import annotations
 
 import time
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import given
 from sfumato.cards import Card, CardTable, Shown
-from sfumato.errors import ParameterError, PolicyError
+from sfumato.errors import ParameterError, PolicyError, SfumatoError
 from sfumato.ledger.rules import check_name
 from sfumato.release.in_use import JOBS
 from sfumato.schema.names import quoted, suggestion
@@ -25,12 +27,15 @@ from sfumato.vault.jobs.job import Job, JobState
 from sfumato.vault.jobs.store import JobStore
 from sfumato.vault.jobs.values import plain_values
 from sfumato.vault.jobs.workers import LEASE_SECONDS, Workers
+from sfumato.vault.plans import check_plan, plan_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from sfumato.method import Prepared
     from sfumato.vault.config import Config
     from sfumato.vault.families import Family
+    from sfumato.vault.private import Private
     from sfumato.vault.vault import Vault
 
 _MOST_LISTED = 1000
@@ -79,12 +84,14 @@ class Jobs(Shown):
         principal: str = OWNER,
         purpose: str | None = None,
         request_id: str | None = None,
+        plan: str | None = None,
         **asked: object,
     ) -> Job:
         """Have something done that takes its time: publish, synthesize, above or anonymize.
 
         What it is asked is what the method of that name takes. Nothing is charged before a worker
         takes it up, under the `request_id`: submitting the same again under it gives the same job.
+        With a `plan`, the digest of one, anything else than that plan is refused.
         Somebody must work: `start`, `work`, a server, or 'sfumato job run'.
         """
         who, name = given.text(principal, "principal"), given.text(dataset, "dataset")
@@ -92,8 +99,9 @@ class Jobs(Shown):
         made = token_hex(16)
         key = made if request_id is None else given.text(request_id, "request_id")
         check_name(key, "request id")
-        values = self._checked(given.text(family, "family"), name, who, purpose, asked)
-        kept = self._store.add(Job(made, family, name, who, values, key, purpose))
+        given.text(family, "family")
+        job = self._planned(Job(made, family, name, who, asked, key, purpose), plan)
+        kept = self._store.add(job)
         self._workers.wake()
         return kept
 
@@ -101,10 +109,17 @@ class Jobs(Shown):
     def get(self, job: str | Job, *, principal: str = OWNER) -> Job:
         """A job as it is now; one of somebody else is not there."""
         name = job.id if isinstance(job, Job) else given.text(job, "job")
-        found = self._store.get(name, self._whose(principal))
+        found = self.look_up(name, principal=principal)
         if found is None:
-            raise _unknown(name)
+            raise ParameterError(
+                "job_unknown",
+                f"There is no job {quoted(name)} of yours. 'sfumato job list' has them.",
+            )
         return found
+
+    def look_up(self, job: str, *, principal: str = OWNER) -> Job | None:
+        """A job as it is now, or None."""
+        return self._store.get(job, self._whose(principal))
 
     @given.in_python
     def list(self, *, principal: str = OWNER, limit: int = 100) -> Sequence[Job]:
@@ -162,52 +177,53 @@ class Jobs(Shown):
         self.stop()
         self._store.close()
 
-    def _checked(
-        self,
-        family: str,
-        dataset: str,
-        principal: str,
-        purpose: str | None,
-        asked: dict[str, object],
-    ) -> dict[str, object]:
-        """What is asked, in plain values; whatever cannot be done is refused."""
-        person, known = self._vault.people.admitted(principal), families()
-        if family == ANONYMIZE:
+    def _planned(self, job: Job, plan: str | None) -> Job:
+        """A job in plain values, as it would be done today; what cannot be done is refused."""
+        person, known = self._vault.people.admitted(job.principal), families()
+        if job.family == ANONYMIZE:
             if not person.is_owner:
                 raise PolicyError(
                     "anonymize_owner_only",
-                    f"{quoted(principal)} may not do this: rows of people are released by their "
+                    f"{quoted(person.name)} may not do this: rows of people are released by their "
                     "owner. Ask for a publication or a synthesis.",
                 )
-            values = plain_values(asked, ("population",))
-            check_wishes(self._vault, dataset, principal, purpose, values)
-            return values
-        if family not in known:
+            job = replace(job, asked=plain_values(job.asked, ("population",)))
+            check_wishes(self._vault, job)
+            return job
+        if job.family not in known:
             names = [*known, ANONYMIZE]
             raise ParameterError(
                 "job_family_unknown",
-                f"A job cannot be of {quoted(family)}; {suggestion(family, names)}",
+                f"A job cannot be of {quoted(job.family)}; {suggestion(job.family, names)}",
             )
-        person.check(known[family].shape)
-        files = [one.name for one in known[family].fields if one.type is Path]
-        values = plain_values(asked, files)
-        private = self._vault.private(dataset, principal=principal, purpose=purpose)
-        price = private.prepare(known[family], **values).parameters["cost"]
-        if values.keys() & {"epsilon", "rho"}:
-            return values
-        # What nobody named a price for costs what it would have cost today.
-        return {**values, "epsilon": price["epsilon"]}
+        family = known[job.family]
+        person.check(family.shape)
+        files = [one.name for one in family.fields if one.type is Path]
+        job = replace(job, asked=plain_values(job.asked, files))
+        _, prepared = self._prepared(job)
+        check_plan(prepared, plan)
+        if not job.asked.keys() & {"epsilon", "rho"}:
+            # What nobody named a price for costs what it would cost today.
+            usual = prepared.parameters["cost"]["epsilon"]
+            job = replace(job, asked={**job.asked, "epsilon": usual})
+        return replace(job, plan=plan_digest(prepared))
+
+    def _prepared(self, job: Job) -> tuple[Private, Prepared]:
+        """What a job asks, by what is declared and permitted now."""
+        private = self._vault.private(job.dataset, principal=job.principal, purpose=job.purpose)
+        return private, private.prepare(families()[job.family], **job.asked)
 
     def _run(self, job: Job, charging: Callable[[], None]) -> dict[str, Any]:
         """Do the work of a job; what it gives is kept where the result says."""
+        with suppress(SfumatoError):  # a configuration that is being edited is taken up later
+            self._vault.refresh()
         if job.family == ANONYMIZE:
             anonymize_dataset(self._vault, job, charging)
             return {}
-        private = self._vault.private(job.dataset, principal=job.principal, purpose=job.purpose)
-        family = families()[job.family]
-        prepared = private.prepare(family, **job.asked)
+        private, prepared = self._prepared(job)
+        check_plan(prepared, job.plan)
         charging()
-        answer = private.run(family, prepared, request_id=job.request_id)
+        answer = private.run(families()[job.family], prepared, request_id=job.request_id)
         return {"receipt": answer.receipt, "charged": answer.charged}
 
     def _whose(self, principal: str) -> str | None:
@@ -223,9 +239,3 @@ class Jobs(Shown):
         )
         waiting = sum(not one.is_over for one in listed)
         return Card(f"{len(listed)} kept, {waiting} not done yet", {}, table if rows else None)
-
-
-def _unknown(name: str) -> ParameterError:
-    return ParameterError(
-        "job_unknown", f"There is no job {quoted(name)} of yours. 'sfumato job list' has them."
-    )

@@ -58,6 +58,7 @@ _jobs = Table(
     Column("dataset", _Name, nullable=False),
     Column("purpose", _Name),
     Column("asked", Text, nullable=False),
+    Column("plan", _Name),
     Column("state", _Name, nullable=False, index=True),
     Column("stage", Integer, nullable=False),
     Column("submitted", _Whole, nullable=False),
@@ -109,6 +110,7 @@ class JobStore:
             "dataset": job.dataset,
             "purpose": job.purpose,
             "asked": asked,
+            "plan": job.plan,
             "state": JobState.WAITING,
             "stage": 0,
             "attempts": 0,
@@ -324,6 +326,7 @@ def _job(row: Row[Any]) -> Job:
         submitted=moment(row.submitted),
         started=moment(row.started),
         ended=moment(row.ended),
+        plan=row.plan,
         error=None if row.error is None else json.loads(row.error),
         result={} if row.result is None else json.loads(row.result),
         attempts=row.attempts,
@@ -332,7 +335,7 @@ def _job(row: Row[Any]) -> Job:
 
 
 def _told(error: SfumatoError) -> str:
-    return dumps({"code": error.code, "message": error.message})
+    return dumps({"code": error.code, "message": error.message, "kind": type(error).__name__})
 
 
 def _abandoned() -> InternalError:
