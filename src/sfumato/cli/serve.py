@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,6 +48,9 @@ def serve(
     owner_link: Annotated[
         bool, option(None, "Print a link for the owner though one has a token.", "--owner-link")
     ] = False,
+    processes: Annotated[
+        int, option("N", "In how many processes to answer; about one for each core.")
+    ] = 1,
     check: Annotated[
         bool, option(None, "Only say whether it could start, and leave.", "--check")
     ] = False,
@@ -61,6 +65,7 @@ def serve(
     Examples:
         sfumato serve --vault clinic
         sfumato serve --vault clinic --port 0 --check
+        sfumato serve --vault clinic --port 0 --processes 2 --check
     """
     serving = _serving()
     from sfumato.vault.vault import open_vault
@@ -74,6 +79,17 @@ def serve(
         key=key,
     )
 
+    if processes < 1:
+        raise ParameterError("processes_wrong", f"--processes must be at least 1, not {processes}.")
+    if processes > 1 and not check:
+        serving.answer_in(
+            processes,
+            partial(open_vault, vault),
+            listening,
+            owner_link=owner_link,
+            ready=partial(_tell, vault, as_json=as_json),
+        )
+        return
     with open_vault(vault) as opened:
         server = serving.VaultServer(opened, listening, owner_link=owner_link)
 
