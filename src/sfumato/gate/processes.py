@@ -67,12 +67,16 @@ class _Family:
         """Fork a process and serve in it; true in that process, when its service is over."""
         if self._ending:
             return False
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # until each is told what they mean
         child = os.fork()
         if child:
             self._begun[child] = time.monotonic()
+        else:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        if child:
             return False
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         self._serve(lambda: _say(self._tell))
         return True
 
