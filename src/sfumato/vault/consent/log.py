@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from sfumato.errors import LedgerError, RolledBackError, SfumatoError
 from sfumato.ledger.book import ORIGIN, Position, canonical, first_entry, link
 from sfumato.vault.consent import tables
-from sfumato.vault.consent.said import Recorded, Standing, now
+from sfumato.vault.consent.said import Recorded, ConsentStanding, now
 from sfumato.vault.consent.tables import arriving, entries, metadata
 
 if TYPE_CHECKING:
@@ -83,16 +83,16 @@ class ConsentLog:
         with self._reading() as connection:
             return _position(connection)
 
-    def standing(self, population: str, purpose: str, since: Position | None) -> Standing:
+    def standing(self, population: str, purpose: str, since: Position | None) -> ConsentStanding:
         """Everybody who agreed, or, where `since` is still part of the log, who changed since."""
         which = {"of_population": population, "of_purpose": purpose}
         with self._reading() as connection:
             position = _position(connection)
             if since is None or not _follows(connection, since):
                 people = list(connection.scalars(tables.AGREED, which))
-                return Standing(position, people, [True] * len(people), whole=True)
+                return ConsentStanding(position, people, [True] * len(people), whole=True)
             rows = connection.execute(tables.CHANGED, {**which, "since": since.seq}).all()
-        return Standing(position, [one[0] for one in rows], [one[1] == 1 for one in rows], False)
+        return ConsentStanding(position, [one[0] for one in rows], [one[1] == 1 for one in rows], False)
 
     def record(self, population: str, said: Sequence[Said], *, operator: str) -> Recorded:
         """Write down what people say, all or none; what they said before changes nothing."""
@@ -254,13 +254,16 @@ class ConsentLog:
         else:
             return
         self._tell_operator(f"registry of consent: {cause}")
+        if busy:
+            raise LedgerError(
+                "consent_busy",
+                "The registry of consent is held by another process for too long. Nothing was "
+                "changed. Try again later.",
+            )
         raise LedgerError(
-            "consent_busy" if busy else "consent_failed",
-            "The registry of consent is held by another process for too long. Nothing was "
-            "changed. Try again later."
-            if busy
-            else "The registry of consent cannot be read or written; nothing was changed or "
-            "charged. Its operator finds the cause in the vault's failures.log.",
+            "consent_failed",
+            "The registry of consent cannot be read or written; nothing was changed or charged. "
+            "Its operator finds the cause in the vault's failures.log.",
         )
 
 
