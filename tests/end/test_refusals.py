@@ -349,7 +349,7 @@ CONSENT = [
         Case(code, ("query", COUNT), 2, asked_for_consent(purposes))
         for purposes, code in {
             "[]": "purposes_wrong", '["care", "Care"]': "purposes_wrong",
-            '["for care"]': "vault_name", '"care"': "schema_type", "[1]": "schema_type",
+            '["for care"]': "vault_name", '"care"': "value_wrong_type", "[1]": "value_wrong_type",
         }.items()
     ),
     Case("person_kind_unfit", ("query", COUNT), 2, told_apart_by("day")),
