@@ -19,8 +19,9 @@ from sqlalchemy.exc import DBAPIError
 
 from sfumato.errors import LedgerError, RolledBackError, SfumatoError
 from sfumato.ledger.book import ORIGIN, Position, canonical, first_entry, link
+from sfumato.ledger.receipt import this_process
 from sfumato.vault.consent import tables
-from sfumato.vault.consent.said import Recorded, ConsentStanding, now
+from sfumato.vault.consent.said import ConsentStanding, Recorded, now
 from sfumato.vault.consent.tables import arriving, entries, metadata
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class ConsentLog:
         self._engine, self._dialect, self._head = engine, dialect, head
         self._tell_operator = tell_operator
         self._stand = tables.stand(engine.dialect.name)
+        self._process = this_process()
         try:
             self._begin()
         except BaseException:
@@ -92,7 +94,8 @@ class ConsentLog:
                 people = list(connection.scalars(tables.AGREED, which))
                 return ConsentStanding(position, people, [True] * len(people), whole=True)
             rows = connection.execute(tables.CHANGED, {**which, "since": since.seq}).all()
-        return ConsentStanding(position, [one[0] for one in rows], [one[1] == 1 for one in rows], False)
+        people, agreed = [one[0] for one in rows], [one[1] == 1 for one in rows]
+        return ConsentStanding(position, people, agreed, whole=False)
 
     def record(self, population: str, said: Sequence[Said], *, operator: str) -> Recorded:
         """Write down what people say, all or none; what they said before changes nothing."""
@@ -244,6 +247,11 @@ class ConsentLog:
     @contextmanager
     def _guarded(self) -> Iterator[None]:
         """Whatever goes wrong in the storage, it is told alike, and why to the operator alone."""
+        if self._process != this_process():
+            raise LedgerError(
+                "consent_forked",
+                "A registry of consent cannot be used in a forked process. Open the vault there.",
+            )
         try:
             yield
         except SfumatoError:

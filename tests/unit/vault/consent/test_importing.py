@@ -9,10 +9,11 @@ import pytest
 from sfumato.errors import SfumatoError
 from sfumato.schema.column import Kind
 from sfumato.vault.consent.importing import moment, read_said
-from sfumato.vault.consent.said import Said
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from sfumato.vault.consent.said import Said
 
 PURPOSES = ("care", "research")
 HEAD = "person,purpose,agreed\n"

@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 import sfumato as sf
 from sfumato.cli.main import run
 from sfumato.testing.ledgers import code_of
@@ -15,6 +13,8 @@ from sfumato.vault.consent.registry import opened_consents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import pytest
 
     from sfumato.vault.consent.registry import ConsentRegistry
 
@@ -41,6 +41,7 @@ def test_a_person_gives_withdraws_and_gives_again(vault: sf.Vault) -> None:
 
 def test_changes_are_taken_together_or_not_at_all(vault: sf.Vault) -> None:
     registry = vault.consent()
+    said: list[tuple[str | int, str, bool, str | None]]
     said = [(1, "care", True, None), ("2", "care", True, "2020-01-01"), (3, "care", False, None)]
     assert registry.change(said)["changed"] == 3
     assert registry.change([*said, (4, "care", True, None)])["changed"] == 1
@@ -79,7 +80,7 @@ WRONG: dict[str, tuple[str, Callable[[ConsentRegistry], object]]] = {
 def test_what_makes_no_sense_is_refused_and_nothing_is_written(vault: sf.Vault) -> None:
     registry = vault.consent()
     for name, (code, wrong) in WRONG.items():
-        assert code_of(lambda wrong=wrong: wrong(registry)) == code, name  # type: ignore[misc]
+        assert code_of(wrong, registry) == code, name
     assert registry.version == 1
 
 
@@ -113,9 +114,8 @@ def test_purposes_need_people_that_can_be_told_apart(files: Path) -> None:
 def test_the_registry_is_one_of_the_files_in_use(agreeing: sf.Vault) -> None:
     for name in ("clinic/consent.sqlite", "clinic.head.consent"):
         kept = Path(name).read_bytes()
-        assert code_of(lambda name=name: agreeing.consent().export(name, overwrite=True)) == (  # type: ignore[misc]
-            "output_in_use"
-        )
+        exported = code_of(agreeing.consent().export, name, overwrite=True)
+        assert exported == "output_in_use"
         assert Path(name).read_bytes() == kept
 
 
