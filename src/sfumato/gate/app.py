@@ -27,7 +27,9 @@ from sfumato.gate.problems import RequestError
 from sfumato.gate.query_string import read_query
 from sfumato.gate.routes import ROUTES
 from sfumato.gate.routing import Call
+from sfumato.gate.surveys import survey_pages
 from sfumato.gate.welcome import PATH
+from sfumato.local.round_folder import rounds_of
 from sfumato.texts import dumps
 from sfumato.vault.folder import note_request
 
@@ -65,6 +67,7 @@ def application(
         ways = {"GET": link.show, "POST": link.exchange}
         by_path[PATH] = {method: partial(gate.welcomed, way) for method, way in ways.items()}
     doors = [PathRoute(path, _Endpoint(gate, methods)) for path, methods in by_path.items()]
+    doors += survey_pages(rounds_of(vault.config.folder), setting)
     return gate.guarded(Router(doors, redirect_slashes=False, default=gate.nothing))
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from importlib import import_module
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
-from sfumato.errors import SourceError
+from sfumato.errors import ParameterError, SourceError
+from sfumato.local.tasks import TASKS, make_task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sfumato.local.base import Oracle
+    from sfumato.local.mechanism import LocalMechanism
 
 ORACLES: dict[str, tuple[str, str]] = {
     "warner": ("warner", "Warner"),
@@ -25,25 +28,32 @@ ORACLES: dict[str, tuple[str, str]] = {
     "hadamard": ("hadamard", "HadamardResponse"),
     "apple_cms": ("apple_cms", "AppleCMS"),
     "apple_hcms": ("apple_hcms", "AppleHCMS"),
+    "longitudinal": ("longitudinal", "Longitudinal"),
 }
 """The module and the class of each."""
 
 
-def kind_of(name: str) -> type[Oracle]:
-    """The class of an oracle."""
+def make(name: str, domain: object, epsilon: Any, options: Mapping[str, Any]) -> Oracle:
+    """An oracle by its name; `auto` chooses one and says why."""
     given.one_of(name, "The name of an oracle", (*ORACLES, "auto"))
-    module, kind = ORACLES[name]
-    found: type[Oracle] = getattr(import_module(f"sfumato.local.{module}"), kind)
+    module, kind = ORACLES.get(name, ("auto", "choose"))
+    maker = getattr(import_module(f"sfumato.local.{module}"), kind)
+    known = set(signature(maker).parameters) - {"domain", "epsilon"}
+    for option in sorted(options.keys() - known):
+        raise ParameterError(
+            "option_unknown",
+            f"The oracle {name!r} has no option {option!r}"
+            + (f"; it has {', '.join(sorted(known))}." if known else ", nor any other."),
+        )
+    found: Oracle = maker(domain, epsilon=epsilon, **options)
     return found
 
 
-def make(name: str, domain: object, epsilon: Any, options: Mapping[str, Any]) -> Oracle:
-    """An oracle by its name."""
-    return kind_of(name)(domain, epsilon=epsilon, **options)
-
-
-def from_json(told: object) -> Oracle:
-    """The oracle that `to_json` described."""
+def from_json(told: object) -> LocalMechanism:
+    """The oracle, or other mechanism, that `to_json` described."""
+    if isinstance(told, dict) and told.get("mechanism") in TASKS and told.get("version") == 1:
+        asked = {key: one for key, one in told.items() if key not in {"mechanism", "version"}}
+        return make_task(told["mechanism"], asked)
     needed = {"mechanism", "version", "domain", "epsilon"}
     if not isinstance(told, dict) or not needed <= told.keys() or told["version"] != 1:
         raise SourceError(
