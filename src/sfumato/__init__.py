@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sfumato import noise
+    from sfumato import local, noise
     from sfumato.anonymize.criteria import (
         BetaLikeness,
         DeltaDisclosure,
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from sfumato.errors import SfumatoError
     from sfumato.gate.client.vault import RemoteVault, connect
+    from sfumato.local.survey import Survey
     from sfumato.privacy.units import Entity, Neighbours, Rows
     from sfumato.query.builder import table
     from sfumato.release.release import Release
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from sfumato.steward.evaluate import evaluate
     from sfumato.steward.table import Table, read
     from sfumato.synth.generator import SynthesisModel
-    from sfumato.vault.answer import Answer
+    from sfumato.vault.answer import Answer as Answer
     from sfumato.vault.private import Private
     from sfumato.vault.protection import protect
     from sfumato.vault.vault import Vault
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Answer",
     "BetaLikeness",
     "Bounds",
     "Calendar",
@@ -71,6 +71,7 @@ __all__ = [
     "Rows",
     "Schema",
     "SfumatoError",
+    "Survey",
     "SynthesisModel",
     "TCloseness",
     "Table",
@@ -78,11 +79,11 @@ __all__ = [
     "Values",
     "Vault",
     "Widths",
-    "__version__",
     "compare",
     "connect",
     "evaluate",
     "init",
+    "local",
     "noise",
     "open",
     "protect",
@@ -117,6 +118,7 @@ _HOMES = {
     "Rows": "privacy.units",
     "Schema": "schema.schema",
     "SfumatoError": "errors",
+    "Survey": "local.survey",
     "SynthesisModel": "synth.generator",
     "TCloseness": "anonymize.criteria",
     "Table": "steward.table",
@@ -139,8 +141,8 @@ _RENAMED = {"open": "open_vault", "init": "create_vault", "Relation": "Neighbour
 
 def __getattr__(name: str) -> object:
     """Load a public name from its home."""
-    if name == "noise":
-        return import_module("sfumato.noise")
+    if name in {"local", "noise"}:
+        return import_module(f"sfumato.{name}")
     if name in _HOMES:
         home = import_module(f"sfumato.{_HOMES[name]}")
         return getattr(home, _RENAMED.get(name, name))

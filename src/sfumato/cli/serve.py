@@ -14,39 +14,23 @@ from sfumato.texts import dumps
 _REACHED = "Who reaches it"
 
 
+def _reached(metavar: str, told: str) -> Any:
+    return option(metavar, told, rich_help_panel=_REACHED)
+
+
+_NAMES = "A name by which others reach it, such as data.example.org; repeatable."
+_PROXY = "Be reached from this proxy alone, which encrypts; repeatable."
+_LINK = "Print a link for the owner though one has a token."
+
+
 def serve(
-    host: Annotated[
-        str, option("ADDRESS", "Where to listen.", rich_help_panel=_REACHED)
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, option("PORT", "On which port; 0 for any that is free.", rich_help_panel=_REACHED)
-    ] = 8321,
-    allow_host: Annotated[
-        list[str] | None,
-        option(
-            "NAME",
-            "A name by which others reach it, such as data.example.org; repeatable.",
-            rich_help_panel=_REACHED,
-        ),
-    ] = None,
-    cert: Annotated[
-        Path | None,
-        option("FILE", "A certificate, to encrypt with.", rich_help_panel=_REACHED),
-    ] = None,
-    key: Annotated[
-        Path | None, option("FILE", "The certificate's key.", rich_help_panel=_REACHED)
-    ] = None,
-    behind_proxy: Annotated[
-        list[str] | None,
-        option(
-            "ADDRESS",
-            "Be reached from this proxy alone, which encrypts; repeatable.",
-            rich_help_panel=_REACHED,
-        ),
-    ] = None,
-    owner_link: Annotated[
-        bool, option(None, "Print a link for the owner though one has a token.", "--owner-link")
-    ] = False,
+    host: Annotated[str, _reached("ADDRESS", "Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, _reached("PORT", "On which port; 0 for any that is free.")] = 8321,
+    allow_host: Annotated[list[str] | None, _reached("NAME", _NAMES)] = None,
+    cert: Annotated[Path | None, _reached("FILE", "A certificate, to encrypt with.")] = None,
+    key: Annotated[Path | None, _reached("FILE", "The certificate's key.")] = None,
+    behind_proxy: Annotated[list[str] | None, _reached("ADDRESS", _PROXY)] = None,
+    owner_link: Annotated[bool, option(None, _LINK, "--owner-link")] = False,
     check: Annotated[
         bool, option(None, "Only say whether it could start, and leave.", "--check")
     ] = False,
@@ -74,16 +58,26 @@ def serve(
         key=key,
     )
 
-    def ready(url: str, link: str | None) -> None:
-        if as_json:
-            typer.echo(dumps({"url": url, "owner_link": link}))
-        else:
-            typer.echo(f"Serving {vault.resolve()} at {url}. Ctrl-C ends it.")
-            if link is not None:
-                typer.echo(f"For its first owner, good once: {link}")
-
     with open_vault(vault) as opened:
-        serving.serve(opened, listening, ready=ready, owner_link=owner_link, only_checked=check)
+        server = serving.VaultServer(opened, listening, owner_link=owner_link)
+
+        def ready() -> None:
+            _tell(vault, server.url, server.owner_link, as_json=as_json)
+
+        if check:
+            server.close()
+            _tell(vault, server.url, None, as_json=as_json)
+        else:
+            server.answer(ready)
+
+
+def _tell(vault: Path, url: str, link: str | None, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(dumps({"url": url, "owner_link": link}))
+        return
+    typer.echo(f"Serving {vault.resolve()} at {url}. Ctrl-C ends it.")
+    if link is not None:
+        typer.echo(f"For its first owner, good once: {link}")
 
 
 def _serving() -> Any:

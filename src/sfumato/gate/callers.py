@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from sfumato.errors import PolicyError
+from sfumato.errors import PolicyError, SfumatoError
 from sfumato.gate.problems import RequestError, not_found
 from sfumato.schema.names import quoted
+from sfumato.vault.folder import note_request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +45,7 @@ def admitted(vault: Vault, route: Route, shown: Sequence[str]) -> Caller:
     """Who shows a token, if it may take the route; refused without a word on what is wrong."""
     if len(shown) != 1 or not shown[0].lower().startswith(_BEARER):
         raise refused()
-    vault.refresh()
+    _refresh(vault)
     try:
         holder = vault.tokens.holder(shown[0][len(_BEARER) :].strip())
         person = vault.people.admitted(holder.principal)
@@ -61,6 +62,23 @@ def admitted(vault: Vault, route: Route, shown: Sequence[str]) -> Caller:
     if route.shape is not None:
         person.check(route.shape)
     return Caller(person.name, holder.token, person.is_owner)
+
+
+def _refresh(vault: Vault) -> None:
+    """Go by the configuration as it is now; while it is broken nobody is let in by an old one."""
+    try:
+        vault.refresh()
+    except SfumatoError as error:
+        note_request(vault.config.folder, "configuration", f"{error.message} {error.detail or ''}")
+    else:
+        return
+    raise RequestError(
+        503,
+        "vault_unready",
+        "The vault's configuration cannot be read as it stands. Nothing was charged. Let its "
+        "operator mend it, and try again.",
+        headers={"Retry-After": "10"},
+    )
 
 
 def refused() -> RequestError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sfumato.gate.doors import about, datasets, jobs, ledger, questions, releases
+from sfumato.gate.doors import about, admin, consent, datasets, jobs, ledger, questions, releases
 
 ROUTES = (
     *about.ROUTES,
@@ -11,5 +11,7 @@ ROUTES = (
     *jobs.ROUTES,
     *releases.ROUTES,
     *ledger.ROUTES,
+    *admin.ROUTES,
+    *consent.ROUTES,
 )
 """Every route below /v1, in the order in which people are told of them."""

@@ -84,35 +84,92 @@ class Listening:
         )
 
 
-def serve(
-    vault: Vault,
+class GateServer(uvicorn.Server):
+    """A server: bound to its place at once, it answers when it is told to.
+
+    `made` makes its application from what that must know of the place.
+    """
+
+    def __init__(
+        self,
+        made: Callable[[Setting], ASGIApp],
+        listening: Listening,
+        *,
+        limits: Limits = Limits(),  # noqa: B008  it cannot change
+    ) -> None:
+        _check_clock()
+        super().__init__(_configured(made(listening.setting(limits)), listening, limits))
+        self._listener = _bound(listening)
+        self._tell: Callable[[], None] = lambda: None
+        self.url = _url(listening, self._listener)
+
+    def answer(self, ready: Callable[[], None] = lambda: None) -> None:
+        """Answer until told to end; `ready` is called as soon as it does."""
+        self._tell = ready
+        try:
+            self.run([self._listener])
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Give its place up."""
+        self._listener.close()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin, and say so."""
+        await super().startup(sockets)
+        self._tell()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        """End in order; at a second Ctrl-C without waiting for what is worked on."""
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
+
+
+class VaultServer(GateServer):
+    """A server before a vault.
+
+    Where no owner has a token yet, or an `owner_link` is wished for, it has a link for one.
+    """
+
+    def __init__(
+        self,
+        vault: Vault,
+        listening: Listening,
+        *,
+        limits: Limits = Limits(),  # noqa: B008  it cannot change
+        owner_link: bool = False,
+    ) -> None:
+        link = OwnerLink(vault) if owner_link or not _has_owner(vault) else None
+        made = partial(application, vault, link=link)
+        super().__init__(made, listening, limits=limits)
+        self.owner_link = None if link is None else self.url + link.path
+        self._vault, self._ending_seconds = vault, limits.ending_seconds
+
+    def answer(self, ready: Callable[[], None] = lambda: None) -> None:
+        """Answer until told to end, and work on the vault's jobs meanwhile."""
+        self._vault.jobs.start(_WORKERS)
+        try:
+            super().answer(ready)
+        finally:
+            self._vault.jobs.stop(self._ending_seconds)
+
+
+def run(
+    made: Callable[[Setting], ASGIApp],
     listening: Listening,
     *,
-    limits: Limits = Limits(),  # noqa: B008  it cannot change
-    ready: Callable[[str, str | None], None],
-    owner_link: bool = False,
+    limits: Limits,
+    ready: Callable[[str], None],
     only_checked: bool = False,
 ) -> None:
-    """Answer for a vault until the process is told to end.
-
-    `ready` is given the address and, where no owner has a token yet or an `owner_link` is wished
-    for, a link that is good once.
-    """
-    setting = listening.setting(limits)
-    _check_clock()
-    with _bound(listening) as listener:
-        url = _url(listening, listener)
-        link = OwnerLink(vault) if owner_link or not _has_owner(vault) else None
-        config = _configured(application(vault, setting, link=link), listening, limits)
-        if only_checked:
-            ready(url, None)
-        else:
-            told = partial(ready, url, None if link is None else url + link.path)
-            vault.jobs.start(_WORKERS)
-            try:
-                _Server(config, told).run([listener])
-            finally:
-                vault.jobs.stop(limits.ending_seconds)
+    """Run the application that is made for a setting until the process is told to end."""
+    server = GateServer(made, listening, limits=limits)
+    if only_checked:
+        server.close()
+        ready(server.url)
+    else:
+        server.answer(partial(ready, server.url))
 
 
 def _configured(app: ASGIApp, listening: Listening, limits: Limits) -> uvicorn.Config:
@@ -156,23 +213,6 @@ def _check_clock() -> None:
             "This machine's clock shows a time before this version was made, so nothing would "
             "expire when it should. Set the clock.",
         )
-
-
-class _Server(uvicorn.Server):
-    """A server that says when it is ready, and whose signals end it without an error."""
-
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._ready = ready
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._ready()
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        """End in order; at a second Ctrl-C without waiting for what is worked on."""
-        self.force_exit = self.should_exit and sig == signal.SIGINT
-        self.should_exit = True
 
 
 def _bound(listening: Listening) -> socket.socket:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sfumato.ledger.book import Account, Entry, Key, Position, Reader, Store
     from sfumato.ledger.commit import OutsideHead
     from sfumato.ledger.flight import Flight
-    from sfumato.ledger.records import Standing
+    from sfumato.ledger.records import BookState
     from sfumato.privacy.events import Event
     from sfumato.privacy.filters import Budget, Charge
 
@@ -169,11 +169,13 @@ class Ledger:
         receipt.advance(Stage.VOIDED, {Stage.RESERVED}, ledger=self)
         self._run(lambda draft: rules.void(draft, receipt.request), receipt.request.key)
 
-    def store(self, receipt: Receipt, answer: bytes) -> None:
+    def store(
+        self, receipt: Receipt, answer: bytes, *, consent: Mapping[str, int] | None = None
+    ) -> None:
         """Keep an answer durably; it may be released when this returns, and not if it raises."""
         receipt.advance(Stage.STORED, {Stage.RESERVED, Stage.DRAWN}, ledger=self)
         request = receipt.request
-        self._run(lambda draft: rules.store(draft, request, answer), request.key)
+        self._run(lambda draft: rules.store(draft, request, answer, consent or {}), request.key)
         self._at_step("stored")
 
     def answer(self, *, principal: str, request_id: str, body_digest: str) -> bytes | None:
@@ -226,7 +228,7 @@ class Ledger:
         with self._reading(checked=True) as reader:
             return dict(self._recorded.read(reader).values.get(topic, {}))
 
-    def amend(self, decide: Callable[[Standing], Amendment], *, operator: str) -> Amendment:
+    def amend(self, decide: Callable[[BookState], Amendment], *, operator: str) -> Amendment:
         """Change budgets and records together, all or none, by what stands when nobody writes."""
         return self._run(lambda draft: amend(draft, decide, operator))
 

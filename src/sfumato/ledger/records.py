@@ -33,7 +33,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Standing:
+class BookState:
     """What stands while nobody else writes: accounts by name, values by topic and name."""
 
     accounts: Mapping[str, Account]
@@ -111,21 +111,17 @@ def write_record(draft: Draft, topic: str, name: str, value: object, operator: s
     draft.append("record", topic=topic, name=name, value=value, operator=operator)
 
 
-def amend(draft: Draft, decide: Callable[[Standing], Amendment], operator: str) -> Amendment:
+def amend(draft: Draft, decide: Callable[[BookState], Amendment], operator: str) -> Amendment:
     """Let somebody decide by what stands, and write all of it or nothing."""
     rules.check_name(operator, "operator")
     accounts = {one.name: one for one in draft.all_accounts()}
     state = _State().read_on(draft.records(0), draft, draft.position)
-    amendment = decide(Standing(accounts, state.values, later_of(draft.now(), state.time)))
+    amendment = decide(BookState(accounts, state.values, later_of(draft.now(), state.time)))
     for (topic, name), value in amendment.records.items():
         _check(topic, name, value, operator)
-    changed = {
-        name: budget
-        for name, budget in amendment.budgets.items()
-        if name not in accounts or accounts[name].budget != budget
-    }
-    limits = {name: budget for name, budget in changed.items() if name in accounts}
-    for name in changed.keys() - limits.keys():
+    limits = {name: one for name, one in amendment.budgets.items() if name in accounts}
+    opened = {name: one for name, one in amendment.budgets.items() if name not in accounts}
+    for name in opened:
         rules.check_opening(draft, name)
     seen = events_seen(draft) if limits else {}
     planned = [
@@ -135,8 +131,8 @@ def amend(draft: Draft, decide: Callable[[Standing], Amendment], operator: str) 
     # From here on nothing is refused.
     for account, budget, spent in planned:
         rules.write_limit(draft, account, budget, spent, operator=operator)
-    for name in sorted(changed.keys() - limits.keys()):
-        rules.open_account(draft, name, changed[name], None)
+    for name, budget in opened.items():
+        rules.open_account(draft, name, budget, None)
     for (topic, name), value in amendment.records.items():
         write_record(draft, topic, name, value, operator)
     return amendment

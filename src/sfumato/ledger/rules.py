@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import lru_cache
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from sfumato.errors import BudgetError, CallerError, LedgerError, ParameterError
@@ -187,10 +188,15 @@ def void(draft: Draft, request: ChargeRequest) -> None:
     draft.requests[request.key] = None
 
 
-def store(draft: Draft, request: ChargeRequest, answer: bytes) -> None:
-    """Keep the answer of an open charge, so that the same request gets it again for nothing."""
+def store(draft: Draft, request: ChargeRequest, answer: bytes, consent: Mapping[str, int]) -> None:
+    """Keep the answer of an open charge, so that the same request gets it again for nothing.
+
+    `consent` is by which version of each registry people were seen: the owner's to know. Whoever
+    holds the receipts before and after could try versions until the hashes fit, but for the salt.
+    """
     _check_open(draft, request)
-    seq = draft.append("answer", charge=request.charge, digest=digest(answer))
+    seen = {"consent": {"salt": token_hex(16), "versions": dict(consent)}} if consent else {}
+    seq = draft.append("answer", charge=request.charge, digest=digest(answer), **seen)
     draft.requests[request.key] = request._replace(answered=seq)
     draft.answers[request.charge] = answer
 

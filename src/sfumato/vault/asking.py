@@ -64,7 +64,13 @@ class Questions(Shown):
     @given.in_python
     def explain(self, asked: Asked, **cost: Unpack[QueryCost]) -> Explanation:
         """Say what a question would cost and how far its answer would be off; spends nothing."""
-        return cast("Question", self.prepare(FAMILIES["query"], asked, **cost)).explain()
+        return cast("Question", self._planned(FAMILIES["query"], asked, **cost)).explain()
+
+    def _planned(self, family: Family, /, *positional: object, **asked: object) -> Prepared:
+        """A plan that is told to whoever asks, and may be all that they want."""
+        prepared = self.prepare(family, *positional, **asked)
+        self._session.confirm(prepared, self._asker_of)
+        return prepared
 
     def prepare(self, family: Family, /, *positional: object, **asked: object) -> Prepared:
         """Make what is asked of a family ready to be charged and run; spends nothing."""

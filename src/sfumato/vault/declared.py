@@ -13,6 +13,7 @@ from sfumato.schema.file import load as load_schema
 from sfumato.steward.table import read
 from sfumato.vault.accounts import source_of
 from sfumato.vault.config import PrivateSet
+from sfumato.vault.consent.people import check_person_kinds, person_kinds
 from sfumato.vault.datastore import Location, address, check_consent
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from sfumato.engines.identity import Identity
     from sfumato.schema.schema import Schema
     from sfumato.vault.config import Config
+    from sfumato.vault.consent.registry import Consents
 
 
 def schema_of(config: Config, name: str) -> Schema:
@@ -32,6 +34,8 @@ def schema_of(config: Config, name: str) -> Schema:
     schema.layout.check_private()
     if held.consent is not None:
         check_consent(schema, held.consent)
+    if held.purposes:
+        check_person_kinds(person_kinds(config, held.population))
     return replace(schema, unit=held.unit)
 
 
@@ -50,7 +54,12 @@ def catalogue(config: Config, schemas: Mapping[str, Schema]) -> dict[str, Privat
 
 
 def location(
-    config: Config, name: str, schema: Schema, *, check_apart: Callable[[Identity], None]
+    config: Config,
+    name: str,
+    schema: Schema,
+    *,
+    consents: Consents,
+    check_apart: Callable[[Identity], None],
 ) -> Location:
     """Where the rows of a data set lie and how they are read."""
     held = config.datasets[name]
@@ -63,4 +72,8 @@ def location(
     reading = partial(read, source, schema, strict=unit is None)
     there = address(source)
     layout = schema.layout
-    return Location(there, reading, unit, file, consent, source, columns, layout, check_apart)
+    found = Location(there, reading, unit, file, consent, source, columns, layout, check_apart)
+    if not isinstance(held, PrivateSet) or not held.purposes:
+        return found
+    register = consents.register(held.population)
+    return replace(found, purposes=held.purposes, register=register)

@@ -15,7 +15,7 @@ from sfumato.privacy import numbers
 from sfumato.privacy.filters import Budget
 from sfumato.privacy.losses import Approx
 from sfumato.schema.names import quoted
-from sfumato.vault.accounts import account_of
+from sfumato.vault.accounts import PRINCIPALS, account_of
 from sfumato.vault.config import covers
 
 if TYPE_CHECKING:
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
     from sfumato.ledger.book import Account
     from sfumato.vault.principals import Principal
-
-TOPIC = "principal"
-"""The topic of records about principals."""
 
 _Amounts = tuple[Fraction, Fraction]
 """An epsilon and a delta."""
@@ -35,7 +32,7 @@ _NOTHING = Fraction(0), Fraction(0)
 
 def written(person: Principal) -> Amendment:
     """What writes a principal down."""
-    return Amendment(records={(TOPIC, person.name): person.to_json()})
+    return Amendment(records={(PRINCIPALS, person.name): person.to_json()})
 
 
 @dataclass(frozen=True)

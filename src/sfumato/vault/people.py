@@ -15,10 +15,10 @@ from sfumato.cards import Card, CardTable, Shown
 from sfumato.errors import ParameterError, PolicyError
 from sfumato.privacy.numbers import decimal_of, positive
 from sfumato.schema.names import quoted, suggestion
-from sfumato.vault.accounts import account_of, balances_of, open_ledger
+from sfumato.vault.accounts import PRINCIPALS, account_of, balances_of, open_ledger
 from sfumato.vault.config import OWNER, check_name, load
 from sfumato.vault.gatekeeper import Asker
-from sfumato.vault.grants import TOPIC, Grants, written
+from sfumato.vault.grants import Grants, written
 from sfumato.vault.principals import (
     PERMITTED,
     Principal,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.ledger.base import Ledger
-    from sfumato.ledger.records import Amendment, Standing
+    from sfumato.ledger.records import Amendment, BookState
     from sfumato.privacy.numbers import Number
     from sfumato.vault.config import Config
 
@@ -91,7 +91,7 @@ class People(Shown):
             max_epsilon=high,
         )
 
-        def decide(now: Standing) -> Amendment:
+        def decide(now: BookState) -> Amendment:
             self._check_free(name, now)
             made = replace(person, expires=moment(expires, now.time))
             if epsilon is None:
@@ -112,7 +112,7 @@ class People(Shown):
     ) -> Principal:
         """Give a principal a budget for a population, or a larger one: its whole from now on."""
 
-        def decide(now: Standing) -> Amendment:
+        def decide(now: BookState) -> Amendment:
             person = self._of_ledger(name, now)
             return self._grants(now, population).grant(person, epsilon, delta)
 
@@ -130,7 +130,7 @@ class People(Shown):
     ) -> Principal:
         """Leave a principal a smaller budget for a population; epsilon 0 takes it away."""
 
-        def decide(now: Standing) -> Amendment:
+        def decide(now: BookState) -> Amendment:
             person = self._of_ledger(name, now)
             return self._grants(now, population).lower(person, epsilon, delta)
 
@@ -149,7 +149,7 @@ class People(Shown):
     ) -> Principal:
         """Move a part of a principal's budget for a population to another; both or none change."""
 
-        def decide(now: Standing) -> Amendment:
+        def decide(now: BookState) -> Amendment:
             giver, taker = self._of_ledger(name, now), self._of_ledger(to, now)
             return self._grants(now, population).move(giver, taker, epsilon, delta)
 
@@ -159,8 +159,8 @@ class People(Shown):
     def expire(self, name: str, *, at: str | datetime | None = None, operator: str) -> Principal:
         """Let a principal's time end, now or at a day or time; nothing is given back."""
 
-        def decide(now: Standing) -> Amendment:
-            end = now.time if at is None else moment(at, now.time)
+        def decide(now: BookState) -> Amendment:
+            end = now.time.replace(microsecond=0) if at is None else moment(at, now.time)
             return written(replace(self._of_ledger(name, now), expires=end))
 
         return self._amended(decide, name, operator)
@@ -179,7 +179,7 @@ class People(Shown):
         """Change a principal's kind, shapes or range of prices; what is left out stays."""
         low, high = _range(min_epsilon, max_epsilon)
 
-        def decide(now: Standing) -> Amendment:
+        def decide(now: BookState) -> Amendment:
             person = self._of_ledger(name, now)
             new = person.kind if kind is None else kind_named(kind)
             if (new is PrincipalKind.OWNER) != person.is_owner:
@@ -202,7 +202,7 @@ class People(Shown):
         """A principal by name, also one whose time is over; the owner is 'owner'."""
         if given.text(name, "name") == OWNER:
             return THE_OWNER
-        told = self._ledger.records(TOPIC).get(name)
+        told = self._ledger.records(PRINCIPALS).get(name)
         found = self._configured().get(name) if told is None else Principal.from_json(told)
         if found is None:
             raise PolicyError(
@@ -246,7 +246,7 @@ class People(Shown):
 
     def list(self) -> list[Principal]:
         """Every principal, by name, also those whose time is over; not the owner of the vault."""
-        found = {**self._configured(), **self._recorded(self._ledger.records(TOPIC))}
+        found = {**self._configured(), **self._recorded(self._ledger.records(PRINCIPALS))}
         return [found[name] for name in sorted(found)]
 
     def _card(self) -> Card:
@@ -261,13 +261,14 @@ class People(Shown):
             for one in listed
         ]
         table = CardTable(("Principal", "Kind", "Budgets for", "Expires"), rows)
-        return Card(f"{len(listed)} principals", {}, table if rows else None)
+        names = ", ".join(one.name for one in listed) or "nobody but the owner"
+        return Card(names, {}, table if rows else None)
 
     def _amended(
-        self, decide: Callable[[Standing], Amendment], name: str, operator: str
+        self, decide: Callable[[BookState], Amendment], name: str, operator: str
     ) -> Principal:
         written = self._ledger.amend(decide, operator=given.text(operator, "operator"))
-        told: Any = written.records[TOPIC, name]
+        told: Any = written.records[PRINCIPALS, name]
         return Principal.from_json(told)
 
     def _configured(self) -> dict[str, Principal]:
@@ -284,9 +285,9 @@ class People(Shown):
     def _recorded(told: Mapping[str, Any]) -> dict[str, Principal]:
         return {name: Principal.from_json(one) for name, one in told.items()}
 
-    def _check_free(self, name: str, now: Standing) -> None:
+    def _check_free(self, name: str, now: BookState) -> None:
         """Refuse a name that is taken, or that a person would read as one that is."""
-        taken = (OWNER, *self._config().principals, *now.records.get(TOPIC, {}))
+        taken = (OWNER, *self._config().principals, *now.records.get(PRINCIPALS, {}))
         for other in taken:
             if _look(other) == _look(name):
                 raise ParameterError(
@@ -295,9 +296,9 @@ class People(Shown):
                     "Choose another name, or change that one.",
                 )
 
-    def _of_ledger(self, name: str, now: Standing) -> Principal:
+    def _of_ledger(self, name: str, now: BookState) -> Principal:
         """A principal that stands in the ledger, and can be changed there."""
-        told = now.records.get(TOPIC, {}).get(given.text(name, "name"))
+        told = now.records.get(PRINCIPALS, {}).get(given.text(name, "name"))
         if told is not None:
             return Principal.from_json(told)
         if name in self._config().principals or name == OWNER:
@@ -307,13 +308,13 @@ class People(Shown):
                 "vault.toml. Use 'sfumato ledger limit' for a budget there, or take it out of "
                 "vault.toml and add it here.",
             )
-        names = now.records.get(TOPIC, {})
+        names = now.records.get(PRINCIPALS, {})
         raise ParameterError(
             "principal_unknown_here",
             f"There is no principal {quoted(name)}; {suggestion(name, names)}",
         )
 
-    def _grants(self, now: Standing, population: str | None) -> Grants:
+    def _grants(self, now: BookState, population: str | None) -> Grants:
         where = self._population(population)
         return Grants(where, now.accounts, self._config().max_epsilon)
 

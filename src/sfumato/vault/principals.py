@@ -6,6 +6,7 @@ Decision 0308.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -48,7 +49,7 @@ PERMITTED: Mapping[PrincipalKind, frozenset[str]] = {
 """The one table: what is not in it is refused."""
 
 _ASKING = frozenset(SHAPES) - {"download"}
-_DAYS = 36_500
+_DAYS = re.compile(r"(\d{1,5})d", re.ASCII)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -191,8 +192,8 @@ def moment(said: object, now: datetime) -> datetime | None:
         return None if said is None else _aware(said)
     words = given.text(said, "expires").strip()
     try:
-        if words.endswith("d") and words[:-1].isdecimal() and int(words[:-1]) <= _DAYS:
-            return (now + timedelta(days=int(words[:-1]))).replace(microsecond=0)
+        if days := _DAYS.fullmatch(words):
+            return (now + timedelta(days=int(days[1]))).replace(microsecond=0)
         return _aware(datetime.fromisoformat(words))
     except (ValueError, OverflowError):
         raise ParameterError(

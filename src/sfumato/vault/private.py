@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sfumato import given
 from sfumato.cards import Card
 from sfumato.errors import ParameterError, SfumatoError
+from sfumato.query.sql.tables import PrivateRows
 from sfumato.schema.names import quoted
 from sfumato.vault.asking import Questions
 from sfumato.vault.families import FAMILIES
@@ -63,8 +64,9 @@ class Private(Questions):
         gate = _gate(require, attacks, publish_findings)
         cost: QueryCost = {"epsilon": epsilon, "rho": rho, "delta": delta}
         asked: dict[str, Any] = {"workload": workload, "postprocess": postprocess, **options}
-        planned = self.plan(kind, columns=columns, **cost, **asked)
-        found: Published = self.run(FAMILIES["publish"], planned, request_id=request_id, gate=gate)
+        family = FAMILIES["publish"]
+        planned = self.prepare(family, kind, columns=columns, **cost, **asked)
+        found: Published = self.run(family, planned, request_id=request_id, gate=gate)
         return found
 
     @given.in_python
@@ -99,7 +101,7 @@ class Private(Questions):
     @given.in_python
     def plan_synthesis(self, **asked: Unpack[SynthesisOptions]) -> SynthesisForecast:
         """Say how far off `synthesize`, asked the same, would be by each method; free."""
-        request = self.prepare(FAMILIES["synthesize"], **asked)
+        request = self._planned(FAMILIES["synthesize"], **asked)
         return cast("SynthesisRequest", request).explain()
 
     def above(
@@ -132,7 +134,7 @@ class Private(Questions):
         **asked: Unpack[PublishOptions],
     ) -> Publication:
         """Say what `publish`, asked the same, would choose and how far off it would be, free."""
-        publication = self.prepare(FAMILIES["publish"], kind, columns=columns, **asked)
+        publication = self._planned(FAMILIES["publish"], kind, columns=columns, **asked)
         return cast("Publication", publication)
 
     @given.in_python
@@ -155,7 +157,8 @@ class Private(Questions):
         return found
 
     def _card(self) -> Card:
-        declared = self._session.facts(self._asker_of, self._dataset).declared
+        declared = self._session.catalogue[self._dataset]
+        assert isinstance(declared, PrivateRows)
         columns = [column.name for column in declared.schema.columns]
         try:
             _, left = self._session.left((self._dataset,), self._asker_of)

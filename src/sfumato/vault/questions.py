@@ -10,7 +10,7 @@ from sfumato.errors import ParameterError
 from sfumato.privacy.numbers import exact
 from sfumato.query.answer import question as answering
 from sfumato.query.builder import built_tree
-from sfumato.query.plan.planner import plan_question
+from sfumato.query.plan.repeated import RepeatedQuestions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from sfumato.vault.session import Facts, Offer
 
     Asked = str | BuiltQuestion
+
+
+_REPEATED = RepeatedQuestions()
 
 
 def spelled(
@@ -35,7 +38,7 @@ def prepare(
     facts: Facts, offer: Offer, /, *, asked: Asked, weights: Mapping[str, object] | None = None
 ) -> Question:
     """Plan a question at a price; one that names its own cost takes no other."""
-    planned = plan_question(asked, facts.catalogue)
+    planned = _REPEATED.plan(asked, facts.catalogue)
     facts.check(planned.plan.datasets)
     for name, offered, clause in (
         ("epsilon", offer.epsilon if offer.rho is None else offer.rho, planned.epsilon),

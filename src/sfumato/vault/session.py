@@ -21,7 +21,7 @@ from sfumato.privacy.numbers import EPSILON_MAXIMUM
 from sfumato.privacy.price import amounts_in_words, price
 from sfumato.query.sql.tables import PrivateRows
 from sfumato.schema.names import quoted, suggestion
-from sfumato.vault.accounts import remaining, tightest
+from sfumato.vault.accounts import left_over
 from sfumato.vault.plans import foreign_plan
 
 if TYPE_CHECKING:
@@ -168,6 +168,10 @@ class Asking(Protocol):
         """Charge and answer what was prepared; with a `gate` attack it before it is given."""
         ...
 
+    def confirm(self, prepared: Prepared, asker_of: AskerOf) -> None:
+        """Refuse a plan of which whoever asks may not be told."""
+        ...
+
     def left(self, datasets: tuple[str, ...], asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
         """What one more question may cost whoever asks, for programs and for people."""
         ...
@@ -251,7 +255,7 @@ class Session:
         if gate is not None:
             gate.check(self, asker_of, prepared)
         answer = family.read(self.answer(prepared, asker_of, request_id=request_id), prepared)
-        return answer if gate is None else gate.tried(self, prepared, answer)
+        return answer if gate is None else gate.tried(self, asker_of, prepared, answer)
 
     def answer(self, prepared: Prepared, asker_of: AskerOf, *, request_id: str | None) -> Answer:
         """The answer as the gatekeeper gives it, before its family makes more of it."""
@@ -262,16 +266,22 @@ class Session:
         if not shapes:
             raise foreign_plan()
         datasets, public = prepared.datasets, prepared.public
-        asker = asker_of(datasets)
+        asker, versions = asker_of(datasets), dict[str, int]()
+        purpose = asker.purpose
         _check(asker, shapes[0], prepared)
+        self.store.check_purpose(datasets, purpose)
         answer = self.gatekeeper.answer(
             prepared,
             asker,
-            lambda: self.store.together(datasets, public),
+            lambda: self.store.together(datasets, public, purpose=purpose, versions=versions),
             check_data=lambda: self.store.check_readable((*datasets, *public)),
             request_id=request_id,
+            consent=versions,
         )
         return replace(answer, kept=tuple(self.kept))
+
+    def confirm(self, prepared: Prepared, asker_of: AskerOf) -> None:
+        """Nothing: who may not be told of a plan could not have it prepared here."""
 
     def left(self, datasets: tuple[str, ...], asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
         """What one more question may cost whoever asks, for programs and for people."""
@@ -283,18 +293,23 @@ class Session:
 
     def _left(self, asker: Asker, event: Event | None) -> tuple[Mapping[str, float], str]:
         ledger, payers = self.gatekeeper.ledger, asker.own or asker.shared
-        return remaining(ledger, payers, event), tightest(ledger, payers, event)
+        return left_over(ledger, payers, event)
 
     def check_all(self, wanted: Sequence[Prepared], asker_of: AskerOf) -> Event | None:
         """What several methods cost the owner together, or a refusal; nothing is charged."""
         datasets = wanted[0].datasets
-        return self.gatekeeper.check_all(wanted, _owner(asker_of(datasets)))
+        asker = _owner(asker_of(datasets))
+        self.store.check_purpose(datasets, asker.purpose)
+        return self.gatekeeper.check_all(wanted, asker)
 
     @contextmanager
     def owners_rows(self, dataset: str, asker_of: AskerOf) -> Iterator[Dataset]:
-        """The rows of a data set for its owner's own look, which nothing is charged for."""
-        _owner(asker_of((dataset,)))
-        with self.store.together((dataset,), ()) as datasets:
+        """The rows of a data set for its owner's own look, which nothing is charged for.
+
+        Where people are asked for consent, those who agree to the purpose named.
+        """
+        purpose = _owner(asker_of((dataset,))).purpose
+        with self.store.together((dataset,), (), purpose=purpose) as datasets:
             yield datasets[dataset]
 
     def _usual(self, asker_of: AskerOf, datasets: tuple[str, ...]) -> Fraction:

@@ -17,6 +17,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from time import time
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.ledger.base import Ledger
-    from sfumato.ledger.records import Standing
+    from sfumato.ledger.records import BookState
     from sfumato.vault.principals import Principal
 
 TOPIC = "token"
@@ -118,7 +119,7 @@ class Tokens(Shown):
             if name not in known:
                 break
 
-        def decide(now: Standing) -> Amendment:
+        def decide(now: BookState) -> Amendment:
             end = moment(expires, now.time)
             told = {
                 "principal": person.name,
@@ -132,13 +133,13 @@ class Tokens(Shown):
         return text
 
     @given.in_python
-    def revoke(self, token: str, *, operator: str) -> None:
-        """Let a token never be used again, from now on and at every server."""
+    def revoke(self, token: str, *, operator: str) -> str:
+        """Let a token never be used again, at any server, from now on; return its name."""
         name = given.text(token, "token")[:_LONGEST]
         if _FORM.fullmatch(name):  # somebody gave the whole of it
             name = _id_of(name)
 
-        def decide(now: Standing) -> Amendment:
+        def decide(now: BookState) -> Amendment:
             known = now.records.get(TOPIC, {})
             if name not in known:
                 raise ParameterError(
@@ -147,6 +148,7 @@ class Tokens(Shown):
             return Amendment(records={(TOPIC, name): None})
 
         self._ledger.amend(decide, operator=given.text(operator, "operator"))
+        return name
 
     def list(self) -> list[Token]:
         """Every token that was not revoked, by principal."""
@@ -191,7 +193,7 @@ class Tokens(Shown):
 
     def _mark(self, name: str) -> None:
         """Note, to the hour, that a token was used; where that fails nothing else does."""
-        hour = self._ledger.now().timestamp() // _COARSE_SECONDS * _COARSE_SECONDS
+        hour = time() // _COARSE_SECONDS * _COARSE_SECONDS
         if self._marked.get(name) == hour:
             return
         self._marked[name] = hour
@@ -213,7 +215,8 @@ class Tokens(Shown):
             for one in listed
         ]
         table = CardTable(("Token", "Principal", "For", "Expires"), rows)
-        return Card(f"{len(listed)} tokens", {}, table if rows else None)
+        names = ", ".join(f"{one.id} of {one.principal}" for one in listed) or "none"
+        return Card(names, {}, table if rows else None)
 
 
 @contextmanager
@@ -226,7 +229,7 @@ def tokens_of(folder: Path) -> Iterator[Tokens]:
 def _scopes(person: Principal, asked: Iterable[str] | str | None) -> tuple[str, ...]:
     """What a token of a principal may be used for: no more than they may do themselves."""
     may = {_SCOPE_OF[one] for one in person.shapes if one in _SCOPE_OF} | {"ledger:read"}
-    may |= {"plan"} if person.shapes & {"explain", "query"} else set()
+    may |= {"plan"} if person.shapes else set()
     may |= {"admin"} if person.is_owner else set()
     listed = [one for one in SCOPES if one in may]
     if asked is None:

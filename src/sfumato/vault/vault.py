@@ -25,6 +25,7 @@ from sfumato.vault.accounts import (
 )
 from sfumato.vault.anywhere import AnyVault
 from sfumato.vault.config import OWNER, Config, PrivateSet, load, modified
+from sfumato.vault.consent.registry import Consents
 from sfumato.vault.datastore import DataStore
 from sfumato.vault.declared import catalogue, location, schema_of
 from sfumato.vault.folder import AnswerIndex, note_charge
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
     from sfumato.schema.schema import Schema
     from sfumato.steward.table import Table
+    from sfumato.vault.consent.registry import ConsentRegistry
     from sfumato.vault.datastore import Location
     from sfumato.vault.gatekeeper import Asker
     from sfumato.vault.jobs.jobs import Jobs
@@ -73,6 +75,7 @@ class Vault(AnyVault):
             deadline_seconds=config.deadline_seconds,
             tell_operator=partial(note_charge, config.folder),
         )
+        self._consents = Consents(config)
         self._store = DataStore(
             {name: self._location(config, name, schemas[name]) for name in schemas}
         )
@@ -120,6 +123,7 @@ class Vault(AnyVault):
         delta: Number = 0,
         population: str | None = None,
         consent: str | None = None,
+        purposes: Sequence[str] | None = None,
         public: bool = False,
         unique: Sequence[str | Sequence[str]] = (),
     ) -> None:
@@ -127,7 +131,8 @@ class Vault(AnyVault):
 
         The unit is the schema's unless given here: sf.Rows(), sf.Entity(...), "row" or a column. A
         schema that is only in memory is written into the vault's folder. Data sets about the same
-        people share one budget by their `population`.
+        people share one budget by their `population`. With `purposes`, every question names one,
+        and only people are seen who agreed to it: see `consent`.
         """
         from sfumato.vault.adding import add_dataset  # questions start without it
 
@@ -147,9 +152,30 @@ class Vault(AnyVault):
             delta=delta,
             population=population,
             consent=consent,
+            purposes=purposes,
         )
         with self._changing:
             self._take_up()
+
+    @property
+    def consents(self) -> tuple[str, ...]:
+        """The populations whose people are asked for consent."""
+        return self._consents.populations
+
+    @given.in_python
+    def consent(self, population: str | None = None) -> ConsentRegistry:
+        """Who of a population agreed to what; it may be left out where only one is asked."""
+        self._check_open()
+        return self._consents.registry(population)
+
+    def purposes(self, name: str) -> tuple[str, ...]:
+        """What people of a data set are asked to agree to; a question names one, if any."""
+        held = self.config.datasets.get(given.text(name, "name"))
+        return held.purposes if isinstance(held, PrivateSet) else ()
+
+    def check_purpose(self, datasets: Sequence[str], purpose: str | None) -> None:
+        """Refuse to use people of data sets for what they cannot have agreed to."""
+        self._store.check_purpose(datasets, purpose)
 
     def refresh(self) -> None:
         """Take up what another process changed in the vault's configuration, if anything was.
@@ -169,6 +195,7 @@ class Vault(AnyVault):
         schemas = {name: schema_of(config, name) for name in config.datasets}
         declared = catalogue(config, schemas)
         open_accounts(self.ledger, config)
+        self._consents.config = config
         before = self.config.datasets
         for name, held in config.datasets.items():
             if before.get(name) != held or self._schemas[name] != schemas[name]:
@@ -267,7 +294,8 @@ class Vault(AnyVault):
         return partial(self._asker, who, given.maybe_text(purpose, "purpose"))
 
     def _location(self, config: Config, name: str, schema: Schema) -> Location:
-        return location(config, name, schema, check_apart=partial(self._check_apart, name))
+        apart = partial(self._check_apart, name)
+        return location(config, name, schema, consents=self._consents, check_apart=apart)
 
     def _check_apart(self, name: str, identity: Identity) -> None:
         from sfumato.vault.sources import check_apart  # questions about what is known need none
@@ -293,6 +321,7 @@ class Vault(AnyVault):
             self.jobs.close()
         self._closed = True
         self._store.close()
+        self._consents.close()
         self.ledger.close()
 
     def __enter__(self) -> Vault:

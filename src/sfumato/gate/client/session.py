@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from fractions import Fraction
 
-    from sfumato.gate.client.connection import Connection
+    from sfumato.gate.client.connection import Connection, Received
     from sfumato.gate.client.declared import RemoteCatalogue
     from sfumato.method import Dataset, Prepared
     from sfumato.privacy.events import Event
@@ -92,16 +92,8 @@ class RemoteSession:
         given.maybe_text(request_id, "request_id")
         if gate is not None:
             raise _rows_elsewhere("What attacks find is computed from the original rows")
-        body = self._body(prepared, asker_of)
         key = f"{_MADE}{secrets.token_hex(16)}" if request_id is None else request_id
-        try:
-            received = self.connection.send(
-                "POST", family.command, body, accept=f"{ANSWER}, {JSON}", key=key
-            )
-        except ParameterError as error:
-            if error.code == CHANGED:
-                self.catalogue.forget()
-            raise
+        received = self._asked(family.command, prepared, asker_of, key)
         if received.status == ACCEPTED:
             received = waited(self.connection, received.json())
         return family.read(answer_of(received), prepared)
@@ -114,17 +106,21 @@ class RemoteSession:
 
     def left_after(self, prepared: Prepared, asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
         """What would be left once this was charged, for programs and for people."""
-        told = self.admit(prepared, asker_of)
+        told = self._explained(prepared, asker_of)
         try:
             return told["remaining_after"], told["balance_after"]
         except KeyError:
             raise unexpected("a forecast that cannot be read") from None
 
-    def admit(self, prepared: Prepared, asker_of: AskerOf) -> dict[str, Any]:
-        """What the server says of a plan, where it would answer it: refused else, and free."""
+    def confirm(self, prepared: Prepared, asker_of: AskerOf) -> None:
+        """Have the server say whether it means the same, and tells it to whoever asks."""
+        self._explained(prepared, asker_of)
+
+    def _explained(self, prepared: Prepared, asker_of: AskerOf) -> dict[str, Any]:
+        """What the server says of a plan; free."""
         family = self._planned(prepared).family
         path = f"explain/{family.command}" if family.of_dataset else "explain"
-        return self.connection.send("POST", path, self._body(prepared, asker_of)).json()
+        return self._asked(path, prepared, asker_of).json()
 
     def check_all(
         self,
@@ -156,11 +152,19 @@ class RemoteSession:
             raise foreign_plan()
         return found
 
-    def _body(self, prepared: Prepared, asker_of: AskerOf) -> dict[str, Any]:
-        """What is sent: what was asked, what for, and the plan that is expected of it."""
+    def _asked(
+        self, path: str, prepared: Prepared, asker_of: AskerOf, key: str | None = None
+    ) -> Received:
+        """Send what was asked, what for, and the plan that is expected of it."""
         purpose = asker_of(prepared.datasets).purpose
         why = {} if purpose is None else {"purpose": purpose}
-        return {**self._planned(prepared).told, **why, "plan": plan_digest(prepared)}
+        body = {**self._planned(prepared).told, **why, "plan": plan_digest(prepared)}
+        try:
+            return self.connection.send("POST", path, body, accept=f"{ANSWER}, {JSON}", key=key)
+        except ParameterError as error:
+            if error.code == CHANGED:
+                self.catalogue.forget()
+            raise
 
 
 def _rows_elsewhere(why: str) -> PolicyError:

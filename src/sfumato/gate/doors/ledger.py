@@ -8,8 +8,8 @@ _ACCOUNT = {
     "type": "object",
     "properties": {
         "account": {"type": "string"},
-        "budget": {"type": "object"},
-        "spent": {"type": "object"},
+        "budget": {"type": "string"},
+        "spent": {"type": "string"},
         "remaining": {"type": "object"},
         "balance": {"type": "string"},
     },

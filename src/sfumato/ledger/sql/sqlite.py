@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sqlalchemy.exc import DBAPIError
 
 _BUSY_SECONDS = 30
+_KEPT = 64
 _MOUNTS = Path("/proc/self/mountinfo")
 _NETWORK = (
     *("9p", "afs", "beegfs", "ceph", "cifs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4"),
@@ -97,7 +98,10 @@ def sqlite_engine(path: Path, *, create: bool = False) -> Engine:
         database=f"file:{quote(str(path.absolute()))}",
         query={"mode": "rw", "uri": "true"},
     )
-    engine = create_engine(address, connect_args={"timeout": _BUSY_SECONDS})
+    # One kept for each thread that reads: opening one costs ten times as much as reading.
+    engine = create_engine(
+        address, connect_args={"timeout": _BUSY_SECONDS}, pool_size=_KEPT, max_overflow=_KEPT
+    )
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _: object) -> None:

@@ -1,0 +1,98 @@
+"""Amounts that people hold: numbers between declared bounds, as parts of the way between them.
+
+How a value is brought between the bounds is its holder's affair and costs no privacy, whatever it
+does: only what is drawn afterwards leaves the device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.errors import ParameterError
+from sfumato.given import shown
+from sfumato.privacy.numbers import bounds, decimal_of
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from sfumato.noise.entropy import Entropy
+
+    Floats = NDArray[np.float64]
+
+FINE = 1 << 53
+"""Parts of a whole that float64 can tell apart."""
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """Numbers from `low` to `high`, both declared and public."""
+
+    low: Fraction
+    high: Fraction
+
+    @property
+    def half(self) -> float:
+        """Half of the way from the lower bound to the upper: the unit in which means are made."""
+        return float(self.high - self.low) / 2
+
+    def parts(self, values: Floats) -> Floats:
+        """Where values lie on the way, from 0 to 1; those outside the bounds at the nearer end."""
+        low, high = float(self.low), float(self.high)
+        return np.asarray((np.clip(values, low, high) - low) / (high - low)).clip(0.0, 1.0)
+
+    def back(self, centred: Floats | float) -> Any:
+        """Amounts from parts between -1 and 1."""
+        return float(self.low) + self.half * (1 + np.asarray(centred))
+
+    def centred(self, value: object) -> Fraction:
+        """An amount as a part between -1 and 1."""
+        from sfumato.privacy.numbers import exact
+
+        clamped = min(max(exact(value, "value"), self.low), self.high)
+        return 2 * (clamped - self.low) / (self.high - self.low) - 1
+
+    def to_json(self) -> list[str]:
+        """Its ends, as they may be written again."""
+        return [decimal_of(self.low), decimal_of(self.high)]
+
+
+def amounts(given: object) -> Amounts:
+    """Read declared bounds: (0, 100), say."""
+    if isinstance(given, Amounts):
+        return given
+    if not isinstance(given, list | tuple) or len(given) != 2:
+        raise ParameterError(
+            "type_wrong", f"bounds must be two numbers, as (0, 100), not {shown(given)}."
+        )
+    return Amounts(*bounds(*given))
+
+
+def numbers_of(values: object, columns: int) -> Floats:
+    """People's numbers as float64, a row for each; one that is missing is refused, not quoted."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        values = values.to_numpy()
+    elif isinstance(values, pa.Table):
+        values = np.column_stack([column.to_numpy() for column in values.columns])
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.full((1, columns), np.nan)
+    rows = array.reshape(-1, 1) if array.ndim < 2 and columns == 1 else np.atleast_2d(array)
+    if rows.ndim != 2 or rows.shape[1] != columns or not np.isfinite(rows).all():
+        shape = "one for each person" if columns == 1 else f"a row of {columns} for each person"
+        raise ParameterError(
+            "type_wrong", f"values must be numbers, {shape}, and none of them missing."
+        )
+    return rows
+
+
+def occur(parts: Floats, entropy: Entropy) -> NDArray[np.bool_]:
+    """True with each of these probabilities, which are taken to the nearest of 2^53 parts."""
+    drawn = entropy.words(parts.size) >> np.uint64(11)
+    return np.asarray(drawn.reshape(parts.shape) < np.rint(parts * FINE).astype(np.uint64))

@@ -1,0 +1,59 @@
+"""The oracles by name: one line each."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+from sfumato import given
+from sfumato.errors import ParameterError, SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.local.base import Oracle
+
+ORACLES: dict[str, tuple[str, str]] = {
+    "warner": ("warner", "Warner"),
+    "k_ary": ("k_ary", "KAry"),
+    "grid": ("grid", "DistanceGrid"),
+    "sue": ("unary", "SUE"),
+    "oue": ("unary", "OUE"),
+    "rappor": ("rappor", "Rappor"),
+    "olh": ("olh", "OLH"),
+    "subset": ("subset", "SubsetSelection"),
+    "hadamard": ("hadamard", "HadamardResponse"),
+    "apple_cms": ("apple_cms", "AppleCMS"),
+    "apple_hcms": ("apple_hcms", "AppleHCMS"),
+}
+"""The module and the class of each."""
+
+
+def make(name: str, domain: object, epsilon: Any, options: Mapping[str, Any]) -> Oracle:
+    """An oracle by its name; `auto` chooses one and says why."""
+    given.one_of(name, "The name of an oracle", (*ORACLES, "auto"))
+    module, kind = ORACLES.get(name, ("auto", "choose"))
+    maker = getattr(import_module(f"sfumato.local.{module}"), kind)
+    known = set(signature(maker).parameters) - {"domain", "epsilon"}
+    for option in sorted(options.keys() - known):
+        raise ParameterError(
+            "option_unknown",
+            f"The oracle {name!r} has no option {option!r}"
+            + (f"; it has {', '.join(sorted(known))}." if known else ", nor any other."),
+        )
+    found: Oracle = maker(domain, epsilon=epsilon, **options)
+    return found
+
+
+def from_json(told: object) -> Oracle:
+    """The oracle that `to_json` described."""
+    needed = {"mechanism", "version", "domain", "epsilon"}
+    if not isinstance(told, dict) or not needed <= told.keys() or told["version"] != 1:
+        raise SourceError(
+            "oracle_unreadable",
+            "This does not describe an oracle of version 1: it needs mechanism, version, domain "
+            "and epsilon, as `to_json` of an oracle writes them.",
+        )
+    options = {key: value for key, value in told.items() if key not in needed}
+    return make(told["mechanism"], told["domain"], told["epsilon"], options)

@@ -1,0 +1,84 @@
+"""What a collector keeps: whole-number sums over reports. The sum of two is that of all reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.cards import Card, Shown
+from sfumato.errors import SourceError
+from sfumato.local.reports import MAGIC as _REPORTS
+from sfumato.local.reports import check_same, header, read_header
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_MAGIC = b"sfumato sketch 1 "
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReportSketch(Shown):
+    """Sums over `n` reports of one mechanism; `rejected` others could not be reports of it."""
+
+    made_by: dict[str, Any]
+    n: int
+    rejected: int
+    tally: NDArray[np.int64]
+
+    def __add__(self, other: ReportSketch) -> ReportSketch:
+        """The sketch of the reports of both."""
+        if not isinstance(other, ReportSketch):
+            return NotImplemented
+        check_same(self.made_by, other.made_by, "Sketches")
+        return ReportSketch(
+            self.made_by,
+            self.n + other.n,
+            self.rejected + other.rejected,
+            self.tally + other.tally,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ReportSketch) and self.to_bytes() == other.to_bytes()
+
+    __hash__ = None  # type: ignore[assignment]  # a sketch is compared, never a key
+
+    def to_bytes(self) -> bytes:
+        """As bytes, to be kept or sent to who merges."""
+        counts = np.array([self.n, self.rejected, *self.tally.shape], dtype="<i8")
+        told = {"dimensions": self.tally.ndim, "made_by": self.made_by}
+        first = header(told).replace(_REPORTS, _MAGIC, 1)
+        return first + counts.tobytes() + self.tally.astype("<i8").tobytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> ReportSketch:
+        """Read what `to_bytes` wrote."""
+        if not data.startswith(_MAGIC):
+            raise _unreadable()
+        told, start = read_header(_REPORTS + data[len(_MAGIC) :])
+        start += len(_MAGIC) - len(_REPORTS)
+        if len(data) % 8 != start % 8 or "made_by" not in told:
+            raise _unreadable()
+        numbers = np.frombuffer(data, dtype="<i8", offset=start).astype(np.int64)
+        dimensions = told.get("dimensions")
+        if not isinstance(dimensions, int) or not 0 < dimensions <= len(numbers) - 2:
+            raise _unreadable()
+        n, rejected, *shape = numbers[: 2 + dimensions].tolist()
+        tally = numbers[2 + dimensions :]
+        if min(n, rejected, *shape) < 0 or len(tally) != int(np.prod(shape)):
+            raise _unreadable()
+        return cls(told["made_by"], n, rejected, tally.reshape(shape))
+
+    def _card(self) -> Card:
+        turned = f", {self.rejected:,} rejected" if self.rejected else ""
+        line = f"{self.n:,} reports by {self.made_by['mechanism']}{turned}"
+        return Card(line, {"reports": self.n, "rejected": self.rejected})
+
+
+def _unreadable() -> SourceError:
+    return SourceError(
+        "sketch_unreadable",
+        "These bytes are no sketch, or only a part of one. Give what `to_bytes` of a sketch "
+        "wrote, whole.",
+    )
