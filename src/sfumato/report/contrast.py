@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from sfumato.report.blocks import Block
     from sfumato.report.picture import Picture
 
-_LABEL = "Error of a count: one who is trusted adds noise once, one who is not gets it from everybody"
+_LABEL = (
+    "Error of a count: one who is trusted adds noise once, one who is not gets it from everybody"
+)
 _NOTE = "Both axes are logarithmic. Points are root mean squares over runs."
 _LEAD = (
     "How many people say yes, at the same epsilon, by a collector who sees the answers and by one "
