@@ -27,7 +27,9 @@ from sfumato.gate.problems import RequestError
 from sfumato.gate.query_string import read_query
 from sfumato.gate.routes import ROUTES
 from sfumato.gate.routing import Call
+from sfumato.gate.surveys import survey_pages
 from sfumato.gate.welcome import PATH
+from sfumato.local.round_folder import rounds_of
 from sfumato.texts import dumps
 from sfumato.vault.folder import note_request
 
@@ -62,9 +64,10 @@ def application(
         answering = partial(gate.answered, route)
         by_path.setdefault(VERSION + route.path, {})[route.method] = answering
     if link is not None:
-        ways = {"GET": link.show, "POST": link.exchange}
+        ways = {"GET": link.show, "POST": partial(link.exchange, vault)}
         by_path[PATH] = {method: partial(gate.welcomed, way) for method, way in ways.items()}
     doors = [PathRoute(path, _Endpoint(gate, methods)) for path, methods in by_path.items()]
+    doors += survey_pages(rounds_of(vault.config.folder), setting)
     return gate.guarded(Router(doors, redirect_slashes=False, default=gate.nothing))
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sfumato import __version__
-from sfumato.local.contrast import LAPLACE, RESPONSE
+from sfumato.local.contrasting import LAPLACE, RESPONSE
 from sfumato.report.blocks import Heading, Note, PageTable, Paragraph
 from sfumato.report.charts import Point, line
 from sfumato.report.numerals import show
 from sfumato.report.page import render
 
 if TYPE_CHECKING:
-    from sfumato.local.contrast import Contrast
+    from sfumato.local.contrasting import Contrast
     from sfumato.report.blocks import Block
     from sfumato.report.picture import Picture
 
