@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sfumato.vault.principals import Principal
 
 
-class Action(StrEnum):
+class PrincipalAction(StrEnum):
     """What to do with a principal."""
 
     ADD = "add"
@@ -32,21 +32,21 @@ class Action(StrEnum):
 
 
 _NEEDS = {
-    Action.ADD: ("kind",),
-    Action.GRANT: ("epsilon",),
-    Action.LOWER: ("epsilon",),
-    Action.MOVE: ("epsilon", "to"),
+    PrincipalAction.ADD: ("kind",),
+    PrincipalAction.GRANT: ("epsilon",),
+    PrincipalAction.LOWER: ("epsilon",),
+    PrincipalAction.MOVE: ("epsilon", "to"),
 }
 _BUDGET = ("epsilon", "delta", "population")
 _RIGHTS = ("kind", "shapes", "min_epsilon", "max_epsilon")
 _TAKES = {
-    Action.ADD: (*_RIGHTS, *_BUDGET, "expires"),
-    Action.LIST: (),
-    Action.GRANT: _BUDGET,
-    Action.LOWER: _BUDGET,
-    Action.MOVE: (*_BUDGET, "to"),
-    Action.EXPIRE: ("expires",),
-    Action.CHANGE: _RIGHTS,
+    PrincipalAction.ADD: (*_RIGHTS, *_BUDGET, "expires"),
+    PrincipalAction.LIST: (),
+    PrincipalAction.GRANT: _BUDGET,
+    PrincipalAction.LOWER: _BUDGET,
+    PrincipalAction.MOVE: (*_BUDGET, "to"),
+    PrincipalAction.EXPIRE: ("expires",),
+    PrincipalAction.CHANGE: _RIGHTS,
 }
 _KINDS = {
     str(kind): ", ".join(one for one in SHAPES if one in PERMITTED[kind]) for kind in PrincipalKind
@@ -67,12 +67,12 @@ _KINDS = {
 )
 def principal(
     action: Annotated[
-        Action,
+        PrincipalAction,
         typer.Argument(
             metavar="ACTION",
             help="What to do: one of the actions below.",
             show_default=False,
-            autocompletion=one_of({str(one): "" for one in Action}),
+            autocompletion=one_of({str(one): "" for one in PrincipalAction}),
         ),
     ],
     name: Annotated[
@@ -113,27 +113,22 @@ def principal(
     operator, given = said.pop("operator"), {key: one for key, one in said.items() if one}
     _check(action, name, operator, given)
     with people_of(vault) as people:
-        if action is Action.LIST:
+        if action is PrincipalAction.LIST:
             found = people.list() if name is None else [people.get(name)]
-            told = [_told(people, one) for one in found]
-            _show(told) if not as_json else typer.echo(dumps({"principals": told}))
-            return
-        assert name is not None
-        if action is Action.EXPIRE and "expires" in given:
-            given["at"] = given.pop("expires")
-        changed = getattr(people, action)(name, operator=operator, **given)
-        told = [_told(people, changed)]
-        if as_json:
-            typer.echo(dumps({"principal": told[0]}))
         else:
-            _show(told)
+            if action is PrincipalAction.EXPIRE and "expires" in given:
+                given["at"] = given.pop("expires")
+            found = [getattr(people, action)(name, operator=operator, **given)]
+        _tell(people, found, as_json=as_json, one=action is not PrincipalAction.LIST)
 
 
-def _check(action: Action, name: str | None, operator: str | None, given: dict[str, Any]) -> None:
+def _check(
+    action: PrincipalAction, name: str | None, operator: str | None, given: dict[str, Any]
+) -> None:
     """Refuse what an action lacks or does not take."""
     needed = [one for one in _NEEDS.get(action, ()) if one not in given]
-    needed += ["operator"] if operator is None and action is not Action.LIST else []
-    if name is None and action is not Action.LIST:
+    needed += ["operator"] if operator is None and action is not PrincipalAction.LIST else []
+    if name is None and action is not PrincipalAction.LIST:
         raise typer.BadParameter(f"{action} needs the NAME of a principal.")
     if needed:
         raise typer.BadParameter(f"{action} needs {' and '.join(map(_flag, needed))}.")
@@ -154,6 +149,14 @@ def _told(people: People, one: Principal) -> dict[str, Any]:
     return one.to_json() | {
         "budgets": {name: {key: each[key] for key in shown} for name, each in budgets.items()}
     }
+
+
+def _tell(people: People, found: list[Principal], *, as_json: bool, one: bool) -> None:
+    told = [_told(people, each) for each in found]
+    if as_json:
+        typer.echo(dumps({"principal": told[0]} if one else {"principals": told}))
+    else:
+        _show(told)
 
 
 def _show(told: list[dict[str, Any]]) -> None:

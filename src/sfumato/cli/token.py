@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,8 +12,11 @@ from sfumato.cli.completion import one_of
 from sfumato.cli.options import Json, VaultFolder, option
 from sfumato.texts import dumps, minute
 
+if TYPE_CHECKING:
+    from sfumato.vault.tokens import Tokens
 
-class Action(StrEnum):
+
+class TokenAction(StrEnum):
     """What to do with tokens."""
 
     NEW = "new"
@@ -23,12 +26,12 @@ class Action(StrEnum):
 
 def token(
     action: Annotated[
-        Action,
+        TokenAction,
         typer.Argument(
             metavar="ACTION",
             help="What to do: one of the actions below.",
             show_default=False,
-            autocompletion=one_of({str(one): "" for one in Action}),
+            autocompletion=one_of({str(one): "" for one in TokenAction}),
         ),
     ],
     name: Annotated[
@@ -67,27 +70,30 @@ def token(
     """
     from sfumato.vault.tokens import tokens_of
 
-    if action is not Action.LIST and (name is None or operator is None):
+    if action is not TokenAction.LIST and (name is None or operator is None):
         raise typer.BadParameter(f"{action} needs a NAME and --operator.")
-    if action is not Action.NEW and (scopes or expires):
+    if action is not TokenAction.NEW and (scopes or expires):
         raise typer.BadParameter("--scopes and --expires are for new tokens.")
     with tokens_of(vault) as tokens:
-        if action is Action.LIST:
+        if action is TokenAction.LIST:
             listed = [one.to_json() for one in tokens.list() if name in (None, one.principal)]
             typer.echo(dumps({"tokens": listed})) if as_json else _show(listed)
-            return
-        assert name is not None
-        assert operator is not None
-        if action is Action.REVOKE:
-            gone = tokens.revoke(name, operator=operator)
+        elif action is TokenAction.REVOKE:
+            gone = tokens.revoke(str(name), operator=str(operator))
             typer.echo(dumps({"revoked": gone}) if as_json else f"Revoked {gone}.")
-            return
-        text = tokens.new(name, scopes=scopes, expires=expires, operator=operator)
-        made = next(one for one in tokens.list() if one.id == text[4:12])
-        typer.echo(dumps({"token": text, **made.to_json()}) if as_json else text)
-        if not as_json:
-            said = f"for {made.principal}: {', '.join(made.scopes)}"
-            typer.echo(f"sfumato: {made.id}, {said}. It is not shown again.", err=True)
+        else:
+            asked = {"scopes": scopes, "expires": expires, "operator": operator}
+            _make(tokens, str(name), asked, as_json=as_json)
+
+
+def _make(tokens: Tokens, principal: str, asked: dict[str, Any], *, as_json: bool) -> None:
+    """Make a token and print it, alone, so that a script can take it."""
+    text = tokens.new(principal, **asked)
+    made = next(one for one in tokens.list() if text.startswith(f"sfu_{one.id}"))
+    typer.echo(dumps({"token": text, **made.to_json()}) if as_json else text)
+    if not as_json:
+        said = f"for {made.principal}: {', '.join(made.scopes)}"
+        typer.echo(f"sfumato: {made.id}, {said}. It is not shown again.", err=True)
 
 
 def _show(listed: list[dict[str, Any]]) -> None:

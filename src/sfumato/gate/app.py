@@ -6,6 +6,7 @@ is refused is refused as early as that, and nothing of it reaches the vault. Dec
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any
@@ -17,21 +18,23 @@ from starlette.routing import Router
 
 from sfumato.errors import SfumatoError
 from sfumato.gate import problems
-from sfumato.gate.body import check_no_body, read_json
+from sfumato.gate.body import check_no_body, is_unread, read_json
 from sfumato.gate.callers import NOBODY, admitted, check_caller
 from sfumato.gate.forms import checked
 from sfumato.gate.headers import secured
-from sfumato.gate.pace import Crowd, Paces
+from sfumato.gate.pace import Paces, Workers
 from sfumato.gate.problems import RequestError
 from sfumato.gate.query_string import read_query
 from sfumato.gate.routes import ROUTES
 from sfumato.gate.routing import Call
+from sfumato.gate.surveys import survey_pages
 from sfumato.gate.welcome import PATH
+from sfumato.local.round_folder import rounds_of
 from sfumato.texts import dumps
 from sfumato.vault.folder import note_request
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
     from sfumato.gate.settings import Setting
     from sfumato.gate.welcome import OwnerLink
     from sfumato.vault.vault import Vault
+
+    _Answering = Callable[[Request], Awaitable[Response]]
 
 VERSION = "/v1"
 _LONGEST_KEY = 200
@@ -54,15 +59,15 @@ def application(
 ) -> ASGIApp:
     """A vault's routes as an ASGI application; with a `link` for its first owner."""
     gate = _Gate(vault, setting)
-    paths = dict.fromkeys(route.path for route in routes)
-    doors = [
-        PathRoute(
-            VERSION + path, _Path(gate, {one.method: one for one in routes if one.path == path})
-        )
-        for path in paths
-    ]
+    by_path: dict[str, dict[str, _Answering]] = {}
+    for route in routes:
+        answering = partial(gate.answered, route)
+        by_path.setdefault(VERSION + route.path, {})[route.method] = answering
     if link is not None:
-        doors.append(PathRoute(PATH, _Welcome(gate, link)))
+        ways = {"GET": link.show, "POST": partial(link.exchange, vault)}
+        by_path[PATH] = {method: partial(gate.welcomed, way) for method, way in ways.items()}
+    doors = [PathRoute(path, _Endpoint(gate, methods)) for path, methods in by_path.items()]
+    doors += survey_pages(rounds_of(vault.config.folder), setting)
     return gate.guarded(Router(doors, redirect_slashes=False, default=gate.nothing))
 
 
@@ -71,7 +76,7 @@ class _Gate:
 
     def __init__(self, vault: Vault, setting: Setting) -> None:
         self.vault, self.setting, self.limits = vault, setting, setting.limits
-        self.crowd, self.paces = Crowd(self.limits), Paces(self.limits)
+        self.workers, self.paces = Workers(self.limits), Paces(self.limits)
 
     def guarded(self, router: ASGIApp) -> ASGIApp:
         """The routes, open to those alone who came by a known name and a known way."""
@@ -90,20 +95,49 @@ class _Gate:
 
     async def nothing(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer for a path that is none."""
-        await self.send(self.refuse(problems.not_found()), scope, receive, send)
+        close = is_unread(Request(scope))
+        await self.send(self.refuse(problems.not_found(), close=close), scope, receive, send)
+
+    async def answered(self, route: Route, request: Request) -> Response:
+        """The reply of a route's door to a request that may come so far."""
+        caller = NOBODY
+        if route.scope is not None:
+            shown = request.headers.getlist("authorization")
+            caller = await self.workers.look(lambda: admitted(self.vault, route, shown))
+        self.paces.check(caller)
+        call = await self._call(route, request, caller)
+        return _sent(route, await self.workers.work(lambda: route.handler(call)))
+
+    async def welcomed(self, way: Callable[[Request], Response], request: Request) -> Response:
+        """What the link for the first owner gives."""
+        return await self.workers.work(lambda: way(request))
+
+    async def _call(self, route: Route, request: Request, caller: Caller) -> Call:
+        """The request as its door takes it: only what its form knows."""
+        if route.has_body:
+            read_query((), request.scope["query_string"])
+            told: Any = await read_json(request, seconds=self.limits.body_seconds)
+        else:
+            check_no_body(request)
+            told = read_query(route.takes, request.scope["query_string"])
+        return Call(
+            self.vault,
+            caller,
+            request.path_params,
+            checked(route.takes, told),
+            _request_id(request) if route.keyed else None,
+            request.headers.get("accept", "*/*"),
+        )
+
+    def refuse(self, error: SfumatoError, *, close: bool = False) -> Response:
+        """A refusal as it is sent."""
+        headers = {**getattr(error, "headers", {}), **({"Connection": "close"} if close else {})}
+        body = dumps(problems.told(error), ensure_ascii=False)
+        return Response(body, problems.status_of(error), headers, problems.MEDIA)
 
     async def send(self, response: Response, scope: Scope, receive: Receive, send: Send) -> None:
         """Send a response with the headers that all have."""
         await secured(response, self.setting)(scope, receive, send)
-
-    def refuse(self, error: SfumatoError, *, close: bool = False) -> Response:
-        """A refusal as it is sent."""
-        status = problems.status_of(error)
-        headers = {**getattr(error, "headers", {})}
-        if close:
-            headers["Connection"] = "close"
-        body = dumps(problems.told(error), ensure_ascii=False)
-        return Response(body, status, headers, problems.MEDIA)
 
     def tell_operator(self, request: Request, error: Exception) -> None:
         """Note a failure that nobody foresaw, where callers do not see it."""
@@ -113,87 +147,33 @@ class _Gate:
 
 
 class _Endpoint:
-    """Something that answers under one path, and whose refusals are all sent in one form."""
+    """All that may be asked under one path; its refusals are all sent in one form."""
 
-    def __init__(self, gate: _Gate, methods: Collection[str]) -> None:
+    def __init__(self, gate: _Gate, methods: Mapping[str, _Answering]) -> None:
         self._gate, self._methods = gate, methods
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         try:
-            self._check_method(request)
-            response = await self._response(request)
+            response = await self._answering(request)(request)
         except ClientDisconnect:
             return
         except SfumatoError as error:
-            response = self._gate.refuse(error, close=_is_unread(request))
+            response = self._gate.refuse(error, close=is_unread(request))
         except Exception as error:  # noqa: BLE001  whatever it was, its text may quote data
             self._gate.tell_operator(request, error)
-            response = self._gate.refuse(problems.failed_inside(), close=_is_unread(request))
+            response = self._gate.refuse(problems.failed_inside(), close=is_unread(request))
         await self._gate.send(response, scope, receive, send)
 
-    def _check_method(self, request: Request) -> None:
-        if request.method not in self._methods:
-            allowed = ", ".join(sorted(self._methods))
-            raise RequestError(
-                405,
-                "method_unknown",
-                f"This path takes {allowed}, not {request.method[:20]}.",
-                headers={"Allow": allowed},
-            )
-
-    async def _response(self, request: Request) -> Response:
-        raise NotImplementedError
-
-
-class _Welcome(_Endpoint):
-    """The page for the first owner."""
-
-    def __init__(self, gate: _Gate, link: OwnerLink) -> None:
-        super().__init__(gate, ("GET", "POST"))
-        self._link = link
-
-    async def _response(self, request: Request) -> Response:
-        answer = self._link.show if request.method == "GET" else self._link.exchange
-        return await self._gate.crowd.work(lambda: answer(request))
-
-
-class _Path(_Endpoint):
-    """All that may be asked under one path of the table."""
-
-    def __init__(self, gate: _Gate, routes: dict[str, Route]) -> None:
-        super().__init__(gate, routes)
-        self._routes = routes
-
-    async def _response(self, request: Request) -> Response:
-        route = self._routes[request.method]
-        gate, caller = self._gate, await self._caller(route, request)
-        gate.paces.check(caller)
-        call = await self._call(route, request, caller)
-        reply = await gate.crowd.work(lambda: route.handler(call))
-        return _sent(route, reply)
-
-    async def _caller(self, route: Route, request: Request) -> Caller:
-        if route.scope is None:
-            return NOBODY
-        shown = request.headers.getlist("authorization")
-        return await self._gate.crowd.look(lambda: admitted(self._gate.vault, route, shown))
-
-    async def _call(self, route: Route, request: Request, caller: Caller) -> Call:
-        """The request as its door takes it: only what its form knows."""
-        if route.has_body:
-            read_query((), request.scope["query_string"])
-            told: Any = await read_json(request, seconds=self._gate.limits.body_seconds)
-        else:
-            check_no_body(request)
-            told = read_query(route.takes, request.scope["query_string"])
-        return Call(
-            self._gate.vault,
-            caller,
-            request.path_params,
-            checked(route.takes, told),
-            _request_id(request) if route.keyed else None,
-            request.headers.get("accept", "*/*"),
+    def _answering(self, request: Request) -> _Answering:
+        if request.method in self._methods:
+            return self._methods[request.method]
+        allowed = ", ".join(sorted(self._methods))
+        raise RequestError(
+            405,
+            "method_unknown",
+            f"This path takes {allowed}, not {request.method[:20]}.",
+            headers={"Allow": allowed},
         )
 
 
@@ -225,11 +205,3 @@ def _sent(route: Route, reply: Reply) -> Response:
     if isinstance(reply.body, bytes):
         return Response(reply.body, status, headers, reply.media)
     return Response(dumps(reply.body, ensure_ascii=False), status, headers, reply.media)
-
-
-def _is_unread(request: Request) -> bool:
-    """Whether a body is on its way that nobody will read."""
-    if "transfer-encoding" in request.headers:
-        return True
-    length = request.headers.get("content-length", "0")
-    return length != "0" and not getattr(request, "_stream_consumed", False)

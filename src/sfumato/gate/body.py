@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LARGEST = 1024 * 1024
 DEEPEST = 32
+_READ = "sfumato.body_read"
 
 
 async def read_json(request: Request, *, seconds: float) -> dict[str, Any]:
@@ -29,6 +30,7 @@ async def read_json(request: Request, *, seconds: float) -> dict[str, Any]:
     try:
         async with asyncio.timeout(seconds):
             raw = await _read(request)
+            request.scope[_READ] = True
     except TimeoutError:
         raise RequestError(
             408, "body_slow", f"The body did not arrive within {seconds:g} seconds. Send it again."
@@ -63,6 +65,13 @@ def parsed(raw: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ParameterError("body_not_object", "The body must be one JSON object, as {...}.")
     return found
+
+
+def is_unread(request: Request) -> bool:
+    """Whether a body is on its way that nobody will read."""
+    if _in_pieces(request):
+        return True
+    return request.headers.get("content-length", "0") != "0" and _READ not in request.scope
 
 
 def check_no_body(request: Request) -> None:

@@ -23,12 +23,12 @@ _LOOKING = 4
 _MOST_KNOWN = 10_000
 
 
-class Crowd:
+class Workers:
     """Requests that are worked on, in threads, and those that wait for one."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._workers = CapacityLimiter(limits.workers)
+        self._room = CapacityLimiter(limits.workers)
         # Apart, so that who may come in is known even while all workers wait for the vault.
         self._lookers = CapacityLimiter(_LOOKING)
 
@@ -38,14 +38,14 @@ class Crowd:
 
     async def work(self, working: Callable[[], R]) -> R:
         """Work in a thread as soon as one is free; sent away where too many wait."""
-        if self._workers.statistics().tasks_waiting >= self._limits.waiting:
+        if self._room.statistics().tasks_waiting >= self._limits.waiting:
             raise RequestError(
                 503,
                 "queue_full",
                 "Too many requests wait for an answer. Nothing was charged. Try again in a second.",
                 headers={"Retry-After": "1"},
             )
-        return await anyio.to_thread.run_sync(working, limiter=self._workers)
+        return await anyio.to_thread.run_sync(working, limiter=self._room)
 
 
 class Paces:

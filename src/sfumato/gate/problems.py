@@ -50,6 +50,9 @@ SCHEMA: dict[str, Any] = {
         "code": {"type": "string"},
         "detail": {"type": "string"},
         "kind": {"type": "string"},
+        # Of reports that came together each may be rejected by itself.
+        "accepted": {"type": "integer"},
+        "rejected": {"type": "array"},
     },
     "required": ["type", "title", "status", "code", "detail", "kind"],
     "additionalProperties": False,

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from sfumato.gate.doors import about, admin, datasets, jobs, ledger, questions, releases
+from sfumato.gate.doors import (
+    about,
+    admin,
+    consent,
+    datasets,
+    jobs,
+    ledger,
+    questions,
+    releases,
+    reports,
+)
 
 ROUTES = (
     *about.ROUTES,
@@ -11,6 +21,8 @@ ROUTES = (
     *jobs.ROUTES,
     *releases.ROUTES,
     *ledger.ROUTES,
+    *reports.ROUTES,
     *admin.ROUTES,
+    *consent.ROUTES,
 )
 """Every route below /v1, in the order in which people are told of them."""

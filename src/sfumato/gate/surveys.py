@@ -20,7 +20,7 @@ from sfumato.gate import problems
 from sfumato.gate.body import read_json
 from sfumato.gate.callers import check_caller
 from sfumato.gate.headers import secured
-from sfumato.gate.pace import Crowd
+from sfumato.gate.pace import Workers
 from sfumato.gate.problems import RequestError
 from sfumato.local.browser import chance_of_truth, script_facts
 from sfumato.local.by_hand import second_throw
@@ -57,27 +57,32 @@ _HTML = "text/html; charset=utf-8"
 
 
 def survey_site(
-    find: Callable[[str], Collection | None], setting: Setting, *, home: str | None = None
+    find: Callable[[str], Collection | None], setting: Setting, *, home: str
 ) -> ASGIApp:
-    """The application for the rounds that `find` knows by id; `home` is where / leads."""
+    """The application for the rounds that `find` knows by id; / leads to that of `home`."""
     site = _Site(find, setting)
     endpoints: list[tuple[str, str, Endpoint]] = [
-        ("/survey/{round}", "GET", site.page),
-        ("/survey/{round}/results", "GET", site.results),
-        ("/survey/{round}/by-hand", "POST", site.by_hand),
-        ("/survey/{round}/round.toml", "GET", site.signed),
-        ("/survey/{round}/{file}", "GET", site.file),
         ("/v1/reports/{round}", "POST", site.reports),
         ("/v1/reports/{round}", "GET", site.estimate),
         ("/v1/reports/{round}/tickets", "POST", site.tickets),
+        ("/", "GET", _leading(f"/survey/{home}")),
     ]
-    if home is not None:
-        endpoints.append(("/", "GET", _leading(f"/survey/{home}")))
-    routes = [
-        PathRoute(path, site.guarded(endpoint), methods=[method])
-        for path, method, endpoint in endpoints
-    ]
+    routes = [*survey_pages(find, setting), *site.routes(endpoints)]
     return Router(routes, redirect_slashes=False, default=site.nothing)
+
+
+def survey_pages(find: Callable[[str], Collection | None], setting: Setting) -> list[PathRoute]:
+    """The pages of the rounds that `find` knows by id."""
+    site = _Site(find, setting)
+    return site.routes(
+        [
+            ("/survey/{round}", "GET", site.page),
+            ("/survey/{round}/results", "GET", site.results),
+            ("/survey/{round}/by-hand", "POST", site.by_hand),
+            ("/survey/{round}/round.toml", "GET", site.signed),
+            ("/survey/{round}/{file}", "GET", site.file),
+        ]
+    )
 
 
 def deliver(collection: Collection, told: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -114,9 +119,16 @@ class _Site:
     """The endpoints over the rounds that can be found."""
 
     def __init__(self, find: Callable[[str], Collection | None], setting: Setting) -> None:
-        self._find, self._setting, self._crowd = find, setting, Crowd(setting.limits)
+        self._find, self._setting, self._crowd = find, setting, Workers(setting.limits)
 
-    def guarded(self, endpoint: Endpoint) -> Endpoint:
+    def routes(self, endpoints: list[tuple[str, str, Endpoint]]) -> list[PathRoute]:
+        """Endpoints by path and method."""
+        return [
+            PathRoute(path, self._guarded(endpoint), methods=[method])
+            for path, method, endpoint in endpoints
+        ]
+
+    def _guarded(self, endpoint: Endpoint) -> Endpoint:
         """An endpoint for who comes by a known name; its refusals are told in one form."""
 
         async def guarded(request: Request) -> Response:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sfumato.ledger.book import Account, Entry, Key, Position, Reader, Store
     from sfumato.ledger.commit import OutsideHead
     from sfumato.ledger.flight import Flight
-    from sfumato.ledger.records import Standing
+    from sfumato.ledger.records import BookState
     from sfumato.privacy.events import Event
     from sfumato.privacy.filters import Budget, Charge
 
@@ -228,7 +228,7 @@ class Ledger:
         with self._reading(checked=True) as reader:
             return dict(self._recorded.read(reader).values.get(topic, {}))
 
-    def amend(self, decide: Callable[[Standing], Amendment], *, operator: str) -> Amendment:
+    def amend(self, decide: Callable[[BookState], Amendment], *, operator: str) -> Amendment:
         """Change budgets and records together, all or none, by what stands when nobody writes."""
         return self._run(lambda draft: amend(draft, decide, operator))
 

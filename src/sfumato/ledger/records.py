@@ -33,7 +33,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Standing:
+class BookState:
     """What stands while nobody else writes: accounts by name, values by topic and name."""
 
     accounts: Mapping[str, Account]
@@ -111,12 +111,12 @@ def write_record(draft: Draft, topic: str, name: str, value: object, operator: s
     draft.append("record", topic=topic, name=name, value=value, operator=operator)
 
 
-def amend(draft: Draft, decide: Callable[[Standing], Amendment], operator: str) -> Amendment:
+def amend(draft: Draft, decide: Callable[[BookState], Amendment], operator: str) -> Amendment:
     """Let somebody decide by what stands, and write all of it or nothing."""
     rules.check_name(operator, "operator")
     accounts = {one.name: one for one in draft.all_accounts()}
     state = _State().read_on(draft.records(0), draft, draft.position)
-    amendment = decide(Standing(accounts, state.values, later_of(draft.now(), state.time)))
+    amendment = decide(BookState(accounts, state.values, later_of(draft.now(), state.time)))
     for (topic, name), value in amendment.records.items():
         _check(topic, name, value, operator)
     limits = {name: one for name, one in amendment.budgets.items() if name in accounts}

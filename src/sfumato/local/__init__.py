@@ -13,11 +13,39 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from sfumato.local.adjusting import Adjusted
     from sfumato.local.base import Oracle
+    from sfumato.local.coefficients import Marginals
+    from sfumato.local.contrasting import Contrast
     from sfumato.local.level import LocalEpsilon
+    from sfumato.local.means import Duchi, MeanOracle
+    from sfumato.local.mechanism import LocalMechanism
+    from sfumato.local.planar import PlanarLaplace
+    from sfumato.local.prefixes import HeavyHitters
+    from sfumato.local.range_trees import RangeOracle
+    from sfumato.local.shuffling import Shuffled
+    from sfumato.local.sketch import ReportSketch
     from sfumato.privacy.numbers import Number
 
-__all__ = ["from_json", "log", "names", "oracle"]
+__all__ = [
+    "adjust",
+    "contrast",
+    "from_json",
+    "heavy_hitters",
+    "log",
+    "marginals",
+    "mean",
+    "most_likely",
+    "names",
+    "oracle",
+    "planar_laplace",
+    "ranges",
+    "shuffle",
+]
 
 
 def oracle(name: str, domain: object, *, epsilon: Number | LocalEpsilon, **options: Any) -> Oracle:
@@ -31,8 +59,8 @@ def oracle(name: str, domain: object, *, epsilon: Number | LocalEpsilon, **optio
     return make(name, domain, epsilon, options)
 
 
-def from_json(told: object) -> Oracle:
-    """The oracle that its `to_json` described."""
+def from_json(told: object) -> LocalMechanism:
+    """The oracle, or other mechanism, that its `to_json` described."""
     from sfumato.local.catalogue import from_json as read
 
     return read(told)
@@ -50,3 +78,92 @@ def names() -> tuple[str, ...]:
     from sfumato.local.catalogue import ORACLES
 
     return tuple(ORACLES)
+
+
+def mean(
+    name: str = "hybrid", *, bounds: object, epsilon: Number | LocalEpsilon, **options: Any
+) -> MeanOracle | Duchi:
+    """The mean of an amount of each person: `sf.local.mean(bounds=(0, 100), epsilon=1)`.
+
+    'hybrid' is the best for any epsilon, 'piecewise' for large ones; 'duchi' takes several amounts
+    of each person at once, by `columns`, their number or names.
+    """
+    from sfumato.given import one_of
+    from sfumato.local.tasks import MEANS, make_task
+
+    one_of(name, "The name of a mechanism for means", MEANS)
+    return make_task(name, {"bounds": bounds, "epsilon": epsilon, **options})  # type: ignore[return-value]
+
+
+def ranges(
+    name: str = "hierarchical", *, domain: object, epsilon: Number | LocalEpsilon, **options: Any
+) -> RangeOracle:
+    """Shares of ranges of ordered values: 'hierarchical' (with `fanout`, `oracle`) or 'haar'."""
+    from sfumato.given import one_of
+    from sfumato.local.tasks import RANGES, make_task
+
+    one_of(name, "The name of a mechanism for ranges", RANGES)
+    return make_task(name, {"domain": domain, "epsilon": epsilon, **options})  # type: ignore[return-value]
+
+
+def marginals(
+    columns: Sequence[str], *, epsilon: Number | LocalEpsilon, width: int = 2
+) -> Marginals:
+    """Tables of `width` of these yes-or-no columns, from one bit of each person."""
+    from sfumato.local.coefficients import Marginals as Kind
+
+    return Kind(columns, epsilon=epsilon, width=width)
+
+
+def heavy_hitters(
+    *, bits: int, epsilon: Number | LocalEpsilon, text: bool = False, **options: Any
+) -> HeavyHitters:
+    """Frequent numbers of so many bits, or texts: no list of possible values is needed."""
+    from sfumato.local.tasks import make_task
+
+    asked = {"bits": bits, "epsilon": epsilon, "text": text, **options}
+    return make_task("heavy_hitters", asked)  # type: ignore[return-value]
+
+
+def planar_laplace(
+    origin: Sequence[Number],
+    *,
+    step: Number,
+    cells: Sequence[int],
+    epsilon: Number | LocalEpsilon,
+) -> PlanarLaplace:
+    """Places on a public grid of cells of side `step`; epsilon is for each unit of distance."""
+    from sfumato.local.planar import PlanarLaplace as Kind
+
+    return Kind(origin, step=step, cells=cells, epsilon=epsilon)
+
+
+def shuffle(*, epsilon: Number | LocalEpsilon, people: int, delta: Number) -> Shuffled:
+    """What reports of epsilon each promise together, once nobody can tell whose is whose."""
+    from sfumato.local.shuffling import shuffle as reckon
+
+    return reckon(epsilon=epsilon, people=people, delta=delta)
+
+
+def adjust(estimate: pa.Table, how: str) -> Adjusted:
+    """Make estimated shares look like shares: 'nonnegative', 'scaled' or 'simplex'.
+
+    It is never done unasked: it moves rare values up. `effect` of the result says what it does.
+    """
+    from sfumato.local.adjusting import adjust as move
+
+    return move(estimate, how)
+
+
+def most_likely(oracle: Oracle, sketch: ReportSketch) -> pa.Table:
+    """The shares under which the reports were most likely (EM): at least 0, and they sum to 1."""
+    from sfumato.local.adjusting import most_likely as climb
+
+    return climb(oracle, sketch)
+
+
+def contrast(**options: Any) -> Contrast:
+    """Laplace noise against randomized response, from real runs on made-up people."""
+    from sfumato.local.contrasting import contrast as run
+
+    return run(**options)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import given
 from sfumato.errors import ParameterError, SourceError
+from sfumato.local.tasks import TASKS, make_task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sfumato.local.base import Oracle
+    from sfumato.local.mechanism import LocalMechanism
 
 ORACLES: dict[str, tuple[str, str]] = {
     "warner": ("warner", "Warner"),
@@ -26,6 +28,7 @@ ORACLES: dict[str, tuple[str, str]] = {
     "hadamard": ("hadamard", "HadamardResponse"),
     "apple_cms": ("apple_cms", "AppleCMS"),
     "apple_hcms": ("apple_hcms", "AppleHCMS"),
+    "longitudinal": ("longitudinal", "Longitudinal"),
 }
 """The module and the class of each."""
 
@@ -46,8 +49,11 @@ def make(name: str, domain: object, epsilon: Any, options: Mapping[str, Any]) ->
     return found
 
 
-def from_json(told: object) -> Oracle:
-    """The oracle that `to_json` described."""
+def from_json(told: object) -> LocalMechanism:
+    """The oracle, or other mechanism, that `to_json` described."""
+    if isinstance(told, dict) and told.get("mechanism") in TASKS and told.get("version") == 1:
+        asked = {key: one for key, one in told.items() if key not in {"mechanism", "version"}}
+        return make_task(told["mechanism"], asked)
     needed = {"mechanism", "version", "domain", "epsilon"}
     if not isinstance(told, dict) or not needed <= told.keys() or told["version"] != 1:
         raise SourceError(

@@ -23,7 +23,7 @@ from sfumato.local.draws import below, happens
 from sfumato.local.k_ary import odds_of
 from sfumato.local.level import level
 from sfumato.local.mechanism import tallied
-from sfumato.local.ranges import RangeOracle
+from sfumato.local.range_trees import RangeOracle
 from sfumato.local.reports import Code, ReportLayout
 
 if TYPE_CHECKING:

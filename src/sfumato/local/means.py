@@ -45,14 +45,21 @@ _CHANCE_BITS = 32
 class MeanOracle(LocalMechanism):
     """One amount of each person, between declared bounds: its mean over all."""
 
-    def __init__(self, bounds: object, *, epsilon: Number | LocalEpsilon, **options: Any) -> None:
+    def __init__(
+        self, bounds: object, *, epsilon: Number | LocalEpsilon, cells: int = CELLS
+    ) -> None:
         self.bounds, self.level = amounts(bounds), level(epsilon)
-        self._prepare(**options)
+        self.window = Window.of(self.level, given.whole(cells, "cells"))
+        self._prepare()
         self.check_claim()
 
     @abstractmethod
-    def _prepare(self, **options: Any) -> None:
-        """Settle the exact chances and the layout of reports."""
+    def _prepare(self) -> None:
+        """Settle the other chances and the layout of reports."""
+
+    def options(self) -> dict[str, Any]:
+        """How many cells there are."""
+        return {"cells": self.window.cells}
 
     @abstractmethod
     def _draw(self, parts: Floats, entropy: Entropy) -> NDArray[np.int64]:
@@ -140,13 +147,8 @@ class Piecewise(MeanOracle):
 
     name = "piecewise"
 
-    def _prepare(self, cells: int = CELLS) -> None:  # type: ignore[override]
-        self.window = Window.of(self.level, given.whole(cells, "cells"))
+    def _prepare(self) -> None:
         self.layout = ReportLayout((Code("report", self.window.cells),))
-
-    def options(self) -> dict[str, Any]:
-        """How many cells there are."""
-        return {"cells": self.window.cells}
 
     @property
     def ratio(self) -> Fraction:
@@ -185,17 +187,12 @@ class Hybrid(MeanOracle):
 
     name = "hybrid"
 
-    def _prepare(self, cells: int = CELLS) -> None:  # type: ignore[override]
-        self.window = Window.of(self.level, given.whole(cells, "cells"))
+    def _prepare(self) -> None:
         self.signs = HalfSpace.of(self.level, 1)
         # The coin depends on nobody, so that it may be rounded to any side.
         share = -math.expm1(-float(self.level) / 2) if float(self.level) > THRESHOLD else 0.0
         self.share = Fraction(round(share * (1 << _CHANCE_BITS)), 1 << _CHANCE_BITS)
         self.layout = ReportLayout((Code("report", self.window.cells + 2),))
-
-    def options(self) -> dict[str, Any]:
-        """How many cells there are."""
-        return {"cells": self.window.cells}
 
     @property
     def ratio(self) -> Fraction:

@@ -4,9 +4,9 @@ A person's place, in metres of a projected map, is snapped to a cell of a declar
 random number of whole cells, and brought back to the edge where that leaves the map. The move v of
 cells has probability proportional to exp(-theta q(v)), q(v) the length of v rounded up to a part in
 m = 4096 of a cell. For cells x and x' at a distance of d >= 1 cells q(y - x') - q(y - x) is at most
-d + 1/m <= d (1 + 1/m); so theta = epsilon step m / (m + 1) gives ratios of at most exp(epsilon step d):
-epsilon for every metre between two places, exactly, at a loss of a part in 4096. All places of the
-plane have the same total weight, because the grid of moves has no end.
+d + 1/m <= d (1 + 1/m); so theta = epsilon step m / (m + 1) gives ratios of at most
+exp(epsilon step d): epsilon for every metre between two places, exactly, at a loss of a part in
+4096. All places of the plane have the same total weight, because the grid of moves has no end.
 
 *Drawing.* k = G1 + G2 of two geometric variables has weight (k + 1) e^(-theta k), and gives one of
 8 (k + 1) numbers; of these 8 k are the moves whose larger coordinate is k (one, where k = 0). The

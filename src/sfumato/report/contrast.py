@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sfumato import __version__
-from sfumato.local.contrast import LAPLACE, RESPONSE
+from sfumato.local.contrasting import LAPLACE, RESPONSE
 from sfumato.report.blocks import Heading, Note, PageTable, Paragraph
 from sfumato.report.charts import Point, line
 from sfumato.report.numerals import show
 from sfumato.report.page import render
 
 if TYPE_CHECKING:
-    from sfumato.local.contrast import Contrast
+    from sfumato.local.contrasting import Contrast
     from sfumato.report.blocks import Block
     from sfumato.report.picture import Picture
 
-_LABEL = "Error of a count: one who is trusted adds noise once, one who is not gets it from everybody"
+_LABEL = (
+    "Error of a count: one who is trusted adds noise once, one who is not gets it from everybody"
+)
 _NOTE = "Both axes are logarithmic. Points are root mean squares over runs."
 _LEAD = (
     "How many people say yes, at the same epsilon, by a collector who sees the answers and by one "

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from sfumato.gate.serving import Listening, VaultServer
 from sfumato.gate.settings import Limits
+from sfumato.texts import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -51,7 +52,7 @@ class Client:
         if self.token is not None:
             sent = {"Authorization": f"Bearer {self.token}", **sent}
         if body is not None and not isinstance(body, bytes):
-            body, sent = json.dumps(body).encode(), {"Content-Type": "application/json", **sent}
+            body, sent = dumps(body).encode(), {"Content-Type": "application/json", **sent}
         connection = HTTPConnection(str(place.hostname), place.port, timeout=30)
         try:
             connection.request(method, path, body, sent)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from sfumato.ledger.base import Ledger
     from sfumato.ledger.book import Account
-    from sfumato.ledger.records import Standing
+    from sfumato.ledger.records import BookState
     from sfumato.privacy.events import Event
     from sfumato.vault.config import Config, PublicSet
 
@@ -272,7 +272,7 @@ def set_limit(folder: Path, account: str, *, epsilon: object, delta: object, ope
             ledger.amend(partial(_limited, account, budget), operator=operator)
 
 
-def _limited(account: str, budget: Budget, now: Standing) -> Amendment:
+def _limited(account: str, budget: Budget, now: BookState) -> Amendment:
     """Another budget for an account, unless a principal of the ledger has more of it than that."""
     for name, told in now.records.get(PRINCIPALS, {}).items():
         if account in told["populations"]:

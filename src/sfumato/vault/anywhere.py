@@ -31,6 +31,15 @@ class AnyVault(Shown):
 
     _session: Asking
 
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The names of its data sets."""
+        raise NotImplementedError
+
+    def accounts(self, *, principal: str = OWNER) -> list[dict[str, Any]]:
+        """A principal's accounts: each budget, what was spent, what one more question may cost."""
+        raise NotImplementedError
+
     def _asking(self, principal: str, purpose: str | None) -> AskerOf:
         """Who asks, and who pays."""
         raise NotImplementedError

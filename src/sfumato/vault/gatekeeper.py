@@ -9,9 +9,8 @@ Decisions 0097, 0177, 0178.
 
 from __future__ import annotations
 
-import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import count
@@ -27,6 +26,7 @@ from sfumato.privacy.events import Composed
 from sfumato.release.codec import from_bytes, to_bytes
 from sfumato.vault.accounts import left_over
 from sfumato.vault.answer import Answer
+from sfumato.vault.deadline import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _LOSSES = ("epsilon", "rho", "delta")
-_PATIENCE_SECONDS = 0.1
 _NO_ANSWER = ("answer_lost", "request_reused")
 
 
@@ -257,7 +256,7 @@ class Gatekeeper:
     def _check(self, asked: _Asked) -> None:
         """Refuse what cannot be read now, before anything is charged for it."""
         try:
-            _within(self.deadline_seconds, asked.check_data, [])
+            within(self.deadline_seconds, asked.check_data, [])
         except TimeoutError:
             raise EngineError(
                 "data_unreachable",
@@ -310,7 +309,7 @@ class Gatekeeper:
                 return asked.prepared.run(datasets, receipt.entropy())
 
         try:
-            return _under(receipt, _within(self.deadline_seconds, work, engines))
+            return _under(receipt, within(self.deadline_seconds, work, engines))
         except Exception as error:  # noqa: BLE001  an analyst must not tell one from another
             words = getattr(error, "detail", None) or error
             detail = f"{type(error).__name__}: {words}"
@@ -357,43 +356,3 @@ def _under(receipt: Receipt, release: Release) -> bytes:
     """A release as it is stored, with the entry of the ledger that paid for it."""
     number = f"{receipt.request.charge}:{receipt.proof}"
     return to_bytes(replace(release, receipt=number))
-
-
-def _within(seconds: float | None, work: Callable[[], R], engines: Sequence[Engine]) -> R:
-    """Work for at most so long; what takes longer is stopped, and its result never seen."""
-    if seconds is None:
-        return work()
-    done: list[R] = []
-    failed: list[BaseException] = []
-    ended = threading.Event()
-
-    def run() -> None:
-        try:
-            done.append(work())
-        except BaseException as error:  # noqa: BLE001  it is raised again by the one who waits
-            failed.append(error)
-        finally:
-            ended.set()
-
-    worker = threading.Thread(target=run, daemon=True)
-    worker.start()
-    try:
-        ended.wait(seconds)
-    finally:
-        if not ended.is_set():  # at the deadline, or at Ctrl-C
-            # Apart, because the reply must not wait for however long the databases take to stop.
-            threading.Thread(target=_stop, args=(worker.ident, ended, engines), daemon=True).start()
-    if failed:
-        raise failed[0]
-    if not done:
-        raise TimeoutError(f"not done within {seconds} seconds")
-    return done[0]
-
-
-def _stop(worker: int, ended: threading.Event, engines: Sequence[Engine]) -> None:
-    """Cancel what a thread runs, and whatever it begins next, until it has ended."""
-    while not ended.is_set():
-        for engine in list(engines):
-            with suppress(SfumatoError):
-                engine.cancel(worker)
-        ended.wait(_PATIENCE_SECONDS)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.ledger.base import Ledger
-    from sfumato.ledger.records import Amendment, Standing
+    from sfumato.ledger.records import Amendment, BookState
     from sfumato.privacy.numbers import Number
     from sfumato.vault.config import Config
 
@@ -91,7 +91,7 @@ class People(Shown):
             max_epsilon=high,
         )
 
-        def decide(now: Standing) -> Amendment:
+        def decide(now: BookState) -> Amendment:
             self._check_free(name, now)
             made = replace(person, expires=moment(expires, now.time))
             if epsilon is None:
@@ -112,7 +112,7 @@ class People(Shown):
     ) -> Principal:
         """Give a principal a budget for a population, or a larger one: its whole from now on."""
 
-        def decide(now: Standing) -> Amendment:
+        def decide(now: BookState) -> Amendment:
             person = self._of_ledger(name, now)
             return self._grants(now, population).grant(person, epsilon, delta)
 
@@ -130,7 +130,7 @@ class People(Shown):
     ) -> Principal:
         """Leave a principal a smaller budget for a population; epsilon 0 takes it away."""
 
-        def decide(now: Standing) -> Amendment:
+        def decide(now: BookState) -> Amendment:
             person = self._of_ledger(name, now)
             return self._grants(now, population).lower(person, epsilon, delta)
 
@@ -149,7 +149,7 @@ class People(Shown):
     ) -> Principal:
         """Move a part of a principal's budget for a population to another; both or none change."""
 
-        def decide(now: Standing) -> Amendment:
+        def decide(now: BookState) -> Amendment:
             giver, taker = self._of_ledger(name, now), self._of_ledger(to, now)
             return self._grants(now, population).move(giver, taker, epsilon, delta)
 
@@ -159,7 +159,7 @@ class People(Shown):
     def expire(self, name: str, *, at: str | datetime | None = None, operator: str) -> Principal:
         """Let a principal's time end, now or at a day or time; nothing is given back."""
 
-        def decide(now: Standing) -> Amendment:
+        def decide(now: BookState) -> Amendment:
             end = now.time.replace(microsecond=0) if at is None else moment(at, now.time)
             return written(replace(self._of_ledger(name, now), expires=end))
 
@@ -179,7 +179,7 @@ class People(Shown):
         """Change a principal's kind, shapes or range of prices; what is left out stays."""
         low, high = _range(min_epsilon, max_epsilon)
 
-        def decide(now: Standing) -> Amendment:
+        def decide(now: BookState) -> Amendment:
             person = self._of_ledger(name, now)
             new = person.kind if kind is None else kind_named(kind)
             if (new is PrincipalKind.OWNER) != person.is_owner:
@@ -265,7 +265,7 @@ class People(Shown):
         return Card(names, {}, table if rows else None)
 
     def _amended(
-        self, decide: Callable[[Standing], Amendment], name: str, operator: str
+        self, decide: Callable[[BookState], Amendment], name: str, operator: str
     ) -> Principal:
         written = self._ledger.amend(decide, operator=given.text(operator, "operator"))
         told: Any = written.records[PRINCIPALS, name]
@@ -285,7 +285,7 @@ class People(Shown):
     def _recorded(told: Mapping[str, Any]) -> dict[str, Principal]:
         return {name: Principal.from_json(one) for name, one in told.items()}
 
-    def _check_free(self, name: str, now: Standing) -> None:
+    def _check_free(self, name: str, now: BookState) -> None:
         """Refuse a name that is taken, or that a person would read as one that is."""
         taken = (OWNER, *self._config().principals, *now.records.get(PRINCIPALS, {}))
         for other in taken:
@@ -296,7 +296,7 @@ class People(Shown):
                     "Choose another name, or change that one.",
                 )
 
-    def _of_ledger(self, name: str, now: Standing) -> Principal:
+    def _of_ledger(self, name: str, now: BookState) -> Principal:
         """A principal that stands in the ledger, and can be changed there."""
         told = now.records.get(PRINCIPALS, {}).get(given.text(name, "name"))
         if told is not None:
@@ -314,7 +314,7 @@ class People(Shown):
             f"There is no principal {quoted(name)}; {suggestion(name, names)}",
         )
 
-    def _grants(self, now: Standing, population: str | None) -> Grants:
+    def _grants(self, now: BookState, population: str | None) -> Grants:
         where = self._population(population)
         return Grants(where, now.accounts, self._config().max_epsilon)
 

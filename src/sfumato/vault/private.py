@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sfumato import given
 from sfumato.cards import Card
 from sfumato.errors import ParameterError, SfumatoError
+from sfumato.query.sql.tables import PrivateRows
 from sfumato.schema.names import quoted
 from sfumato.vault.asking import Questions
 from sfumato.vault.families import FAMILIES
@@ -156,7 +157,8 @@ class Private(Questions):
         return found
 
     def _card(self) -> Card:
-        declared = self._session.facts(self._asker_of, self._dataset).declared
+        declared = self._session.catalogue[self._dataset]
+        assert isinstance(declared, PrivateRows)
         columns = [column.name for column in declared.schema.columns]
         try:
             _, left = self._session.left((self._dataset,), self._asker_of)

@@ -15,7 +15,7 @@ from sfumato import given
 from sfumato.cards import Card, CardTable, Shown
 from sfumato.errors import LedgerError, ParameterError, SfumatoError
 from sfumato.ledger.rules import damaged
-from sfumato.schema.names import quoted
+from sfumato.schema.names import quoted, suggestion
 from sfumato.vault.config import OWNER, PrivateSet
 from sfumato.vault.jobs.anonymizing import ANONYMIZE, anonymized
 from sfumato.vault.jobs.job import Job, JobState
@@ -157,9 +157,14 @@ class Releases(Shown):
         """
         found = self.get(release)
         names = sorted(set(given.names(to, "to")))
+        known = [PUBLIC, *(one.name for one in self._vault.people.list())]
         for name in names:
-            if name != PUBLIC:
-                self._vault.people.get(name)
+            if name not in known:
+                raise ParameterError(
+                    "reader_unknown",
+                    f"There is no principal {quoted(name)} to open it to; "
+                    + suggestion(name, known),
+                )
         who = given.text(operator, "operator")
         self._vault.ledger.record(TOPIC, found.id, {"to": names} if names else None, operator=who)
         return self.get(found.id)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.ledger.base import Ledger
-    from sfumato.ledger.records import Standing
+    from sfumato.ledger.records import BookState
     from sfumato.vault.principals import Principal
 
 TOPIC = "token"
@@ -119,7 +119,7 @@ class Tokens(Shown):
             if name not in known:
                 break
 
-        def decide(now: Standing) -> Amendment:
+        def decide(now: BookState) -> Amendment:
             end = moment(expires, now.time)
             told = {
                 "principal": person.name,
@@ -139,7 +139,7 @@ class Tokens(Shown):
         if _FORM.fullmatch(name):  # somebody gave the whole of it
             name = _id_of(name)
 
-        def decide(now: Standing) -> Amendment:
+        def decide(now: BookState) -> Amendment:
             known = now.records.get(TOPIC, {})
             if name not in known:
                 raise ParameterError(

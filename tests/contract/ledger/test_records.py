@@ -12,7 +12,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.pool import NullPool
 
 from sfumato.ledger.checker import check
-from sfumato.ledger.records import Amendment, Standing
+from sfumato.ledger.records import Amendment, BookState
 from sfumato.privacy.filters import Budget
 from sfumato.testing.ledgers import charge, code_of
 
@@ -91,7 +91,7 @@ def test_an_amendment_is_written_whole_or_not_at_all(place: Any, one: Budget) ->
     before = ledger.verify()
     half, two = (Budget.for_epsilon_delta(epsilon=epsilon) for epsilon in ("1/2", 2))
 
-    def move(_: Standing) -> Amendment:
+    def move(_: BookState) -> Amendment:
         return Amendment({"visits/b": two, "visits/a": half, "visits/c": one}, {("p", "a"): 1})
 
     assert code_of(ledger.amend, move, operator="ann") == "limit_below_spent"
@@ -111,7 +111,7 @@ def test_amendments_at_once_each_see_what_the_others_did(place: Any) -> None:
     ledger = place.open()
     ledger.record("count", "n", 0, operator="ann")
 
-    def one_more(now: Standing) -> Amendment:
+    def one_more(now: BookState) -> Amendment:
         return Amendment(records={("count", "n"): now.records["count"]["n"] + 1})
 
     def add() -> None:

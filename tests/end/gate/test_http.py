@@ -27,7 +27,7 @@ def code(client: Client, method: str, path: str, body: object = None, **headers:
     reply = client.ask(method, path, body, {k.replace("_", "-"): v for k, v in headers.items()})
     found = reply.json
     assert reply.headers["content-type"] == "application/problem+json"
-    assert set(found) == {"type", "title", "status", "code", "detail"}
+    assert set(found) == {"type", "title", "status", "code", "detail", "kind"}
     assert found["status"] == reply.status
     assert found["type"] == f"urn:sfumato:{found['code']}"
     return reply.status, found["code"]

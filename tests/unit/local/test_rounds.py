@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from sfumato.errors import OutputError, ParameterError, PolicyError, SfumatoError, SourceError
 from sfumato.local.rounds import key_file, load_key, load_round, new_round, parse_round, store_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def declared(path: Path, **changes: object) -> object:

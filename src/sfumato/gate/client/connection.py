@@ -64,7 +64,7 @@ class Connection:
     certificates: Path | None = None
     _kept: threading.local = field(default_factory=threading.local, init=False, repr=False)
     _opened: set[HTTPConnection] = field(default_factory=set, init=False, repr=False)
-    _closed: bool = field(default=False, init=False, repr=False)
+    is_closed: bool = field(default=False, init=False, repr=False)
 
     def get(self, path: str, *, accept: str = JSON) -> Received:
         """What is at a path."""
@@ -112,7 +112,7 @@ class Connection:
 
     def close(self) -> None:
         """Let go of every connection."""
-        self._closed = True
+        self.is_closed = True
         while self._opened:
             self._opened.pop().close()
 
@@ -143,7 +143,7 @@ class Connection:
         return found
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self.is_closed:
             raise ParameterError(
                 "vault_closed", "A vault that was closed answers nothing. Connect to it again."
             )

@@ -55,7 +55,7 @@ class RemoteCatalogue(Mapping[str, PrivateRows | PublicRows]):
         return self._fetched()[1]
 
     def _fetched(self) -> tuple[float, str, dict[str, str]]:
-        if self._seen is None or _is_old(self._seen[0]):
+        if self._seen is None or self._is_old(self._seen[0]):
             told = self._connection.get("datasets").json()
             try:
                 found = {str(one["name"]): str(one["hides"]) for one in told["datasets"]}
@@ -66,7 +66,7 @@ class RemoteCatalogue(Mapping[str, PrivateRows | PublicRows]):
 
     def declared(self, name: str) -> Declared:
         """All that is known of a data set."""
-        if name not in self._known or _is_old(self._known[name][0]):
+        if name not in self._known or self._is_old(self._known[name][0]):
             self._known[name] = time.monotonic(), _read(self._told(name))
         return self._known[name][1]
 
@@ -84,6 +84,10 @@ class RemoteCatalogue(Mapping[str, PrivateRows | PublicRows]):
     def _told(self, name: str) -> dict[str, Any]:
         """What a server says of a data set now."""
         return self._connection.get(f"datasets/{quote(name, safe='')}").json()
+
+    def _is_old(self, fetched: float) -> bool:
+        """Whether to fetch something anew; of a vault that was closed nothing new is known."""
+        return time.monotonic() - fetched > FRESH_SECONDS and not self._connection.is_closed
 
     def forget(self) -> None:
         """Fetch everything anew when it is next needed."""
@@ -110,10 +114,6 @@ def no_budget(name: str) -> BudgetError:
     return BudgetError(
         "budget_missing", f"You have no budget for {quoted(name)}. Ask its owner for one."
     )
-
-
-def _is_old(fetched: float) -> bool:
-    return time.monotonic() - fetched > FRESH_SECONDS
 
 
 def _amount(told: str | None) -> Fraction | None:

@@ -11,6 +11,7 @@ from sfumato.errors import ParameterError, PolicyError, SfumatoError
 from sfumato.gate.client.address import read_address, read_token
 from sfumato.gate.client.connection import Connection
 from sfumato.gate.client.declared import RemoteCatalogue
+from sfumato.gate.client.refusals import unexpected
 from sfumato.gate.client.session import RemoteSession
 from sfumato.schema.names import quoted
 from sfumato.vault.anywhere import AnyVault
@@ -41,9 +42,12 @@ class RemoteVault(AnyVault):
         """The files in use, which no answer may be saved over: none of this machine."""
         return ()
 
-    def accounts(self) -> list[dict[str, Any]]:
-        """The accounts of who asks: budgets, what was spent, what one more question may cost."""
-        found: list[dict[str, Any]] = self._connection.get("ledger").json()["accounts"]
+    def accounts(self, *, principal: str = OWNER) -> list[dict[str, Any]]:
+        """A principal's accounts: each budget, what was spent, what one more question may cost."""
+        self._asker(given.text(principal, "principal"), None, ())
+        found = self._connection.get("ledger").json().get("accounts")
+        if not isinstance(found, list):
+            raise unexpected("accounts that cannot be read")
         return found
 
     def _asking(self, principal: str, purpose: str | None) -> AskerOf:

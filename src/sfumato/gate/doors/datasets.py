@@ -32,6 +32,7 @@ _WHOLE = {
         "hides": {"type": "string"},
         "schema": {"type": "object"},
         "population": {"type": ["string", "null"]},
+        "purposes": {"type": "array", "items": {"type": "string"}},
         "keys": {"type": "array"},
         "place": {"type": "integer"},
         "usual_epsilon": {"type": ["string", "null"]},
@@ -39,7 +40,7 @@ _WHOLE = {
         "remaining": {"type": ["object", "null"]},
         "balance": {"type": ["string", "null"]},
     },
-    "required": ["name", "public", "hides", "schema", "largest_epsilon"],
+    "required": ["name", "public", "hides", "schema", "purposes", "largest_epsilon"],
 }
 
 
@@ -63,6 +64,7 @@ def one(call: Call) -> Reply:
         **brief,
         "schema": schema_to_json(declared.schema),
         "population": None,
+        "purposes": list(call.vault.purposes(name)),
         "keys": [],
         "place": _place(call, list(seen), name),
         "usual_epsilon": None,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from sfumato.errors import SourceError
+from sfumato.errors import ParameterError, SourceError
 from sfumato.schema.names import quoted, suggestion
 from sfumato.vault.consent.people import fault_of
 from sfumato.vault.consent.said import Said, now
@@ -85,7 +85,7 @@ def checked(
             bad.append(f"{place}: {said}")
     if bad:
         more = f"; and {len(bad) - _LISTED} more" if len(bad) > _LISTED else ""
-        raise SourceError(
+        raise ParameterError(
             "consent_lines_bad",
             f"{len(bad)} line{'s' * (len(bad) > 1)} cannot be taken, so nothing was changed: "
             f"{'; '.join(islice(bad, _LISTED))}{more}. Mend them and import it again.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _LONGEST = 1000
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
+_BROKEN = re.compile("[\0\r\n\ud800-\udfff]")
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
@@ -44,14 +46,8 @@ def person_kinds(config: Config, population: str) -> dict[str, Kind]:
     for name, held in config.datasets.items():
         if isinstance(held, PrivateSet) and held.purposes and held.population == population:
             schema = load_schema(config.folder / held.schema)
-            found[name] = person_kind(_with_unit(schema, held))
+            found[name] = person_kind(replace(schema, unit=held.unit))
     return found
-
-
-def _with_unit(schema: Schema, held: PrivateSet) -> Schema:
-    from dataclasses import replace
-
-    return replace(schema, unit=held.unit)
 
 
 def check_person_kinds(kinds: Mapping[str, Kind]) -> Kind:
@@ -72,8 +68,8 @@ def fault_of(person: str, kind: Kind) -> str | None:
         if _INTEGER.fullmatch(person) and _LEAST <= int(person) <= _MOST:
             return None
         return "the person must be a whole number as the data has it, such as 1042"
-    if not person or len(person) > _LONGEST or "\0" in person:
-        return f"the person must be a text of 1 to {_LONGEST} characters"
+    if not 0 < len(person) <= _LONGEST or _BROKEN.search(person):
+        return f"the person must be a text of 1 to {_LONGEST} characters, all on one line"
     return None
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import threading
 from functools import partial
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
@@ -21,7 +22,7 @@ from sfumato.ledger.rules import check_name
 from sfumato.release.in_use import CONSENT, consent_head, vault_files
 from sfumato.schema.names import quoted, suggestion
 from sfumato.vault.config import OWNER, PrivateSet, load
-from sfumato.vault.consent.importing import ANSWERS, COLUMNS, moment, read_said
+from sfumato.vault.consent.importing import ANSWERS, COLUMNS, checked, moment, read_said
 from sfumato.vault.consent.lending import Register
 from sfumato.vault.consent.people import check_person_kinds, person_kinds, written
 from sfumato.vault.consent.said import Said, now
@@ -139,6 +140,24 @@ class ConsentRegistry(Shown):
         return self._say([person], purposes, False, time, operator)
 
     @given.in_python
+    def change(
+        self,
+        changes: Iterable[tuple[str | int, str, bool, str | None]],
+        *,
+        operator: str = OWNER,
+    ) -> dict[str, Any]:
+        """Write down who agrees or not: person, purpose, True or False, and when, if known.
+
+        All of it is taken, or nothing.
+        """
+        words = {agreed: word for word, agreed in ANSWERS.items()}
+        lines = (
+            (f"change {place}", (str(who), what, words.get(agreed, str(agreed)), time or ""))
+            for place, (who, what, agreed, time) in enumerate(changes, 1)
+        )
+        return self._record(checked(lines, self.purposes, self._kind), operator)
+
+    @given.in_python
     def import_file(self, path: str | Path, *, operator: str = OWNER) -> dict[str, Any]:
         """Take a CSV of person, purpose, yes or no and perhaps a time: all of it or nothing."""
         said = read_said(given.path(path, "path"), self.purposes, self._kind)
@@ -153,16 +172,23 @@ class ConsentRegistry(Shown):
             overwrite=given.flag(overwrite, "overwrite"),
             kept=vault_files(self._consents.config.folder),
         )
-        rows = self._log.rows(self.population)
+        text = self.to_csv()
+        with whole(target, overwrite=overwrite, private=True) as new:
+            new.write_text(text, encoding="utf-8")
+        rows = text.count("\n") - 1  # a person is one line
+        return {"population": self.population, "rows": rows, "written": [str(target)]}
+
+    def to_csv(self) -> str:
+        """All that stands, as a CSV that can be imported."""
         words = {agreed: word for word, agreed in ANSWERS.items()}
-        with (
-            whole(target, overwrite=overwrite, private=True) as new,
-            new.open("w", encoding="utf-8", newline="") as stream,
-        ):
-            lines = csv.writer(stream, lineterminator="\n")
-            lines.writerow(COLUMNS)
-            lines.writerows((who, what, words[agreed], time) for who, what, agreed, time in rows)
-        return {"population": self.population, "rows": len(rows), "written": [str(target)]}
+        stream = StringIO()
+        lines = csv.writer(stream, lineterminator="\n")
+        lines.writerow(COLUMNS)
+        lines.writerows(
+            (who, what, words[agreed], time)
+            for who, what, agreed, time in self._log.rows(self.population)
+        )
+        return stream.getvalue()
 
     @given.in_python
     def show(self, person: str | int | None = None) -> dict[str, Any]:

@@ -101,6 +101,7 @@ class Jobs(Shown):
         check_name(key, "request id")
         given.text(family, "family")
         job = self._planned(Job(made, family, name, who, asked, key, purpose), plan)
+        self._vault.check_purpose((name,), purpose)
         kept = self._store.add(job)
         self._workers.wake()
         return kept

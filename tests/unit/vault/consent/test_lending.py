@@ -168,7 +168,8 @@ def test_the_work_of_a_question_does_not_tell_whether_somebody_withdrew(
     assert done == without != []
 
 
-def test_both_the_column_and_the_registry_must_say_yes(agreeing: sf.Vault) -> None:
+@pytest.mark.usefixtures("agreeing")
+def test_both_the_column_and_the_registry_must_say_yes() -> None:
     path = Path("clinic/vault.toml")
     path.write_text(path.read_text().replace("purposes = ", 'consent = "agreed"\npurposes = '))
     with sf.open("clinic") as vault:
@@ -229,7 +230,8 @@ def test_a_server_that_has_people_in_hand_notices_that_every_yes_is_void(
     assert abs(counted(agreeing, "cost < 71")) < SURE
 
 
-def test_a_principal_is_asked_as_the_owner_is(agreeing: sf.Vault) -> None:
+@pytest.mark.usefixtures("agreeing")
+def test_a_principal_is_asked_as_the_owner_is() -> None:
     path = Path("clinic/vault.toml")
     path.write_text(path.read_text() + '[principals.alice.budgets.visits]\nepsilon = "2"\n')
     with sf.open("clinic") as vault:
