@@ -85,8 +85,8 @@ def mean(
 ) -> MeanOracle | Duchi:
     """The mean of an amount of each person: `sf.local.mean(bounds=(0, 100), epsilon=1)`.
 
-    'hybrid' is the best for any epsilon, 'piecewise' for large ones; 'duchi' takes several amounts
-    of each person at once, by `columns`, their number or names.
+    'hybrid' has the least error at worst, 'piecewise' less for amounts near the middle; 'duchi'
+    takes several amounts of each person at once, by `columns`, their number or names.
     """
     from sfumato.given import one_of
     from sfumato.local.tasks import MEANS, make_task

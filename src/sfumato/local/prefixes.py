@@ -208,8 +208,8 @@ class HeavyHitters(LocalMechanism):
         for first in range(0, len(candidates), at_once):
             some = slice(first, first + at_once)
             total = np.broadcast_to(shift, (len(counts[some]), len(rows)))
-            for factors, chunk in columns:
-                total = (total + chunk[some, None] * factors) % PRIME
+            for factors, parts in columns:
+                total = (total + parts[some, None] * factors) % PRIME
             counts[some] = (total % self.buckets == report).sum(axis=1)
         return (counts / len(rows) - float(self.q)) / float(self.p - self.q)
 
