@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         TCloseness,
     )
     from sfumato.errors import SfumatoError
+    from sfumato.gate.client.vault import RemoteVault, connect
+    from sfumato.local.survey import Survey
     from sfumato.privacy.units import Entity, Neighbours, Rows
     from sfumato.query.builder import table
     from sfumato.release.release import Release
@@ -35,8 +37,9 @@ if TYPE_CHECKING:
     from sfumato.steward.evaluate import evaluate
     from sfumato.steward.table import Table, read
     from sfumato.synth.generator import SynthesisModel
-    from sfumato.vault.answer import Answer
-    from sfumato.vault.private import Private, protect
+    from sfumato.vault.answer import Answer as Answer
+    from sfumato.vault.private import Private
+    from sfumato.vault.protection import protect
     from sfumato.vault.vault import Vault
     from sfumato.vault.vault import create_vault as init
     from sfumato.vault.vault import open_vault as open  # noqa: A004 - sf.open, beside the built-in
@@ -44,7 +47,6 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Answer",
     "BetaLikeness",
     "Bounds",
     "Calendar",
@@ -63,11 +65,13 @@ __all__ = [
     "Private",
     "RecursiveDiversity",
     "Release",
+    "RemoteVault",
     "Removal",
     "Role",
     "Rows",
     "Schema",
     "SfumatoError",
+    "Survey",
     "SynthesisModel",
     "TCloseness",
     "Table",
@@ -76,6 +80,7 @@ __all__ = [
     "Vault",
     "Widths",
     "compare",
+    "connect",
     "evaluate",
     "init",
     "local",
@@ -107,11 +112,13 @@ _HOMES = {
     "RecursiveDiversity": "anonymize.criteria",
     "Relation": "privacy.units",
     "Release": "release.release",
+    "RemoteVault": "gate.client.vault",
     "Removal": "schema.hierarchy.rules",
     "Role": "schema.column",
     "Rows": "privacy.units",
     "Schema": "schema.schema",
     "SfumatoError": "errors",
+    "Survey": "local.survey",
     "SynthesisModel": "synth.generator",
     "TCloseness": "anonymize.criteria",
     "Table": "steward.table",
@@ -120,10 +127,11 @@ _HOMES = {
     "Vault": "vault.vault",
     "Widths": "schema.hierarchy.rules",
     "compare": "steward.compare",
+    "connect": "gate.client.vault",
     "evaluate": "steward.evaluate",
     "init": "vault.vault",
     "open": "vault.vault",
-    "protect": "vault.private",
+    "protect": "vault.protection",
     "read": "steward.table",
     "table": "query.builder",
 }

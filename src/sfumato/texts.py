@@ -44,6 +44,11 @@ def share(fraction: float) -> str:
     return f"{percent:.0f} %" if percent in {0.0, 100.0} else f"{percent:.1f} %"
 
 
+def minute(time: str | None) -> str:
+    """A moment in ISO form and UTC as people read it, to the minute: 2031-01-31 18:00."""
+    return "never" if time is None else time[:16].replace("T", " ").removesuffix(" 00:00")
+
+
 HIDDEN = "***"
 """What stands for a password in words that somebody may see."""
 

@@ -47,6 +47,18 @@ kind = "text"
 values = ["flu", "asthma", "none"]
 nullable = false
 """
+VISITS = """
+table = "visits"
+unit = { column = "patient", max_rows = 2 }
+[columns.patient]
+role = "identifier"
+kind = "integer"
+nullable = false
+[columns.cost]
+kind = "integer"
+bounds = [0, 99]
+nullable = false
+"""
 TOWNS = """
 table = "towns"
 [columns.town]
@@ -77,6 +89,9 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("voters.csv").write_text("\n".join(["age,sex", *(one[:4] for one in rows[10:90])]) + "\n")
     Path("towns.csv").write_text("town\nRome\nBonn\n")
     Path("towns.toml").write_text(TOWNS)
+    Path("visits.csv").write_text("patient,cost\n1042,3\n1042,5\n1043,7\n")
+    Path("visits.toml").write_text(VISITS)
+    Path("agreed.csv").write_text("person,purpose,agreed\n1042,care,no\n1043,research,yes\n")
     Path("ranges.csv").write_text("age_low,age_high\n0,49\n50,99\n")
     return tmp_path
 

@@ -113,7 +113,7 @@ QUERIES = [
     Case("budget_exhausted", ("query", COUNT, "--epsilon", "3"), 3),
     Case("budget_exhausted", ("query", COUNT, "--epsilon", "1"), 3, spend),
     Case("budget_exhausted", ("query", COUNT, "--epsilon", "1.5", "--principal", "alice"), 3),
-    Case("budget_missing", ("query", COUNT, "--epsilon", "0.1", "--principal", "bob"), 3),
+    Case("table_unknown", ("query", COUNT, "--epsilon", "0.1", "--principal", "bob")),
     Case("principal_unknown", ("query", COUNT, "--epsilon", "0.1", "--principal", "eve"), 3),
     Case("request_reused", ("query", f"{COUNT} WHERE age = 1", "--request", "r"), 2, asked_as("r")),
     Case("name_invalid", ("query", COUNT, "--epsilon", "0.1", "--request", "x" * 300)),
@@ -276,7 +276,63 @@ BEGINNINGS = [
     ),
     Case("vault_unconfigured", ("init", ".", "--ledger", "people.csv", "--head", "clinic/head")),
 ]  # fmt: skip
-CASES = [*QUERIES, *PUBLICATIONS, *LEDGER, *BEGINNINGS]
+ADD = ("principal", "add", "eve", "--operator", "ann", "--kind")
+BUDGET = ("--population", "persons", "--epsilon")
+OF_EVE = ("eve", "--operator", "ann")
+
+
+def eve(*more: str) -> Callable[[], object]:
+    """With Eve, who may ask about persons."""
+    return lambda: _run((*ADD, "external", *BUDGET, "0.5", *more, "--vault", "clinic"))
+
+
+def _run(words: tuple[str, ...]) -> None:
+    assert run([*words]) == 0
+
+
+PEOPLE = [
+    Case("usage", ("principal", "add", "eve", "--operator", "ann")),
+    Case("usage", ("principal", "list", "--kind", "external")),
+    Case("usage", ("principal", "grant", "--operator", "ann")),
+    Case("vault_name", ("principal", "add", "аdmin", "--operator", "ann", "--kind", "external")),
+    Case("principal_kind_unknown", (*ADD, "boss")),
+    Case("principal_exists", (*ADD, "external"), 2, eve()),
+    Case("principal_owner", (*ADD, "owner", *BUDGET, "1")),
+    Case("shape_unknown", (*ADD, "external", "--shapes", "publish")),
+    Case("expiry_unreadable", (*ADD, "external", "--expires", "soon")),
+    Case("population_unknown", (*ADD, "external", "--epsilon", "1")),
+    Case("epsilon_range_reversed",
+         (*ADD, "external", "--min-epsilon", "2", "--max-epsilon", "1")),
+    Case("child_above_parent", (*ADD, "external", *BUDGET, "3")),
+    Case("name_invalid", ("principal", "expire", "eve", "--operator", ""), 2, eve()),
+    Case("principal_configured",
+         ("principal", "grant", "alice", "--operator", "ann", *BUDGET, "1")),
+    Case("principal_unknown_here", ("principal", "grant", *OF_EVE, *BUDGET, "1")),
+    Case("principal_unknown", ("principal", "list", "eve"), 3),
+    Case("budget_not_higher", ("principal", "grant", *OF_EVE, *BUDGET, "0.4"), 2, eve()),
+    Case("budget_not_lower", ("principal", "lower", *OF_EVE, *BUDGET, "0.6"), 2, eve()),
+    Case("budget_not_held",
+         ("principal", "lower", *OF_EVE, "--population", "others", "--epsilon", "0"), 2, eve()),
+    Case("move_to_self", ("principal", "move", *OF_EVE, "--to", "eve", *BUDGET, "0.1"), 2, eve()),
+    Case("move_too_much", ("principal", "move", *OF_EVE, "--to", "bea", *BUDGET, "1"), 2,
+         lambda: (eve()(), _run(("principal", "add", "bea", "--kind", "external",
+                                 "--operator", "ann", "--vault", "clinic")))),
+    Case("account_of_principal", (*LIMIT, "persons/eve", "--epsilon", "0.1"), 2, eve()),
+    Case("child_above_parent", (*LIMIT, "persons", "--epsilon", "0.4"), 2, eve()),
+    Case("shape_not_permitted", (*SYNTHESIS, "--principal", "eve"), 3, eve("--shapes", "query")),
+    Case("epsilon_not_permitted", ("query", COUNT, "--epsilon", "0.2", "--principal", "eve"), 3,
+         eve("--max-epsilon", "0.1")),
+    Case("principal_expired", ("query", COUNT, "--epsilon", "0.1", "--principal", "eve"), 3,
+         eve("--expires", "2020-01-01")),
+    Case("principal_expired", ("token", "new", *OF_EVE), 3, eve("--expires", "2020-01-01")),
+    Case("scope_unknown", ("token", "new", *OF_EVE, "--scopes", "admin"), 2, eve()),
+    Case("token_unknown", ("token", "revoke", "aaaaaaaa", "--operator", "ann")),
+    Case("usage", ("token", "new", "eve")),
+    Case("usage", ("token", "list", "--scopes", "admin")),
+    Case("ledger_rolled_back", ("principal", "list"), 3, restore_old_ledger),
+    Case("ledger_rolled_back", ("token", "list"), 3, restore_old_ledger),
+]  # fmt: skip
+CASES = [*QUERIES, *PUBLICATIONS, *LEDGER, *BEGINNINGS, *PEOPLE]
 
 
 @pytest.fixture(scope="module")

@@ -54,6 +54,9 @@ ELSEWHERE = {
 
 
 OUT_OF_REACH = {
+    "token_refused": "commands need no token: tests/unit/vault/test_tokens.py",
+    "record_invalid": "commands write plain records: tests/contract/ledger/test_records.py",
+    "record_too_long": "commands write short records: tests/contract/ledger/test_records.py",
     "type_wrong": "the words of a command are texts: tests/end/test_wrong_types.py",
     "word_unknown": "a command knows the words of its options: tests/end/test_wrong_types.py",
     "schema_twice": "commands read tables themselves: tests/unit/vault/test_private.py",

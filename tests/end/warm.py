@@ -38,6 +38,7 @@ LOADED = (
     "sfumato.steward.anonymized",
     "sfumato.steward.attack",
     "sfumato.vault.private",
+    "sfumato.vault.protection",
     "sfumato.vault.vault",
 )
 CALLER = """\

@@ -83,7 +83,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "steward": {
         "cards", "errors", "given", "schema", "privacy", "engines", "files", "counting",
         "inspection", "release", "report", "anonymize", "attack", "comparison", "synth",
-        "texts", "vault.private",
+        "texts", "vault.protection",
     },
     "vault": {
         "cards", "errors", "given", "schema", "privacy", "engines", "files", "system", "texts",
@@ -95,9 +95,13 @@ MAY_IMPORT: dict[str, set[str]] = {
         "errors", "schema", "files", "inspection", "report", "release.in_use", "steward",
         "estimation.boxes", "vault", "attack.case", "attack.finding",
     },
+    "gate": {
+        "errors", "given", "texts", "schema.exchange", "schema.names", "publish.options",
+        "query.sql.tables", "release.codec", "vault",
+    },
     "cli": {
         "errors", "schema.names", "files", "texts", "inspection", "report", "release", "steward",
-        "vault", "demo", "attack.finding", "comparison",
+        "vault", "demo", "attack.finding", "comparison", "gate.serving",
     },
 }  # fmt: skip
 ANYTHING = {"testing", "__init__", "__main__"}
@@ -187,6 +191,8 @@ HOMES: dict[str, set[str]] = {
     "adbc_driver_postgresql": {"engines/postgres.py"},
     "dp_accounting": {"privacy/loss_distributions.py"},
     "pandas": {"release/release.py"},
+    "starlette": {"gate/"},
+    "uvicorn": {"gate/"},
     "polars": {"release/release.py"},
     "scipy": set(),
     "sklearn": {"synth/evaluate/learning.py"},

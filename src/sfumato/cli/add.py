@@ -33,6 +33,7 @@ Source = Annotated[
     Field("delta", "Its delta.", "DELTA", default="0"),
     Field("population", "Data sets about the same people share one budget.", "NAME"),
     Field("consent", "Use only people whose rows all are true in this column.", "COLUMN"),
+    Field("purposes", "What people are asked to agree to: questions name one.", "A,B"),
     Field("public", "It is about nobody and costs nothing.", "", type=bool, default=False),
     Field("yes", "Ask nothing, also on a terminal.", "", type=bool, default=False),
     Field("unique", "Columns whose values are unique in a public table.", "A,B", type=list[str]),
@@ -49,6 +50,8 @@ def add(
 
     Examples:
         sfumato add people people.csv --schema people.toml --epsilon 3 --vault clinic
+        sfumato add visits visits.csv --schema visits.toml --epsilon 2 --purposes care,research \\
+            --vault clinic
         sfumato add towns towns.csv --schema towns.toml --public --unique town --vault clinic
     """
     from sfumato.vault.accounts import balance_of
@@ -70,7 +73,7 @@ def add(
     what: dict[str, Any] = {"name": name, "source": source, "schema": schema, "warn": _warn}
     added: dict[str, object] = {"dataset": name, "public": public}
     if public:
-        private_only = ("unit", "epsilon", "population", "consent")
+        private_only = ("unit", "epsilon", "population", "consent", "purposes")
         given = [f"--{one}" for one in private_only if said[one] is not None]
         if given:
             raise typer.BadParameter(f"A public table has no {', '.join(given)}; leave it out.")
@@ -79,11 +82,18 @@ def add(
     else:
         if unique:
             raise typer.BadParameter("--unique is for tables that are --public.")
-        held = Registration(**what, **said).add_to(vault)
+        purposes = said.pop("purposes")
+        listed = None if purposes is None else tuple(purposes.split(","))
+        held = Registration(**what, **said, purposes=listed).add_to(vault)
         sentence = held.unit.sentence()
         added |= {"population": held.population, "unit": sentence}
         if not as_json:
             sentence = f"{sentence}\nBudget: {balance_of(vault, held.population)}."
+            if held.purposes:
+                sentence += (
+                    "\nNobody is seen until they agree: 'sfumato consent import FILE' takes "
+                    "person,purpose,agreed."
+                )
     typer.echo(dumps(added) if as_json else f"Added '{name}' to the vault. {sentence}")
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from threading import get_ident
-from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar
 
 import duckdb
 import pyarrow as pa
@@ -30,6 +29,7 @@ from sfumato.engines.base import (
     table_missing,
     translating_errors,
 )
+from sfumato.engines.duckdb_calls import Ahead, interruptible
 from sfumato.engines.files.cells import check_names, conform
 from sfumato.engines.files.output import write_file
 from sfumato.engines.files.parts import check_local, write_folder
@@ -40,14 +40,12 @@ from sfumato.schema.column import Kind
 from sfumato.schema.layout import USUAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from sfumato.engines.base import Target
     from sfumato.engines.files.regular import RegularFile
     from sfumato.engines.kinds import Asked
-
-R = TypeVar("R")
 
 _NOT_UTF8 = "is not valid UTF8!"
 MEMORY_LIMIT = "2GB"
@@ -192,7 +190,7 @@ class DuckDB:
         """Run a query and bring its whole result here."""
         words = render(query, self.dialect)
         with self._cursor() as cursor:
-            result = _interruptible(cursor, lambda: cursor.sql(words).to_arrow_table())
+            result = interruptible(cursor, lambda: cursor.sql(words).to_arrow_table())
         self._check_files()
         return result
 
@@ -202,9 +200,9 @@ class DuckDB:
         with ExitStack() as stack:
             cursor = stack.enter_context(self._cursor())
             words = render(query, self.dialect)
-            reader = _interruptible(cursor, lambda: cursor.sql(words).to_arrow_reader(batch_rows))
+            reader = interruptible(cursor, lambda: cursor.sql(words).to_arrow_reader(batch_rows))
             stack.callback(reader.close)
-            ahead = stack.enter_context(_Ahead(cursor, lambda: next(reader, None)))
+            ahead = stack.enter_context(Ahead(cursor, lambda: next(reader, None)))
             opened = stack.pop_all()
 
         def advance() -> pa.RecordBatch | None:
@@ -312,7 +310,7 @@ class DuckDB:
                 finally:
                     cursor.unregister(arrow)
 
-            _interruptible(cursor, copy)
+            interruptible(cursor, copy)
 
     def _load(
         self, name: str, batches: Iterable[pa.RecordBatch], kinds: Mapping[str, Asked]
@@ -338,7 +336,7 @@ class DuckDB:
     def _execute(self, statement: exp.Expr) -> None:
         words = render(statement, self.dialect)
         with self._cursor() as cursor:
-            _interruptible(cursor, lambda: cursor.execute(words))
+            interruptible(cursor, lambda: cursor.execute(words))
 
     def _check_files(self) -> None:
         for file in self._files:
@@ -356,45 +354,3 @@ def _no_tables(target: TableTarget) -> OutputError:
         f"Cannot create the table {str(target)!r}: DuckDB only reads its file here. Write to a "
         "folder, such as OUT/, and load that: CREATE TABLE name AS FROM 'OUT/*.parquet'.",
     )
-
-
-class _Ahead:
-    """Makes the next batch while the last one is being used."""
-
-    def __init__(
-        self, cursor: duckdb.DuckDBPyConnection, make: Callable[[], pa.RecordBatch | None]
-    ) -> None:
-        self._cursor, self._make = cursor, make
-        self._worker = ThreadPoolExecutor(1)
-        self._next = self._worker.submit(make)
-
-    def take(self) -> pa.RecordBatch | None:
-        """The next batch, or None after the last one."""
-        try:
-            batch = self._next.result()
-        except KeyboardInterrupt:
-            self._cursor.interrupt()
-            raise
-        if batch is not None:
-            self._next = self._worker.submit(self._make)
-        return batch
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nobody wants what is being made any more; the cursor is closed only after it."""
-        if not self._next.done() and not self._next.cancel():
-            self._cursor.interrupt()
-            wait([self._next])
-        self._worker.shutdown(wait=False)  # a thread that is about to start may wait for us
-
-
-def _interruptible(cursor: duckdb.DuckDBPyConnection, work: Callable[[], R]) -> R:
-    """Work in another thread, so that this one hears Ctrl-C; DuckDB itself often misses it."""
-    with ThreadPoolExecutor(1) as worker:
-        try:
-            return worker.submit(work).result()
-        except KeyboardInterrupt:
-            cursor.interrupt()
-            raise

@@ -12,16 +12,17 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import CallerError, LedgerError, RefusedError, RolledBackError, SfumatoError
 from sfumato.ledger import rules
 from sfumato.ledger.book import ChargeRequest, Draft, canonical, digest, utc_now
 from sfumato.ledger.commit import GroupCommit, Result, Ticket
+from sfumato.ledger.failure import failure, pass_by
 from sfumato.ledger.receipt import Receipt, Stage, this_process
+from sfumato.ledger.records import Amendment, RecordCache, amend, later_of, write_record
 from sfumato.ledger.replay import Verification, check_book, events_seen, write_export
 from sfumato.privacy.events import to_record
-from sfumato.texts import without_passwords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -31,12 +32,9 @@ if TYPE_CHECKING:
     from sfumato.ledger.book import Account, Entry, Key, Position, Reader, Store
     from sfumato.ledger.commit import OutsideHead
     from sfumato.ledger.flight import Flight
+    from sfumato.ledger.records import BookState
     from sfumato.privacy.events import Event
     from sfumato.privacy.filters import Budget, Charge
-
-
-def pass_by(_told: str) -> None:
-    """Do nothing: at a step of the protocol, where fault tests put a crash, or with a cause."""
 
 
 class Ledger:
@@ -64,6 +62,7 @@ class Ledger:
         self._failed = False
         self._turn = threading.Lock()
         self._group = GroupCommit(self._commit)
+        self._recorded = RecordCache()
         self._heal_head()
 
     @classmethod
@@ -170,11 +169,13 @@ class Ledger:
         receipt.advance(Stage.VOIDED, {Stage.RESERVED}, ledger=self)
         self._run(lambda draft: rules.void(draft, receipt.request), receipt.request.key)
 
-    def store(self, receipt: Receipt, answer: bytes) -> None:
+    def store(
+        self, receipt: Receipt, answer: bytes, *, consent: Mapping[str, int] | None = None
+    ) -> None:
         """Keep an answer durably; it may be released when this returns, and not if it raises."""
         receipt.advance(Stage.STORED, {Stage.RESERVED, Stage.DRAWN}, ledger=self)
         request = receipt.request
-        self._run(lambda draft: rules.store(draft, request, answer), request.key)
+        self._run(lambda draft: rules.store(draft, request, answer, consent or {}), request.key)
         self._at_step("stored")
 
     def answer(self, *, principal: str, request_id: str, body_digest: str) -> bytes | None:
@@ -218,10 +219,33 @@ class Ledger:
         account = self.account(name)
         return account.budget.remaining(account.spent)
 
+    def record(self, topic: str, name: str, value: object, *, operator: str) -> None:
+        """Write down what an operator decided of a name; None takes it back. Nothing is charged."""
+        self._run(lambda draft: write_record(draft, topic, name, value, operator))
+
+    def records(self, topic: str) -> dict[str, Any]:
+        """What stands of every name of a topic: the value written last, unless taken back."""
+        with self._reading(checked=True) as reader:
+            return dict(self._recorded.read(reader).values.get(topic, {}))
+
+    def amend(self, decide: Callable[[BookState], Amendment], *, operator: str) -> Amendment:
+        """Change budgets and records together, all or none, by what stands when nobody writes."""
+        return self._run(lambda draft: amend(draft, decide, operator))
+
+    def now(self) -> datetime:
+        """The later of the clock and of the last entry: a clock put back brings nothing back."""
+        with self._reading(checked=True) as reader:
+            return later_of(self._clock(), self._recorded.read(reader).time)
+
     def entries(self) -> Iterator[Entry]:
         """All entries, oldest first."""
         with self._reading() as reader:
             yield from reader.entries()
+
+    def entry(self, seq: int) -> Entry | None:
+        """One entry, by its number."""
+        with self._reading() as reader:
+            return reader.entry(seq)
 
     def verify(self) -> Verification:
         """Walk the chain, replay it to the balances, and compare both with what is stored."""
@@ -364,34 +388,3 @@ class Ledger:
             position, outside = reader.position(), self._head.read()
             if position != outside and self._follows(reader, outside):
                 self._head.write(position)
-
-
-def failure(error: Exception, tell_operator: Callable[[str], None] = pass_by) -> LedgerError:
-    """The error for a storage that failed; what the system said is the operator's."""
-    cause = _cause(error)
-    tell_operator(cause)
-    return LedgerError(
-        "ledger_failed",
-        "The ledger's storage failed; no answer is given. Its operator finds the cause in the "
-        "vault's failures.log, or with 'sfumato --verbose'; mend it and try again.",
-        detail=cause,
-    )
-
-
-@contextmanager
-def closed_on_failure(tell_operator: Callable[[str], None] = pass_by) -> Iterator[None]:
-    """Whatever goes wrong in opening a ledger, there is none."""
-    try:
-        yield
-    except LedgerError:
-        raise
-    except Exception as error:  # noqa: BLE001 - the closed door is the same for all
-        raise failure(error, tell_operator) from None
-
-
-def _cause(error: Exception) -> str:
-    """What the driver or the system said: neither the statement nor its values nor a password."""
-    said = getattr(error, "orig", None) or error
-    name = getattr(said, "sqlite_errorname", None) or getattr(said, "sqlstate", None)
-    words = f"{type(said).__name__}: {said}{f' [{name}]' if name else ''}"
-    return without_passwords(words)

@@ -38,6 +38,11 @@ class Entry(NamedTuple):
     body: str
     hash: str
 
+    @property
+    def is_record(self) -> bool:
+        """Whether it is a record or a rollback, which alone begin with their kind."""
+        return self.body.startswith('{"kind":')
+
 
 def canonical(value: object) -> str:
     """Write JSON in the one form that is hashed: sorted keys, no blanks, ASCII."""
@@ -99,6 +104,9 @@ class Reader(Protocol):
     def entries(self) -> Iterator[Entry]:
         """All entries, oldest first."""
 
+    def records(self, after: int) -> Iterator[Entry]:
+        """Records and rollbacks behind an entry, oldest first."""
+
     def recorded(self, prefix: str) -> bool:
         """Whether the JSON of any entry starts with `prefix`."""
 
@@ -159,8 +167,12 @@ class Draft:
         self._stored: dict[Key, ChargeRequest | None] = {}
         self.answers: dict[int, bytes] = {}
 
+    def now(self) -> datetime:
+        """What the clock says."""
+        return self._clock()
+
     def append(self, kind: str, **fields: object) -> int:
-        """Add an entry to the chain. Its time is for people; nothing is ever decided by it."""
+        """Add an entry to the chain. Its time is for people; no charge is decided by it."""
         seq = self.position.seq + 1
         time = self._clock().isoformat(timespec="seconds")
         body = canonical({"kind": kind, "seq": seq, "time": time, **fields})
@@ -174,6 +186,16 @@ class Draft:
         return self._reader.recorded(prefix) or any(
             entry.body.startswith(prefix) for entry in self.entries
         )
+
+    def records(self, after: int) -> Iterator[Entry]:
+        """Records and rollbacks behind an entry, with those of this draft."""
+        yield from self._reader.records(after)
+        yield from (one for one in self.entries if one.is_record and one.seq > after)
+
+    @property
+    def has_records(self) -> bool:
+        """Whether this draft writes a record."""
+        return any(one.is_record for one in self.entries)
 
     def history(self) -> Iterator[Entry]:
         """All entries, with those of this draft."""

@@ -117,7 +117,7 @@ def _apply(
         for name, charge in charged["charges"].items() if kind == "void" else ():
             accounts[name].spent = _combine(accounts[name].spent, charge, -1)
             accounts[name].events.remove(charged["event"])
-    elif kind not in {"genesis", "dataset", "rollback"}:
+    elif kind not in {"genesis", "dataset", "record", "rollback"}:
         raise ExportError(f"Entry {entry['seq']} is of the unknown kind {kind!r}.")
 
 

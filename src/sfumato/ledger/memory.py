@@ -65,6 +65,10 @@ class MemoryStore:
         """All entries, oldest first."""
         return iter(list(self._entries))
 
+    def records(self, after: int) -> Iterator[Entry]:
+        """Records and rollbacks behind an entry, oldest first."""
+        return (one for one in self._entries[after:] if one.is_record)
+
     def recorded(self, prefix: str) -> bool:
         """Whether the JSON of any entry starts with `prefix`."""
         return any(entry.body.startswith(prefix) for entry in self._entries)

@@ -185,6 +185,14 @@ def _rollback(_state: _Replay, _record: Record, _body: str) -> None:
     """An operator's note that entries were lost; what it burns stands in entries of its own."""
 
 
+def _record(_state: _Replay, record: Record, _body: str) -> None:
+    """What an operator decided of a name: no amount follows from it."""
+    if not all(isinstance(record[part], str) for part in ("topic", "name", "operator")):
+        raise ValueError("its topic, name or operator is no text")
+    if "value" not in record:
+        raise ValueError("it decides nothing")
+
+
 _APPLY = {
     "genesis": _genesis,
     "account": _account,
@@ -194,6 +202,7 @@ _APPLY = {
     "burn": _burn,
     "void": _void,
     "answer": _answer,
+    "record": _record,
     "rollback": _rollback,
 }
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import lru_cache
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from sfumato.errors import BudgetError, CallerError, LedgerError, ParameterError
@@ -40,13 +41,19 @@ def open_account(draft: Draft, name: str, budget: Budget, parent: str | None) ->
                 "Open it unchanged, or let its owner set a new limit.",
             )
         return account
-    if draft.recorded(account=name):
-        raise damaged(f"account {name!r} was opened, yet its row is gone")
+    check_opening(draft, name)
     if parent is not None:
         _check_share(name, budget, parent, known(draft, parent).budget)
     account = _open(draft, name, budget, parent)
     # Once entries were lost, nobody knows whether this account stood, and spent, in them.
     return _burn(draft, account, [budget]) if draft.recorded(kind="rollback") else account
+
+
+def check_opening(draft: Draft, name: str) -> None:
+    """Refuse to open an account that cannot be named, or that the chain knows already."""
+    check_name(name, "account")
+    if draft.recorded(account=name):
+        raise damaged(f"account {name!r} was opened, yet its row is gone")
 
 
 def _open(draft: Draft, name: str, budget: Budget, parent: str | None) -> Account:
@@ -88,6 +95,13 @@ def set_limit(
 ) -> Account:
     """Give an account another budget, charged with every event that it has already seen."""
     check_name(operator, "operator")
+    return write_limit(draft, *planned_limit(draft, name, budget, seen), operator=operator)
+
+
+def planned_limit(
+    draft: Draft, name: str, budget: Budget, seen: Iterable[tuple[Event, int]]
+) -> tuple[Account, Budget, Charge]:
+    """An account, its next budget and what it has spent of that; refused where it is too small."""
     account = known(draft, name)
     if account.parent is not None:
         _check_share(name, budget, account.parent, known(draft, account.parent).budget)
@@ -101,10 +115,13 @@ def set_limit(
             f"The new limit of account {name!r} is below what was already spent from it. "
             "Give a higher limit.",
         )
-    return _limit(draft, account, budget, operator, spent)
+    return account, budget, spent
 
 
-def _limit(draft: Draft, account: Account, budget: Budget, operator: str, spent: Charge) -> Account:
+def write_limit(
+    draft: Draft, account: Account, budget: Budget, spent: Charge, *, operator: str
+) -> Account:
+    """Give an account another budget, of which so much is spent."""
     account = replace(account, budget=budget, spent=spent)
     draft.append(
         "limit",
@@ -171,10 +188,15 @@ def void(draft: Draft, request: ChargeRequest) -> None:
     draft.requests[request.key] = None
 
 
-def store(draft: Draft, request: ChargeRequest, answer: bytes) -> None:
-    """Keep the answer of an open charge, so that the same request gets it again for nothing."""
+def store(draft: Draft, request: ChargeRequest, answer: bytes, consent: Mapping[str, int]) -> None:
+    """Keep the answer of an open charge, so that the same request gets it again for nothing.
+
+    `consent` is by which version of each registry people were seen: the owner's to know. Whoever
+    holds the receipts before and after could try versions until the hashes fit, but for the salt.
+    """
     _check_open(draft, request)
-    seq = draft.append("answer", charge=request.charge, digest=digest(answer))
+    seen = {"consent": {"salt": token_hex(16), "versions": dict(consent)}} if consent else {}
+    seq = draft.append("answer", charge=request.charge, digest=digest(answer), **seen)
     draft.requests[request.key] = request._replace(answered=seq)
     draft.answers[request.charge] = answer
 
@@ -197,15 +219,13 @@ def acknowledge(
     draft.append("rollback", lost=record, operator=operator)
     kept = {account.name: account for account in draft.all_accounts()}
     for name in declared.keys() - kept.keys():
-        check_name(name, "account")
-        if draft.recorded(account=name):
-            raise damaged(f"account {name!r} was opened, yet its row is gone")
+        check_opening(draft, name)
     for name in sorted(kept.keys() | declared.keys()):
         account = kept.get(name) or _open(draft, name, declared[name], None)
         before, budget = account.budget, declared.get(name, account.budget)
         if budget != before:
             spent = recount(budget, seen.get(name, ()))
-            account = _limit(draft, account, budget, operator, spent)
+            account = write_limit(draft, account, budget, spent, operator=operator)
         _burn(draft, account, [before, budget])
 
 

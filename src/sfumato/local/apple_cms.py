@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from sfumato.local.reports import Code, ReportLayout
 from sfumato.local.unary import bits_channel, set_bits, toss_bits
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from numpy.typing import NDArray
 
     from sfumato.local.level import LocalEpsilon
@@ -51,9 +53,9 @@ class MeanSketch(Oracle):
         """What else was settled, by name."""
         return {"rows": self.rows, "columns": self.columns, "seed": self.seed}
 
+    @abstractmethod
     def _sums(self, sketch: ReportSketch) -> NDArray[np.float64]:
         """The sketch without bias: row j, column h has the number of people who hash there."""
-        raise AssertionError("a sketch is summed in its own way")
 
     def _shares(self, sketch: ReportSketch) -> NDArray[np.float64]:
         m, rows = self.columns, np.arange(self.rows)
@@ -76,8 +78,9 @@ class MeanSketch(Oracle):
         pairs = max(people * spread - (1 - share), 0.0) / self.rows
         return self._per_person(share, pairs) / people
 
+    @abstractmethod
     def _per_person(self, share: float, pairs: float) -> float:
-        raise AssertionError("a sketch has a variance of its own")
+        """n times the variance of a share; `pairs` of others, by rows, may collide with it."""
 
     def _variances(self, sketch: ReportSketch, shares: NDArray[np.float64]) -> NDArray[np.float64]:
         known = np.clip(shares, 0.0, 1.0)
@@ -137,12 +140,12 @@ class AppleCMS(MeanSketch):
         return rows
 
     def _count(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        return sums_by_code(rows["row"], rows["bits"], self.rows, self.columns)
+        return sums_by_code(rows["row"], rows["bits"], self.layout)
 
     def _count_groups(
         self, rows: NDArray[Any], times: NDArray[np.int64], bits: NDArray[np.int64] | None
     ) -> NDArray[np.int64]:
-        return groups_by_code(rows["row"], times, bits, self.rows, self.columns)
+        return groups_by_code(rows["row"], times, bits, self.layout)
 
     def _sums(self, sketch: ReportSketch) -> NDArray[np.float64]:
         ones, people = sketch.tally[:, :-1].astype(np.float64), sketch.tally[:, -1:]
@@ -155,17 +158,17 @@ class AppleCMS(MeanSketch):
 
 
 def sums_by_code(
-    codes: NDArray[Any], bits: NDArray[np.uint8], size: int, width: int
+    codes: NDArray[Any], bits: NDArray[np.uint8], layout: ReportLayout
 ) -> NDArray[np.int64]:
     """For each code how often each bit was set, and in a last column how many reports it had."""
-    people = np.bincount(codes, minlength=size)
+    tally = _tally_of(layout)
+    people = np.bincount(codes, minlength=len(tally))
     order = np.argsort(codes, kind="stable")
     ends = np.cumsum(people)
-    tally = np.zeros((size, width + 1), dtype=np.int64)
     tally[:, -1] = people
     for code in np.flatnonzero(people).tolist():
         own = order[ends[code] - people[code] : ends[code]]
-        tally[code, :-1] = bit_sums(bits[own], width)
+        tally[code, :-1] = bit_sums(bits[own], layout.width)
     return tally
 
 
@@ -173,14 +176,17 @@ def groups_by_code(
     codes: NDArray[Any],
     times: NDArray[np.int64],
     bits: NDArray[np.int64] | None,
-    size: int,
-    width: int,
+    layout: ReportLayout,
 ) -> NDArray[np.int64]:
     """The same from groups that an engine made."""
     assert bits is not None
-    tally = np.zeros((size, width + 1), dtype=np.int64)
-    tally[codes.astype(np.int64)] = np.column_stack([bits.astype(np.int64), times])
+    tally = _tally_of(layout)
+    tally[codes] = np.column_stack([bits, times])
     return tally
+
+
+def _tally_of(layout: ReportLayout) -> NDArray[np.int64]:
+    return np.zeros((layout.codes[0].limit, layout.width + 1), dtype=np.int64)
 
 
 def _sized(value: object, name: str, least: int) -> int:

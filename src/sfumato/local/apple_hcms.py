@@ -13,6 +13,7 @@ from sfumato.local.channel import Channel, room_for
 from sfumato.local.draws import below, happens
 from sfumato.local.hadamard import walsh_hadamard
 from sfumato.local.k_ary import odds_of
+from sfumato.local.mechanism import tallied
 from sfumato.local.reports import Code, ReportLayout
 
 if TYPE_CHECKING:
@@ -84,8 +85,7 @@ class AppleHCMS(MeanSketch):
         return np.asarray(2 * cell + rows["sign"])
 
     def _count(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        counts = np.bincount(self._cells(rows), minlength=2 * self.rows * self.columns)
-        return self._signed(counts.astype(np.int64))
+        return self._signed(tallied(self._cells(rows), 2 * self.rows * self.columns))
 
     def _count_groups(
         self,
@@ -93,9 +93,7 @@ class AppleHCMS(MeanSketch):
         times: NDArray[np.int64],
         bits: NDArray[np.int64] | None,  # noqa: ARG002  reports have no bits
     ) -> NDArray[np.int64]:
-        counts = np.zeros(2 * self.rows * self.columns, dtype=np.int64)
-        np.add.at(counts, self._cells(rows), times)
-        return self._signed(counts)
+        return self._signed(tallied(self._cells(rows), 2 * self.rows * self.columns, times))
 
     def _signed(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         pairs = counts.reshape(self.rows, self.columns, 2)

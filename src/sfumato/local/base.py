@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 class Oracle(LocalMechanism):
     """A mechanism of one report for each person, over declared values, with its estimate."""
 
+    why: str = ""
+    """Why `auto` chose it, if it did."""
+
     def __init__(self, domain: object, *, epsilon: Number | LocalEpsilon) -> None:
         self.choices, self.level = choices(domain), level(epsilon)
         self._prepare()
@@ -101,7 +104,7 @@ class Oracle(LocalMechanism):
     def _card(self) -> Card:
         line = (
             f"{self.name} over {self.size:,} values at epsilon {self.level}, "
-            f"{self.layout.dtype.itemsize} bytes a report"
+            f"reports of {self.layout.dtype.itemsize} bytes"
         )
         people = 10_000
         facts = {
@@ -110,7 +113,7 @@ class Oracle(LocalMechanism):
             "bytes a report": self.layout.dtype.itemsize,
             f"sd of a share from {people:,} reports": math.sqrt(self.variance(people)),
         }
-        return Card(line, facts)
+        return Card(line, facts, notes=(self.why,) if self.why else ())
 
 
 class SupportOracle(Oracle):

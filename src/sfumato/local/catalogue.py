@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from importlib import import_module
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
-from sfumato.errors import SourceError
+from sfumato.errors import ParameterError, SourceError
 from sfumato.local.tasks import TASKS, make_task
 
 if TYPE_CHECKING:
@@ -32,17 +33,20 @@ ORACLES: dict[str, tuple[str, str]] = {
 """The module and the class of each."""
 
 
-def kind_of(name: str) -> type[Oracle]:
-    """The class of an oracle."""
-    given.one_of(name, "The name of an oracle", (*ORACLES, "auto"))
-    module, kind = ORACLES[name]
-    found: type[Oracle] = getattr(import_module(f"sfumato.local.{module}"), kind)
-    return found
-
-
 def make(name: str, domain: object, epsilon: Any, options: Mapping[str, Any]) -> Oracle:
-    """An oracle by its name."""
-    return kind_of(name)(domain, epsilon=epsilon, **options)
+    """An oracle by its name; `auto` chooses one and says why."""
+    given.one_of(name, "The name of an oracle", (*ORACLES, "auto"))
+    module, kind = ORACLES.get(name, ("auto", "choose"))
+    maker = getattr(import_module(f"sfumato.local.{module}"), kind)
+    known = set(signature(maker).parameters) - {"domain", "epsilon"}
+    for option in sorted(options.keys() - known):
+        raise ParameterError(
+            "option_unknown",
+            f"The oracle {name!r} has no option {option!r}"
+            + (f"; it has {', '.join(sorted(known))}." if known else ", nor any other."),
+        )
+    found: Oracle = maker(domain, epsilon=epsilon, **options)
+    return found
 
 
 def from_json(told: object) -> LocalMechanism:

@@ -10,12 +10,13 @@ Sums of bits are taken for 64 columns at once by adders of whole words. Decision
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from numpy.typing import NDArray
 
     from sfumato.noise.entropy import Entropy
@@ -49,7 +50,7 @@ class Coins:
         return np.searchsorted(self._words, words, side="right")
 
     def _met(self, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Whether an end of a stretch, which is no number of 64 bits itself, may lie right there."""
+        """Whether the end of a stretch, itself no number of 64 bits, may lie right there."""
         place = np.minimum(np.searchsorted(self._words, words), len(self._words) - 1)
         return np.asarray((self._words[place] == words) & self._inexact[place])
 

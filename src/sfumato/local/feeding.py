@@ -180,5 +180,7 @@ def _grouped(oracle: LocalMechanism, groups: pa.Table) -> ReportSketch:
     sums = None
     if oracle.layout.width:
         places = range(oracle.layout.width)
-        sums = np.stack([np.asarray(kept.column(f"{_SUM}_{at}")) for at in places], axis=1)
+        sums = np.stack([np.asarray(kept.column(f"{_SUM}_{at}")) for at in places], axis=1).astype(
+            np.int64
+        )
     return oracle.sum_groups(rows, times[valid], sums, rejected=int(times[~valid].sum()))

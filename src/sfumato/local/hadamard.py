@@ -13,6 +13,7 @@ from sfumato.local.base import Oracle, people_of
 from sfumato.local.channel import Channel, room_for
 from sfumato.local.draws import below, happens
 from sfumato.local.k_ary import odds_of
+from sfumato.local.mechanism import tallied
 from sfumato.local.reports import Code, ReportLayout
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class HadamardResponse(Oracle):
         return rows
 
     def _count(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        return np.bincount(rows["report"], minlength=self.blocks * self.each).astype(np.int64)
+        return tallied(rows["report"], self.blocks * self.each)
 
     def _count_groups(
         self,
@@ -105,9 +106,7 @@ class HadamardResponse(Oracle):
         times: NDArray[np.int64],
         bits: NDArray[np.int64] | None,  # noqa: ARG002  reports have no bits
     ) -> NDArray[np.int64]:
-        totals = np.zeros(self.blocks * self.each, dtype=np.int64)
-        np.add.at(totals, rows["report"].astype(np.int64), times)
-        return totals
+        return tallied(rows["report"], self.blocks * self.each, times)
 
     def _shares(self, sketch: ReportSketch) -> NDArray[np.float64]:
         spectrum = walsh_hadamard(sketch.tally.reshape(self.blocks, self.each))
@@ -137,9 +136,8 @@ class HadamardResponse(Oracle):
     def _variances(self, sketch: ReportSketch, shares: NDArray[np.float64]) -> NDArray[np.float64]:
         block, _ = self._places(np.arange(self.size))
         known = np.clip(shares, 0.0, 1.0)
-        within = np.clip(np.bincount(block, shares, minlength=self.blocks), 0.0, 1.0)[block]
-        if self.blocks == 1:
-            within = np.ones(self.size)
+        together = np.bincount(block, shares, minlength=self.blocks)
+        within = np.clip(together, 0.0, 1.0)[block] if self.blocks > 1 else np.ones(self.size)
         n = sketch.n
         corners = [
             self.variance(n, 0.0, 0.0),

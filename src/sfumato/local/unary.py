@@ -7,6 +7,7 @@ least among such encodings.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from fractions import Fraction
 from math import lcm
 from typing import TYPE_CHECKING, Any
@@ -34,8 +35,9 @@ class UnaryEncoding(SupportOracle):
         self.p, self.q = self._chances()
         self.layout = ReportLayout((), self.size)
 
+    @abstractmethod
     def _chances(self) -> tuple[Fraction, Fraction]:
-        raise AssertionError("an encoding has chances of its own")
+        """The chances p and q."""
 
     @property
     def ratio(self) -> Fraction:
@@ -62,11 +64,13 @@ class UnaryEncoding(SupportOracle):
         return bit_sums(rows["bits"], self.size)
 
     def _count_groups(
-        self, rows: NDArray[Any], times: NDArray[np.int64], bits: NDArray[np.int64] | None
+        self,
+        rows: NDArray[Any],  # noqa: ARG002  without codes there is one group
+        times: NDArray[np.int64],  # noqa: ARG002
+        bits: NDArray[np.int64] | None,
     ) -> NDArray[np.int64]:
         assert bits is not None
-        assert len(rows) == len(times) <= 1, "without codes there is one group"
-        return bits.astype(np.int64).sum(axis=0)
+        return np.asarray(bits.sum(axis=0))
 
 
 class SUE(UnaryEncoding):

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.counting.axes import Grid
 from sfumato.errors import ParameterError
@@ -20,7 +21,6 @@ from sfumato.schema.names import quoted
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    import pyarrow as pa
     from numpy.typing import ArrayLike, NDArray
 
     from sfumato.counting.axes import Axis, Listed
@@ -64,7 +64,7 @@ def _on_grid(axis: Grid, ends: NDArray[np.generic]) -> NDArray[np.int64]:
     low, step = _number(axis.bounds.low), Fraction(axis.bounds.grid_step or 1)
     last, dated = points(axis), axis.kind is Kind.DATE
     values = set(ends.ravel().tolist())
-    at = {one: (_number(_plain(one), dated=dated) - low) / step for one in values}
+    at = {one: (_number(_plain(one, dated=dated), dated=dated) - low) / step for one in values}
     above = {one: min(max(place.__ceil__(), 0), last) for one, place in at.items()}
     below = {one: min(max(place.__floor__(), -1), last - 1) for one, place in at.items()}
     lows, highs = ends.T.tolist()
@@ -74,7 +74,8 @@ def _on_grid(axis: Grid, ends: NDArray[np.generic]) -> NDArray[np.int64]:
 
 def _among_listed(axis: Listed, ends: NDArray[np.generic]) -> NDArray[np.int64]:
     order = {value: code for code, value in enumerate(axis.values.to_pylist()[: points(axis)])}
-    found = np.array([order.get(_plain(one), -1) for one in ends.ravel().tolist()], dtype=np.int64)
+    dated, given = pa.types.is_date(axis.values.type), ends.ravel().tolist()
+    found = np.array([order.get(_plain(one, dated=dated), -1) for one in given], dtype=np.int64)
     if (found < 0).any():
         raise ParameterError(
             "range_value_unknown",
@@ -84,8 +85,11 @@ def _among_listed(axis: Listed, ends: NDArray[np.generic]) -> NDArray[np.int64]:
     return found.reshape(ends.shape)
 
 
-def _plain(value: object) -> object:
-    """A value as the schema writes it: NumPy's dates come as datetimes."""
+def _plain(value: object, *, dated: bool) -> object:
+    """A value as the schema writes it: NumPy's dates come as datetimes, JSON's as texts."""
+    if dated and isinstance(value, str):
+        with suppress(ValueError):
+            return date.fromisoformat(value)
     if isinstance(value, np.generic):
         value = (value.astype("datetime64[us]") if value.dtype.kind == "M" else value).item()
     return value.date() if isinstance(value, datetime) else value

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 VAULT, ANSWERS, FAILURES, SECRET = "vault.toml", "answers", "failures.log", "fingerprint.key"
 """What lies in a vault's folder beside its ledger: its configuration, where answers are stored,
 why charged questions or the ledger failed (it may quote data), the key of its fingerprints."""
+JOBS, RELEASES = "jobs.sqlite", "releases"
+"""And its jobs, unless they are in PostgreSQL, and the anonymized releases of its owner."""
+
+CONSENT = "consent.sqlite"
+"""Where a vault keeps who agreed to what, unless its ledger is in a database elsewhere."""
 
 _BESIDE = ("", "-wal", "-shm", "-journal")
 """What SQLite keeps beside a database, and the database itself."""
@@ -54,17 +59,24 @@ def hierarchy_files(schema: Schema) -> tuple[Path, ...]:
     return tuple(one.source for one in found if isinstance(one, Tree) and one.source is not None)
 
 
+def consent_head(head: Path) -> Path:
+    """Where the last position of a vault's registry of consent is kept: beside its ledger's."""
+    return head.with_name(f"{head.name}.consent")
+
+
 def vault_files(folder: Path) -> tuple[Path, ...]:
     """A vault's own files, and the sources, schemas and hierarchies of its data sets.
 
     The configuration is read as it is: files are in use even of a vault that cannot be opened.
     """
-    found = [folder / name for name in (VAULT, FAILURES, SECRET, ANSWERS)]
+    found = [folder / name for name in (VAULT, FAILURES, SECRET, ANSWERS, RELEASES)]
+    found += [folder / f"{JOBS}{end}" for end in _BESIDE]
     document: dict[str, Any] = {}
     with suppress(OSError, ValueError, RecursionError):
         document = tomllib.loads((folder / VAULT).read_text(encoding="utf-8"))
     head, database = _words(document.get("ledger"), "head", "database")
-    found += [folder / name for name in head]
+    found += [one for name in head for one in (folder / name, consent_head(folder / name))]
+    found += [folder / f"{CONSENT}{end}" for end in _BESIDE]
     found += [folder / f"{name}{end}" for name in database if "://" not in name for end in _BESIDE]
     datasets = document.get("datasets")
     for held in datasets.values() if isinstance(datasets, dict) else ():

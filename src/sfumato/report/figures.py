@@ -182,7 +182,7 @@ def _grid(shown: Figures) -> Picture | None:
     cells[codes] = shown.numbers
     if np.isnan(cells).any():  # some combination twice, and so another not at all
         return None
-    if size <= _GROUPED and min(shape) <= _SERIES and any(side.names for side in sides):
+    if size <= _GROUPED and min(shape) <= _SERIES and all(side.names for side in sides):
         return _groups(shown, sides, cells, codes)
     return _squares(shown, cells.T, sides)
 

@@ -63,7 +63,14 @@ def _unit(unit: Unit, seen: Unit) -> str:
 
 
 def _facts(column: Column, folder: Path) -> dict[str, object]:
-    """The keys of a column and their values; what is left out is as if not declared."""
+    facts = column_facts(column)
+    if column.hierarchy is not None:
+        facts["hierarchy"] = _hierarchy(column.hierarchy, folder)
+    return facts
+
+
+def column_facts(column: Column) -> dict[str, object]:
+    """The keys of a column and their values, but for its hierarchy; what is usual is left out."""
     facts: dict[str, object] = {"role": str(column.role), "kind": str(column.kind)}
     if column.spelling is not None:
         facts |= column.spelling.keys
@@ -75,14 +82,22 @@ def _facts(column: Column, folder: Path) -> dict[str, object]:
             facts["step"] = column.domain.step
     if column.length is not None:
         facts["length"] = column.length
-    if column.hierarchy is not None:
-        facts["hierarchy"] = _hierarchy(column.hierarchy, folder)
     if not column.nullable:
         facts["nullable"] = False
     return facts
 
 
 def _hierarchy(hierarchy: Hierarchy, folder: Path) -> dict[str, object]:
+    match hierarchy:
+        case Tree(source=None):
+            return {"tree": _branches(hierarchy), **({"seen": True} if hierarchy.seen else {})}
+        case Tree(source=source):
+            return {"file": os.path.relpath(str(source), folder.resolve())}
+    return rule_facts(hierarchy)
+
+
+def rule_facts(hierarchy: Hierarchy) -> dict[str, object]:
+    """What is said of a hierarchy that is a rule and lists no values."""
     match hierarchy:
         case Mask(side=side):
             return {"mask": str(side)}
@@ -92,10 +107,6 @@ def _hierarchy(hierarchy: Hierarchy, folder: Path) -> dict[str, object]:
             return {"dates": tuple(map(str, steps))}
         case Removal():
             return {"tree": ROOT}
-        case Tree(source=None):
-            return {"tree": _branches(hierarchy), **({"seen": True} if hierarchy.seen else {})}
-        case Tree(source=source):
-            return {"file": os.path.relpath(str(source), folder.resolve())}
     raise TypeError(f"{type(hierarchy).__name__} has no form in TOML")
 
 

@@ -129,7 +129,9 @@ def throw_away(
     rows: pa.Table, schema: Schema, epsilon: Fraction
 ) -> Iterator[Callable[[str, Fraction], pa.Table]]:
     """Put a table under a budget in memory, to be asked as any analyst asks."""
-    from sfumato.vault.private import protect  # the door stands above us, and is opened when asked
+    from sfumato.vault.protection import (
+        protect,
+    )  # the door stands above us, and is opened when asked
 
     with read(rows, schema) as table:
         private = protect(table, epsilon=epsilon)

@@ -14,19 +14,21 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import ParameterError
 from sfumato.files import whole
 from sfumato.ledger.book import digest
+from sfumato.ledger.records import Amendment
 from sfumato.privacy.balance import balance, left
 from sfumato.privacy.filters import Budget
 from sfumato.privacy.numbers import float_below
 from sfumato.release.in_use import VAULT
 from sfumato.schema.names import quoted, suggestion
-from sfumato.vault.config import PrivateSet, changing, load, parse
+from sfumato.vault.config import PrivateSet, changing, covers, load, parse
 from sfumato.vault.folder import note_ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sfumato.ledger.base import Ledger
     from sfumato.ledger.book import Account
+    from sfumato.ledger.records import BookState
     from sfumato.privacy.events import Event
     from sfumato.vault.config import Config, PublicSet
 
@@ -37,42 +39,40 @@ def affordable(account: Account) -> dict[str, float]:
     return {name: float_below(amount) for name, amount in found.items()}
 
 
-def remaining(
+def left_over(
     ledger: Ledger, names: Iterable[str], event: Event | None = None
-) -> Mapping[str, float]:
-    """What one more question charged to all these accounts may cost, once an event was."""
-    found = [affordable(one) for one in _once_charged(ledger, names, event)]
+) -> tuple[Mapping[str, float], str]:
+    """What one more question charged to all these accounts may cost, for programs and for people.
+
+    With an event, once that was charged to them. People are told of the tightest account.
+    """
+    accounts = [ledger.account(name) for name in names]
+    after = accounts if event is None else [_once_charged(one, event) for one in accounts]
+    found = [affordable(one) for one in after]
     shared = set.intersection(*(set(one) for one in found))
-    return {
+    least: dict[str, float] = {
         name: min(one[name] for one in found)
         for name in ("epsilon", "delta", "rho")
         if name in shared
     }
+    return least, _tightest(after, before=accounts)
 
 
-def _once_charged(ledger: Ledger, names: Iterable[str], event: Event | None) -> list[Account]:
-    """Accounts as they are, or would be if an event were charged to them."""
-    found = [ledger.account(name) for name in names]
-    if event is None:
-        return found
-    return [replace(one, spent=one.budget.add(one.spent, one.budget.charge(event)))
-            for one in found]  # fmt: skip
+def _once_charged(account: Account, event: Event) -> Account:
+    budget = account.budget
+    return replace(account, spent=budget.add(account.spent, budget.charge(event)))
 
 
-def tightest(ledger: Ledger, names: Iterable[str], event: Event | None = None) -> str:
-    """What is left of the tightest of some accounts, once an event was charged, in one line."""
-    accounts = _once_charged(ledger, names, event)
-    found = min(accounts, key=lambda one: left(one.budget, one.spent)["epsilon"])
+def _tightest(accounts: Sequence[Account], before: Sequence[Account]) -> str:
+    """What is left of the tightest of some accounts in one line, and `before` if it is too much."""
+    place = min(
+        range(len(accounts)),
+        key=lambda one: left(accounts[one].budget, accounts[one].spent)["epsilon"],
+    )
+    found, there = accounts[place], before[place]
     if all(part is None for part in found.spent):
-        return f"nothing, it is too much: there is {tightest(ledger, [found.name])}"
+        return f"nothing, it is too much: there is {balance(there.budget, there.spent)}"
     return balance(found.budget, found.spent)
-
-
-def left_once_charged(
-    ledger: Ledger, names: Iterable[str], event: Event
-) -> tuple[Mapping[str, float], str]:
-    """What would be left if an event were charged, for programs and for people."""
-    return remaining(ledger, names, event), tightest(ledger, names, event)
 
 
 VERSION = "version "
@@ -80,6 +80,9 @@ VERSION = "version "
 
 NODE = "node "
 """What is kept under this word tells a file wherever it is moved, until it is deleted."""
+
+PRINCIPALS = "principal"
+"""The topic of the ledger's records about principals."""
 
 PASSING = (VERSION, NODE)
 """What may come to mean another file one day is compared, and bound to nothing."""
@@ -199,7 +202,7 @@ def opened_ledger(folder: Path) -> Ledger:
 def balance_of(folder: Path, account: str) -> str:
     """What is left of one account, in one line for people."""
     with closing(opened_ledger(folder)) as ledger:
-        return tightest(ledger, [account])
+        return left_over(ledger, [account])[1]
 
 
 def balances(folder: Path) -> list[dict[str, Any]]:
@@ -255,11 +258,32 @@ def set_limit(folder: Path, account: str, *, epsilon: object, delta: object, ope
                 "account_unknown",
                 f"There is no account {quoted(account)}; {suggestion(account, names)}",
             )
+        population, _, principal = account.partition("/")
+        if principal in ledger.records(PRINCIPALS):
+            raise ParameterError(
+                "account_of_principal",
+                f"The budget of {quoted(principal)} for {quoted(population)} is kept in the ledger "
+                "alone. Change it with 'sfumato principal grant' or 'sfumato principal lower'.",
+            )
         text = _relimited(config, account, {"epsilon": str(epsilon), "delta": str(delta)})
         # Written down before the entry is made: of the configuration only a new name is left then.
         with whole(folder / VAULT, overwrite=True, private=True) as new:
             new.write_text(text, encoding="utf-8")
-            ledger.set_limit(account, budget=budget, operator=operator)
+            ledger.amend(partial(_limited, account, budget), operator=operator)
+
+
+def _limited(account: str, budget: Budget, now: BookState) -> Amendment:
+    """Another budget for an account, unless a principal of the ledger has more of it than that."""
+    for name, told in now.records.get(PRINCIPALS, {}).items():
+        if account in told["populations"]:
+            share = now.accounts[account_of(account, name)].budget
+            if not covers(budget, share):
+                raise ParameterError(
+                    "child_above_parent",
+                    f"{quoted(name)} has a larger budget for {quoted(account)} than that. Lower it "
+                    "first with 'sfumato principal lower'.",
+                )
+    return Amendment({account: budget})
 
 
 def _relimited(config: Config, account: str, amounts: dict[str, str]) -> str:

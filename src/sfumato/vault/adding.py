@@ -73,7 +73,9 @@ def add_dataset(
 def _texts(asked: Mapping[str, Any]) -> dict[str, Any]:
     """The amounts and bounds as they are, the names checked to be texts."""
     names = {one: given.maybe_text(asked[one], one) for one in ("population", "consent")}
-    return {**asked, **names}
+    purposes = asked["purposes"]
+    listed = None if purposes is None else given.names(purposes, "purposes")
+    return {**asked, **names, "purposes": listed}
 
 
 def _place(source: object) -> str:

@@ -51,6 +51,8 @@ class PrivateSet:
 
     Source and schema file are found from the vault's folder. Where `consent` names a column, only
     people who agreed are seen. `identity` is what was recorded of the source when it was added.
+    Where `purposes` are listed, every question names one of them, and only people are seen who
+    stand in the registry of their population with a yes for it.
     """
 
     source: str
@@ -59,6 +61,7 @@ class PrivateSet:
     population: str
     consent: str | None = None
     identity: tuple[str, ...] = field(default=(), compare=False)
+    purposes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,15 @@ def load(folder: Path) -> Config:
     sweep(folder)
     text = read_text(path, what="Configuration", most_mebibytes=_MOST_MEBIBYTES)
     return parse(text, path)
+
+
+def modified(folder: Path) -> tuple[int, int, int]:
+    """What changes whenever a vault's configuration is written."""
+    try:
+        found = (folder / VAULT).stat()
+    except OSError:
+        return 0, 0, 0
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def parse(text: str, path: Path) -> Config:
@@ -187,6 +199,24 @@ def check_name(name: str, what: str) -> None:
         )
 
 
+def check_purposes(purposes: tuple[str, ...], unit: Unit) -> None:
+    """Refuse purposes that cannot be told apart, or that no person could agree to."""
+    if unit.column is None:
+        raise SchemaError(
+            "purposes_without_person",
+            "Purposes need to know whose a row is, but the unit is the row. Name the column that "
+            "tells people apart as the unit, or leave the purposes out.",
+        )
+    for one in purposes:
+        check_name(one, "A purpose")
+    if not purposes or clash(purposes):
+        raise SchemaError(
+            "purposes_wrong",
+            'Purposes are a list of different names, such as ["care", "research"]; '
+            f"given: {', '.join(map(quoted, purposes)) or 'none'}.",
+        )
+
+
 class _Parser(Parser):
     """Reads one vault.toml."""
 
@@ -254,7 +284,7 @@ class _Parser(Parser):
         for name, raw in self._named(document, "datasets", ()).items():
             place: Place = ("datasets", name)
             public = self._typed(raw.get("public", False), bool, (*place, "public"))
-            own = ("keys", "fanouts") if public else ("unit", "population", "consent")
+            own = ("keys", "fanouts") if public else ("unit", "population", "consent", "purposes")
             self._known(raw, ("source", "schema", "public", "identity", *own), place)
             source, schema = (self._need(raw, key, str, place) for key in ("source", "schema"))
             identity = self._identity(raw, place)
@@ -268,8 +298,18 @@ class _Parser(Parser):
             # Unlike in a schema it must be said, because it is what is promised.
             unit = self._unit(said if said == "row" else self._typed(said, dict, at), at)
             consent = self._need(raw, "consent", str, place) if "consent" in raw else None
-            found[name] = PrivateSet(source, schema, unit, population, consent, identity)
+            purposes = self._purposes(raw, unit, place)
+            found[name] = PrivateSet(source, schema, unit, population, consent, identity, purposes)
         return found
+
+    def _purposes(self, raw: dict[str, object], unit: Unit, place: Place) -> tuple[str, ...]:
+        at = (*place, "purposes")
+        if "purposes" not in raw:
+            return ()
+        listed = tuple(self._typed(one, str, at) for one in self._typed(raw["purposes"], list, at))
+        with self._at(at):
+            check_purposes(listed, unit)
+        return listed
 
     def _identity(self, raw: dict[str, object], place: Place) -> tuple[str, ...]:
         at = (*place, "identity")
@@ -316,13 +356,13 @@ class _Parser(Parser):
             at = (*place, "budgets", population)
             self._check_population(population, budgets, at)
             shares[population] = self._budget(amount, at)
-            if not _covers(budgets[population], shares[population]):
+            if not covers(budgets[population], shares[population]):
                 message = f"it may not exceed [populations.{population}]; give less."
                 raise self._lines.error("child_above_parent", at, message)
         return shares
 
 
-def _covers(whole: Budget, part: Budget) -> bool:
+def covers(whole: Budget, part: Budget) -> bool:
     """Whether a budget is at least as large as another, in epsilon and in delta."""
     (most, most_delta), (epsilon, delta) = (
         (loss.epsilon, loss.delta if isinstance(loss, Approx) else 0)

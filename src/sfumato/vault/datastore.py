@@ -2,7 +2,7 @@
 
 What a question needs is checked before it is charged, by facts that depend on no row: that servers
 answer, that files are there, that the columns are those of the schema. Where a connection was lost
-or a file replaced, the data set is opened again. Decisions 0127, 0178.
+or a file replaced, the data set is opened again. Decisions 0127, 0178, 0354.
 """
 
 from __future__ import annotations
@@ -17,13 +17,21 @@ from sqlglot import exp
 from sfumato.engines.base import SPARK, everything, spark_address
 from sfumato.engines.base import column as named_column
 from sfumato.engines.sources import POSTGRES, files_of, identify, missing_columns
-from sfumato.errors import QueryError, SchemaError, SfumatoError, SourceError
+from sfumato.errors import (
+    ParameterError,
+    PolicyError,
+    QueryError,
+    SchemaError,
+    SfumatoError,
+    SourceError,
+)
 from sfumato.method import Dataset
 from sfumato.privacy.units import Rows
 from sfumato.schema.column import Kind
 from sfumato.schema.layout import USUAL, FileLayout
 from sfumato.schema.names import quoted
 from sfumato.steward.table import check_columns
+from sfumato.vault.consent.lending import Consenting, Lending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +42,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
     from sfumato.schema.schema import Schema
     from sfumato.steward.table import Table
+    from sfumato.vault.consent.lending import Register
 
 
 def check_consent(schema: Schema, column: str) -> None:
@@ -76,7 +85,9 @@ class Location:
 
     `consent` names the column that tells who agreed, where only those are to be seen; `columns`
     those that files must have, found at `source`, and `layout` is how these are written.
-    `check_apart` refuses what has become the source of another data set since it was added.
+    `check_apart` refuses what has become the source of another data set since it was added. Where
+    there are `purposes`, only people are seen who stand in the `register` with a yes for the one
+    that a question names.
     """
 
     address: str
@@ -88,6 +99,8 @@ class Location:
     columns: tuple[str, ...] = ()
     layout: FileLayout = USUAL
     check_apart: Callable[[Identity], None] = lambda _: None
+    purposes: tuple[str, ...] = ()
+    register: Register | None = None
 
     @property
     def in_files(self) -> bool:
@@ -105,6 +118,16 @@ def address(source: str) -> str:
     return HERE
 
 
+def check_together(places: Mapping[str, object]) -> None:
+    """Refuse to bring data sets together, given where each lies, that do not lie together."""
+    if len(set(places.values())) > 1:
+        raise QueryError(
+            "engines_differ",
+            f"Cannot join {', '.join(map(quoted, places))}: they lie in different databases. "
+            "Ask about each apart, or copy them into one database.",
+        )
+
+
 @dataclass(eq=False)
 class _Opened:
     """An open data set, the files it was read from, and who uses it.
@@ -114,6 +137,7 @@ class _Opened:
 
     table: Table
     files: tuple[RegularFile, ...]
+    lending: Lending
     shown: dict[_Opened, exp.Table] = field(default_factory=dict)
     stack: ExitStack = field(default_factory=ExitStack)
     users: int = 0
@@ -131,23 +155,47 @@ class DataStore:
         self._apart: dict[str, Identity] = {}
 
     def add(self, name: str, location: Location) -> None:
-        """Hold one more data set."""
-        self._locks.setdefault(name, threading.RLock())
-        self._locations[name] = location
+        """Hold one more data set, or one that lies elsewhere from now on."""
+        with self._locks.setdefault(name, threading.RLock()):
+            self._retire(name)
+            self._told.pop(name, None)
+            self._apart.pop(name, None)
+            self._locations[name] = location
 
     def check(self, private: Sequence[str]) -> None:
         """Refuse, before anything is planned further, what would have to travel."""
-        apart = {self._locations[name].address for name in private}
-        if len(apart) > 1:
-            raise QueryError(
-                "engines_differ",
-                f"Cannot join {', '.join(map(quoted, private))}: they lie in different databases. "
-                "Ask about each apart, or copy them into one database.",
+        check_together({name: self._locations[name].address for name in private})
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The database of each data set, which only the owner may know."""
+        return {name: one.address for name, one in self._locations.items()}
+
+    def check_purpose(self, names: Sequence[str], purpose: str | None) -> None:
+        """Refuse to use people for what they cannot have agreed to."""
+        for name in names:
+            allowed = self._locations[name].purposes
+            if not allowed or purpose in allowed:
+                continue
+            listed = ", ".join(allowed)
+            if purpose is None:
+                raise ParameterError(
+                    "purpose_missing",
+                    f"People in {quoted(name)} are asked what they agree to, so say what this is "
+                    f"for: --purpose {allowed[0]}. Allowed: {listed}.",
+                )
+            raise PolicyError(
+                "purpose_unknown",
+                f"Nobody in {quoted(name)} was asked to agree to {quoted(purpose)}. Allowed: "
+                f"{listed}. Name one of them with --purpose, if that is what it is for.",
             )
 
     def check_readable(self, names: Sequence[str]) -> None:
         """Refuse, before anything is charged, data sets that could not be read."""
         for name in sorted(names):
+            register = self._locations[name].register
+            if register is not None:
+                register.check()
             file = self._locations[name].file
             if file is not None and not file.exists():
                 raise SourceError(
@@ -174,9 +222,19 @@ class DataStore:
 
     @contextmanager
     def together(
-        self, private: Sequence[str], public: Sequence[str]
+        self,
+        private: Sequence[str],
+        public: Sequence[str],
+        *,
+        purpose: str | None = None,
+        versions: dict[str, int] | None = None,
     ) -> Iterator[dict[str, Dataset]]:
-        """All tables of one question in the engine of the first; some are lent to it."""
+        """All tables of one question in the engine of the first; some are lent to it.
+
+        Of people who are asked for consent only those are seen who agree to the purpose, by the
+        newest `versions` of the registries, which are noted by population.
+        """
+        self.check_purpose(private, purpose)
         host, names = private[0], (*private, *public)
         with ExitStack() as locks:
             for name in sorted(set(names)):
@@ -186,12 +244,24 @@ class DataStore:
             for one in used:
                 one.users += 1
         try:
-            yield datasets
+            wanted = {
+                name: Consenting(register, purpose)
+                for name in private
+                if (register := self._locations[name].register) is not None and purpose is not None
+            }
+            with used[0].lending.seen(datasets, wanted, versions) as seen:
+                yield seen
         finally:
             for name, one in zip(names, used, strict=True):
                 with self._locks[name]:
                     one.users -= 1
                     _close_if_unused(one)
+
+    def cancel(self, thread: int) -> None:
+        """Stop what any engine runs for a thread of this process."""
+        for opened in list(self._opened.values()):
+            with suppress(SfumatoError):
+                opened.table.engine.cancel(thread)
 
     def close(self) -> None:
         """Let go of every engine."""
@@ -244,8 +314,9 @@ class DataStore:
                 else ()
             )
             table = location.open_table()
-            opened = self._opened[name] = _Opened(table, files)
+            opened = self._opened[name] = _Opened(table, files, Lending(table.engine))
             opened.stack.callback(table.close)
+            opened.stack.callback(opened.lending.close)
         return self._opened[name]
 
     def _retire(self, name: str, *, at_once: bool = False) -> None:

@@ -4,6 +4,7 @@ A family is a module and an entry of `FAMILIES`. By that it has a method of `Pri
 too, where a question itself names its data sets) and a command. Its module has
 
     prepare(facts, offer, **values) -> Prepared     from public facts alone; what is charged and run
+    spelled(facts, **values) -> dict                what is asked, without files of this machine
     result(answer, prepared) -> Answer              where an answer needs means to be read
     check_targets(prepared, out, report, ...)       where it writes files
 
@@ -17,13 +18,16 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sfumato.publish.catalogue import KINDS
 from sfumato.synth.methods import METHOD_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from sfumato.method import Prepared
+    from sfumato.vault.answer import Answer
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,8 @@ class Family:
     fields: tuple[Field, ...]
     cost: tuple[Field, ...] = (EPSILON, RHO, DELTA)
     fixed: Mapping[str, object] = field(default_factory=dict)
+    shape: str = ""
+    """The shape of its answers, which a principal is permitted or not, where not its name."""
     of_dataset: bool = True
     """Whether it is asked of one data set; else what is asked names them."""
     writes: Literal["never", "may", "must"] = "never"
@@ -106,6 +112,7 @@ class Family:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "command", self.command or self.name)
+        object.__setattr__(self, "shape", self.shape or self.name)
 
     @property
     def signature(self) -> Signature:
@@ -146,6 +153,11 @@ class Family:
     def home(self) -> Any:
         """The module that prepares its methods."""
         return import_module(self.module)
+
+    def read(self, answer: Answer, prepared: Prepared) -> Answer:
+        """What the gatekeeper gave to one of its methods, with the means to read it."""
+        result = getattr(self.home(), "result", None)
+        return answer if result is None else cast("Answer", result(answer, prepared))
 
 
 def _listed(*families: Family) -> dict[str, Family]:
@@ -223,6 +235,7 @@ FAMILIES = _listed(
             Field("at_most", "How many hits are paid for; by default 1.", "C"),
         ),
         fixed={"kind": "above"},
+        shape="publish",
         writes="may",
         examples=(
             "sfumato watch people --columns age --workload ranges.csv --threshold 9 --vault clinic",

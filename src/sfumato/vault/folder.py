@@ -11,8 +11,6 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from sfumato.errors import SfumatoError
-from sfumato.files import write_text
 from sfumato.ledger.book import utc_now
 from sfumato.release.in_use import FAILURES
 from sfumato.texts import dumps
@@ -23,8 +21,15 @@ if TYPE_CHECKING:
     from sfumato.ledger.book import Key
 
 
+_APPENDING = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
 class AnswerIndex:
-    """The requests under which each question was answered, in memory or in a folder."""
+    """The requests under which each question was answered, in memory or in a folder.
+
+    A file has a line for each answer. Lines are added in one write and never synced: what a power
+    cut takes, or a crash leaves half written, is paid for again.
+    """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
@@ -37,22 +42,34 @@ class AnswerIndex:
     def note(self, body: str, key: Key) -> None:
         """Remember that a question was answered; the answer is already safe without this."""
         principal, request_id = key
-        requests = {**self._read(body), principal: request_id}
         if self._folder is None:
-            self._known[body] = requests
+            self._known[body] = {**self._known.get(body, {}), principal: request_id}
             return
-        with suppress(SfumatoError):
-            write_text(self._folder / f"{body}.json", dumps(requests), overwrite=True)
+        with suppress(OSError):
+            handle = os.open(self._folder / f"{body}.json", _APPENDING, 0o600)
+            try:
+                os.write(handle, f"{dumps({principal: request_id})}\n".encode())
+            finally:
+                os.close(handle)
 
     def _read(self, body: str) -> dict[str, str]:
         if self._folder is None:
             return self._known.get(body, {})
         try:
-            found = json.loads((self._folder / f"{body}.json").read_bytes())
-        except (OSError, ValueError, RecursionError):
+            lines = (self._folder / f"{body}.json").read_bytes().splitlines()
+        except OSError:
             return {}
-        pairs = found.items() if isinstance(found, dict) else ()
-        return {one: other for one, other in pairs if isinstance(other, str)}
+        return {one: other for line in lines for one, other in _noted(line)}
+
+
+def _noted(line: bytes) -> list[Key]:
+    """The requests that a line tells of; one that was not written by us tells nothing."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return []
+    pairs = found.items() if isinstance(found, dict) else ()
+    return [(one, other) for one, other in pairs if isinstance(other, str)]
 
 
 def note_charge(folder: Path, charge: int, words: str) -> None:
@@ -65,11 +82,15 @@ def note_ledger(folder: Path, words: str) -> None:
     _note(folder, "ledger", words)
 
 
+def note_request(folder: Path, what: str, words: str) -> None:
+    """Say why a request failed inside."""
+    _note(folder, what, words)
+
+
 def _note(folder: Path, what: str, words: str) -> None:
     """Add a line for the operator's eyes only; what cannot be written must not be told either."""
     line = f"{utc_now().isoformat(timespec='seconds')} {what}: {' '.join(words.split())}\n"
-    appending = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     with suppress(OSError):
-        handle = os.open(folder / FAILURES, appending, 0o600)
+        handle = os.open(folder / FAILURES, _APPENDING, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as log:
             log.write(line)

@@ -9,12 +9,12 @@ Decisions 0097, 0177, 0178.
 
 from __future__ import annotations
 
-import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import count
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from sfumato.errors import BudgetError, EngineError, LedgerError, SfumatoError
@@ -24,8 +24,9 @@ from sfumato.privacy.balance import asked as needed
 from sfumato.privacy.balance import shortage
 from sfumato.privacy.events import Composed
 from sfumato.release.codec import from_bytes, to_bytes
-from sfumato.vault.accounts import remaining, tightest
+from sfumato.vault.accounts import left_over
 from sfumato.vault.answer import Answer
+from sfumato.vault.deadline import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event
     from sfumato.release.release import Release
     from sfumato.vault.folder import AnswerIndex
+    from sfumato.vault.principals import Principal
 
     OpenData = Callable[[], AbstractContextManager[Mapping[str, Dataset]]]
     """Opens the data sets of a question, and keeps them open while it is being answered."""
@@ -47,7 +49,6 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _LOSSES = ("epsilon", "rho", "delta")
-_PATIENCE_SECONDS = 0.1
 _NO_ANSWER = ("answer_lost", "request_reused")
 
 
@@ -59,6 +60,13 @@ class Asker:
     shared: tuple[str, ...]
     own: tuple[str, ...] = ()
     purpose: str | None = None
+    rights: Principal | None = None
+    """What a vault's principal may do; who holds a table in memory may do all."""
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether the rows are the asker's own to look at."""
+        return self.rights is None or self.rights.is_owner
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,7 @@ class _Asked:
     body: str
     open_data: OpenData
     check_data: Callable[[], None]
+    consent: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -97,13 +106,16 @@ class Gatekeeper:
         *,
         check_data: Callable[[], None] = lambda: None,
         request_id: str | None = None,
+        consent: Mapping[str, int] = MappingProxyType({}),
     ) -> Answer:
         """Answer a prepared method: from store where it was paid for, else charge and run it.
 
         Whoever asks what is being answered waits for that answer. `check_data` refuses, before
-        anything is charged, what cannot be read; nothing that it tells may depend on rows.
+        anything is charged, what cannot be read; nothing that it tells may depend on rows. The
+        versions of `consent` that were read with the data stand beside the stored answer.
         """
-        asked = _Asked(prepared, asker, self._body(prepared, asker), open_data, check_data)
+        body = self._body(prepared, asker)
+        asked = _Asked(prepared, asker, body, open_data, check_data, consent)
         with self._on_the_tick():
             stored = self._free(asker, asked.body, request_id)
             if stored is None:
@@ -111,7 +123,7 @@ class Gatekeeper:
                 with self.flights.alone(asked.body, timeout_seconds=wait) as flight:
                     self._settle(asked, flight)
                     return self._alone(asked, flight, request_id)
-            return self._answer(stored, asker, charged=False)
+            return self.read(stored, asker, charged=False)
 
     def check_all(self, wanted: Sequence[Prepared], asker: Asker) -> Event | None:
         """What several methods cost together that are not in store; refused if it is too much.
@@ -164,7 +176,8 @@ class Gatekeeper:
             )
         if receipt is not None:
             self._check(asked)
-            self.ledger.store(receipt, self._run(asked, receipt))
+            stored = self._run(asked, receipt)
+            self.ledger.store(receipt, stored, consent=asked.consent)
         if receipt is not None or stored is not None:
             self.answered.note(asked.body, key)
 
@@ -173,7 +186,7 @@ class Gatekeeper:
         asker, body = asked.asker, asked.body
         found = self._lookup(asker.principal, request_id, body)
         if isinstance(found, bytes):
-            return self._answer(found, asker, charged=False)
+            return self.read(found, asker, charged=False)
         elsewhere = self._hinted(asker.principal, body, own=False)
         if elsewhere is None:
             self._check(asked)
@@ -183,10 +196,10 @@ class Gatekeeper:
             receipt = self._reserve(asked, asker.own, found, None)
             stored = _under(receipt, from_bytes(elsewhere))
         else:
-            return self._answer(elsewhere, asker, charged=False)
-        self.ledger.store(receipt, stored)
+            return self.read(elsewhere, asker, charged=False)
+        self.ledger.store(receipt, stored, consent=asked.consent)
         self.answered.note(body, receipt.request.key)
-        return self._answer(stored, asker, charged=True)
+        return self.read(stored, asker, charged=True)
 
     def _body(self, prepared: Prepared, asker: Asker) -> str:
         """What makes two questions the same. Never anything read from data."""
@@ -243,7 +256,7 @@ class Gatekeeper:
     def _check(self, asked: _Asked) -> None:
         """Refuse what cannot be read now, before anything is charged for it."""
         try:
-            _within(self.deadline_seconds, asked.check_data, [])
+            within(self.deadline_seconds, asked.check_data, [])
         except TimeoutError:
             raise EngineError(
                 "data_unreachable",
@@ -296,7 +309,7 @@ class Gatekeeper:
                 return asked.prepared.run(datasets, receipt.entropy())
 
         try:
-            return _under(receipt, _within(self.deadline_seconds, work, engines))
+            return _under(receipt, within(self.deadline_seconds, work, engines))
         except Exception as error:  # noqa: BLE001  an analyst must not tell one from another
             words = getattr(error, "detail", None) or error
             detail = f"{type(error).__name__}: {words}"
@@ -312,8 +325,10 @@ class Gatekeeper:
             detail=detail,
         )
 
-    def _answer(self, stored: bytes, asker: Asker, *, charged: bool) -> Answer:
-        release, payers = from_bytes(stored), asker.own or asker.shared
+    def read(self, stored: bytes, asker: Asker, *, charged: bool) -> Answer:
+        """An answer as the ledger keeps it, with what is left to the asker now."""
+        release = from_bytes(stored)
+        remaining, balance = left_over(self.ledger, asker.own or asker.shared)
         promised = release.guarantee.parameters
         return Answer(
             release.tables,
@@ -323,8 +338,8 @@ class Gatekeeper:
             release.receipt,
             cost={one: float(Fraction(promised[one])) for one in _LOSSES if promised.get(one)},
             charged=charged,
-            remaining=remaining(self.ledger, payers),
-            balance=tightest(self.ledger, payers),
+            remaining=remaining,
+            balance=balance,
         )
 
     @contextmanager
@@ -341,43 +356,3 @@ def _under(receipt: Receipt, release: Release) -> bytes:
     """A release as it is stored, with the entry of the ledger that paid for it."""
     number = f"{receipt.request.charge}:{receipt.proof}"
     return to_bytes(replace(release, receipt=number))
-
-
-def _within(seconds: float | None, work: Callable[[], R], engines: Sequence[Engine]) -> R:
-    """Work for at most so long; what takes longer is stopped, and its result never seen."""
-    if seconds is None:
-        return work()
-    done: list[R] = []
-    failed: list[BaseException] = []
-    ended = threading.Event()
-
-    def run() -> None:
-        try:
-            done.append(work())
-        except BaseException as error:  # noqa: BLE001  it is raised again by the one who waits
-            failed.append(error)
-        finally:
-            ended.set()
-
-    worker = threading.Thread(target=run, daemon=True)
-    worker.start()
-    try:
-        ended.wait(seconds)
-    finally:
-        if not ended.is_set():  # at the deadline, or at Ctrl-C
-            # Apart, because the reply must not wait for however long the databases take to stop.
-            threading.Thread(target=_stop, args=(worker.ident, ended, engines), daemon=True).start()
-    if failed:
-        raise failed[0]
-    if not done:
-        raise TimeoutError(f"not done within {seconds} seconds")
-    return done[0]
-
-
-def _stop(worker: int, ended: threading.Event, engines: Sequence[Engine]) -> None:
-    """Cancel what a thread runs, and whatever it begins next, until it has ended."""
-    while not ended.is_set():
-        for engine in list(engines):
-            with suppress(SfumatoError):
-                engine.cancel(worker)
-        ended.wait(_PATIENCE_SECONDS)

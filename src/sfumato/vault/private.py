@@ -1,184 +1,35 @@
-"""What may be asked of private data: of one table under a budget, or of a whole vault's."""
+"""One private table: what may be asked of it, published from it and made up in its form."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from sfumato import given
-from sfumato.cards import Card, Shown
+from sfumato.cards import Card
 from sfumato.errors import ParameterError, SfumatoError
-from sfumato.ledger.memory import memory_ledger
-from sfumato.privacy.filters import Budget
-from sfumato.privacy.numbers import EPSILON_MAXIMUM, positive
-from sfumato.privacy.units import UNITS
-from sfumato.publish.options import KindOptions
 from sfumato.query.sql.tables import PrivateRows
 from sfumato.schema.names import quoted
-from sfumato.steward.table import Table, read
-from sfumato.vault.accounts import left_once_charged, remaining, tightest
-from sfumato.vault.config import OWNER
-from sfumato.vault.datastore import HERE, DataStore, Location
+from sfumato.vault.asking import Questions
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.folder import AnswerIndex
-from sfumato.vault.gatekeeper import Asker, Gatekeeper
-from sfumato.vault.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from fractions import Fraction
     from pathlib import Path
     from typing import Unpack
 
     from numpy.typing import ArrayLike
 
-    from sfumato.engines.sources import Source
-    from sfumato.method import Dataset, Prepared
-    from sfumato.privacy.events import Event
     from sfumato.privacy.numbers import Number
-    from sfumato.privacy.units import Unit
     from sfumato.publish.kinds import Publication
-    from sfumato.publish.options import KindName
-    from sfumato.query.answer.explain import Explanation
-    from sfumato.query.answer.question import Question
+    from sfumato.publish.options import KindName, KindOptions
     from sfumato.schema.schema import Schema
     from sfumato.synth.forecast import SynthesisForecast
     from sfumato.synth.request import SynthesisRequest
-    from sfumato.vault.answer import Answer
-    from sfumato.vault.families import Family
+    from sfumato.vault.options import PublishOptions, QueryCost, SynthesisOptions
     from sfumato.vault.publishing import Published
-    from sfumato.vault.questions import Asked
-    from sfumato.vault.session import AskerOf
     from sfumato.vault.synthesizing import Synthesized
     from sfumato.vault.trying import ReleaseGate
-
-
-class QueryCost(TypedDict, total=False):
-    """What a question may cost: a pure epsilon or a rho, a delta, and how figures share it."""
-
-    epsilon: Number | None
-    rho: Number | None
-    delta: Number | None
-    weights: Mapping[str, Number] | None
-
-
-class QueryOptions(QueryCost, total=False):
-    """What may be said of a question besides its words."""
-
-    request_id: str | None
-
-
-class PublishOptions(KindOptions, total=False):
-    """What may be said of a publication besides its kind and columns."""
-
-    epsilon: Number | None
-    rho: Number | None
-    delta: Number | None
-    workload: ArrayLike | str | Path | None
-    postprocess: Sequence[str] | str
-
-
-class SynthesisOptions(TypedDict, total=False):
-    """What may be said of a synthesis."""
-
-    epsilon: Number | None
-    rho: Number | None
-    delta: Number | None
-    method: str
-    rows: int | None
-    columns: Sequence[str] | str | None
-    quantiles: Sequence[str] | str
-    weekdays: Sequence[str] | str
-    target: str | None
-    workload: Sequence[Sequence[str]] | str | Path | None
-    child: str | None
-    key: str | None
-
-
-class Questions(Shown):
-    """What one principal may ask, for one purpose: every family of methods by its name."""
-
-    def __init__(self, session: Session, asker_of: AskerOf, dataset: str = "") -> None:
-        self._session, self._asker_of, self._dataset = session, asker_of, dataset
-
-    def _card(self) -> Card:
-        return Card(f"about {', '.join(self._session.catalogue)}", {})
-
-    def query(
-        self,
-        asked: Asked,
-        *,
-        epsilon: Number | None = None,
-        rho: Number | None = None,
-        delta: Number | None = None,
-        weights: Mapping[str, Number] | None = None,
-        request_id: str | None = None,
-    ) -> Answer:
-        """Answer a question with noise and error bars, charged to the data sets' budgets.
-
-        It is given in SQL or built from `sf.table`. Without epsilon and rho it costs a tenth of
-        the whole budget. The identical question of the same principal is answered again from
-        store, free. A request id names one question for good: repeating it is safe.
-        """
-        cost = {"epsilon": epsilon, "rho": rho, "delta": delta}
-        found: Answer = self._ask("query", asked, **cost, weights=weights, request_id=request_id)
-        return found
-
-    @given.in_python
-    def explain(self, asked: Asked, **cost: Unpack[QueryCost]) -> Explanation:
-        """Say what a question would cost and how far its answer would be off; spends nothing."""
-        return cast("Question", self.prepare(FAMILIES["query"], asked, **cost)).explain()
-
-    def prepare(self, family: Family, /, *positional: object, **asked: object) -> Prepared:
-        """Make what is asked of a family ready to be charged and run; spends nothing."""
-        facts = self._session.facts(self._asker_of, self._dataset)
-        return self._session.prepare(family, family.values(*positional, **asked), facts)
-
-    def run(
-        self,
-        family: Family,
-        prepared: Prepared,
-        *,
-        request_id: str | None = None,
-        gate: ReleaseGate | None = None,
-    ) -> Any:
-        """Charge and answer what was prepared; with a `gate` attack it before it is given."""
-        if gate is not None:
-            gate.check(self._session, self._asker_of, prepared)
-        answer = self._session.run(family, prepared, self._asker_of, request_id=request_id)
-        return answer if gate is None else gate.tried(self._session, prepared, answer)
-
-    def left_after(self, prepared: Prepared) -> tuple[Mapping[str, float], str]:
-        """What would be left once this was charged, for programs and for people."""
-        ledger, asker = self._session.gatekeeper.ledger, self._asker_of(prepared.datasets)
-        return left_once_charged(ledger, asker.own or asker.shared, prepared.event)
-
-    def check_all(self, wanted: Sequence[Prepared]) -> Event | None:
-        """What several of these cost the owner together, or a refusal; nothing is charged."""
-        return self._session.check_all(wanted, self._asker_of)
-
-    def owners_rows(self) -> AbstractContextManager[Dataset]:
-        """The rows themselves, for the owner's own look; refused to any other principal."""
-        return self._session.owners_rows(self._dataset, self._asker_of)
-
-    @given.in_python
-    def _ask(
-        self, name: str, /, *positional: object, request_id: str | None = None, **asked: object
-    ) -> Any:
-        """Answer what a family is asked; its module says what comes back."""
-        family = FAMILIES[name]
-        return self.run(family, self.prepare(family, *positional, **asked), request_id=request_id)
-
-    if not TYPE_CHECKING:  # else every misspelt method would pass for one
-
-        def __getattr__(self, name: str) -> Any:
-            """The method of a family that has no words of its own here."""
-            if name not in FAMILIES:
-                raise AttributeError(f"{type(self).__name__!r} has no method {name!r}")
-            return FAMILIES[name].method(self._ask)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *FAMILIES})
 
 
 class Private(Questions):
@@ -213,8 +64,9 @@ class Private(Questions):
         gate = _gate(require, attacks, publish_findings)
         cost: QueryCost = {"epsilon": epsilon, "rho": rho, "delta": delta}
         asked: dict[str, Any] = {"workload": workload, "postprocess": postprocess, **options}
-        planned = self.plan(kind, columns=columns, **cost, **asked)
-        found: Published = self.run(FAMILIES["publish"], planned, request_id=request_id, gate=gate)
+        family = FAMILIES["publish"]
+        planned = self.prepare(family, kind, columns=columns, **cost, **asked)
+        found: Published = self.run(family, planned, request_id=request_id, gate=gate)
         return found
 
     @given.in_python
@@ -249,7 +101,7 @@ class Private(Questions):
     @given.in_python
     def plan_synthesis(self, **asked: Unpack[SynthesisOptions]) -> SynthesisForecast:
         """Say how far off `synthesize`, asked the same, would be by each method; free."""
-        request = self.prepare(FAMILIES["synthesize"], **asked)
+        request = self._planned(FAMILIES["synthesize"], **asked)
         return cast("SynthesisRequest", request).explain()
 
     def above(
@@ -282,7 +134,7 @@ class Private(Questions):
         **asked: Unpack[PublishOptions],
     ) -> Publication:
         """Say what `publish`, asked the same, would choose and how far off it would be, free."""
-        publication = self.prepare(FAMILIES["publish"], kind, columns=columns, **asked)
+        publication = self._planned(FAMILIES["publish"], kind, columns=columns, **asked)
         return cast("Publication", publication)
 
     @given.in_python
@@ -305,11 +157,11 @@ class Private(Questions):
         return found
 
     def _card(self) -> Card:
-        declared = self._session.facts(self._asker_of, self._dataset).declared
+        declared = self._session.catalogue[self._dataset]
+        assert isinstance(declared, PrivateRows)
         columns = [column.name for column in declared.schema.columns]
         try:
-            asker = self._asker_of((self._dataset,))
-            left = tightest(self._session.gatekeeper.ledger, asker.own or asker.shared)
+            _, left = self._session.left((self._dataset,), self._asker_of)
         except SfumatoError:  # a repr is asked for of a closed vault, too
             left = "of a vault that is closed"
         return Card(
@@ -324,10 +176,26 @@ class Private(Questions):
         return self._session.facts(self._asker_of, self._dataset).declared.schema
 
     @property
+    def usual_epsilon(self) -> Fraction:
+        """What a question about the table costs when nobody says how much."""
+        return self._session.facts(self._asker_of, self._dataset).usual((self._dataset,))
+
+    @property
+    def largest_epsilon(self) -> Fraction:
+        """The most that one question about the table may cost."""
+        return self._session.facts(self._asker_of, self._dataset).maximum
+
+    @property
+    def balance(self) -> str:
+        """What is left, in one line."""
+        _, words = self._session.left((self._dataset,), self._asker_of)
+        return words
+
+    @property
     def remaining(self) -> Mapping[str, float]:
         """The largest epsilon, delta and rho that one more question may cost."""
-        ledger, asker = self._session.gatekeeper.ledger, self._asker_of((self._dataset,))
-        return remaining(ledger, asker.own or asker.shared)
+        amounts, _ = self._session.left((self._dataset,), self._asker_of)
+        return amounts
 
 
 def _gate(
@@ -343,58 +211,3 @@ def _gate(
     gate = ReleaseGate.asked(require, publish=publish)
     wanted = attacks_wanted(asked, gate.requirements, publish=publish, off="attacks=False")
     return gate if wanted else None
-
-
-@given.in_python
-def protect(
-    table: Table | Source,
-    schema: str | Path | Schema | None = None,
-    *,
-    unit: Unit | None = None,
-    epsilon: Number,
-    delta: Number = 0,
-    max_epsilon: Number = EPSILON_MAXIMUM,
-) -> Private:
-    """Put a table under a budget, in memory; the unit is the schema's unless given here.
-
-    A table that is not open yet, a data frame or a path, comes with the schema that declares it. No
-    budget and no question may be above `max_epsilon`: beyond 10 hardly anything is hidden.
-    """
-    if unit is not None:
-        given.require(unit, "unit", UNITS, "sf.Rows() or sf.Entity(...)")
-    table = _declared(table, schema)
-    maximum = positive(max_epsilon, "max_epsilon")
-    budget = Budget.for_epsilon_delta(epsilon=epsilon, delta=delta, maximum=maximum)
-    schema = table.schema if unit is None else replace(table.schema, unit=unit)
-    name, held = schema.table, replace(table, schema=schema)
-    ledger = memory_ledger()
-    ledger.open_account(name, budget=budget)
-    ledger.attach(name, account=name)
-    session = Session(
-        {name: PrivateRows(schema, schema.unit, name)},
-        DataStore({name: Location(HERE, lambda: held, schema.unit)}),
-        Gatekeeper(ledger, AnswerIndex()),
-        maximum,
-        table.files,
-    )
-    return Private(session, lambda _: Asker(OWNER, (name,)), name)
-
-
-def _declared(table: Table | Source, schema: str | Path | Schema | None) -> Table:
-    """A table with its schema; what is declared must not be guessed from the rows."""
-    if isinstance(table, Table):
-        if schema is not None:
-            raise ParameterError(
-                "schema_twice",
-                "The table has its schema already, from sf.read. Give the schema there, or protect "
-                "the data frame or path itself.",
-            )
-        return table
-    if schema is None:
-        raise ParameterError(
-            "schema_missing",
-            "What a table under a budget holds must be declared, not guessed from its rows. Give "
-            "schema='people.toml' or an sf.Schema; sf.read(table).save_schema(path) writes one to "
-            "begin with.",
-        )
-    return read(table, schema)

@@ -103,10 +103,7 @@ def prepare(
 ) -> Publication:
     """Plan a publication of some columns from public facts alone; a workload may be a file."""
     schema, names = facts.declared.schema, several(columns, "columns")
-    if isinstance(workload, str | Path):
-        workload = read_workload(
-            given.path(workload, "workload"), [schema.column(name) for name in names]
-        )
+    workload = _ranges(facts, names, workload)
     price = facts.price(offer)
     if not names or len(set(names)) < len(names):
         raise ParameterError(
@@ -127,6 +124,28 @@ def prepare(
         postprocess=several(postprocess, "postprocess") if postprocess else (),
     )
     return kinds.prepare(kind, request, options)
+
+
+def spelled(
+    facts: Facts,
+    /,
+    *,
+    columns: Sequence[str] | str,
+    workload: ArrayLike | str | Path | None = None,
+    **asked: object,
+) -> dict[str, Any]:
+    """What is asked, without files of this machine: as it is told to a vault elsewhere."""
+    names = several(columns, "columns")
+    return {"columns": names, "workload": _ranges(facts, names, workload), **asked}
+
+
+def _ranges(
+    facts: Facts, names: Sequence[str], workload: ArrayLike | str | Path | None
+) -> ArrayLike | None:
+    if not isinstance(workload, str | Path):
+        return workload
+    columns = [facts.declared.schema.column(name) for name in names]
+    return read_workload(given.path(workload, "workload"), columns)
 
 
 def _groups(column: Column, axis: Listed) -> dict[object, list[str | None]]:

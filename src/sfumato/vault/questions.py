@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato import given
 from sfumato.engines.sources import open_source
 from sfumato.errors import ParameterError
+from sfumato.privacy.numbers import exact
 from sfumato.query.answer import question as answering
-from sfumato.query.plan.planner import plan_question
+from sfumato.query.builder import built_tree
+from sfumato.query.plan.repeated import RepeatedQuestions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,11 +22,23 @@ if TYPE_CHECKING:
     Asked = str | BuiltQuestion
 
 
+_REPEATED = RepeatedQuestions()
+
+
+def spelled(
+    _facts: Facts, /, *, asked: Asked, weights: Mapping[str, object] | None = None
+) -> dict[str, Any]:
+    """What is asked, as SQL even where it was built: as it is told to a vault elsewhere."""
+    sql = asked if isinstance(asked, str) else built_tree(asked).sql()
+    shares = None if weights is None else {name: exact(one, name) for name, one in weights.items()}
+    return {"asked": sql, "weights": shares}
+
+
 def prepare(
     facts: Facts, offer: Offer, /, *, asked: Asked, weights: Mapping[str, object] | None = None
 ) -> Question:
     """Plan a question at a price; one that names its own cost takes no other."""
-    planned = plan_question(asked, facts.catalogue)
+    planned = _REPEATED.plan(asked, facts.catalogue)
     facts.check(planned.plan.datasets)
     for name, offered, clause in (
         ("epsilon", offer.epsilon if offer.rho is None else offer.rho, planned.epsilon),

@@ -21,12 +21,21 @@ from sfumato.schema.names import clash, quoted
 from sfumato.steward.declaring import repeated_number, unbounded
 from sfumato.system import needs_locks
 from sfumato.texts import holds_password
-from sfumato.vault.config import Config, PrivateSet, PublicSet, changing, check_name, save
+from sfumato.vault.config import (
+    Config,
+    PrivateSet,
+    PublicSet,
+    changing,
+    check_name,
+    check_purposes,
+    save,
+)
+from sfumato.vault.consent.people import check_person_kinds, person_kind, person_kinds
 from sfumato.vault.creation import Addition, begun
 from sfumato.vault.datastore import check_consent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from tomlkit.items import InlineTable, Table
 
@@ -75,6 +84,7 @@ class Registration:
     delta: object = 0
     population: str | None = None
     consent: str | None = None
+    purposes: Sequence[str] | None = None
     warn: Callable[[str], None] = _say_nothing
 
     def add_to(self, folder: Path) -> PrivateSet:
@@ -92,13 +102,14 @@ class Registration:
             check_consent(schema, self.consent)
         population = self.population or self.name
         check_name(population, "A population")
+        purposes = self._purposes(config, schema, population)
         budget = self._budget(config, population)
         source, at = _stored(config, self.source), _stored(config, str(self.schema))
         with Addition(config, self.name, self.warn) as addition:
             with addition.opened(_found(self.source), schema) as table:
                 _check_people(table, self.warn)
                 identity = addition.identity(_found(self.source), table, population)
-            held = PrivateSet(source, at, schema.unit, population, self.consent, identity)
+            held = PrivateSet(source, at, schema.unit, population, self.consent, identity, purposes)
             budgets, amounts = {population: budget}, self._amounts(config, population)
             addition.make(held, self._entry(held), budgets=budgets, amounts=amounts)
         return held
@@ -109,7 +120,17 @@ class Registration:
         entry["population"] = held.population
         if self.consent is not None:
             entry["consent"] = self.consent
+        if held.purposes:
+            entry["purposes"] = list(held.purposes)
         return entry
+
+    def _purposes(self, config: Config, schema: Schema, population: str) -> tuple[str, ...]:
+        if self.purposes is None:
+            return ()
+        listed = tuple(self.purposes)
+        check_purposes(listed, schema.unit)
+        check_person_kinds({**person_kinds(config, population), self.name: person_kind(schema)})
+        return listed
 
     def _amounts(self, config: Config, population: str) -> dict[str, Table]:
         """The budget of a population as it is written down, unless it is already."""

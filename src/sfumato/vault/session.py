@@ -6,11 +6,12 @@ from public facts, `run` lets the gatekeeper charge and answer it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
 from sfumato import given
@@ -20,10 +21,12 @@ from sfumato.privacy.numbers import EPSILON_MAXIMUM
 from sfumato.privacy.price import amounts_in_words, price
 from sfumato.query.sql.tables import PrivateRows
 from sfumato.schema.names import quoted, suggestion
-from sfumato.vault.config import OWNER
+from sfumato.vault.accounts import left_over
+from sfumato.vault.plans import foreign_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from sfumato.method import Dataset, Prepared
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from sfumato.vault.datastore import DataStore
     from sfumato.vault.families import Family
     from sfumato.vault.gatekeeper import Asker, Gatekeeper
+    from sfumato.vault.trying import ReleaseGate
 
     AskerOf = Callable[[tuple[str, ...]], Asker]
     """Who asks about these data sets, and who pays."""
@@ -67,7 +71,7 @@ class Facts:
     """What questions about these data sets cost when nobody says how much."""
     check: Callable[[tuple[str, ...]], None]
     """Refuses private data sets that cannot be brought together."""
-    admit: Callable[[tuple[str, ...]], object]
+    admit: AskerOf
     """Refuses whoever may not ask about these data sets."""
 
     @property
@@ -127,6 +131,64 @@ def explain(prepared: Prepared) -> Explanation | Forecast:
     return Forecast(prepared) if tell is None else tell()
 
 
+def prepared_of(family: Family, values: Mapping[str, Any], facts: Facts) -> Prepared:
+    """Make a method of what was asked, from public facts alone."""
+    asked = {**values, **family.fixed}
+    offer = Offer(**{one.name: asked.pop(one.name) for one in family.cost})
+    prepared: Prepared = family.home().prepare(facts, offer, **asked)
+    facts.check(prepared.datasets)
+    return prepared
+
+
+class Asking(Protocol):
+    """What may be asked through: the session of a vault at hand, or of one that is elsewhere."""
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The declared data sets by name."""
+        ...
+
+    def facts(self, asker_of: AskerOf, dataset: str = "") -> Facts:
+        """What may be known by whoever asks."""
+        ...
+
+    def prepare(self, family: Family, values: Mapping[str, Any], facts: Facts) -> Prepared:
+        """Make a method of what was asked, from public facts alone."""
+        ...
+
+    def run(
+        self,
+        family: Family,
+        prepared: Prepared,
+        asker_of: AskerOf,
+        *,
+        request_id: str | None = None,
+        gate: ReleaseGate | None = None,
+    ) -> Answer:
+        """Charge and answer what was prepared; with a `gate` attack it before it is given."""
+        ...
+
+    def confirm(self, prepared: Prepared, asker_of: AskerOf) -> None:
+        """Refuse a plan of which whoever asks may not be told."""
+        ...
+
+    def left(self, datasets: tuple[str, ...], asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
+        """What one more question may cost whoever asks, for programs and for people."""
+        ...
+
+    def left_after(self, prepared: Prepared, asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
+        """What would be left once this was charged, for programs and for people."""
+        ...
+
+    def check_all(self, wanted: Sequence[Prepared], asker_of: AskerOf) -> Event | None:
+        """What several methods cost the owner together, or a refusal; nothing is charged."""
+        ...
+
+    def owners_rows(self, dataset: str, asker_of: AskerOf) -> AbstractContextManager[Dataset]:
+        """The rows of a data set for its owner's own look, which nothing is charged for."""
+        ...
+
+
 @dataclass(frozen=True)
 class Session:
     """Knows the declared data sets, where they lie, and the gatekeeper before them."""
@@ -138,71 +200,135 @@ class Session:
     """The largest epsilon that one question or publication may cost."""
     kept: Sequence[Path] = ()
     """The files in use, which no answer may be saved over."""
-    _prepared: WeakValueDictionary[int, Prepared] = field(
-        default_factory=WeakValueDictionary, init=False, repr=False, compare=False
+    _prepared: Mapping[str, WeakValueDictionary[int, Prepared]] = field(
+        default_factory=partial(defaultdict, WeakValueDictionary), repr=False, compare=False
     )
-    """What was prepared here, from the declarations of these data sets; nothing else is run."""
+    """What was prepared here, from the declarations of these data sets, by the shape of its answer.
+
+    Nothing else is run.
+    """
+
+    def renewed(self, catalogue: Catalogue, gatekeeper: Gatekeeper, maximum: Fraction) -> Session:
+        """A session by other declarations; plans hold where what they were made from still does."""
+        found = replace(self, catalogue=catalogue, gatekeeper=gatekeeper, maximum=maximum)
+        same = all(catalogue.get(name) == one for name, one in self.catalogue.items())
+        if same and maximum == self.maximum:
+            return found
+        return replace(found, _prepared=defaultdict(WeakValueDictionary))
 
     def facts(self, asker_of: AskerOf, dataset: str = "") -> Facts:
         """What may be known by whoever asks."""
-        usual = partial(self._usual, asker_of)
-        return Facts(self.catalogue, dataset, self.maximum, usual, self.store.check, asker_of)
+        usual, seen = partial(self._usual, asker_of), self._seen(asker_of(()))
+        return Facts(seen, dataset, self.maximum, usual, self.store.check, asker_of)
+
+    def _seen(self, asker: Asker) -> Catalogue:
+        """The data sets that exist for an asker: those about nobody, and those they may ask."""
+        rights = asker.rights
+        if rights is None or rights.is_owner:
+            return self.catalogue
+        return {
+            name: one
+            for name, one in self.catalogue.items()
+            if not isinstance(one, PrivateRows) or rights.sees(one.population)
+        }
 
     def prepare(self, family: Family, values: Mapping[str, Any], facts: Facts) -> Prepared:
         """Make a method of what was asked, from public facts alone."""
-        asked = {**values, **family.fixed}
-        offer = Offer(**{one.name: asked.pop(one.name) for one in family.cost})
-        prepared: Prepared = family.home().prepare(facts, offer, **asked)
-        self.store.check(prepared.datasets)
-        facts.admit(prepared.datasets)
-        self._prepared[id(prepared)] = prepared
+        shape, rights = family.shape, facts.admit(()).rights
+        if rights is not None and shape not in rights.shapes:
+            rights.check("explain")  # all that may come of it then
+        prepared = prepared_of(family, values, facts)
+        _check(facts.admit(prepared.datasets), None, prepared)
+        self._prepared[shape][id(prepared)] = prepared
         return prepared
 
     def run(
-        self, family: Family, prepared: Prepared, asker_of: AskerOf, *, request_id: str | None
+        self,
+        family: Family,
+        prepared: Prepared,
+        asker_of: AskerOf,
+        *,
+        request_id: str | None = None,
+        gate: ReleaseGate | None = None,
     ) -> Answer:
-        """Charge and answer what was prepared, or refuse to."""
+        """Charge and answer what was prepared; with a `gate` attack it before it is given."""
+        if gate is not None:
+            gate.check(self, asker_of, prepared)
+        answer = family.read(self.answer(prepared, asker_of, request_id=request_id), prepared)
+        return answer if gate is None else gate.tried(self, asker_of, prepared, answer)
+
+    def answer(self, prepared: Prepared, asker_of: AskerOf, *, request_id: str | None) -> Answer:
+        """The answer as the gatekeeper gives it, before its family makes more of it."""
         given.maybe_text(request_id, "request_id")
-        if self._prepared.get(id(prepared)) is not prepared:
-            raise ParameterError(
-                "plan_foreign",
-                "This plan was not made here: another table may have other bounds and people. "
-                "Plan it again with the table or vault that is to answer it.",
-            )
+        shapes = [
+            one for one, made in list(self._prepared.items()) if made.get(id(prepared)) is prepared
+        ]
+        if not shapes:
+            raise foreign_plan()
         datasets, public = prepared.datasets, prepared.public
+        asker, versions = asker_of(datasets), dict[str, int]()
+        purpose = asker.purpose
+        _check(asker, shapes[0], prepared)
+        self.store.check_purpose(datasets, purpose)
         answer = self.gatekeeper.answer(
             prepared,
-            asker_of(datasets),
-            lambda: self.store.together(datasets, public),
+            asker,
+            lambda: self.store.together(datasets, public, purpose=purpose, versions=versions),
             check_data=lambda: self.store.check_readable((*datasets, *public)),
             request_id=request_id,
+            consent=versions,
         )
-        answer = replace(answer, kept=tuple(self.kept))
-        read = getattr(family.home(), "result", None)
-        return answer if read is None else read(answer, prepared)
+        return replace(answer, kept=tuple(self.kept))
+
+    def confirm(self, prepared: Prepared, asker_of: AskerOf) -> None:
+        """Nothing: who may not be told of a plan could not have it prepared here."""
+
+    def left(self, datasets: tuple[str, ...], asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
+        """What one more question may cost whoever asks, for programs and for people."""
+        return self._left(asker_of(datasets), None)
+
+    def left_after(self, prepared: Prepared, asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
+        """What would be left once this was charged, for programs and for people."""
+        return self._left(asker_of(prepared.datasets), prepared.event)
+
+    def _left(self, asker: Asker, event: Event | None) -> tuple[Mapping[str, float], str]:
+        ledger, payers = self.gatekeeper.ledger, asker.own or asker.shared
+        return left_over(ledger, payers, event)
 
     def check_all(self, wanted: Sequence[Prepared], asker_of: AskerOf) -> Event | None:
         """What several methods cost the owner together, or a refusal; nothing is charged."""
         datasets = wanted[0].datasets
-        return self.gatekeeper.check_all(wanted, _owner(asker_of(datasets)))
+        asker = _owner(asker_of(datasets))
+        self.store.check_purpose(datasets, asker.purpose)
+        return self.gatekeeper.check_all(wanted, asker)
 
     @contextmanager
     def owners_rows(self, dataset: str, asker_of: AskerOf) -> Iterator[Dataset]:
-        """The rows of a data set for its owner's own look, which nothing is charged for."""
-        _owner(asker_of((dataset,)))
-        with self.store.together((dataset,), ()) as datasets:
+        """The rows of a data set for its owner's own look, which nothing is charged for.
+
+        Where people are asked for consent, those who agree to the purpose named.
+        """
+        purpose = _owner(asker_of((dataset,))).purpose
+        with self.store.together((dataset,), (), purpose=purpose) as datasets:
             yield datasets[dataset]
 
     def _usual(self, asker_of: AskerOf, datasets: tuple[str, ...]) -> Fraction:
         """A tenth of the smallest budget that pays, which is public, spent or not."""
         asker, ledger = asker_of(datasets), self.gatekeeper.ledger
         payers = (*asker.shared, *asker.own)
-        return SHARE * min(ledger.account(name).budget.loss().epsilon for name in payers)
+        usual = SHARE * min(ledger.account(name).budget.loss().epsilon for name in payers)
+        return usual if asker.rights is None else asker.rights.usual(usual)
+
+
+def _check(asker: Asker, shape: str | None, prepared: Prepared) -> None:
+    """Refuse a shape and a price that a principal is not permitted."""
+    if asker.rights is not None and not asker.rights.is_owner:
+        asker.rights.check(shape, prepared.parameters["cost"])
 
 
 def _owner(asker: Asker) -> Asker:
     """Whoever may look at rows without a budget."""
-    if asker.principal != OWNER:
+    if not asker.is_owner:
         raise ParameterError(
             "owner_only",
             f"{quoted(asker.principal)} may not do this: candidates are compared by rows of "

@@ -109,6 +109,17 @@ def prepare(
     )
 
 
+def spelled(
+    _facts: Facts,
+    /,
+    *,
+    workload: Sequence[Sequence[str]] | str | Path | None = None,
+    **asked: object,
+) -> dict[str, Any]:
+    """What is asked, without files of this machine: as it is told to a vault elsewhere."""
+    return {"workload": read_sets(workload) or None, **asked}
+
+
 def _method(method: str, sets: ColumnSets) -> str:
     """The method by name; where sets are named and no method is, they are what is measured."""
     if sets and method == "auto":

@@ -20,7 +20,6 @@ from sfumato.steward.requirements import check, check_paid, read_requirements
 from sfumato.steward.tried import TriedAttacks
 from sfumato.synth.request import SynthesisRequest
 from sfumato.vault.answer import Answer
-from sfumato.vault.config import OWNER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +57,7 @@ class ReleaseGate:
 
     def check(self, session: Session, asker_of: AskerOf, prepared: Prepared) -> None:
         """Refuse, before anything is charged, to attack for others, or what cannot be attacked."""
-        if asker_of(prepared.datasets).principal != OWNER:
+        if not asker_of(prepared.datasets).is_owner:
             raise PolicyError(
                 "findings_not_yours",
                 "What attacks find is computed from the original rows: it is for the owner of the "
@@ -74,9 +73,10 @@ class ReleaseGate:
         schema = session.facts(asker_of, prepared.datasets[0]).declared.schema
         check_paid(self.requirements, _looked_at(prepared, schema))
 
-    def tried(self, session: Session, prepared: Prepared, answer: A) -> A:
+    def tried(self, session: Session, asker_of: AskerOf, prepared: Prepared, answer: A) -> A:
         """An answer with what attacks find in it; refused where that is more than is allowed."""
-        findings = _found(session, prepared, answer, self.requirements)
+        purpose = asker_of(prepared.datasets).purpose
+        findings = _found(session, prepared, answer, self.requirements, purpose)
         check(self.requirements, findings, mend=_MEND)
         texts = tuple(one.text for one in self.requirements)
         attacks = TriedAttacks(findings, texts, self.publish)
@@ -103,9 +103,13 @@ def _looked_at(prepared: Prepared, schema: Schema) -> list[Column] | None:
 
 
 def _found(
-    session: Session, prepared: Prepared, answer: Answer, requirements: Sequence[Requirement]
+    session: Session,
+    prepared: Prepared,
+    answer: Answer,
+    requirements: Sequence[Requirement],
+    purpose: str | None,
 ) -> Findings:
-    with session.store.together(prepared.datasets, ()) as datasets:
+    with session.store.together(prepared.datasets, (), purpose=purpose) as datasets:
         [data] = datasets.values()
         original = data.engine, data.table
         if isinstance(prepared, Publication):

@@ -2,69 +2,64 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
-from sfumato.cards import Card, CardTable, Shown
-from sfumato.engines.files.endings import is_pattern
-from sfumato.errors import BudgetError, ParameterError, PolicyError
+from sfumato.cards import Card, CardTable
+from sfumato.errors import ParameterError
 from sfumato.files import check_target, whole
 from sfumato.ledger.flight import Flights
-from sfumato.query.sql.tables import PrivateRows, PublicRows
 from sfumato.release.in_use import ANSWERS, vault_files
-from sfumato.schema.file import load as load_schema
-from sfumato.schema.names import quoted
-from sfumato.steward.table import read
 from sfumato.system import needs_locks
 from sfumato.vault.accounts import (
-    account_of,
     acknowledge,
     balances_of,
     open_accounts,
     open_ledger,
     set_limit,
-    source_of,
     verified,
 )
-from sfumato.vault.config import OWNER, Config, PrivateSet, load
-from sfumato.vault.datastore import DataStore, Location, address, check_consent
-from sfumato.vault.families import FAMILIES
+from sfumato.vault.anywhere import AnyVault
+from sfumato.vault.config import OWNER, Config, PrivateSet, load, modified
+from sfumato.vault.consent.registry import Consents
+from sfumato.vault.datastore import DataStore
+from sfumato.vault.declared import catalogue, location, schema_of
 from sfumato.vault.folder import AnswerIndex, note_charge
-from sfumato.vault.gatekeeper import Asker, Gatekeeper
-from sfumato.vault.private import Private, Questions
+from sfumato.vault.gatekeeper import Gatekeeper
+from sfumato.vault.people import People
 from sfumato.vault.session import Session
+from sfumato.vault.tokens import Tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Unpack
+    from collections.abc import Sequence
+    from pathlib import Path
 
     from sfumato.engines.identity import Identity
     from sfumato.privacy.numbers import Number
     from sfumato.privacy.units import Unit
-    from sfumato.publish.kinds import Publication
-    from sfumato.publish.options import KindName
-    from sfumato.query.answer.explain import Explanation
     from sfumato.schema.schema import Schema
     from sfumato.steward.table import Table
-    from sfumato.vault.answer import Answer
-    from sfumato.vault.private import PublishOptions, QueryCost, QueryOptions, SynthesisOptions
-    from sfumato.vault.publishing import Published
-    from sfumato.vault.questions import Asked
+    from sfumato.vault.consent.registry import ConsentRegistry
+    from sfumato.vault.datastore import Location
+    from sfumato.vault.gatekeeper import Asker
+    from sfumato.vault.jobs.jobs import Jobs
+    from sfumato.vault.releases import Releases
     from sfumato.vault.session import AskerOf
-    from sfumato.vault.synthesizing import Synthesized
 
 
-class Vault(Shown):
+class Vault(AnyVault):
     """An open vault. Safe for any number of threads; each process opens its own."""
 
+    _session: Session
+
     def __init__(self, config: Config) -> None:
-        self.config = config
-        self._closed = False
-        schemas = {name: _schema(config, name) for name in config.datasets}
+        self.config, self._closed = config, False
+        self._changing, self._read = threading.Lock(), modified(config.folder)
+        self._schemas = schemas = {name: schema_of(config, name) for name in config.datasets}
         self.ledger = open_ledger(config)
         try:
             open_accounts(self.ledger, config)
@@ -80,14 +75,24 @@ class Vault(Shown):
             deadline_seconds=config.deadline_seconds,
             tell_operator=partial(note_charge, config.folder),
         )
+        self._consents = Consents(config)
         self._store = DataStore(
             {name: self._location(config, name, schemas[name]) for name in schemas}
         )
-        self._catalogue = _catalogue(config, schemas)
         self._kept = list(vault_files(config.folder))
         self._session = Session(
-            self._catalogue, self._store, gatekeeper, config.max_epsilon, self._kept
+            catalogue(config, schemas), self._store, gatekeeper, config.max_epsilon, self._kept
         )
+
+    @cached_property
+    def people(self) -> People:
+        """Who may ask, with which budgets."""
+        return People(self.ledger, lambda: self.config)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """The tokens by which a server knows who asks."""
+        return Tokens(self.ledger, self.people, self.config.folder)
 
     @property
     def kept(self) -> tuple[Path, ...]:
@@ -98,6 +103,11 @@ class Vault(Shown):
     def datasets(self) -> tuple[str, ...]:
         """The names of its data sets."""
         return tuple(self.config.datasets)
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The database that each data set lies in, which only the owner may know."""
+        return self._store.addresses
 
     @given.in_python
     def add(
@@ -113,6 +123,7 @@ class Vault(Shown):
         delta: Number = 0,
         population: str | None = None,
         consent: str | None = None,
+        purposes: Sequence[str] | None = None,
         public: bool = False,
         unique: Sequence[str | Sequence[str]] = (),
     ) -> None:
@@ -120,7 +131,8 @@ class Vault(Shown):
 
         The unit is the schema's unless given here: sf.Rows(), sf.Entity(...), "row" or a column. A
         schema that is only in memory is written into the vault's folder. Data sets about the same
-        people share one budget by their `population`.
+        people share one budget by their `population`. With `purposes`, every question names one,
+        and only people are seen who agreed to it: see `consent`.
         """
         from sfumato.vault.adding import add_dataset  # questions start without it
 
@@ -140,23 +152,98 @@ class Vault(Shown):
             delta=delta,
             population=population,
             consent=consent,
+            purposes=purposes,
         )
-        self._take_up(name)
+        with self._changing:
+            self._take_up()
 
-    def _take_up(self, name: str) -> None:
-        """Answer for a data set that was added while the vault was open."""
-        config = load(self.config.folder)
-        schemas = {one: _schema(config, one) for one in config.datasets}
-        open_accounts(self.ledger, config)
-        self._store.add(name, self._location(config, name, schemas[name]))
-        self._catalogue[name] = _catalogue(config, schemas)[name]
-        self._kept[:] = vault_files(config.folder)
-        self.config = config
+    @property
+    def consents(self) -> tuple[str, ...]:
+        """The populations whose people are asked for consent."""
+        return self._consents.populations
 
-    def accounts(self) -> list[dict[str, Any]]:
-        """Every account: its budget, what was spent, and what one more question may cost."""
+    @given.in_python
+    def consent(self, population: str | None = None) -> ConsentRegistry:
+        """Who of a population agreed to what; it may be left out where only one is asked."""
         self._check_open()
-        return balances_of(self.ledger)
+        return self._consents.registry(population)
+
+    def purposes(self, name: str) -> tuple[str, ...]:
+        """What people of a data set are asked to agree to; a question names one, if any."""
+        held = self.config.datasets.get(given.text(name, "name"))
+        return held.purposes if isinstance(held, PrivateSet) else ()
+
+    def check_purpose(self, datasets: Sequence[str], purpose: str | None) -> None:
+        """Refuse to use people of data sets for what they cannot have agreed to."""
+        self._store.check_purpose(datasets, purpose)
+
+    def refresh(self) -> None:
+        """Take up what another process changed in the vault's configuration, if anything was.
+
+        What is being answered goes on as it began; whatever is asked from then on goes by the new.
+        """
+        self._check_open()
+        if modified(self.config.folder) == self._read:
+            return
+        with self._changing:
+            self._take_up()
+
+    def _take_up(self) -> None:
+        """Answer for the configuration as it is now."""
+        read = modified(self.config.folder)
+        config = load(self.config.folder)
+        schemas = {name: schema_of(config, name) for name in config.datasets}
+        declared = catalogue(config, schemas)
+        open_accounts(self.ledger, config)
+        self._consents.config = config
+        before = self.config.datasets
+        for name, held in config.datasets.items():
+            if before.get(name) != held or self._schemas[name] != schemas[name]:
+                self._store.add(name, self._location(config, name, schemas[name]))
+        self._kept[:] = vault_files(config.folder)
+        gatekeeper = replace(
+            self._session.gatekeeper,
+            snapshot=config.snapshot,
+            tick_seconds=config.tick_seconds,
+            deadline_seconds=config.deadline_seconds,
+        )
+        self._session = self._session.renewed(declared, gatekeeper, config.max_epsilon)
+        self.config, self._schemas, self._read = config, schemas, read
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """Long work, kept until it is done, whatever happens to who asked for it."""
+        from sfumato.vault.jobs.jobs import Jobs  # most who open a vault have no long work
+
+        self._check_open()
+        return Jobs(self)
+
+    @cached_property
+    def releases(self) -> Releases:
+        """What jobs released, to look at, to have as files and to open to others."""
+        from sfumato.vault.releases import Releases
+
+        self._check_open()
+        return Releases(self)
+
+    @property
+    def gatekeeper(self) -> Gatekeeper:
+        """The one before all private answers, as the configuration is now."""
+        return self._session.gatekeeper
+
+    def stop_thread(self, thread: int) -> None:
+        """Stop what engines do for a thread, which is then told that it failed."""
+        self._store.cancel(thread)
+
+    def accounts(self, *, principal: str = OWNER) -> list[dict[str, Any]]:
+        """A principal's accounts: each budget, what was spent, what one more question may cost.
+
+        Those of the owner are all.
+        """
+        self._check_open()
+        who = given.text(principal, "principal")
+        found = balances_of(self.ledger)
+        return [one for one in found if who in (OWNER, one["account"].partition("/")[2])]
 
     def verify(self) -> dict[str, Any]:
         """Walk every entry of the ledger; raises where it is not whole."""
@@ -187,86 +274,6 @@ class Vault(Shown):
         """Accept that a ledger lost entries, as a restored backup has; this burns every budget."""
         acknowledge(given.path(path, "path"), operator=given.text(operator, "operator"))
 
-    def publish(
-        self,
-        kind: KindName | str,
-        name: str,
-        *,
-        columns: Sequence[str] | str,
-        principal: str = OWNER,
-        purpose: str | None = None,
-        request_id: str | None = None,
-        **asked: Unpack[PublishOptions],
-    ) -> Published:
-        """Publish statistics of a data set, as `Private.publish` does."""
-        private = self.private(name, principal=principal, purpose=purpose)
-        return private.publish(kind, columns=columns, request_id=request_id, **asked)
-
-    def plan(
-        self,
-        kind: KindName | str,
-        name: str,
-        *,
-        columns: Sequence[str] | str,
-        principal: str = OWNER,
-        **asked: Unpack[PublishOptions],
-    ) -> Publication:
-        """Say what `publish`, asked the same, would choose and how far off it would be, free."""
-        return self.private(name, principal=principal).plan(kind, columns=columns, **asked)
-
-    def synthesize(
-        self,
-        name: str,
-        *,
-        principal: str = OWNER,
-        purpose: str | None = None,
-        request_id: str | None = None,
-        **asked: Unpack[SynthesisOptions],
-    ) -> Synthesized:
-        """Make up a table in the form of a data set's, as `Private.synthesize` does."""
-        private = self.private(name, principal=principal, purpose=purpose)
-        return private.synthesize(request_id=request_id, **asked)
-
-    def query(
-        self,
-        asked: Asked,
-        *,
-        principal: str = OWNER,
-        purpose: str | None = None,
-        **options: Unpack[QueryOptions],
-    ) -> Answer:
-        """Answer a question about any data sets of the vault, as `Questions.query` does."""
-        return self.questions(principal=principal, purpose=purpose).query(asked, **options)
-
-    def explain(
-        self, asked: Asked, *, principal: str = OWNER, **cost: Unpack[QueryCost]
-    ) -> Explanation:
-        """Say what a question would cost and how far its answer would be off; spends nothing."""
-        return self.questions(principal=principal).explain(asked, **cost)
-
-    def questions(self, *, principal: str = OWNER, purpose: str | None = None) -> Questions:
-        """What a principal may ask of all data sets, for one purpose."""
-        return Questions(self._session, self._asking(principal, purpose))
-
-    def private(self, name: str, *, principal: str = OWNER, purpose: str | None = None) -> Private:
-        """One private data set of the vault, to ask and to publish from."""
-        asker_of = self._asking(principal, purpose)
-        private = Private(self._session, asker_of, given.text(name, "name"))
-        _ = private.schema  # refuses a name that is none of a private data set
-        return private
-
-    if not TYPE_CHECKING:  # else every misspelt method would pass for one
-
-        def __getattr__(self, name: str) -> Any:
-            """The method of a family that names its data sets and has no words of its own here."""
-            if name not in FAMILIES or FAMILIES[name].of_dataset:
-                raise AttributeError(f"'Vault' has no method {name!r}")
-            return getattr(self.questions(), name)
-
-    def __dir__(self) -> list[str]:
-        ours = {name for name, one in FAMILIES.items() if not one.of_dataset}
-        return sorted({*super().__dir__(), *ours})
-
     def _card(self) -> Card:
         """Where it is and what is in it; what is left is read while it is open."""
         listed, sets = ", ".join(self.datasets) or "empty", self.config.datasets.items()
@@ -287,17 +294,8 @@ class Vault(Shown):
         return partial(self._asker, who, given.maybe_text(purpose, "purpose"))
 
     def _location(self, config: Config, name: str, schema: Schema) -> Location:
-        held = config.datasets[name]
-        source = source_of(config.folder, held.source)
-        unit = held.unit if isinstance(held, PrivateSet) else None
-        file = None if "://" in source or is_pattern(Path(source)) else Path(source)
-        consent = held.consent if isinstance(held, PrivateSet) else None
-        columns = tuple(column.name for column in schema.columns)
-        # One person's malformed cell must not decide whether questions are answered.
-        reading = partial(read, source, schema, strict=unit is None)
-        there = address(source)
         apart = partial(self._check_apart, name)
-        return Location(there, reading, unit, file, consent, source, columns, schema.layout, apart)
+        return location(config, name, schema, consents=self._consents, check_apart=apart)
 
     def _check_apart(self, name: str, identity: Identity) -> None:
         from sfumato.vault.sources import check_apart  # questions about what is known need none
@@ -315,28 +313,15 @@ class Vault(Shown):
         self._check_open()
         sets = [self.config.datasets[name] for name in datasets]
         populations = sorted({one.population for one in sets if isinstance(one, PrivateSet)})
-        shared = tuple(populations)
-        if principal == OWNER:
-            return Asker(principal, shared, purpose=purpose)
-        if principal not in self.config.principals:
-            raise PolicyError(
-                "principal_unknown",
-                f"{quoted(principal)} may not ask here. Ask the vault's owner for a budget.",
-            )
-        for population in populations:
-            if population not in self.config.principals[principal]:
-                raise BudgetError(
-                    "budget_missing",
-                    f"{quoted(principal)} has no budget for {quoted(population)}. Ask its owner "
-                    "for one.",
-                )
-        own = tuple(account_of(population, principal) for population in populations)
-        return Asker(principal, shared, own, purpose)
+        return self.people.asker(principal, purpose, tuple(populations))
 
     def close(self) -> None:
-        """Let go of engines and of the ledger."""
+        """Let go of engines and of the ledger; what jobs are at is waited for, for a while."""
+        if "jobs" in self.__dict__:
+            self.jobs.close()
         self._closed = True
         self._store.close()
+        self._consents.close()
         self.ledger.close()
 
     def __enter__(self) -> Vault:
@@ -367,30 +352,3 @@ def create_vault(
     kept = None if head is None else given.path(head, "head")
     given.path(given.text(ledger, "ledger"), "ledger")
     return Vault(create(given.path(path, "path"), database=ledger, head=kept))
-
-
-def _schema(config: Config, name: str) -> Schema:
-    """The schema of a data set, under the name and with the unit that the vault gives it."""
-    held = config.datasets[name]
-    schema = replace(load_schema(config.folder / held.schema), table=name)
-    if not isinstance(held, PrivateSet):
-        return schema
-    schema.layout.check_private()
-    if held.consent is not None:
-        check_consent(schema, held.consent)
-    return replace(schema, unit=held.unit)
-
-
-def _catalogue(
-    config: Config, schemas: Mapping[str, Schema]
-) -> dict[str, PrivateRows | PublicRows]:
-    entries: dict[str, PrivateRows | PublicRows] = {}
-    for name, held in config.datasets.items():
-        if isinstance(held, PrivateSet):
-            entries[name] = PrivateRows(schemas[name], held.unit, held.population)
-            continue
-        for columns in held.bounds:
-            for column in columns:
-                schemas[name].column(column)
-        entries[name] = PublicRows(schemas[name], held.bounds)
-    return entries

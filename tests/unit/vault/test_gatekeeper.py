@@ -57,8 +57,8 @@ def test_the_charge_comes_before_data_and_the_answer_is_stored_before_it_leaves(
         seen.append(f"data at {spent(ledger, 'visits')}")
         return nullcontext({})
 
-    def store(book: Ledger, receipt: Receipt, answer: bytes) -> None:
-        storing(book, receipt, answer)
+    def store(book: Ledger, receipt: Receipt, answer: bytes, **more: Any) -> None:
+        storing(book, receipt, answer, **more)
         seen.append("stored")
 
     monkeypatch.setattr(Receipt, "entropy", entropy)
@@ -239,3 +239,12 @@ def test_releases_survive_storage(gatekeeper: Gatekeeper, counting: Any) -> None
     assert back.table == answer.table
     assert (back.guarantee, back.provenance) == (answer.guarantee, answer.provenance)
     assert (back.error, back.receipt) == (answer.error, answer.receipt)
+
+
+def test_hints_survive_a_line_that_was_written_half(tmp_path: Path) -> None:
+    index = AnswerIndex(tmp_path)
+    index.note("b" * 64, ("ann", "one"))
+    with (tmp_path / f"{'b' * 64}.json").open("ab") as file:
+        file.write(b'{"bob": "tw\n[1]\n{"eve": 3}\n')
+    index.note("b" * 64, ("bob", "three"))
+    assert index.find("b" * 64) == [("ann", "one"), ("bob", "three")]

@@ -99,11 +99,11 @@ def test_a_question_may_be_built(vault: sf.Vault) -> None:
 
 
 def test_principals_pay_from_budgets_of_their_own(vault: sf.Vault) -> None:
-    """Bad input 41: too little left, no budget at all, nobody known."""
+    """Bad input 41: too little left, no budget at all (its table does not exist), nobody known."""
     mine = vault.query(COUNT, epsilon="0.75", principal="alice")
     assert mine.remaining == {"epsilon": 0.25, "delta": 0.0}
     assert code_of(vault.query, COUNT, epsilon="0.5", principal="alice") == "budget_exhausted"
-    assert code_of(vault.query, COUNT, epsilon="0.5", principal="bob") == "budget_missing"
+    assert code_of(vault.query, COUNT, epsilon="0.5", principal="bob") == "table_unknown"
     assert code_of(vault.query, COUNT, epsilon="0.5", principal="eve") == "principal_unknown"
     assert vault.query(COUNT, epsilon=1).remaining == {"epsilon": 6.25, "delta": 0.0}
 

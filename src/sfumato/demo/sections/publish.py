@@ -18,7 +18,7 @@ from sfumato.report import charts
 from sfumato.report.blocks import Heading, Note, PageTable, Paragraph
 from sfumato.report.heat import mosaic
 from sfumato.steward.table import read
-from sfumato.vault.private import protect
+from sfumato.vault.protection import protect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

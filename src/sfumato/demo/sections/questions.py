@@ -25,7 +25,7 @@ from sfumato.errors import BudgetError
 from sfumato.report import charts, numerals
 from sfumato.report.blocks import Heading, Note, PageTable, Paragraph
 from sfumato.steward.table import read
-from sfumato.vault.private import protect
+from sfumato.vault.protection import protect
 from sfumato.vault.registration import Registration, add_public, create
 from sfumato.vault.vault import open_vault
 

@@ -16,7 +16,7 @@ from sfumato.report.heat import mosaic
 from sfumato.report.numerals import share
 from sfumato.steward.evaluate import compare_tables
 from sfumato.steward.table import read
-from sfumato.vault.private import protect
+from sfumato.vault.protection import protect
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

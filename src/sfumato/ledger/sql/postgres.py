@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from sqlalchemy import create_engine, event, make_url
 
 from sfumato.errors import LedgerError
-from sfumato.ledger.base import Ledger, closed_on_failure, pass_by
+from sfumato.ledger.base import Ledger
 from sfumato.ledger.commit import OutsideHead
+from sfumato.ledger.failure import closed_on_failure, pass_by
 from sfumato.ledger.sql.store import SqlStore
 from sfumato.ledger.sql.tables import LOCK_TURN
 
@@ -43,6 +44,11 @@ def create_postgres(url: str, *, head: Path) -> Ledger:
 
 def postgres_store(url: str, *, create: bool = False) -> SqlStore:
     """The book in a PostgreSQL database."""
+    return SqlStore(postgres_engine(url), PostgresDialect(), create=create)
+
+
+def postgres_engine(url: str) -> Engine:
+    """A PostgreSQL database, refused where what was committed may be forgotten."""
     address = make_url(url).set(drivername="postgresql+psycopg")
     engine = create_engine(address, isolation_level="READ COMMITTED")
 
@@ -50,7 +56,7 @@ def postgres_store(url: str, *, create: bool = False) -> SqlStore:
     def prepare(connection: DBAPIConnection, _: object) -> None:
         _prepare(connection)
 
-    return SqlStore(engine, PostgresDialect(), create=create)
+    return engine
 
 
 def _prepare(connection: DBAPIConnection) -> None:

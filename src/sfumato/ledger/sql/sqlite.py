@@ -12,8 +12,9 @@ from sqlalchemy import URL, create_engine, event
 
 from sfumato.errors import LedgerError, ParameterError
 from sfumato.files import LEAST_ROOM
-from sfumato.ledger.base import Ledger, closed_on_failure, pass_by
+from sfumato.ledger.base import Ledger
 from sfumato.ledger.commit import OutsideHead, sync_directory
+from sfumato.ledger.failure import closed_on_failure, pass_by
 from sfumato.ledger.rules import damaged
 from sfumato.ledger.sql.store import SqlStore, missing
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from sqlalchemy.exc import DBAPIError
 
 _BUSY_SECONDS = 30
+_KEPT = 64
 _MOUNTS = Path("/proc/self/mountinfo")
 _NETWORK = (
     *("9p", "afs", "beegfs", "ceph", "cifs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4"),
@@ -68,6 +70,11 @@ def check_outside(path: Path, head: Path) -> None:
 
 def sqlite_store(path: Path, *, create: bool = False) -> SqlStore:
     """The book in a SQLite file on a local disk."""
+    return SqlStore(sqlite_engine(path, create=create), SqliteDialect(), create=create)
+
+
+def sqlite_engine(path: Path, *, create: bool = False) -> Engine:
+    """A SQLite file on a local disk, set up so that what was committed is never forgotten."""
     if path.is_symlink():
         raise LedgerError(
             "ledger_symlink", f"The ledger {path.name!r} is a symbolic link. Name the file itself."
@@ -91,7 +98,10 @@ def sqlite_store(path: Path, *, create: bool = False) -> SqlStore:
         database=f"file:{quote(str(path.absolute()))}",
         query={"mode": "rw", "uri": "true"},
     )
-    engine = create_engine(address, connect_args={"timeout": _BUSY_SECONDS})
+    # One kept for each thread that reads: opening one costs ten times as much as reading.
+    engine = create_engine(
+        address, connect_args={"timeout": _BUSY_SECONDS}, pool_size=_KEPT, max_overflow=_KEPT
+    )
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _: object) -> None:
@@ -105,7 +115,7 @@ def sqlite_store(path: Path, *, create: bool = False) -> SqlStore:
             _check_room(path)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
 
-    return SqlStore(engine, SqliteDialect(), create=create)
+    return engine
 
 
 def _check_room(path: Path) -> None:

@@ -88,6 +88,12 @@ class SqlView:
             yield from map(Entry._make, rows)
             after = rows[-1].seq
 
+    def records(self, after: int) -> Iterator[Entry]:
+        """Records and rollbacks behind an entry, oldest first."""
+        while rows := self._page(tables.NEXT_RECORDS, {"after": after}):
+            yield from map(Entry._make, rows)
+            after = rows[-1].seq
+
     def recorded(self, prefix: str) -> bool:
         """Whether the JSON of any entry starts with `prefix`."""
         found = self._connection.execute(tables.ENTRY_STARTING, {"prefix": prefix})
@@ -149,6 +155,8 @@ class SqlView:
     def save(self, draft: Draft) -> None:
         """Write down all that a draft holds."""
         self.add_entries(draft.entries)
+        if draft.has_records:
+            self.index_records()
         self._save_accounts(draft)
         roots = draft.datasets.items()
         self._run(tables.ADD_DATASETS, [{"name": name, "account": root} for name, root in roots])
@@ -164,6 +172,10 @@ class SqlView:
         """Append entries."""
         rows = [{"seq": entry.seq, "body": entry.body, "hash": entry.hash} for entry in added]
         self._run(tables.ADD_ENTRIES, rows)
+
+    def index_records(self) -> None:
+        """Give a ledger that is older than records the index by which they are found."""
+        tables.RECORD_INDEX.create(self._connection, checkfirst=True)
 
     def _save_accounts(self, draft: Draft) -> None:
         opened = [_account_row(draft.accounts[name]) for name in draft.opened]

@@ -12,6 +12,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     ForeignKey,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -23,6 +24,7 @@ from sqlalchemy import (
     func,
     insert,
     select,
+    text,
     tuple_,
     update,
 )
@@ -55,6 +57,16 @@ entries = _table(
     Column("hash", _Name, nullable=False),
     _is_hash("hash"),
     rowid=True,
+)
+
+# Records and rollbacks, the only entries that begin with their kind, found without a walk through
+# the chain. Spelled out, not bound: by the same words in a query a database knows its index.
+_is_record = text("substr(body, 1, 8) = '{\"kind\"\\:'")
+RECORD_INDEX = Index(
+    "sfumato_record_entries",
+    entries.c.seq,
+    sqlite_where=_is_record,
+    postgresql_where=_is_record,
 )
 
 accounts = _table(
@@ -122,6 +134,12 @@ ENTRY_STARTING = (
     select(entries.c.seq)
     .where(func.substr(entries.c.body, 1, func.length(bindparam("prefix"))) == bindparam("prefix"))
     .limit(1)
+)
+NEXT_RECORDS = (
+    select(entries)
+    .where(entries.c.seq > bindparam("after"), _is_record)
+    .order_by(entries.c.seq)
+    .limit(PAGE)
 )
 ADD_ENTRIES = insert(entries)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from hashlib import sha256
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from sfumato.counting.axes import Grid
 from sfumato.errors import QueryError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from fractions import Fraction
 
     from sqlglot import exp
@@ -112,6 +114,11 @@ class Plan:
     columns: tuple[str, ...]
     public: tuple[str, ...] = ()
     kept: int | None = None
+
+    @cached_property
+    def canonical(self) -> Mapping[str, Any]:
+        """Everything that determines what it asks, in one order, without aliases of the asker."""
+        return canonical(self)
 
 
 MOST_GROUPS = 1_000_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from sfumato.privacy.composition import basic_guarantee
 from sfumato.privacy.events import from_record, to_record
 from sfumato.privacy.losses import Approx, Pure
 from sfumato.privacy.units import Entity, Neighbours, Rows
+from sfumato.query.answer import question
 from sfumato.query.answer.question import Question, finished, prepare
 from sfumato.query.plan import Function, Measure
 from sfumato.schema.column import Kind
@@ -324,6 +326,33 @@ def test_explanation_tells_what_the_answer_shows() -> None:
     assert json.loads(json.dumps(told.to_json()))["cost"] == {"epsilon": "1"}
 
 
+@pytest.mark.parametrize("order", ["", 'ORDER BY "b" NULLS FIRST, sf_noisy."city" NULLS FIRST'])
+def test_what_only_names_columns_is_finished_as_an_engine_would(
+    order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = plan([declared("city", ("A", "B"))], [Measure("n", Function.COUNT)])
+    words = f'SELECT "n" AS "n", "city" AS "Where", "b" AS "city" FROM sf_noisy {order}'
+    finish = parse_one(words, into=exp.Select)
+    asked = replace(asked, finish=finish, columns=("n", "Where", "city"))
+    noisy = pa.table(
+        {
+            "city": ["é", None, "e", "E", "", None],
+            "b": [True, False, None, None, False, True],
+            "n": [3, 1, None, 2, -5, 7],
+            "sf_sd_0": [0.5, 1.5, None, 2.0, 3.0, 4.0],
+        }
+    )
+    plain = finished(asked, noisy, _never)
+    monkeypatch.setattr(question, "_chosen", lambda *_: None)
+    by_engine = finished(asked, noisy, open_duckdb)
+    assert [one.to_pydict() for one in plain] == [one.to_pydict() for one in by_engine]
+    assert [one.schema for one in plain] == [one.schema for one in by_engine]
+
+
+def _never(_table: pa.Table) -> Engine:
+    raise AssertionError("no engine is needed for this")
+
+
 def test_many_answers_are_finished_in_one_engine() -> None:
     opened: list[Engine] = []
 
@@ -332,6 +361,7 @@ def test_many_answers_are_finished_in_one_engine() -> None:
         return opened[-1]
 
     asked = plan([declared("city", ("A", "B"))], [Measure("n", Function.COUNT)])
+    asked = replace(asked, finish=asked.finish.limit(9))
 
     def answer(number: int) -> list[int]:
         noisy = pa.table({"city": ["B", "A"], "n": [number, number + 1], "sf_sd_0": [0.5, 1.5]})

@@ -1,0 +1,107 @@
+"""`sfumato serve`: the vault as a service, until it is told to end."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.cli.options import Json, VaultFolder, option
+from sfumato.errors import ParameterError
+from sfumato.texts import dumps
+
+_REACHED = "Who reaches it"
+
+
+def _reached(metavar: str, told: str) -> Any:
+    return option(metavar, told, rich_help_panel=_REACHED)
+
+
+_NAMES = "A name by which others reach it, such as data.example.org; repeatable."
+_PROXY = "Be reached from this proxy alone, which encrypts; repeatable."
+_PROCESSES = "In how many processes to answer; about one for each core."
+_LINK = "Print a link for the owner though one has a token."
+
+
+def serve(
+    host: Annotated[str, _reached("ADDRESS", "Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, _reached("PORT", "On which port; 0 for any that is free.")] = 8321,
+    allow_host: Annotated[list[str] | None, _reached("NAME", _NAMES)] = None,
+    cert: Annotated[Path | None, _reached("FILE", "A certificate, to encrypt with.")] = None,
+    key: Annotated[Path | None, _reached("FILE", "The certificate's key.")] = None,
+    behind_proxy: Annotated[list[str] | None, _reached("ADDRESS", _PROXY)] = None,
+    owner_link: Annotated[bool, option(None, _LINK, "--owner-link")] = False,
+    processes: Annotated[int, option("N", _PROCESSES)] = 1,
+    check: Annotated[
+        bool, option(None, "Only say whether it could start, and leave.", "--check")
+    ] = False,
+    vault: VaultFolder = Path(),
+    as_json: Json = False,
+) -> None:
+    """Answer questions about a vault over HTTP, to everybody who has a token.
+
+    It listens on this machine alone unless told otherwise, and prints its address and, for the
+    first owner, a link that is good once. Ctrl-C ends it when what it works on is done.
+
+    Examples:
+        sfumato serve --vault clinic
+        sfumato serve --vault clinic --port 0 --check
+        sfumato serve --vault clinic --port 0 --processes 2 --check
+    """
+    serving = _serving()
+    from sfumato.vault.vault import open_vault
+
+    listening = serving.Listening(
+        host=host,
+        port=port,
+        allow_hosts=tuple(allow_host or ()),
+        behind_proxy=tuple(behind_proxy or ()),
+        certificate=cert,
+        key=key,
+    )
+
+    if processes < 1:
+        raise ParameterError("processes_wrong", f"--processes must be at least 1, not {processes}.")
+    if processes > 1 and not check:
+        serving.answer_in(
+            processes,
+            partial(open_vault, vault),
+            listening,
+            owner_link=owner_link,
+            ready=partial(_tell, vault, as_json=as_json),
+        )
+        return
+    with open_vault(vault) as opened:
+        server = serving.VaultServer(opened, listening, owner_link=owner_link)
+
+        def ready() -> None:
+            _tell(vault, server.url, server.owner_link, as_json=as_json)
+
+        if check:
+            server.close()
+            _tell(vault, server.url, None, as_json=as_json)
+        else:
+            server.answer(ready)
+
+
+def _tell(vault: Path, url: str, link: str | None, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(dumps({"url": url, "owner_link": link}))
+        return
+    typer.echo(f"Serving {vault.resolve()} at {url}. Ctrl-C ends it.")
+    if link is not None:
+        typer.echo(f"For its first owner, good once: {link}")
+
+
+def _serving() -> Any:
+    """The server, which needs packages that nothing else does."""
+    try:
+        from sfumato.gate import serving
+    except ModuleNotFoundError as missing:
+        raise ParameterError(
+            "serve_not_installed",
+            f"Serving needs the package {missing.name!r}. Run: pip install 'sfumato[serve]'.",
+        ) from None
+    return serving

@@ -1,0 +1,190 @@
+"""Requests to a server: kept connections, retries that are safe, refusals as exceptions.
+
+Whatever is sent may be sent again: what charges has an Idempotency-Key, under which a server gives
+the answer that it has. So a connection that breaks in the middle costs nobody anything. Decision
+0368.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import ssl
+import threading
+import time
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from socket import gaierror
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import InternalError, ParameterError, SfumatoError
+from sfumato.gate.client.refusals import refusal, unexpected
+from sfumato.texts import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from sfumato.gate.client.address import Address
+
+JSON = "application/json"
+_PAUSES = (0.0, 0.2, 0.6, 1.5, 3.0)
+"""Seconds before each further attempt; a kept connection may be stale, so the first is at once."""
+
+
+@dataclass(frozen=True)
+class Received:
+    """What a server sent back."""
+
+    status: int
+    media: str
+    body: bytes
+    retry_after: float | None = None
+    """After how many seconds it is to be asked again, where it has too much to do."""
+
+    def json(self) -> dict[str, Any]:
+        """The object that it is in JSON."""
+        try:
+            found = json.loads(self.body) if self.media == JSON else None
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise unexpected("something that is not JSON")
+        return found
+
+
+@dataclass(eq=False)
+class Connection:
+    """Connections to one server, one for each thread that asks, kept while they last."""
+
+    address: Address
+    token: str = field(repr=False)
+    seconds: float
+    """How long one request may take, attempts and all."""
+    certificates: Path | None = None
+    _kept: threading.local = field(default_factory=threading.local, init=False, repr=False)
+    _opened: set[HTTPConnection] = field(default_factory=set, init=False, repr=False)
+    is_closed: bool = field(default=False, init=False, repr=False)
+
+    def get(self, path: str, *, accept: str = JSON) -> Received:
+        """What is at a path."""
+        return self.send("GET", path, accept=accept)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        told: Mapping[str, Any] | None = None,
+        *,
+        accept: str = JSON,
+        key: str | None = None,
+    ) -> Received:
+        """Send a request, again where it got lost on its way; what is refused is raised.
+
+        `key` names for good what is asked: a server answers it once, however often it is sent.
+        """
+        self._check_open()
+        headers = {"Authorization": f"Bearer {self.token}", "Accept": accept}
+        headers |= {} if key is None else {"Idempotency-Key": key}
+        headers |= {} if told is None else {"Content-Type": JSON}
+        body = None if told is None else dumps(told).encode()
+        deadline = time.monotonic() + self.seconds
+        for pause in (*_PAUSES, None):
+            try:
+                received = self._once(method, path, body, headers, deadline)
+            except ssl.SSLCertVerificationError as error:
+                raise self._not_trusted(error) from None
+            except (OSError, HTTPException) as error:
+                lost: SfumatoError = self._lost(error, asked=method == "POST")
+                if isinstance(error, gaierror):
+                    raise lost from None
+                wait = pause
+            else:
+                if received.retry_after is None:
+                    return _accepted(received)
+                lost = refusal(received)
+                wait = None if pause is None else max(pause, received.retry_after)
+            if wait is None or time.monotonic() + 1.5 * wait >= deadline:
+                raise lost
+            # Clients that were sent away together are not to come back together.
+            time.sleep(wait * (0.5 + secrets.randbelow(1000) / 1000))
+        raise AssertionError("the last pause is none")
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        self.is_closed = True
+        while self._opened:
+            self._opened.pop().close()
+
+    def _once(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        deadline: float,
+    ) -> Received:
+        connection = self._connection(max(0.1, deadline - time.monotonic()))
+        try:
+            connection.request(method, f"{self.address.prefix}/v1/{path}", body, dict(headers))
+            return _read(connection.getresponse())
+        except BaseException:
+            connection.close()  # also where somebody interrupts: half an answer is left in it
+            raise
+
+    def _connection(self, seconds: float) -> HTTPConnection:
+        found: HTTPConnection | None = getattr(self._kept, "connection", None)
+        if found is None:
+            found = self._kept.connection = self.address.opened(seconds, self.certificates)
+            self._opened.add(found)
+        found.timeout = seconds
+        if found.sock is not None:
+            found.sock.settimeout(seconds)
+        return found
+
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise ParameterError(
+                "vault_closed", "A vault that was closed answers nothing. Connect to it again."
+            )
+
+    def _lost(self, error: Exception, *, asked: bool) -> InternalError:
+        """What is said where no answer came, though one may have been made."""
+        slow = isinstance(error, TimeoutError)
+        why = f"no answer within {self.seconds:g} seconds" if slow else _reason(error)
+        then = (
+            " What was asked may have been charged: ask the very same again, which is answered "
+            "from store then."
+            if asked
+            else ""
+        )
+        return InternalError(
+            "server_unreachable",
+            f"Cannot reach {self.address}: {why}. Look whether 'sfumato serve' is running there"
+            f"{', or give a longer timeout' if slow else ''}.{then}",
+        )
+
+    def _not_trusted(self, error: ssl.SSLCertVerificationError) -> InternalError:
+        return InternalError(
+            "server_not_trusted",
+            f"Cannot trust {self.address}: {error.verify_message or 'its certificate is wrong'}. "
+            "Give the certificate of whoever signs there with certificates='ca.pem'.",
+        )
+
+
+def _read(response: HTTPResponse) -> Received:
+    media = response.getheader("Content-Type", "").partition(";")[0].strip().lower()
+    again = response.getheader("Retry-After", "")
+    seconds = float(again) if again.isascii() and again.isdigit() else None
+    return Received(response.status, media, response.read(), seconds)
+
+
+def _accepted(received: Received) -> Received:
+    if 200 <= received.status < 300:
+        return received
+    raise refusal(received)
+
+
+def _reason(error: Exception) -> str:
+    words = getattr(error, "strerror", None)
+    return str(words).lower() if words else "the connection broke off"

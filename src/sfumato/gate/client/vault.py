@@ -1,0 +1,116 @@
+"""`sf.connect`: a vault behind a server, asked as one at hand is."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sfumato import given
+from sfumato.cards import Card, CardTable
+from sfumato.errors import ParameterError, PolicyError, SfumatoError
+from sfumato.gate.client.address import read_address, read_token
+from sfumato.gate.client.connection import Connection
+from sfumato.gate.client.declared import RemoteCatalogue
+from sfumato.gate.client.refusals import unexpected
+from sfumato.gate.client.session import RemoteSession
+from sfumato.schema.names import quoted
+from sfumato.vault.anywhere import AnyVault
+from sfumato.vault.config import OWNER
+from sfumato.vault.gatekeeper import Asker
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sfumato.vault.session import AskerOf
+
+
+class RemoteVault(AnyVault):
+    """A vault behind a server. Safe for any number of threads."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._catalogue = RemoteCatalogue(connection)
+        self._session = RemoteSession(connection, self._catalogue)
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The names of the data sets that the token may see."""
+        return tuple(self._catalogue)
+
+    @property
+    def kept(self) -> tuple[Path, ...]:
+        """The files in use, which no answer may be saved over: none of this machine."""
+        return ()
+
+    def accounts(self, *, principal: str = OWNER) -> list[dict[str, Any]]:
+        """A principal's accounts: each budget, what was spent, what one more question may cost."""
+        self._asker(given.text(principal, "principal"), None, ())
+        found = self._connection.get("ledger").json().get("accounts")
+        if not isinstance(found, list):
+            raise unexpected("accounts that cannot be read")
+        return found
+
+    def _asking(self, principal: str, purpose: str | None) -> AskerOf:
+        who = given.text(principal, "principal")
+        return partial(self._asker, who, given.maybe_text(purpose, "purpose"))
+
+    def _asker(self, principal: str, purpose: str | None, _datasets: tuple[str, ...]) -> Asker:
+        """Who asks is the holder of the token; who pays, the server knows."""
+        holder = self._catalogue.principal
+        if principal not in (OWNER, holder):
+            raise PolicyError(
+                "principal_of_token",
+                f"The token is that of {quoted(holder)}, who asks here, not {quoted(principal)}. "
+                "Leave out principal, or connect with the other token.",
+            )
+        return Asker(holder, (), purpose=purpose)
+
+    def _card(self) -> Card:
+        where = str(self._connection.address)
+        try:
+            listed = self._catalogue.listed
+        except SfumatoError:  # a repr is asked for of a server that is gone, too
+            return Card(f"{where}, which does not answer", {})
+        table = CardTable(("Data set", "What it hides"), list(listed.items()))
+        return Card(
+            f"{where}: {', '.join(listed) or 'nothing to see'}", {}, table if listed else None
+        )
+
+    def close(self) -> None:
+        """Let go of the connections; what was asked of the server goes on there."""
+        self._connection.close()
+
+    def __enter__(self) -> RemoteVault:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def connect(
+    url: str,
+    token: str,
+    *,
+    timeout: float = 300,
+    certificates: str | Path | None = None,
+) -> RemoteVault:
+    """Ask a vault behind a server: the same methods and objects as `open` gives.
+
+    `url` is what 'sfumato serve' prints, `token` what 'sfumato token new' or the vault's owner
+    gave. One request may take `timeout` seconds; one that got lost on its way is sent again, and
+    charged once. `certificates` is a file with those whose signatures are trusted, where the
+    system's are not the ones.
+    """
+    address = read_address(url)
+    given.require(timeout, "timeout", (int, float), "a number of seconds")
+    if not 0 < timeout < _LONGEST:
+        raise ParameterError(
+            "timeout_wrong", f"timeout must be from 0 to {_LONGEST} seconds, not {timeout:g}."
+        )
+    trusted = None if certificates is None else given.path(certificates, "certificates")
+    vault = RemoteVault(Connection(address, read_token(token), float(timeout), trusted))
+    _ = vault.datasets  # what is wrong with the address or the token is told at once
+    return vault
+
+
+_LONGEST = 86_400

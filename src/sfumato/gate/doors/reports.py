@@ -1,0 +1,109 @@
+"""Randomized reports for the rounds of a vault, from anybody who has a ticket: no token is asked.
+
+Nothing here reads a row of the vault, and nothing is charged: what comes in was randomized before
+it left its device. The pages where people answer are those of `gate.surveys`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sfumato.gate import problems
+from sfumato.gate.forms import Input
+from sfumato.gate.routing import JSON, Call, Reply, Route
+from sfumato.gate.surveys import MOST_ITEMS, deliver
+from sfumato.local.round_folder import rounds_of
+
+if TYPE_CHECKING:
+    from sfumato.local.collection import Collection
+
+_REJECTED = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {"index": {"type": "integer"}, "code": {"type": "string"}},
+        "required": ["index", "code"],
+    },
+}
+_ITEMS = {"type": "array", "minItems": 1, "maxItems": MOST_ITEMS, "items": {}}
+_COUNT = {"type": "integer", "minimum": 1, "maximum": MOST_ITEMS}
+
+
+def _round(call: Call) -> Collection:
+    found = rounds_of(call.vault.config.folder)(call.path["round"])
+    if found is None:
+        raise problems.not_found()
+    return found
+
+
+def take(call: Call) -> Reply:
+    """Keep reports, each by itself."""
+    status, body = deliver(_round(call), call.values)
+    return Reply(body, JSON if status == 200 else problems.MEDIA, status)
+
+
+def tickets(call: Call) -> Reply:
+    """Hand tickets out."""
+    return Reply({"tickets": _round(call).tickets(call.values.get("count", 1))})
+
+
+def estimate(call: Call) -> Reply:
+    """What the reports tell."""
+    return Reply(_round(call).estimate().to_json())
+
+
+ROUTES = (
+    Route(
+        method="POST",
+        path="/reports/{round}",
+        told="Send randomized reports to a round of a survey, each with its ticket.",
+        handler=take,
+        scope=None,
+        takes=(
+            Input(
+                "reports",
+                "Reports, as {ticket, report}; the others are kept where one is rejected.",
+                _ITEMS,
+                required=True,
+            ),
+        ),
+        gives={
+            "type": "object",
+            "properties": {"accepted": {"type": "integer"}, "rejected": _REJECTED},
+            "required": ["accepted", "rejected"],
+        },
+        refusals=(404,),
+        example={"reports": [{"ticket": "5hKPbWy7siWkHNLl-Lny_w", "report": 0}]},
+    ),
+    Route(
+        method="POST",
+        path="/reports/{round}/tickets",
+        told="Ask for tickets, one for each report.",
+        handler=tickets,
+        scope=None,
+        takes=(Input("count", "How many; one by default.", _COUNT),),
+        gives={
+            "type": "object",
+            "properties": {"tickets": {"type": "array", "items": {"type": "string"}}},
+            "required": ["tickets"],
+        },
+        refusals=(404,),
+    ),
+    Route(
+        method="GET",
+        path="/reports/{round}",
+        told="What the reports of a round tell so far: the share of each choice, with its error.",
+        handler=estimate,
+        scope=None,
+        gives={
+            "type": "object",
+            "properties": {
+                "n": {"type": "integer"},
+                "rejected": {"type": "integer"},
+                "estimate": {"type": "object"},
+            },
+            "required": ["n", "rejected", "mechanism", "epsilon", "estimate"],
+        },
+        refusals=(404,),
+    ),
+)

@@ -1,0 +1,113 @@
+"""Refusals as they are sent: one form for all, with the codes that every door has.
+
+Which status a refusal gets follows from its kind in the tree of errors; a few codes have their own.
+Nothing here may tell more than the error's public message does. Decision 0359.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from sfumato import given
+from sfumato.errors import (
+    BudgetError,
+    CallerError,
+    EngineError,
+    LedgerError,
+    RefusedError,
+    SfumatoError,
+    SourceError,
+)
+from sfumato.texts import holds_password, without_passwords
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MEDIA = "application/problem+json"
+
+_BY_CODE = {
+    "answer_lost": 409,
+    "request_reused": 409,
+    "token_refused": 401,
+    "not_found": 404,
+}
+_BY_KIND: tuple[tuple[type[SfumatoError], int], ...] = (
+    (BudgetError, 402),
+    (RefusedError, 403),
+    (SourceError, 503),  # no caller of ours has named a file
+    (CallerError, 422),
+    (LedgerError, 503),
+    (EngineError, 503),
+)
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "code": {"type": "string"},
+        "detail": {"type": "string"},
+        "kind": {"type": "string"},
+        # Of reports that came together each may be rejected by itself.
+        "accepted": {"type": "integer"},
+        "rejected": {"type": "array"},
+    },
+    "required": ["type", "title", "status", "code", "detail", "kind"],
+    "additionalProperties": False,
+}
+"""What every refusal is, as JSON Schema."""
+
+
+class RequestError(CallerError):
+    """A request that is refused for how it was sent; it has its own status."""
+
+    def __init__(
+        self, status: int, code: str, message: str, *, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(code, message)
+        self.status = status
+        self.headers = {**(headers or {})}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.status, self.code, self.message)
+
+
+def status_of(error: SfumatoError) -> int:
+    """The status with which a refusal is sent."""
+    if isinstance(error, RequestError):
+        return error.status
+    if error.code in _BY_CODE:
+        return _BY_CODE[error.code]
+    return next((status for kind, status in _BY_KIND if isinstance(error, kind)), 500)
+
+
+def told(error: SfumatoError) -> dict[str, Any]:
+    """A refusal as JSON-able data, in words for those who write no flags."""
+    status, message = status_of(error), given.keywords(error.message)
+    return {
+        "type": f"urn:sfumato:{error.code}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "code": error.code,
+        "detail": without_passwords(message) if holds_password(message) else message,
+        "kind": kind_of(error),
+    }
+
+
+def kind_of(error: SfumatoError) -> str:
+    """The class of an error in the public tree, by which `sf.connect` raises the same."""
+    return next(
+        one.__name__ for one in type(error).__mro__ if one.__module__ == SfumatoError.__module__
+    )
+
+
+def not_found() -> RequestError:
+    """What is not there, or must not be known to be."""
+    return RequestError(404, "not_found", "There is nothing here by this name that you may see.")
+
+
+def failed_inside() -> SfumatoError:
+    """What is said of a failure that nobody foresaw; its cause is the operator's alone."""
+    return SfumatoError("internal", "Sfumato failed inside. This is a bug: please report it.")

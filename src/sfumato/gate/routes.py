@@ -1,0 +1,28 @@
+"""The one table of routes. A new door is a module of `gate.doors` and its name here."""
+
+from __future__ import annotations
+
+from sfumato.gate.doors import (
+    about,
+    admin,
+    consent,
+    datasets,
+    jobs,
+    ledger,
+    questions,
+    releases,
+    reports,
+)
+
+ROUTES = (
+    *about.ROUTES,
+    *datasets.ROUTES,
+    *questions.ROUTES,
+    *jobs.ROUTES,
+    *releases.ROUTES,
+    *ledger.ROUTES,
+    *reports.ROUTES,
+    *admin.ROUTES,
+    *consent.ROUTES,
+)
+"""Every route below /v1, in the order in which people are told of them."""

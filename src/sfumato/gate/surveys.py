@@ -1,0 +1,302 @@
+"""The pages and the endpoint of surveys, as an application that stands alone or beside the gate's.
+
+`survey serve` runs it for one round; a gate mounts it for the rounds of its vault. What a report
+says is checked in one place, `Collection.receive`; here are only its envelope and its pages.
+Decision 0344.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route as PathRoute
+from starlette.routing import Router
+
+from sfumato.errors import InternalError, SfumatoError
+from sfumato.gate import problems
+from sfumato.gate.body import read_json
+from sfumato.gate.callers import check_caller
+from sfumato.gate.headers import secured
+from sfumato.gate.pace import Workers
+from sfumato.gate.problems import RequestError
+from sfumato.local.browser import chance_of_truth, script_facts
+from sfumato.local.by_hand import second_throw
+from sfumato.local.collection import DEVICE, HAND, REASONS
+from sfumato.local.rounds import stamp
+from sfumato.report.survey import (
+    SCRIPTS,
+    ShownResult,
+    ShownRound,
+    ThrownByHand,
+    results_page,
+    script,
+    style,
+    survey_page,
+    thanks_page,
+)
+from sfumato.texts import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from sfumato.gate.settings import Setting
+    from sfumato.local.collection import Collection
+
+    Endpoint = Callable[[Request], Awaitable[Response]]
+
+MOST_ITEMS = 1000
+"""Reports, or tickets, in one request."""
+_FORM_BYTES = 2048
+_HTML = "text/html; charset=utf-8"
+
+
+def survey_site(
+    find: Callable[[str], Collection | None], setting: Setting, *, home: str
+) -> ASGIApp:
+    """The application for the rounds that `find` knows by id; / leads to that of `home`."""
+    site = _Site(find, setting)
+    endpoints: list[tuple[str, str, Endpoint]] = [
+        ("/v1/reports/{round}", "POST", site.reports),
+        ("/v1/reports/{round}", "GET", site.estimate),
+        ("/v1/reports/{round}/tickets", "POST", site.tickets),
+        ("/", "GET", _leading(f"/survey/{home}")),
+    ]
+    routes = [*survey_pages(find, setting), *site.routes(endpoints)]
+    return Router(routes, redirect_slashes=False, default=site.nothing)
+
+
+def survey_pages(find: Callable[[str], Collection | None], setting: Setting) -> list[PathRoute]:
+    """The pages of the rounds that `find` knows by id."""
+    site = _Site(find, setting)
+    return site.routes(
+        [
+            ("/survey/{round}", "GET", site.page),
+            ("/survey/{round}/results", "GET", site.results),
+            ("/survey/{round}/by-hand", "POST", site.by_hand),
+            ("/survey/{round}/round.toml", "GET", site.signed),
+            ("/survey/{round}/{file}", "GET", site.file),
+        ]
+    )
+
+
+def deliver(collection: Collection, told: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+    """Take the reports of a request: the status, and what to say, which quotes none of it."""
+    items = told.get("reports")
+    if set(told) != {"reports"} or not isinstance(items, list) or not items:
+        collection.reject("malformed")
+        raise RequestError(
+            422,
+            "reports_malformed",
+            'The body must be {"reports": [{"ticket": ..., "report": ...}, ...]} and nothing else.',
+        )
+    if len(items) > MOST_ITEMS:
+        collection.reject("too_many", len(items))
+        raise RequestError(
+            422,
+            "reports_too_many",
+            f"At most {MOST_ITEMS:,} reports come in one request, not {len(items):,}. Send them in "
+            "several, or as a batch file to 'sfumato collect'.",
+        )
+    delivery = collection.receive(items)
+    if not delivery.rejected:
+        return 200, delivery.to_json()
+    refused = RequestError(
+        422,
+        "reports_rejected",
+        f"{len(delivery.rejected):,} of {len(items):,} reports were rejected, each for the reason "
+        "told beside its place; the others were kept.",
+    )
+    return 422, {**problems.told(refused), **delivery.to_json()}
+
+
+class _Site:
+    """The endpoints over the rounds that can be found."""
+
+    def __init__(self, find: Callable[[str], Collection | None], setting: Setting) -> None:
+        self._find, self._setting, self._crowd = find, setting, Workers(setting.limits)
+
+    def routes(self, endpoints: list[tuple[str, str, Endpoint]]) -> list[PathRoute]:
+        """Endpoints by path and method."""
+        return [
+            PathRoute(path, self._guarded(endpoint), methods=[method])
+            for path, method, endpoint in endpoints
+        ]
+
+    def _guarded(self, endpoint: Endpoint) -> Endpoint:
+        """An endpoint for who comes by a known name; its refusals are told in one form."""
+
+        async def guarded(request: Request) -> Response:
+            try:
+                check_caller(request.scope, self._setting)
+                response = await endpoint(request)
+            except SfumatoError as error:
+                response = _refused(error)
+            return secured(response, self._setting)
+
+        return guarded
+
+    async def nothing(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer for a path that is none."""
+        if scope["type"] == "http":
+            response = secured(_refused(problems.not_found()), self._setting)
+            await response(scope, receive, send)
+
+    def _round(self, request: Request) -> Collection:
+        found = self._find(request.path_params["round"])
+        if found is None:
+            raise problems.not_found()
+        return found
+
+    async def page(self, request: Request) -> Response:
+        """Where people answer."""
+        collection = self._round(request)
+        return Response(await self._crowd.work(lambda: _page(collection)), media_type=_HTML)
+
+    async def results(self, request: Request) -> Response:
+        """The estimate as a page."""
+        collection = self._round(request)
+        return Response(await self._crowd.work(lambda: _results(collection)), media_type=_HTML)
+
+    async def estimate(self, request: Request) -> Response:
+        """The estimate for programs."""
+        collection = self._round(request)
+        return _json(await self._crowd.work(lambda: collection.estimate().to_json()))
+
+    async def signed(self, request: Request) -> Response:
+        """The round itself, with its signature."""
+        return Response(self._round(request).round.toml(), media_type="application/toml")
+
+    async def file(self, request: Request) -> Response:
+        """The style sheet and the scripts."""
+        self._round(request)
+        name = request.path_params["file"]
+        if name == "survey.css":
+            return Response(style(), media_type="text/css; charset=utf-8")
+        if name in SCRIPTS:
+            return Response(script(name), media_type="text/javascript; charset=utf-8")
+        raise problems.not_found()
+
+    async def reports(self, request: Request) -> Response:
+        """Take reports."""
+        collection = self._round(request)
+        try:
+            told = await read_json(request, seconds=self._setting.limits.body_seconds)
+        except SfumatoError:
+            await self._crowd.work(lambda: collection.reject("malformed"))
+            raise
+        status, body = await self._crowd.work(lambda: deliver(collection, told))
+        return _json(body, status)
+
+    async def tickets(self, request: Request) -> Response:
+        """Hand out tickets to a program."""
+        collection = self._round(request)
+        told = await read_json(request, seconds=self._setting.limits.body_seconds)
+        count = told.get("count", 1)
+        if set(told) - {"count"} or type(count) is not int or not 1 <= count <= MOST_ITEMS:
+            raise RequestError(
+                422, "tickets_count", f'Ask for 1 to {MOST_ITEMS:,} tickets, as {{"count": 1}}.'
+            )
+        return _json({"tickets": await self._crowd.work(lambda: collection.tickets(count))})
+
+    async def by_hand(self, request: Request) -> Response:
+        """Take what a person's coins or dice said, from the plain form."""
+        collection = self._round(request)
+        item = await _form(request, self._setting.limits.body_seconds)
+        delivery = await self._crowd.work(lambda: collection.receive([item]))
+        refused = REASONS[delivery.rejected[0][1]] if delivery.rejected else None
+        shown = await self._crowd.work(lambda: _shown(collection))
+        page = thanks_page(shown, refused)
+        return Response(page, 422 if refused else 200, media_type=_HTML)
+
+
+def _page(collection: Collection) -> str:
+    asked, shown = collection.round, _shown(collection)
+    device, (ticket, hand_ticket) = asked.by_hand, collection.tickets(2)
+    mechanism = collection.ways[DEVICE]
+    told = {
+        "id": asked.id,
+        "choices": list(asked.choices),
+        "reports": f"/v1/reports/{asked.id}",
+        "ticket": ticket,
+        **script_facts(mechanism),
+    }
+    if device is None:
+        return survey_page(shown, told, None)
+    then, epsilon = second_throw(len(asked.choices)), str(asked.by_hand_epsilon)
+    hand = ThrownByHand(device.throw, device.honest, then, epsilon, hand_ticket)
+    return survey_page(shown, told, hand)
+
+
+def _results(collection: Collection) -> str:
+    found = collection.estimate()
+    rejected = {REASONS[reason]: items for reason, items in found.rejected.items()}
+    result = ShownResult(found.bars(), found.n, rejected, found.closed)
+    return results_page(_shown(collection), result)
+
+
+def _shown(collection: Collection) -> ShownRound:
+    asked = collection.round
+    return ShownRound(
+        base=f"/survey/{asked.id}",
+        id=asked.id,
+        question=asked.question,
+        choices=asked.choices,
+        mechanism=asked.mechanism,
+        epsilon=str(asked.epsilon),
+        state=collection.state,
+        opens=stamp(asked.opens),
+        closes=stamp(asked.closes),
+        truth_chance=chance_of_truth(collection.ways[DEVICE]),
+    )
+
+
+async def _form(request: Request, seconds: float) -> dict[str, object]:
+    """An item out of the plain form; what is none of it is rejected where all items are."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise RequestError(415, "form_unknown", "Send the form of the page, as a browser does.")
+    raw = b""
+    try:
+        async with asyncio.timeout(seconds):
+            async for part in request.stream():
+                raw += part
+                if len(raw) > _FORM_BYTES:
+                    raise RequestError(
+                        413, "body_too_large", f"A form has {_FORM_BYTES:,} bytes at most."
+                    )
+    except TimeoutError:
+        raise RequestError(
+            408, "body_slow", "The form did not arrive in time. Send it again."
+        ) from None
+    fields = dict(parse_qsl(raw.decode("ascii", errors="replace"), max_num_fields=8))
+    number = fields.get("number", "")
+    report = int(number) - 1 if number.isascii() and number.isdigit() and len(number) < 9 else None
+    return {"ticket": fields.get("ticket"), "report": report, "way": HAND}
+
+
+def _refused(error: SfumatoError) -> Response:
+    told = problems.told(error)
+    if isinstance(error, InternalError):  # the disk, most likely: it may be better in a while
+        told |= {"status": 503, "title": "Service Unavailable"}
+    unread = told["status"] in {404, 408, 411, 413, 415, 421}
+    headers = {**getattr(error, "headers", {}), **({"Connection": "close"} if unread else {})}
+    body = dumps(told, ensure_ascii=False)
+    return Response(body, told["status"], headers, media_type=problems.MEDIA)
+
+
+def _json(body: object, status: int = 200) -> Response:
+    media = "application/json" if status == 200 else problems.MEDIA
+    return Response(dumps(body, ensure_ascii=False), status, media_type=media)
+
+
+def _leading(path: str) -> Endpoint:
+    async def leading(_request: Request) -> Response:
+        return RedirectResponse(path, 303)
+
+    return leading

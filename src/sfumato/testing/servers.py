@@ -1,0 +1,84 @@
+"""A real server before a vault, on a free port of this machine, for as long as a test needs it."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPResponse
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from sfumato.gate.serving import Listening, VaultServer
+from sfumato.gate.settings import Limits
+from sfumato.texts import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from sfumato.vault.vault import Vault
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a server replied: its status, its headers by their names in small letters, its bytes."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body, read as JSON."""
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class Client:
+    """Asks a server as one who holds a token, or none."""
+
+    url: str
+    token: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def ask(
+        self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
+    ) -> Heard:
+        """Send one request, with JSON or bytes as its body, and hear the reply."""
+        place = urlsplit(self.url)
+        sent = {**self.headers, **(headers or {})}
+        if self.token is not None:
+            sent = {"Authorization": f"Bearer {self.token}", **sent}
+        if body is not None and not isinstance(body, bytes):
+            body, sent = dumps(body).encode(), {"Content-Type": "application/json", **sent}
+        connection = HTTPConnection(str(place.hostname), place.port, timeout=30)
+        try:
+            connection.request(method, path, body, sent)
+            return heard(connection.getresponse())
+        finally:
+            connection.close()
+
+
+def heard(reply: HTTPResponse) -> Heard:
+    """A reply that was read to its end."""
+    named = {name.lower(): value for name, value in reply.getheaders()}
+    return Heard(reply.status, named, reply.read())
+
+
+@contextmanager
+def served(vault: Vault, *, limits: Limits | None = None) -> Iterator[VaultServer]:
+    """A server before a vault that runs in a thread of this process."""
+    server = VaultServer(vault, Listening(port=0), limits=limits or Limits(), owner_link=True)
+    thread = threading.Thread(target=server.answer, daemon=True)
+    thread.start()
+    until = time.monotonic() + 30
+    while not server.started and thread.is_alive() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert server.started, "the server did not begin"
+    try:
+        yield server
+    finally:
+        server.should_exit = True
+        thread.join(30)

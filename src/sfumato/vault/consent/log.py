@@ -1,0 +1,307 @@
+"""The log of who agreed to what: a chain of changes, and its last position kept outside.
+
+It is a book of its own: entries of the ledger are numbered, and a number that is missing between
+two receipts would tell that somebody withdrew. A log that is older than its head, as one from a
+backup is, may lack withdrawals: it answers nobody until its owner has settled that, by which every
+yes in it is void. An empty log is safe to begin with, since nobody has agreed in it.
+
+Decision 0353.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from sqlalchemy.exc import DBAPIError
+
+from sfumato.errors import LedgerError, RolledBackError, SfumatoError
+from sfumato.ledger.book import ORIGIN, Position, canonical, first_entry, link
+from sfumato.vault.consent import tables
+from sfumato.vault.consent.said import Recorded, Standing, now
+from sfumato.vault.consent.tables import arriving, entries, metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from sqlalchemy import Connection, Engine
+
+    from sfumato.ledger.commit import OutsideHead
+    from sfumato.ledger.sql.store import Dialect
+    from sfumato.vault.consent.said import Said
+
+_LOCK = 0x5F0C05  # any number that other programs are unlikely to lock
+_COLUMNS = ("number", "purpose", "person", "agreed", "time", "said")
+
+
+class ConsentLog:
+    """Changes of consent in a database. Safe for any number of threads and processes."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        dialect: Dialect,
+        head: OutsideHead,
+        *,
+        tell_operator: Callable[[str], None],
+    ) -> None:
+        self._engine, self._dialect, self._head = engine, dialect, head
+        self._tell_operator = tell_operator
+        self._stand = tables.stand(engine.dialect.name)
+        try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self) -> None:
+        """Create the tables unless they stand; catch up where a process died before the head."""
+        with self._guarded():
+            with self._dialect.reading(self._engine) as connection, connection.begin():
+                if self._stands(connection) and _position(connection) == self._head.read():
+                    return
+            with self._head.lock(), self._transaction() as connection:
+                self._dialect.lock_creation(connection)
+                if not self._stands(connection):
+                    metadata.create_all(connection, checkfirst=False)
+                    for statement in tables.protections(self._engine.dialect.name):
+                        connection.exec_driver_sql(statement)
+                    connection.execute(tables.ADD_ENTRY, [first_entry()._asdict()])
+            with self._head.lock(), self._dialect.reading(self._engine) as connection:
+                position, outside = _position(connection), self._head.read()
+                begun = outside is None and position.seq == 1
+                if position != outside and (begun or _follows(connection, outside)):
+                    self._head.write(position)
+
+    def _stands(self, connection: Connection) -> bool:
+        return self._engine.dialect.has_table(connection, entries.name)
+
+    def check(self) -> Position:
+        """The last position; refused where changes were lost."""
+        with self._reading() as connection:
+            return _position(connection)
+
+    def standing(self, population: str, purpose: str, since: Position | None) -> Standing:
+        """Everybody who agreed, or, where `since` is still part of the log, who changed since."""
+        which = {"of_population": population, "of_purpose": purpose}
+        with self._reading() as connection:
+            position = _position(connection)
+            if since is None or not _follows(connection, since):
+                people = list(connection.scalars(tables.AGREED, which))
+                return Standing(position, people, [True] * len(people), whole=True)
+            rows = connection.execute(tables.CHANGED, {**which, "since": since.seq}).all()
+        return Standing(position, [one[0] for one in rows], [one[1] == 1 for one in rows], False)
+
+    def record(self, population: str, said: Sequence[Said], *, operator: str) -> Recorded:
+        """Write down what people say, all or none; what they said before changes nothing."""
+        if not said:
+            return Recorded(self.check().seq, 0, 0)
+        with self._writing() as connection:
+            arriving.create(connection, checkfirst=False)
+            self._fill(connection, said)
+            which = {"of_population": population}
+            older = connection.scalar(tables.COUNT_OLDER, which) or 0
+            before = _position(connection)
+            new = {"of_seq": before.seq + 1}
+            connection.execute(tables.ADD_CHANGES, {**which, **new})
+            changed = connection.scalar(tables.COUNT_CHANGES, new) or 0
+            arriving.drop(connection, checkfirst=False)
+            if not changed:
+                return Recorded(before.seq, 0, older)
+            told = {"kind": "changes", "population": population}
+            position = self._link(connection, before, operator, **told)
+        return Recorded(position.seq, changed, older)
+
+    def acknowledge(self, *, operator: str) -> int | None:
+        """Accept, as an operator, a log that lost changes: every yes in it is void from now on."""
+        with self._guarded(), self._head.lock():
+            lost = self._head.read()
+            with self._transaction() as connection:
+                self._lock(connection)
+                if _follows(connection, lost):
+                    return None
+                before = _position(connection)
+                # Never a number that stands for other changes somewhere else.
+                if lost is not None and lost.seq > before.seq:
+                    before = before._replace(seq=lost.seq)
+                new = {"of_seq": before.seq + 1}
+                connection.execute(tables.VOID_ALL, {**new, "of_time": now()})
+                count = connection.scalar(tables.COUNT_CHANGES, new)
+                record = None if lost is None else lost._asdict()
+                position = self._link(connection, before, operator, kind="rollback", lost=record)
+            self._head.write(position)
+            return count
+
+    def rows(self, population: str) -> list[tuple[str, str, bool, str]]:
+        """All that stands of a population: person, purpose, whether agreed, when."""
+        with self._reading() as connection:
+            found = connection.execute(tables.ALL_STANDING, {"of_population": population})
+            return [(one[0], one[1], one[2] == 1, one[3]) for one in found]
+
+    def counts(self, population: str) -> dict[tuple[str, bool], int]:
+        """How many said yes and no to each purpose."""
+        with self._reading() as connection:
+            found = connection.execute(tables.COUNTS, {"of_population": population})
+            return {(one[0], one[1] == 1): one[2] for one in found}
+
+    def history(self, population: str, person: str) -> list[tuple[int, str, bool, str]]:
+        """All that one person said: version, purpose, whether agreed, when."""
+        which = {"of_population": population, "of_person": person}
+        with self._reading() as connection:
+            found = connection.execute(tables.CHANGES_ABOUT, which)
+            return [(one.seq, one.purpose, one.agreed == 1, one.time) for one in found]
+
+    def verify(self) -> Position:
+        """Walk every entry and change, and compare what stands with what was said."""
+        with self._reading() as connection:
+            previous, last = ORIGIN, 0
+            for entry in connection.execute(tables.ALL_ENTRIES).all():
+                body = json.loads(entry.body)
+                digest, number = _digest(connection, entry.seq)
+                bound = body.get("digest", digest), body.get("changes", number)
+                if (
+                    link(previous, entry.body) != entry.hash
+                    or body["seq"] != entry.seq
+                    or bound != (digest, number)
+                ):
+                    raise _damaged(f"entry {entry.seq} or one of its changes is missing or changed")
+                previous, last = entry.hash, entry.seq
+            counted = {
+                connection.scalar(one)
+                for one in (tables.COUNT_STANDING, tables.COUNT_KNOWN, tables.COUNT_TRUE)
+            }
+            if len(counted) != 1:
+                raise _damaged("somebody stands otherwise than they said")
+            return Position(last, previous)
+
+    def close(self) -> None:
+        """Let go of connections and files."""
+        self._engine.dispose()
+        self._head.close()
+
+    def _link(
+        self, connection: Connection, before: Position, operator: str, **told: object
+    ) -> Position:
+        """Bind the changes of the next entry to all before them, and let them stand."""
+        seq = before.seq + 1
+        digest, number = _digest(connection, seq)
+        body = canonical(
+            {**told, "changes": number, "digest": digest, "operator": operator, "seq": seq,
+             "time": now()}
+        )  # fmt: skip
+        position = Position(seq, link(before.hash, body))
+        connection.execute(tables.ADD_ENTRY, [{"seq": seq, "body": body, "hash": position.hash}])
+        connection.execute(self._stand, {"of_seq": seq})
+        return position
+
+    def _fill(self, connection: Connection, said: Sequence[Said]) -> None:
+        rows = (
+            (number, one.purpose, one.person, int(one.agreed), one.time, int(one.dated))
+            for number, one in enumerate(said, 1)
+        )
+        if self._engine.dialect.name == "postgresql":
+            driver = connection.connection.driver_connection
+            assert driver is not None
+            with driver.cursor() as cursor, cursor.copy(f"COPY {arriving.name} FROM STDIN") as copy:
+                for row in rows:
+                    copy.write_row(row)
+            return
+        places = ", ".join("?" * len(_COLUMNS))
+        connection.exec_driver_sql(f"INSERT INTO {arriving.name} VALUES ({places})", list(rows))
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        """A transaction that nobody else writes beside; the head moves once it is durable."""
+        with self._guarded(), self._head.lock():
+            outside = self._head.read()
+            with self._transaction() as connection:
+                self._lock(connection)
+                _check(connection, outside)
+                yield connection
+                position = _position(connection)
+            if position != outside:
+                self._head.write(position)
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with self._guarded():
+            outside = self._head.read()  # before the database, which only grows meanwhile
+            with self._dialect.reading(self._engine) as connection, connection.begin():
+                _check(connection, outside)
+                yield connection
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        with self._dialect.writing(self._engine) as connection, connection.begin():
+            yield connection
+
+    def _lock(self, connection: Connection) -> None:
+        if self._engine.dialect.name == "postgresql":
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Whatever goes wrong in the storage, it is told alike, and why to the operator alone."""
+        try:
+            yield
+        except SfumatoError:
+            raise
+        except Exception as error:  # noqa: BLE001  what a driver says may quote people
+            busy = isinstance(error, DBAPIError) and self._dialect.is_busy(error)
+            cause = type(getattr(error, "orig", None) or error).__name__
+        else:
+            return
+        self._tell_operator(f"registry of consent: {cause}")
+        raise LedgerError(
+            "consent_busy" if busy else "consent_failed",
+            "The registry of consent is held by another process for too long. Nothing was "
+            "changed. Try again later."
+            if busy
+            else "The registry of consent cannot be read or written; nothing was changed or "
+            "charged. Its operator finds the cause in the vault's failures.log.",
+        )
+
+
+def _position(connection: Connection) -> Position:
+    row = connection.execute(tables.LAST_ENTRY).first()
+    if row is None:
+        raise _damaged("it has no entries")
+    return Position(row.seq, row.hash)
+
+
+def _follows(connection: Connection, outside: Position | None) -> bool:
+    """Whether the log holds all that a position has seen."""
+    if outside is None:
+        return False
+    entry = connection.execute(tables.ONE_ENTRY, {"of_seq": outside.seq}).first()
+    return entry is not None and entry.hash == outside.hash
+
+
+def _check(connection: Connection, outside: Position | None) -> None:
+    if not _follows(connection, outside):
+        raise RolledBackError(
+            "consent_rolled_back",
+            "The registry of consent is older than its outside head, or another one, or the head "
+            "is missing: withdrawals may be lost. No fresh answer is given. Put the right files "
+            "back, or settle it with 'sfumato consent acknowledge', which voids every yes.",
+            detail=f"outside {outside}, database {_position(connection)}",
+        )
+
+
+def _digest(connection: Connection, seq: int) -> tuple[str, int]:
+    """The SHA-256 of the changes of an entry, a line of JSON for each page, and their number."""
+    found, after = hashlib.sha256(), 0
+    while rows := connection.execute(tables.CHANGES_OF, {"of_seq": seq, "after": after}).all():
+        found.update(f"{canonical([tuple(one) for one in rows])}\n".encode())
+        after = rows[-1].number
+    return found.hexdigest(), after
+
+
+def _damaged(what: str) -> LedgerError:
+    return LedgerError(
+        "consent_damaged",
+        f"The registry of consent is damaged: {what}. Restore a backup and settle the loss with "
+        "'sfumato consent acknowledge', then import what people said again.",
+    )

@@ -1,0 +1,303 @@
+"""Registries of consent as their owner uses them: give, withdraw, import, export, show.
+
+There is one for each population, because it is people who agree and not tables. It stands in a file
+of the vault's folder, or in the ledger's PostgreSQL; everything in it is the owner's to see alone.
+
+Decision 0353.
+"""
+
+from __future__ import annotations
+
+import csv
+import threading
+from functools import partial
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+from sfumato import given
+from sfumato.cards import Card, CardTable, Shown
+from sfumato.errors import ParameterError
+from sfumato.files import check_target, whole
+from sfumato.ledger.rules import check_name
+from sfumato.release.in_use import CONSENT, consent_head, vault_files
+from sfumato.schema.names import quoted, suggestion
+from sfumato.vault.config import OWNER, PrivateSet, load
+from sfumato.vault.consent.importing import ANSWERS, COLUMNS, checked, moment, read_said
+from sfumato.vault.consent.lending import Register
+from sfumato.vault.consent.people import check_person_kinds, person_kinds, written
+from sfumato.vault.consent.said import Said, now
+from sfumato.vault.folder import note_ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from sfumato.schema.column import Kind
+    from sfumato.vault.config import Config
+    from sfumato.vault.consent.log import ConsentLog
+
+
+class Consents:
+    """All registries of a vault; the log that they share is opened when it is first needed."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self._log: ConsentLog | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def log(self) -> ConsentLog:
+        """The log, begun where there is none."""
+        with self._lock:
+            if self._log is None:
+                self._log = open_log(self.config)
+            return self._log
+
+    @property
+    def populations(self) -> tuple[str, ...]:
+        """The populations whose people are asked."""
+        return tuple(sorted(purposes_of(self.config)))
+
+    def register(self, population: str) -> Register:
+        """What questions about a population need; nothing is opened yet."""
+        kind = check_person_kinds(person_kinds(self.config, population))
+        return Register(lambda: self.log, population, kind)
+
+    def registry(self, name: str | None = None) -> ConsentRegistry:
+        """The registry of a population, or of a data set's; the only one where none is named."""
+        known = purposes_of(self.config)
+        wanted = given.maybe_text(name, "name")
+        held = self.config.datasets.get(wanted) if wanted is not None else None
+        if isinstance(held, PrivateSet) and held.purposes:
+            wanted = held.population
+        if wanted is None and len(known) == 1:
+            [wanted] = known
+        if wanted not in known:
+            listed = ", ".join(sorted(known))
+            raise ParameterError(
+                "registry_unknown",
+                f"There is no registry of consent for {quoted(wanted)}; "
+                + suggestion(wanted, sorted(known))
+                if wanted and known
+                else f"Say which population is meant: --population NAME, one of {listed}."
+                if known
+                else "No data set of this vault asks for consent. Add one with --purposes, or "
+                'write purposes = ["care", "research"] under its [datasets.NAME] in vault.toml.',
+            )
+        kind = check_person_kinds(person_kinds(self.config, wanted))
+        return ConsentRegistry(self, wanted, known[wanted], kind)
+
+    def acknowledge(self, *, operator: str) -> int | None:
+        """Accept a log that lost changes: every yes is void. None where nothing was lost."""
+        check_name(given.text(operator, "operator"), "operator")
+        return self.log.acknowledge(operator=operator)
+
+    def verify(self) -> dict[str, Any]:
+        """Walk every change; raises where the log is not whole."""
+        found = self.log.verify()
+        return {"version": found.seq, "head": found.hash}
+
+    def close(self) -> None:
+        """Let go of the log."""
+        with self._lock:
+            if self._log is not None:
+                self._log.close()
+                self._log = None
+
+
+class ConsentRegistry(Shown):
+    """Who of a population agreed to which purpose."""
+
+    def __init__(
+        self, consents: Consents, population: str, purposes: tuple[str, ...], kind: Kind
+    ) -> None:
+        self._consents, self.population, self.purposes = consents, population, purposes
+        self._kind = kind
+
+    @property
+    def version(self) -> int:
+        """How many entries the log has; it stands beside every answer in the ledger."""
+        return self._log.check().seq
+
+    @given.in_python
+    def give(
+        self, person: str | int, purpose: str, *, time: str | None = None, operator: str = OWNER
+    ) -> dict[str, Any]:
+        """Write down that a person agrees to a purpose, from the next fresh answer on."""
+        return self._say([person], [self._purpose(purpose)], True, time, operator)
+
+    @given.in_python
+    def withdraw(
+        self,
+        person: str | int,
+        purpose: str | None = None,
+        *,
+        time: str | None = None,
+        operator: str = OWNER,
+    ) -> dict[str, Any]:
+        """Write down that a person does not agree, to any purpose unless one is named."""
+        purposes = self.purposes if purpose is None else [self._purpose(purpose)]
+        return self._say([person], purposes, False, time, operator)
+
+    @given.in_python
+    def change(
+        self,
+        changes: Iterable[tuple[str | int, str, bool, str | None]],
+        *,
+        operator: str = OWNER,
+    ) -> dict[str, Any]:
+        """Write down who agrees or not: person, purpose, True or False, and when, if known.
+
+        All of it is taken, or nothing.
+        """
+        words = {agreed: word for word, agreed in ANSWERS.items()}
+        lines = (
+            (f"change {place}", (str(who), what, words.get(agreed, str(agreed)), time or ""))
+            for place, (who, what, agreed, time) in enumerate(changes, 1)
+        )
+        return self._record(checked(lines, self.purposes, self._kind), operator)
+
+    @given.in_python
+    def import_file(self, path: str | Path, *, operator: str = OWNER) -> dict[str, Any]:
+        """Take a CSV of person, purpose, yes or no and perhaps a time: all of it or nothing."""
+        said = read_said(given.path(path, "path"), self.purposes, self._kind)
+        return self._record(said, operator)
+
+    @given.in_python
+    def export(self, path: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
+        """Write all that stands as a CSV that can be imported."""
+        target = given.path(path, "path")
+        check_target(
+            target,
+            overwrite=given.flag(overwrite, "overwrite"),
+            kept=vault_files(self._consents.config.folder),
+        )
+        text = self.to_csv()
+        with whole(target, overwrite=overwrite, private=True) as new:
+            new.write_text(text, encoding="utf-8")
+        rows = text.count("\n") - 1  # a person is one line
+        return {"population": self.population, "rows": rows, "written": [str(target)]}
+
+    def to_csv(self) -> str:
+        """All that stands, as a CSV that can be imported."""
+        words = {agreed: word for word, agreed in ANSWERS.items()}
+        stream = StringIO()
+        lines = csv.writer(stream, lineterminator="\n")
+        lines.writerow(COLUMNS)
+        lines.writerows(
+            (who, what, words[agreed], time)
+            for who, what, agreed, time in self._log.rows(self.population)
+        )
+        return stream.getvalue()
+
+    @given.in_python
+    def show(self, person: str | int | None = None) -> dict[str, Any]:
+        """How many agree to each purpose; or how one person stands, and all that they said."""
+        told: dict[str, Any] = {"population": self.population, "version": self.version}
+        if person is None:
+            counts = self._log.counts(self.population)
+            told["purposes"] = {
+                one: {word: counts.get((one, agreed), 0) for word, agreed in ANSWERS.items()}
+                for one in self.purposes
+            }
+            return told
+        history = self._log.history(self.population, written(person, self._kind))
+        words = {agreed: word for word, agreed in ANSWERS.items()}
+        standing = {purpose: words[agreed] for _, purpose, agreed, _ in history}
+        told["purposes"] = {one: standing.get(one, "never asked") for one in self.purposes}
+        told["history"] = [
+            {"version": version, "purpose": purpose, "agreed": words[agreed], "time": time}
+            for version, purpose, agreed, time in history
+        ]
+        return told
+
+    @property
+    def _log(self) -> ConsentLog:
+        return self._consents.log
+
+    def _purpose(self, purpose: str) -> str:
+        if given.text(purpose, "purpose") not in self.purposes:
+            raise ParameterError(
+                "consent_purpose_unknown",
+                f"Nobody of {quoted(self.population)} is asked to agree to {quoted(purpose)}; "
+                + suggestion(purpose, self.purposes),
+            )
+        return purpose
+
+    def _say(
+        self,
+        people: Iterable[object],
+        purposes: Sequence[str],
+        agreed: bool,
+        time: str | None,
+        operator: str,
+    ) -> dict[str, Any]:
+        told, today = None, now()
+        if time is not None:
+            told = moment(given.text(time, "time"))
+            if told is None or told > today:
+                raise ParameterError(
+                    "consent_time_wrong",
+                    "The time must be one such as 2026-03-01 or 2026-03-01T09:30:00Z, and not to "
+                    f"come; given: {quoted(time)}. Leave it out for now.",
+                )
+        who = [written(one, self._kind) for one in people]
+        said = [
+            Said(purpose, one, agreed, told or today, dated=told is not None)
+            for one in who
+            for purpose in purposes
+        ]
+        return self._record(said, operator)
+
+    def _record(self, said: Sequence[Said], operator: str) -> dict[str, Any]:
+        check_name(given.text(operator, "operator"), "operator")
+        found = self._log.record(self.population, said, operator=operator)
+        return {
+            "population": self.population,
+            "changed": found.changed,
+            "unchanged": len(said) - found.changed - found.older,
+            "older": found.older,
+            "version": found.version,
+        }
+
+    def _card(self) -> Card:
+        told = self.show()
+        rows = [(one, said["yes"], said["no"]) for one, said in told["purposes"].items()]
+        line = ", ".join(f"{purpose} {yes} yes {no} no" for purpose, yes, no in rows)
+        table = CardTable(("Purpose", "Yes", "No"), rows)
+        return Card(f"{self.population}: {line}", {"Version": told["version"]}, table)
+
+
+def purposes_of(config: Config) -> dict[str, tuple[str, ...]]:
+    """What the people of each population are asked, by all data sets about them."""
+    found: dict[str, dict[str, None]] = {}
+    for held in config.datasets.values():
+        if isinstance(held, PrivateSet) and held.purposes:
+            found.setdefault(held.population, {}).update(dict.fromkeys(held.purposes))
+    return {population: tuple(purposes) for population, purposes in found.items()}
+
+
+def open_log(config: Config) -> ConsentLog:
+    """The log of a vault: beside a ledger in a file in a file, else in the ledger's database."""
+    from sfumato.ledger.commit import OutsideHead
+    from sfumato.ledger.failure import closed_on_failure
+    from sfumato.vault.consent.log import ConsentLog  # it needs a database at hand
+
+    tell = partial(note_ledger, config.folder)
+    head = consent_head(config.head)
+    with closed_on_failure(tell):
+        if config.database.startswith(("postgresql://", "postgres://")):
+            from sfumato.ledger.sql.postgres import PostgresDialect, postgres_engine
+
+            engine, dialect = postgres_engine(config.database), PostgresDialect()
+            return ConsentLog(engine, dialect, OutsideHead(head), tell_operator=tell)
+        from sfumato.ledger.sql.sqlite import SqliteDialect, sqlite_engine
+
+        path = config.folder / CONSENT
+        lite = sqlite_engine(path, create=not path.exists())
+        return ConsentLog(lite, SqliteDialect(), OutsideHead(head), tell_operator=tell)
+
+
+def opened_consents(folder: Path) -> Consents:
+    """The registries of a vault, whatever has become of its ledger: to withdraw is always open."""
+    return Consents(load(folder))

@@ -1,0 +1,242 @@
+"""The jobs of a vault: submitted, looked at and cancelled by whom they belong to, and worked on.
+
+A job is prepared when it is submitted, so that what cannot be done is refused at once; it is
+prepared again when it is run, by what the vault declares and permits then. Decision 0363.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+from sfumato import given
+from sfumato.cards import Card, CardTable, Shown
+from sfumato.errors import ParameterError, PolicyError, SfumatoError
+from sfumato.ledger.rules import check_name
+from sfumato.release.in_use import JOBS
+from sfumato.schema.names import quoted, suggestion
+from sfumato.vault.config import OWNER
+from sfumato.vault.folder import note_request
+from sfumato.vault.jobs.anonymizing import ANONYMIZE, anonymize_dataset, check_wishes
+from sfumato.vault.jobs.job import Job, JobState
+from sfumato.vault.jobs.store import JobStore
+from sfumato.vault.jobs.values import plain_values
+from sfumato.vault.jobs.workers import LEASE_SECONDS, Workers
+from sfumato.vault.plans import check_plan, plan_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sfumato.method import Prepared
+    from sfumato.vault.config import Config
+    from sfumato.vault.families import Family
+    from sfumato.vault.private import Private
+    from sfumato.vault.vault import Vault
+
+_MOST_LISTED = 1000
+_PAUSE_SECONDS = 0.05
+
+
+def families() -> dict[str, Family]:
+    """What a job may be of: every family of one data set, besides anonymizing."""
+    from sfumato.vault.families import FAMILIES
+
+    return {name: one for name, one in FAMILIES.items() if one.of_dataset}
+
+
+def open_store(config: Config) -> JobStore:
+    """The jobs beside a vault's ledger: a file in its folder, or tables in its PostgreSQL."""
+    tell = partial(note_request, config.folder, "store of jobs")
+    if config.database.startswith(("postgresql://", "postgres://")):
+        from sfumato.ledger.sql.postgres import PostgresDialect, postgres_engine
+
+        return JobStore(postgres_engine(config.database), PostgresDialect(), tell)
+    from sfumato.ledger.sql.sqlite import SqliteDialect, sqlite_engine
+
+    return JobStore(sqlite_engine(config.folder / JOBS, create=True), SqliteDialect(), tell)
+
+
+class Jobs(Shown):
+    """Long work of a vault, kept until it is done. A principal sees their own, the owner all."""
+
+    def __init__(self, vault: Vault, *, lease_seconds: float = LEASE_SECONDS) -> None:
+        self._vault = vault
+        self._store = open_store(vault.config)
+        self._workers = Workers(
+            self._store,
+            self._run,
+            vault.stop_thread,
+            lambda job, words: note_request(vault.config.folder, f"job {job}", words),
+            lease_seconds=lease_seconds,
+        )
+
+    @given.in_python
+    def submit(
+        self,
+        family: str,
+        dataset: str,
+        *,
+        principal: str = OWNER,
+        purpose: str | None = None,
+        request_id: str | None = None,
+        plan: str | None = None,
+        **asked: object,
+    ) -> Job:
+        """Have something done that takes its time: publish, synthesize, above or anonymize.
+
+        What it is asked is what the method of that name takes. Nothing is charged before a worker
+        takes it up, under the `request_id`: submitting the same again under it gives the same job.
+        With a `plan`, the digest of one, anything else than that plan is refused.
+        Somebody must work: `start`, `work`, a server, or 'sfumato job run'.
+        """
+        who, name = given.text(principal, "principal"), given.text(dataset, "dataset")
+        given.maybe_text(purpose, "purpose")
+        made = token_hex(16)
+        key = made if request_id is None else given.text(request_id, "request_id")
+        check_name(key, "request id")
+        given.text(family, "family")
+        job = self._planned(Job(made, family, name, who, asked, key, purpose), plan)
+        self._vault.check_purpose((name,), purpose)
+        kept = self._store.add(job)
+        self._workers.wake()
+        return kept
+
+    @given.in_python
+    def get(self, job: str | Job, *, principal: str = OWNER) -> Job:
+        """A job as it is now; one of somebody else is not there."""
+        name = job.id if isinstance(job, Job) else given.text(job, "job")
+        found = self.look_up(name, principal=principal)
+        if found is None:
+            raise ParameterError(
+                "job_unknown",
+                f"There is no job {quoted(name)} of yours. 'sfumato job list' has them.",
+            )
+        return found
+
+    def look_up(self, job: str, *, principal: str = OWNER) -> Job | None:
+        """A job as it is now, or None."""
+        return self._store.get(job, self._whose(principal))
+
+    @given.in_python
+    def list(self, *, principal: str = OWNER, limit: int = 100) -> Sequence[Job]:
+        """The newest jobs of a principal, all for the owner, the last first."""
+        number = given.whole(limit, "limit")
+        if not 1 <= number <= _MOST_LISTED:
+            raise ParameterError(
+                "limit_wrong", f"limit must be from 1 to {_MOST_LISTED}, not {number}."
+            )
+        return self._store.list(self._whose(principal), limit=number)
+
+    def find(self, job: str) -> Job | None:
+        """A job of anybody, for who decides by other means whether it may be seen."""
+        return self._store.get(job, None)
+
+    def done(self, principal: str | None, limit: int) -> Sequence[Job]:
+        """The newest jobs that are done, of one principal or of all."""
+        return self._store.list(principal, limit=limit, states=[JobState.DONE])
+
+    @given.in_python
+    def cancel(self, job: str | Job, *, principal: str = OWNER) -> Job:
+        """End a job, whatever it is at. What was charged for it stays spent.
+
+        One that has ended stays as it is.
+        """
+        found = self.get(job, principal=principal)
+        self._store.cancel(found.id, self._whose(principal))
+        self._workers.look()
+        return self.get(found, principal=principal)
+
+    @given.in_python
+    def wait(self, job: str | Job, *, principal: str = OWNER, seconds: float | None = None) -> Job:
+        """Wait until a job has ended, at most so long, and give it as it is then."""
+        end = None if seconds is None else time.monotonic() + seconds
+        while True:
+            found = self.get(job, principal=principal)
+            if found.is_over or (end is not None and time.monotonic() >= end):
+                return found
+            time.sleep(_PAUSE_SECONDS)
+
+    def start(self, workers: int = 1) -> None:
+        """Begin to work on jobs, in so many threads of this process."""
+        self._workers.start(given.whole(workers, "workers"))
+
+    def stop(self, seconds: float = 30) -> bool:
+        """Take up no more jobs, and wait so long for those that run; whether all of them ended."""
+        return self._workers.stop(seconds)
+
+    def work(self) -> int:
+        """Do what waits, here and now, until nothing does; say how many jobs that were."""
+        return self._workers.work()
+
+    def close(self) -> None:
+        """Stop working and let go of the database."""
+        self.stop()
+        self._store.close()
+
+    def _planned(self, job: Job, plan: str | None) -> Job:
+        """A job in plain values, as it would be done today; what cannot be done is refused."""
+        person, known = self._vault.people.admitted(job.principal), families()
+        if job.family == ANONYMIZE:
+            if not person.is_owner:
+                raise PolicyError(
+                    "anonymize_owner_only",
+                    f"{quoted(person.name)} may not do this: rows of people are released by their "
+                    "owner. Ask for a publication or a synthesis.",
+                )
+            job = replace(job, asked=plain_values(job.asked, ("population",)))
+            check_wishes(self._vault, job)
+            return job
+        if job.family not in known:
+            names = [*known, ANONYMIZE]
+            raise ParameterError(
+                "job_family_unknown",
+                f"A job cannot be of {quoted(job.family)}; {suggestion(job.family, names)}",
+            )
+        family = known[job.family]
+        person.check(family.shape)
+        files = [one.name for one in family.fields if one.type is Path]
+        job = replace(job, asked=plain_values(job.asked, files))
+        _, prepared = self._prepared(job)
+        check_plan(prepared, plan)
+        if not job.asked.keys() & {"epsilon", "rho"}:
+            # What nobody named a price for costs what it would cost today.
+            usual = prepared.parameters["cost"]["epsilon"]
+            job = replace(job, asked={**job.asked, "epsilon": usual})
+        return replace(job, plan=plan_digest(prepared))
+
+    def _prepared(self, job: Job) -> tuple[Private, Prepared]:
+        """What a job asks, by what is declared and permitted now."""
+        private = self._vault.private(job.dataset, principal=job.principal, purpose=job.purpose)
+        return private, private.prepare(families()[job.family], **job.asked)
+
+    def _run(self, job: Job, charging: Callable[[], None]) -> dict[str, Any]:
+        """Do the work of a job; what it gives is kept where the result says."""
+        with suppress(SfumatoError):  # a configuration that is being edited is taken up later
+            self._vault.refresh()
+        if job.family == ANONYMIZE:
+            anonymize_dataset(self._vault, job, charging)
+            return {}
+        private, prepared = self._prepared(job)
+        check_plan(prepared, job.plan)
+        charging()
+        answer = private.run(families()[job.family], prepared, request_id=job.request_id)
+        return {"receipt": answer.receipt, "charged": answer.charged}
+
+    def _whose(self, principal: str) -> str | None:
+        """Of whom jobs are looked at: an owner's eyes are for all."""
+        person = self._vault.people.admitted(given.text(principal, "principal"))
+        return None if person.is_owner else person.name
+
+    def _card(self) -> Card:
+        listed = self.list()
+        rows = [(one.id, one.family, one.dataset, one.principal, str(one.state)) for one in listed]
+        table = CardTable(
+            ("Job", "What", "Data set", "Asked by", "State"), rows[:10], len(rows[10:])
+        )
+        waiting = sum(not one.is_over for one in listed)
+        return Card(f"{len(listed)} kept, {waiting} not done yet", {}, table if rows else None)

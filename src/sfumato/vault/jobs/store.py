@@ -1,0 +1,347 @@
+"""Jobs in a database: jobs.sqlite in the vault's folder, or the ledger's PostgreSQL.
+
+Whoever runs a job holds it by a lease, which is renewed while the work goes on; when its holder
+dies, the next one takes the job up. Time is the database's own, so that servers need not agree on
+it. What is done stays done: an answer in the ledger is a fact, whoever noted it. Decision 0363.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    and_,
+    func,
+    insert,
+    literal_column,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.exc import IntegrityError
+
+from sfumato.errors import CallerError, InternalError, LedgerError, PolicyError, SfumatoError
+from sfumato.ledger.failure import pass_by
+from sfumato.texts import dumps, without_passwords
+from sfumato.vault.jobs.job import LAST, MOST_ATTEMPTS, PREPARING, Job, JobState, moment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from sqlalchemy import Connection, Engine, Row
+
+    from sfumato.ledger.sql.store import Dialect
+
+MOST_WAITING = 100
+"""So many jobs of one principal may be unfinished at a time."""
+ANSWER_LOST = "answer_lost"
+
+_metadata = MetaData()
+_Whole = BigInteger().with_variant(Integer(), "sqlite")
+_Name = Text().with_variant(Text(collation="C"), "postgresql")
+_jobs = Table(
+    "sfumato_jobs",
+    _metadata,
+    Column("id", _Name, primary_key=True),
+    Column("principal", _Name, nullable=False, index=True),
+    Column("request", _Name, nullable=False),
+    Column("family", _Name, nullable=False),
+    Column("dataset", _Name, nullable=False),
+    Column("purpose", _Name),
+    Column("asked", Text, nullable=False),
+    Column("plan", _Name),
+    Column("state", _Name, nullable=False, index=True),
+    Column("stage", Integer, nullable=False),
+    Column("submitted", _Whole, nullable=False),
+    Column("started", _Whole),
+    Column("ended", _Whole),
+    Column("error", Text),
+    Column("result", Text),
+    Column("attempts", Integer, nullable=False),
+    Column("holder", _Name),
+    # While it runs: until when it is its holder's. While it waits: from when on it may be taken.
+    Column("until", _Whole, nullable=False),
+    UniqueConstraint("principal", "request", name="sfumato_jobs_once"),
+    sqlite_strict=True,
+)
+_others = _jobs.alias()
+_running_of_same = (
+    select(func.count())
+    .where(_others.c.principal == _jobs.c.principal, _others.c.state == JobState.RUNNING)
+    .scalar_subquery()
+)
+_CLOCKS = {
+    "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
+    "postgresql": "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
+}
+"""Milliseconds since 1970 by the database's clock."""
+_is_open = _jobs.c.state.in_([JobState.WAITING, JobState.RUNNING])
+
+
+class JobStore:
+    """The jobs of one vault, for any number of threads, processes and hosts."""
+
+    def __init__(
+        self, engine: Engine, dialect: Dialect, tell_operator: Callable[[str], None] = pass_by
+    ) -> None:
+        self._engine, self._dialect, self._tell = engine, dialect, tell_operator
+        self._now = literal_column(_CLOCKS[engine.dialect.name], _Whole)
+        with self._writing() as connection:
+            dialect.lock_creation(connection)
+            _metadata.create_all(connection)
+
+    def add(self, job: Job) -> Job:
+        """Keep a job; one that was kept under the same request is given back as it is."""
+        asked = dumps(job.asked, sort_keys=True)
+        row = {
+            "id": job.id,
+            "principal": job.principal,
+            "request": job.request_id,
+            "family": job.family,
+            "dataset": job.dataset,
+            "purpose": job.purpose,
+            "asked": asked,
+            "plan": job.plan,
+            "state": JobState.WAITING,
+            "stage": 0,
+            "attempts": 0,
+            "submitted": self._now,
+            "until": self._now,
+        }
+        same = _jobs.c.principal == job.principal, _jobs.c.request == job.request_id
+        for _ in range(2):  # another server may add the same at this moment
+            try:
+                with self._writing() as connection:
+                    found = connection.execute(select(_jobs).where(*same)).first()
+                    if found is None:
+                        self._check_room(connection, job.principal)
+                        connection.execute(insert(_jobs).values(row))
+                        found = connection.execute(select(_jobs).where(*same)).one()
+                    return _same(_job(found), job, asked == found.asked)
+            except IntegrityError:
+                continue
+        raise self._failure("a job was added and is gone")
+
+    def get(self, name: str, principal: str | None) -> Job | None:
+        """A job by its name, of one principal or of anybody."""
+        with self._reading() as connection:
+            row = connection.execute(select(_jobs).where(_of(principal), _jobs.c.id == name))
+            found = row.first()
+        return None if found is None else _job(found)
+
+    def list(
+        self, principal: str | None, *, limit: int, states: Sequence[JobState] = tuple(JobState)
+    ) -> list[Job]:
+        """The newest jobs, of one principal or of all, the last first."""
+        asked = (
+            select(_jobs)
+            .where(_of(principal), _jobs.c.state.in_(states))
+            .order_by(_jobs.c.submitted.desc(), _jobs.c.id)
+            .limit(limit)
+        )
+        with self._reading() as connection:
+            return [_job(row) for row in connection.execute(asked)]
+
+    def claim(self, holder: str, seconds: float) -> Job | None:
+        """Take up the next job that waits or whose holder died; None where there is none.
+
+        Whoever has fewest running comes first, so that nobody fills all workers.
+        """
+        free = and_(_jobs.c.state == JobState.WAITING, _jobs.c.until <= self._now)
+        left = and_(_jobs.c.state == JobState.RUNNING, _jobs.c.until < self._now)
+        asked = (
+            select(_jobs)
+            .where(or_(free, left))
+            .order_by(_running_of_same, _jobs.c.submitted, _jobs.c.id)
+            .limit(1)
+            .with_for_update(of=_jobs, skip_locked=True)
+        )
+        while True:
+            with self._writing() as connection:
+                row = connection.execute(asked).first()
+                if row is None:
+                    return None
+                taken = {
+                    "state": JobState.RUNNING,
+                    "stage": PREPARING,
+                    "started": func.coalesce(_jobs.c.started, self._now),
+                    "attempts": row.attempts + 1,
+                    "holder": holder,
+                    "until": self._now + int(seconds * 1000),
+                }
+                if row.attempts >= MOST_ATTEMPTS:
+                    taken = self._over(JobState.FAILED, error=_told(_abandoned()))
+                connection.execute(update(_jobs).where(_jobs.c.id == row.id).values(taken))
+                found = connection.execute(select(_jobs).where(_jobs.c.id == row.id)).one()
+            if found.state == JobState.RUNNING:
+                return _job(found)
+
+    def renew(self, holder: str, seconds: float) -> bool:
+        """Go on holding a job; False where it was cancelled or is another's by now."""
+        return self._change({"until": self._now + int(seconds * 1000)}, *_held(holder))
+
+    def note(self, holder: str, stage: int) -> bool:
+        """Note a stage; False where the job is not its holder's to go on with."""
+        return self._change({"stage": stage}, *_held(holder))
+
+    def done(self, name: str, result: Mapping[str, Any]) -> None:
+        """Note that a job's answer is kept, whoever holds the job by now, unless it was cancelled.
+
+        Another holder may have found the charge without its answer while this one was at it.
+        """
+        lost = and_(_jobs.c.state == JobState.FAILED, _jobs.c.error.contains(f'"{ANSWER_LOST}"'))
+        self._change(
+            {**self._over(JobState.DONE), "result": dumps(result)},
+            _jobs.c.id == name,
+            or_(_jobs.c.state == JobState.RUNNING, lost),
+        )
+
+    def failed(self, holder: str, error: SfumatoError) -> None:
+        """Note why a job failed."""
+        self._change(self._over(JobState.FAILED, error=_told(error)), *_held(holder))
+
+    def put_back(self, holder: str, seconds: float, *, counted: bool) -> None:
+        """Let a job wait, for some time at least, and be begun again; this time counts or not."""
+        self._change(
+            {
+                "attempts": _jobs.c.attempts - (0 if counted else 1),
+                "state": JobState.WAITING,
+                "stage": 0,
+                "holder": None,
+                "until": self._now + int(seconds * 1000),
+            },
+            *_held(holder),
+        )
+
+    def cancel(self, name: str, principal: str | None) -> bool:
+        """End a job that has not ended, from whatever it is at."""
+        return self._change(
+            self._over(JobState.CANCELLED), _of(principal), _jobs.c.id == name, _is_open
+        )
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self._engine.dispose()
+
+    def _over(self, state: JobState, error: str | None = None) -> dict[str, Any]:
+        return {"state": state, "stage": LAST, "ended": self._now, "holder": None, "error": error}
+
+    def _change(self, values: Mapping[str, Any], *which: Any) -> bool:
+        with self._writing() as connection:
+            return connection.execute(update(_jobs).where(*which).values(values)).rowcount > 0
+
+    def _check_room(self, connection: Connection, principal: str) -> None:
+        asked = select(func.count()).where(_jobs.c.principal == principal, _is_open)
+        if (connection.scalar(asked) or 0) >= MOST_WAITING:
+            raise PolicyError(
+                "jobs_too_many",
+                f"You have {MOST_WAITING} jobs that are not done yet, which is the most at a time. "
+                "Wait for some of them, or cancel them.",
+            )
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with (
+            self._guarded(),
+            self._dialect.writing(self._engine) as connection,
+            connection.begin(),
+        ):
+            yield connection
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with (
+            self._guarded(),
+            self._dialect.reading(self._engine) as connection,
+            connection.begin(),
+        ):
+            yield connection
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except (SfumatoError, IntegrityError):
+            raise
+        except Exception as error:  # noqa: BLE001 - one closed door for all
+            failure = self._failure(f"{type(error).__name__}: {getattr(error, 'orig', error)}")
+        else:
+            return
+        raise failure
+
+    def _failure(self, cause: str) -> LedgerError:
+        words = without_passwords(cause)
+        self._tell(words)
+        return LedgerError(
+            "jobs_unavailable",
+            "The store of jobs does not answer; what was kept in it stays. Try again later; its "
+            "operator finds the cause in the vault's failures.log.",
+            detail=words,
+        )
+
+
+def _of(principal: str | None) -> Any:
+    return literal_column("1") == 1 if principal is None else _jobs.c.principal == principal
+
+
+def _held(holder: str) -> tuple[Any, Any]:
+    return _jobs.c.holder == holder, _jobs.c.state == JobState.RUNNING
+
+
+def _same(found: Job, asked: Job, alike: bool) -> Job:
+    """The job under a request id, unless the id stands for other work."""
+    ours = (found.family, found.dataset, found.purpose) == (
+        asked.family,
+        asked.dataset,
+        asked.purpose,
+    )
+    if not (alike and ours):
+        raise CallerError(
+            "request_reused",
+            f"Request id {asked.request_id!r} was already used for another job. Take a new one.",
+        )
+    return found
+
+
+def _job(row: Row[Any]) -> Job:
+    return Job(
+        id=row.id,
+        family=row.family,
+        dataset=row.dataset,
+        principal=row.principal,
+        asked=json.loads(row.asked),
+        request_id=row.request,
+        purpose=row.purpose,
+        state=JobState(row.state),
+        stage=row.stage,
+        submitted=moment(row.submitted),
+        started=moment(row.started),
+        ended=moment(row.ended),
+        plan=row.plan,
+        error=None if row.error is None else json.loads(row.error),
+        result={} if row.result is None else json.loads(row.result),
+        attempts=row.attempts,
+        holder=row.holder or "",
+    )
+
+
+def _told(error: SfumatoError) -> str:
+    return dumps({"code": error.code, "message": error.message, "kind": type(error).__name__})
+
+
+def _abandoned() -> InternalError:
+    return InternalError(
+        "job_abandoned",
+        f"The job was begun {MOST_ATTEMPTS} times and never came to an end: its server stopped "
+        "each time. Whatever was charged stays spent. Ask for less at a time, or let the operator "
+        "look for the cause.",
+    )

@@ -1,0 +1,84 @@
+"""A table put under a budget in memory, without a vault."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sfumato import given
+from sfumato.errors import ParameterError
+from sfumato.ledger.memory import memory_ledger
+from sfumato.privacy.filters import Budget
+from sfumato.privacy.numbers import EPSILON_MAXIMUM, positive
+from sfumato.privacy.units import UNITS
+from sfumato.query.sql.tables import PrivateRows
+from sfumato.steward.table import Table, read
+from sfumato.vault.config import OWNER
+from sfumato.vault.datastore import HERE, DataStore, Location
+from sfumato.vault.folder import AnswerIndex
+from sfumato.vault.gatekeeper import Asker, Gatekeeper
+from sfumato.vault.private import Private
+from sfumato.vault.session import Session
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sfumato.engines.sources import Source
+    from sfumato.privacy.numbers import Number
+    from sfumato.privacy.units import Unit
+    from sfumato.schema.schema import Schema
+
+
+@given.in_python
+def protect(
+    table: Table | Source,
+    schema: str | Path | Schema | None = None,
+    *,
+    unit: Unit | None = None,
+    epsilon: Number,
+    delta: Number = 0,
+    max_epsilon: Number = EPSILON_MAXIMUM,
+) -> Private:
+    """Put a table under a budget, in memory; the unit is the schema's unless given here.
+
+    A table that is not open yet, a data frame or a path, comes with the schema that declares it. No
+    budget and no question may be above `max_epsilon`: beyond 10 hardly anything is hidden.
+    """
+    if unit is not None:
+        given.require(unit, "unit", UNITS, "sf.Rows() or sf.Entity(...)")
+    table = _declared(table, schema)
+    maximum = positive(max_epsilon, "max_epsilon")
+    budget = Budget.for_epsilon_delta(epsilon=epsilon, delta=delta, maximum=maximum)
+    schema = table.schema if unit is None else replace(table.schema, unit=unit)
+    name, held = schema.table, replace(table, schema=schema)
+    ledger = memory_ledger()
+    ledger.open_account(name, budget=budget)
+    ledger.attach(name, account=name)
+    session = Session(
+        {name: PrivateRows(schema, schema.unit, name)},
+        DataStore({name: Location(HERE, lambda: held, schema.unit)}),
+        Gatekeeper(ledger, AnswerIndex()),
+        maximum,
+        table.files,
+    )
+    return Private(session, lambda _: Asker(OWNER, (name,)), name)
+
+
+def _declared(table: Table | Source, schema: str | Path | Schema | None) -> Table:
+    """A table with its schema; what is declared must not be guessed from the rows."""
+    if isinstance(table, Table):
+        if schema is not None:
+            raise ParameterError(
+                "schema_twice",
+                "The table has its schema already, from sf.read. Give the schema there, or protect "
+                "the data frame or path itself.",
+            )
+        return table
+    if schema is None:
+        raise ParameterError(
+            "schema_missing",
+            "What a table under a budget holds must be declared, not guessed from its rows. Give "
+            "schema='people.toml' or an sf.Schema; sf.read(table).save_schema(path) writes one to "
+            "begin with.",
+        )
+    return read(table, schema)

@@ -1,0 +1,278 @@
+"""The releases of a vault: what its jobs gave, for whom it was made and to whom it was opened.
+
+What was paid for is kept by the ledger itself, under its receipt; what an owner anonymized lies in
+the vault's folder. Whom the owner opens a release to is an entry of the ledger. Decision 0364.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from sfumato import given
+from sfumato.cards import Card, CardTable, Shown
+from sfumato.errors import LedgerError, ParameterError, SfumatoError
+from sfumato.ledger.rules import damaged
+from sfumato.schema.names import quoted, suggestion
+from sfumato.vault.config import OWNER, PrivateSet
+from sfumato.vault.jobs.anonymizing import ANONYMIZE, anonymized
+from sfumato.vault.jobs.job import Job, JobState
+from sfumato.vault.jobs.jobs import families
+from sfumato.vault.plans import plan_digest
+from sfumato.vault.rendering import file_names, rendered
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sfumato.ledger.base import Ledger
+    from sfumato.release.release import Release
+    from sfumato.vault.answer import Answer
+    from sfumato.vault.gatekeeper import Asker
+    from sfumato.vault.principals import Principal
+    from sfumato.vault.rendering import ReleaseFile
+    from sfumato.vault.vault import Vault
+
+TOPIC = "release"
+"""The records of the ledger that say to whom releases are open."""
+PUBLIC = "public"
+"""To whoever may download here at all."""
+_MOST_LISTED = 1000
+
+
+@dataclass(frozen=True, repr=False)
+class KeptRelease(Shown):
+    """A release that can be had again, by whom it was made for or opened to."""
+
+    id: str
+    family: str
+    dataset: str
+    made: str | None
+    is_own: bool
+    principal: str | None = None
+    """Who had it made; told to its owner and to the vault's."""
+    opened_to: tuple[str, ...] | None = None
+    """To whom it is open; told to the vault's owner."""
+    _releases: Releases = field(kw_only=True, compare=False)
+    _job: Job = field(kw_only=True, compare=False)
+
+    @cached_property
+    def release(self) -> Release:
+        """The release itself, its tables, what it guarantees and how far off it is."""
+        return self._releases.read(self._job)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that it can be had as."""
+        return file_names(self.release)
+
+    def file(self, name: str) -> ReleaseFile:
+        """It as a file, by its name."""
+        return rendered(self.release, given.text(name, "name"))
+
+    def answer(self) -> Answer:
+        """It as an answer, for whom it was made: with what it cost, and what is left now."""
+        return self._releases.answer(self._job)
+
+    def to_json(self) -> dict[str, Any]:
+        """What it is, without a look at it."""
+        told: dict[str, Any] = {
+            "release": self.id,
+            "family": self.family,
+            "dataset": self.dataset,
+            "made": self.made,
+            "own": self.is_own,
+        }
+        if self.principal is not None:
+            told["principal"] = self.principal
+        if self.opened_to is not None:
+            told["opened_to"] = list(self.opened_to)
+        return told
+
+    def described(self) -> dict[str, Any]:
+        """What it is, what it guarantees, how far off it is and which files there are."""
+        shown = self.release.public
+        return {
+            **self.to_json(),
+            "guarantee": shown.guarantee.statement,
+            "error": shown.error,
+            "tables": {
+                name: {"rows": one.num_rows, "columns": one.column_names}
+                for name, one in shown.tables.items()
+            },
+            "files": list(file_names(shown)),
+            **({"receipt": shown.receipt} if self.is_own else {}),
+        }
+
+    def _card(self) -> Card:
+        to = {} if self.opened_to is None else {"Open to": ", ".join(self.opened_to) or "nobody"}
+        facts = {"Made": self.made or "", **to}
+        return Card(f"{self.id}, {self.family} of {self.dataset}", facts)
+
+
+class Releases(Shown):
+    """What jobs of a vault released. A principal sees their own and what was opened to them."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+
+    @given.in_python
+    def list(self, *, principal: str = OWNER) -> Sequence[KeptRelease]:
+        """The newest releases that a principal may have, the last first."""
+        person, opened = self._person(principal), self._opened()
+        own = self._vault.jobs.done(None if person.is_owner else person.name, _MOST_LISTED)
+        known = {one.id for one in own}
+        others = [self._vault.jobs.find(name) for name in opened if name not in known]
+        listed = [one for one in (*own, *others) if one is not None and _may(one, person, opened)]
+        newest = sorted(listed, key=lambda one: (str(one.ended), one.id), reverse=True)
+        return [self._kept(one, person, opened) for one in newest]
+
+    @given.in_python
+    def get(self, release: str, *, principal: str = OWNER) -> KeptRelease:
+        """A release by its name; one that somebody may not have is not there."""
+        found = self.look_up(given.text(release, "release"), principal=principal)
+        if found is None:
+            raise ParameterError(
+                "release_unknown",
+                f"There is no release {quoted(release)} for you. 'sfumato release list' has them.",
+            )
+        return found
+
+    def look_up(self, release: str, *, principal: str = OWNER) -> KeptRelease | None:
+        """A release by its name, or None; who may download nothing hears that first."""
+        person, opened = self._person(principal), self._opened()
+        job = self._vault.jobs.find(release)
+        if job is not None and _may(job, person, opened):
+            return self._kept(job, person, opened)
+        if not _is_own(job, person):
+            person.check("download")
+        return None
+
+    @given.in_python
+    def open_to(self, release: str, to: Sequence[str] | str, *, operator: str) -> KeptRelease:
+        """Let others have a release: principals by name, or "public" for all who may download.
+
+        `to` is everybody to whom it is open from now on; `operator` is who decided it.
+        """
+        found = self.get(release)
+        names = sorted(set(given.names(to, "to")))
+        known = [PUBLIC, *(one.name for one in self._vault.people.list())]
+        for name in names:
+            if name not in known:
+                raise ParameterError(
+                    "reader_unknown",
+                    f"There is no principal {quoted(name)} to open it to; "
+                    + suggestion(name, known),
+                )
+        who = given.text(operator, "operator")
+        self._vault.ledger.record(TOPIC, found.id, {"to": names} if names else None, operator=who)
+        return self.get(found.id)
+
+    def shut(self, release: str, *, operator: str) -> KeptRelease:
+        """Let nobody else have a release any more; copies stay where they are."""
+        return self.open_to(release, (), operator=operator)
+
+    def read(self, job: Job) -> Release:
+        """What a job gave, as its family reads it where the same could be asked today."""
+        if job.family == ANONYMIZE:
+            found = anonymized(self._vault.config.folder, job.id)
+            if found is None:
+                raise LedgerError(
+                    "release_elsewhere",
+                    "The files of this release are not in the folder of this server: another one "
+                    "made them. Ask that one, or let the operator copy its folder 'releases'.",
+                )
+            return found
+        asker = self._asker(OWNER, job)
+        stored = _stored(self._vault.ledger, str(job.result["receipt"]))
+        answer = self._vault.gatekeeper.read(stored, asker, charged=False)
+        family = families()[job.family]
+        try:
+            private = self._vault.private(job.dataset, purpose=job.purpose)
+            prepared = private.prepare(family, **job.asked)
+        except SfumatoError:
+            return answer
+        # Where what is declared has changed since, nothing but the bare tables can be read.
+        return family.read(answer, prepared) if plan_digest(prepared) == job.plan else answer
+
+    def answer(self, job: Job) -> Answer:
+        """What a job gave, as the gatekeeper gave it to whom it was made for."""
+        if job.family == ANONYMIZE:
+            raise ParameterError(
+                "release_not_paid",
+                "An anonymized release was paid for by no budget and is no answer. Take one of its "
+                "files.",
+            )
+        stored = _stored(self._vault.ledger, str(job.result["receipt"]))
+        charged = bool(job.result["charged"])
+        asker = self._asker(job.principal, job)
+        return self._vault.gatekeeper.read(stored, asker, charged=charged)
+
+    def _asker(self, principal: str, job: Job) -> Asker:
+        held = self._vault.config.datasets.get(job.dataset)
+        populations = (held.population,) if isinstance(held, PrivateSet) else ()
+        return self._vault.people.asker(principal, job.purpose, populations)
+
+    def _person(self, principal: str) -> Principal:
+        return self._vault.people.admitted(given.text(principal, "principal"))
+
+    def _opened(self) -> Mapping[str, Sequence[str]]:
+        found = self._vault.ledger.records(TOPIC)
+        return {name: tuple(one["to"]) for name, one in found.items()}
+
+    def _kept(
+        self, job: Job, person: Principal, opened: Mapping[str, Sequence[str]]
+    ) -> KeptRelease:
+        own = job.principal == person.name
+        return KeptRelease(
+            job.id,
+            job.family,
+            job.dataset,
+            None if job.ended is None else job.ended.date().isoformat(),
+            own,
+            job.principal if own or person.is_owner else None,
+            tuple(opened.get(job.id, ())) if person.is_owner else None,
+            _releases=self,
+            _job=job,
+        )
+
+    def _card(self) -> Card:
+        listed = self.list()
+        rows = [
+            (one.id, one.family, one.dataset, one.principal, ", ".join(one.opened_to or ()))
+            for one in listed
+        ]
+        titles = ("Release", "What", "Data set", "Made for", "Open to")
+        table = CardTable(titles, rows[:10], len(rows[10:]))
+        return Card(f"{len(listed)} kept", {}, table if rows else None)
+
+
+def _is_own(job: Job | None, person: Principal) -> bool:
+    return job is not None and (person.is_owner or job.principal == person.name)
+
+
+def _may(job: Job, person: Principal, opened: Mapping[str, Sequence[str]]) -> bool:
+    """Whether somebody may have what a job gave: as an answer of theirs, or as a download."""
+    if job.state is not JobState.DONE:
+        return False
+    if _is_own(job, person):
+        known = families().get(job.family)
+        return person.is_owner or bool(person.shapes & {"download", known and known.shape})
+    to = opened.get(job.id, ())
+    return "download" in person.shapes and (PUBLIC in to or person.name in to)
+
+
+def _stored(ledger: Ledger, receipt: str) -> bytes:
+    """The answer that a receipt stands for."""
+    charge, _, proof = receipt.partition(":")
+    entry = ledger.entry(int(charge))
+    if entry is None or entry.hash != proof:
+        raise damaged(f"entry {charge}, under which a release is kept, is gone or another")
+    told = json.loads(entry.body)
+    found = ledger.answer(
+        principal=told["principal"], request_id=told["request"], body_digest=told["body"]
+    )
+    if found is None:
+        raise damaged(f"entry {charge}, under which a release is kept, has no request")
+    return found

@@ -1,0 +1,273 @@
+"""Tokens: by them a server knows who asks. Shown once; the ledger keeps their SHA-256 alone.
+
+A token is 'sfu_', eight letters and digits by which it is listed, and 32 random bytes. A fast hash
+is right for so many random bits: nobody can try them. Whatever is wrong with a token, one refusal
+tells it, and the same work is done first. Decision 0309.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import os
+import re
+import secrets
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from time import time
+from typing import TYPE_CHECKING, Any
+
+from sfumato import given
+from sfumato.cards import Card, CardTable, Shown
+from sfumato.errors import ParameterError, PolicyError
+from sfumato.ledger.records import Amendment
+from sfumato.schema.names import quoted, suggestion
+from sfumato.vault.accounts import open_ledger
+from sfumato.vault.config import load
+from sfumato.vault.people import People
+from sfumato.vault.principals import moment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from sfumato.ledger.base import Ledger
+    from sfumato.ledger.records import BookState
+    from sfumato.vault.principals import Principal
+
+TOPIC = "token"
+"""The topic of records about tokens."""
+
+SCOPES = ("query", "plan", "submit-code", "ledger:read", "admin")
+"""What a token may be for: to ask, to plan, to send code, to see one's ledger, to administer."""
+
+_SCOPE_OF = {"query": "query", "publish": "query", "synthesize": "query", "code": "submit-code"}
+_PREFIX = "sfu_"
+_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
+_FORM = re.compile(rf"{_PREFIX}[{_LETTERS}]{{8}}[A-Za-z0-9_-]{{43}}", re.ASCII)
+_LONGEST = 200
+_NOBODYS = "0" * 64
+_COARSE_SECONDS = 3600
+"""When a token was last used is noted no more often than this: to tidy up, not to follow people."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a token, and what it may be used for."""
+
+    principal: str
+    scopes: frozenset[str]
+    token: str
+    """The eight letters and digits by which it is listed."""
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Token(Shown):
+    """What the ledger keeps of a token; not the token."""
+
+    id: str
+    principal: str
+    scopes: tuple[str, ...]
+    expires: datetime | None
+    used: datetime | None = None
+    """When it was last used at this vault's folder, to the hour."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The token as JSON-able data."""
+        return {
+            "id": self.id,
+            "principal": self.principal,
+            "scopes": list(self.scopes),
+            "expires": None if self.expires is None else self.expires.isoformat(),
+            "used": None if self.used is None else self.used.isoformat(),
+        }
+
+    def _card(self) -> Card:
+        end = "" if self.expires is None else f", until {self.expires.isoformat()}"
+        return Card(f"{self.id} of {self.principal}: {', '.join(self.scopes)}{end}", {})
+
+
+class Tokens(Shown):
+    """The tokens of a vault: made, revoked and recognised; every change stands in the ledger."""
+
+    def __init__(self, ledger: Ledger, people: People, folder: Path) -> None:
+        self._ledger, self._people = ledger, people
+        self._marks = folder / "tokens"
+        self._marked: dict[str, float] = {}
+
+    @given.in_python
+    def new(
+        self,
+        principal: str,
+        *,
+        operator: str,
+        scopes: Iterable[str] | str | None = None,
+        expires: str | datetime | None = None,
+    ) -> str:
+        """Make a token for a principal and return its text, which is never shown again.
+
+        By default it may be used for all that its principal may do, and expires with them.
+        """
+        person = self._people.admitted(principal)
+        granted = _scopes(person, scopes)
+        known = self._ledger.records(TOPIC)
+        while True:
+            text, name = _random_token()
+            if name not in known:
+                break
+
+        def decide(now: BookState) -> Amendment:
+            end = moment(expires, now.time)
+            told = {
+                "principal": person.name,
+                "scopes": list(granted),
+                "expires": None if end is None else end.isoformat(),
+                "sha256": _hash(text),
+            }
+            return Amendment(records={(TOPIC, name): told})
+
+        self._ledger.amend(decide, operator=given.text(operator, "operator"))
+        return text
+
+    @given.in_python
+    def revoke(self, token: str, *, operator: str) -> str:
+        """Let a token never be used again, at any server, from now on; return its name."""
+        name = given.text(token, "token")[:_LONGEST]
+        if _FORM.fullmatch(name):  # somebody gave the whole of it
+            name = _id_of(name)
+
+        def decide(now: BookState) -> Amendment:
+            known = now.records.get(TOPIC, {})
+            if name not in known:
+                raise ParameterError(
+                    "token_unknown", f"There is no token {quoted(name)}; {suggestion(name, known)}"
+                )
+            return Amendment(records={(TOPIC, name): None})
+
+        self._ledger.amend(decide, operator=given.text(operator, "operator"))
+        return name
+
+    def list(self) -> list[Token]:
+        """Every token that was not revoked, by principal."""
+        found = [self._token(*one) for one in self._ledger.records(TOPIC).items()]
+        return sorted(found, key=lambda one: (one.principal, one.id))
+
+    def holder(self, text: str) -> Holder:
+        """Who holds a token; refused in one way whatever is wrong with it, or with them."""
+        said = given.text(text, "token")[:_LONGEST]
+        name = _id_of(said) if _FORM.fullmatch(said) else ""
+        told = self._ledger.records(TOPIC).get(name)
+        # The same work for a token that nobody has.
+        right = hmac.compare_digest(_hash(said), _NOBODYS if told is None else told["sha256"])
+        if told is None or not right or not self._stands(told):
+            raise _refused()
+        self._mark(name)
+        return Holder(told["principal"], frozenset(told["scopes"]), name)
+
+    def _stands(self, told: Mapping[str, Any]) -> bool:
+        """Whether neither the token's nor its principal's time is over."""
+        end = told["expires"]
+        if end is not None and datetime.fromisoformat(end) <= self._ledger.now():
+            return False
+        try:
+            self._people.admitted(told["principal"])
+        except PolicyError:
+            return False
+        return True
+
+    def _token(self, name: str, told: Mapping[str, Any]) -> Token:
+        end = told["expires"]
+        used = None
+        with suppress(OSError):
+            used = datetime.fromtimestamp((self._marks / name).stat().st_mtime, UTC)
+        return Token(
+            id=name,
+            principal=told["principal"],
+            scopes=tuple(told["scopes"]),
+            expires=None if end is None else datetime.fromisoformat(end),
+            used=used,
+        )
+
+    def _mark(self, name: str) -> None:
+        """Note, to the hour, that a token was used; where that fails nothing else does."""
+        hour = time() // _COARSE_SECONDS * _COARSE_SECONDS
+        if self._marked.get(name) == hour:
+            return
+        self._marked[name] = hour
+        with suppress(OSError):
+            self._marks.mkdir(mode=0o700, exist_ok=True)
+            mark = self._marks / name
+            mark.touch(mode=0o600)
+            os.utime(mark, (hour, hour))
+
+    def _card(self) -> Card:
+        listed = self.list()
+        rows = [
+            (
+                one.id,
+                one.principal,
+                ", ".join(one.scopes),
+                "" if one.expires is None else one.expires.isoformat(),
+            )
+            for one in listed
+        ]
+        table = CardTable(("Token", "Principal", "For", "Expires"), rows)
+        names = ", ".join(f"{one.id} of {one.principal}" for one in listed) or "none"
+        return Card(names, {}, table if rows else None)
+
+
+@contextmanager
+def tokens_of(folder: Path) -> Iterator[Tokens]:
+    """The tokens of a vault in a folder, whatever has become of its data sets."""
+    with closing(open_ledger(load(folder))) as ledger:
+        yield Tokens(ledger, People(ledger, partial(load, folder)), folder)
+
+
+def _scopes(person: Principal, asked: Iterable[str] | str | None) -> tuple[str, ...]:
+    """What a token of a principal may be used for: no more than they may do themselves."""
+    may = {_SCOPE_OF[one] for one in person.shapes if one in _SCOPE_OF} | {"ledger:read"}
+    may |= {"plan"} if person.shapes else set()
+    may |= {"admin"} if person.is_owner else set()
+    listed = [one for one in SCOPES if one in may]
+    if asked is None:
+        return tuple(listed)
+    words = asked.replace(",", " ").split() if isinstance(asked, str) else list(asked)
+    named = given.names(words, "scopes")
+    for one in named:
+        if one not in may:
+            raise ParameterError(
+                "scope_unknown",
+                f"A token of {quoted(person.name)} ({person.kind}) cannot be for {quoted(one)}; "
+                f"{suggestion(one, listed)}",
+            )
+    if not named:
+        raise ParameterError(
+            "scope_unknown", "A token must be for something; leave --scopes out, or name some."
+        )
+    return tuple(one for one in SCOPES if one in named)
+
+
+def _random_token() -> tuple[str, str]:
+    """A new token and the name by which it is listed."""
+    name = "".join(secrets.choice(_LETTERS) for _ in range(8))
+    secret = base64.urlsafe_b64encode(secrets.token_bytes(32)).rstrip(b"=").decode()
+    return f"{_PREFIX}{name}{secret}", name
+
+
+def _id_of(text: str) -> str:
+    return text[len(_PREFIX) : len(_PREFIX) + 8]
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _refused() -> PolicyError:
+    return PolicyError(
+        "token_refused",
+        "This token gives no access: it is unknown, revoked or expired, or its holder's time is "
+        "over. Ask the vault's owner for another.",
+    )

@@ -1,0 +1,59 @@
+"""A survey that is really served."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from sfumato.local.rounds import Round
+
+PROGRAM = "from sfumato.cli import main; main()"
+
+
+@dataclass(frozen=True)
+class Served:
+    """A round and where it is served."""
+
+    file: Path
+    round: Round
+    url: str
+    page: str
+
+    def estimate(self) -> dict[str, Any]:
+        with urlopen(f"{self.url}/v1/reports/{self.round.id}", timeout=30) as answer:
+            found: dict[str, Any] = json.load(answer)
+        return found
+
+
+@contextmanager
+def serving(file: Path, made: Round) -> Iterator[Served]:
+    """Run `sfumato survey serve` until the end of the block."""
+    command = ["survey", "serve", str(file), "--port", "0", "--json"]
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            line = process.stdout.readline()
+            assert line, process.stderr.read()
+            ready = json.loads(line)
+            yield Served(file, made, ready["url"], ready["page"])
+        finally:
+            os.kill(process.pid, signal.SIGINT)
+            process.wait(timeout=30)
+    assert process.returncode == 0

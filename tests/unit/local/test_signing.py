@@ -1,0 +1,75 @@
+"""Signatures: the vectors of RFC 8032, and every change noticed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.local.signing import public_key, sign, verify
+
+# RFC 8032, section 7.1: tests 1, 2, 3 and SHA(abc): secret, public, message, signature.
+VECTORS = [
+    (
+        "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60",
+        "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a",
+        "",
+        (
+            "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701"
+            "cf9b46bd25bf5f0595bbe24655141438e7a100b"
+        ),
+    ),
+    (
+        "4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb",
+        "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c",
+        "72",
+        (
+            "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d"
+            "0f11d8c387b2eaeb4302aeeb00d291612bb0c00"
+        ),
+    ),
+    (
+        "c5aa8df43f9f837bedb7442f31dcb7b166d38535076f094b85ce3a2e0b4458f7",
+        "fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025",
+        "af82",
+        (
+            "6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac18ff9b538d16f290ae67f7609"
+            "84dc6594a7c15e9716ed28dc027beceea1ec40a"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("secret", "public", "message", "signature"), VECTORS)
+def test_signatures_are_those_of_the_standard(
+    secret: str, public: str, message: str, signature: str
+) -> None:
+    assert public_key(bytes.fromhex(secret)).hex() == public
+    assert sign(bytes.fromhex(secret), bytes.fromhex(message)).hex() == signature
+    assert verify(bytes.fromhex(public), bytes.fromhex(message), bytes.fromhex(signature))
+
+
+SECRET = bytes(range(32))
+PUBLIC = public_key(SECRET)
+SIGNED = sign(SECRET, b"a round")
+
+
+@given(bit=st.integers(0, 64 * 8 - 1))
+@settings(max_examples=25, deadline=None)
+def test_a_changed_signature_is_none(bit: int) -> None:
+    changed = bytearray(SIGNED)
+    changed[bit // 8] ^= 1 << bit % 8
+    assert not verify(PUBLIC, b"a round", bytes(changed))
+
+
+def test_another_message_another_key_and_no_signature_are_refused() -> None:
+    assert verify(PUBLIC, b"a round", SIGNED)
+    assert not verify(PUBLIC, b"a Round", SIGNED)
+    assert not verify(public_key(bytes(32)), b"a round", SIGNED)
+    assert not verify(PUBLIC, b"a round", b"")
+    assert not verify(b"", b"a round", SIGNED)
+    assert not verify(b"\xff" * 32, b"a round", SIGNED)
+    # The same number modulo the order is another spelling, and no signature.
+    order = 2**252 + 27742317777372353535851937790883648493
+    raised = int.from_bytes(SIGNED[32:], "little") + order
+    assert not verify(PUBLIC, b"a round", SIGNED[:32] + raised.to_bytes(32, "little"))
