@@ -28,7 +28,18 @@ EPSILONS = [("0.5", 0.5), ("1", 1.0), ("log(3)", float(np.log(3))), ("2", 2.0), 
 DRAWS = 40_000
 ALPHA = 1e-8
 
-MADE: dict[str, tuple[Callable[[str], Any], list[Any], Callable[[Any], Any]]] = {
+Audited = tuple["Callable[[str], Any]", list[Any], "Callable[[Any], Any]"]
+
+
+def signs_of(amounts: int) -> Audited:
+    return (
+        lambda epsilon: Duchi((0, 1), epsilon=epsilon, columns=amounts),
+        [[0.0] * amounts, [1.0] * amounts],
+        lambda rows: rows["bits"][:, 0],
+    )
+
+
+MADE: dict[str, Audited] = {
     # For each: the mechanism, its values for the first and the last row of the channel, and the
     # column of each report.
     "piecewise": (
@@ -41,14 +52,7 @@ MADE: dict[str, tuple[Callable[[str], Any], list[Any], Callable[[Any], Any]]] = 
         [0.0, 1.0],
         lambda rows: rows["report"],
     ),
-    **{
-        f"duchi {d}": (
-            lambda epsilon, d=d: Duchi((0, 1), epsilon=epsilon, columns=d),
-            [[0.0] * d, [1.0] * d],
-            lambda rows: rows["bits"][:, 0],
-        )
-        for d in (1, 2, 3, 4)
-    },
+    **{f"duchi {d}": signs_of(d) for d in (1, 2, 3, 4)},
     "marginals": (
         lambda epsilon: sf.local.marginals(["a", "b", "c"], epsilon=epsilon, width=2),
         [[0, 0, 0], [1, 1, 1]],
@@ -87,7 +91,8 @@ def test_reports_are_drawn_from_the_channel(name: str, epsilon: str) -> None:
     for row, value in ((0, ends[0]), (len(chances) - 1, ends[1])):
         people = np.array([value] * DRAWS)
         rows = oracle.randomize(people, SeededEntropy(row + 1)).rows
-        found = fit(column(rows).astype(np.int64), lambda at, row=row: chances[row, at])
+        own = chances[row]
+        found = fit(column(rows).astype(np.int64), own.__getitem__)
         assert found.p_value > ALPHA, (name, row)
     # The test can fail: those draws do not fit the other end.
     wrong = fit(column(rows).astype(np.int64), lambda at: chances[0, at])

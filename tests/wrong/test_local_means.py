@@ -29,9 +29,8 @@ def told(first: NDArray[Any], second: NDArray[Any], size: int) -> float:
     """An epsilon that reports of two people tell, at least: over all reports, either way."""
     counts = [np.bincount(one, minlength=size) for one in (first, second)]
     alpha = ALPHA / (2 * size)
-    bounds = [
-        epsilon_bound(*pair, DRAWS, delta=0.0, alpha=alpha) for pair in (counts, counts[::-1])
-    ]
+    pairs = (counts, counts[::-1])
+    bounds = [epsilon_bound(a, b, DRAWS, delta=0.0, alpha=alpha) for a, b in pairs]
     return float(np.max(bounds))
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sfumato.local.adjusting import Adjusted
     from sfumato.local.base import Oracle
-    from sfumato.local.coefficients import Marginals
+    from sfumato.local.coefficients import MarginalOracle
     from sfumato.local.contrasting import Contrast
     from sfumato.local.level import LocalEpsilon
     from sfumato.local.means import Duchi, MeanOracle
@@ -108,9 +108,9 @@ def ranges(
 
 def marginals(
     columns: Sequence[str], *, epsilon: Number | LocalEpsilon, width: int = 2
-) -> Marginals:
+) -> MarginalOracle:
     """Tables of `width` of these yes-or-no columns, from one bit of each person."""
-    from sfumato.local.coefficients import Marginals as Kind
+    from sfumato.local.coefficients import MarginalOracle as Kind
 
     return Kind(columns, epsilon=epsilon, width=width)
 

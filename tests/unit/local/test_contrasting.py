@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from sfumato.errors import OutputError, ParameterError
 from sfumato.local.contrasting import LAPLACE, RESPONSE, Contrast, contrast
 from sfumato.testing.entropy import SeededEntropy
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -51,7 +52,9 @@ def test_lengths_are_rounded_up_exactly() -> None:
     exact = [math.isqrt(PARTS**2 * (a * a + b * b) - 1) + 1 if a or b else 0 for a, b in moves]
     assert _lengths(moves).tolist() == exact
     far = moves * (1 << 10)
-    exact = [math.isqrt(PARTS**2 * (a * a + b * b) - 1) + 1 if a or b else 0 for a, b in far.tolist()]
+    exact = [
+        math.isqrt(PARTS**2 * (a * a + b * b) - 1) + 1 if a or b else 0 for a, b in far.tolist()
+    ]
     assert _lengths(far).tolist() == exact
 
 
@@ -75,10 +78,8 @@ def test_no_two_places_differ_by_more_than_their_distance() -> None:
     assert worst > 0.999
 
 
-def _exactly(move: tuple[int, int]) -> object:
+def _exactly(move: tuple[int, ...]) -> Fraction:
     """A rational just below the length of a move."""
-    from fractions import Fraction
-
     size = 10**12
     return Fraction(math.isqrt((move[0] ** 2 + move[1] ** 2) * size**2), size)
 

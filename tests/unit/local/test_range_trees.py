@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import combinations_with_replacement
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,9 @@ from sfumato.errors import ParameterError, SourceError
 from sfumato.local.haar import Haar, hadamard
 from sfumato.local.range_trees import Hierarchical
 from sfumato.testing.entropy import SeededEntropy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.mark.parametrize(("fanout", "told"), [(2, 29.917), (4, 14.958), (8, 11.967), (16, 8.975)])
@@ -28,7 +32,7 @@ def skewed(size: int, count: int) -> np.ndarray:
     return (np.arange(count) * 7919 % 997 / 997) ** 3 * size // 1
 
 
-ORACLES = {
+ORACLES: dict[str, Callable[[int], Any]] = {
     "haar": lambda size: Haar(size, epsilon=2),
     "k_ary": lambda size: Hierarchical(size, epsilon=2, fanout=3, oracle="k_ary"),
     "olh": lambda size: Hierarchical(size, epsilon=2, fanout=4),
