@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ def _reached(metavar: str, told: str) -> Any:
 
 _NAMES = "A name by which others reach it, such as data.example.org; repeatable."
 _PROXY = "Be reached from this proxy alone, which encrypts; repeatable."
+_PROCESSES = "In how many processes to answer; about one for each core."
 _LINK = "Print a link for the owner though one has a token."
 
 
@@ -31,6 +33,7 @@ def serve(
     key: Annotated[Path | None, _reached("FILE", "The certificate's key.")] = None,
     behind_proxy: Annotated[list[str] | None, _reached("ADDRESS", _PROXY)] = None,
     owner_link: Annotated[bool, option(None, _LINK, "--owner-link")] = False,
+    processes: Annotated[int, option("N", _PROCESSES)] = 1,
     check: Annotated[
         bool, option(None, "Only say whether it could start, and leave.", "--check")
     ] = False,
@@ -45,6 +48,7 @@ def serve(
     Examples:
         sfumato serve --vault clinic
         sfumato serve --vault clinic --port 0 --check
+        sfumato serve --vault clinic --port 0 --processes 2 --check
     """
     serving = _serving()
     from sfumato.vault.vault import open_vault
@@ -58,6 +62,17 @@ def serve(
         key=key,
     )
 
+    if processes < 1:
+        raise ParameterError("processes_wrong", f"--processes must be at least 1, not {processes}.")
+    if processes > 1 and not check:
+        serving.answer_in(
+            processes,
+            partial(open_vault, vault),
+            listening,
+            owner_link=owner_link,
+            ready=partial(_tell, vault, as_json=as_json),
+        )
+        return
     with open_vault(vault) as opened:
         server = serving.VaultServer(opened, listening, owner_link=owner_link)
 

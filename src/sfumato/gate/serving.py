@@ -15,6 +15,7 @@ import uvicorn
 
 from sfumato.errors import ParameterError
 from sfumato.gate.app import application
+from sfumato.gate.processes import run_in
 from sfumato.gate.protocol import limited
 from sfumato.gate.settings import Limits, Setting
 from sfumato.gate.welcome import OwnerLink
@@ -87,7 +88,8 @@ class Listening:
 class GateServer(uvicorn.Server):
     """A server: bound to its place at once, it answers when it is told to.
 
-    `made` makes its application from what that must know of the place.
+    `made` makes its application from what that must know of the place. A `listener` that is bound
+    already is shared with others.
     """
 
     def __init__(
@@ -96,10 +98,11 @@ class GateServer(uvicorn.Server):
         listening: Listening,
         *,
         limits: Limits = Limits(),  # noqa: B008  it cannot change
+        listener: socket.socket | None = None,
     ) -> None:
         _check_clock()
         super().__init__(_configured(made(listening.setting(limits)), listening, limits))
-        self._listener = _bound(listening)
+        self._listener = listener or _bound(listening)
         self._tell: Callable[[], None] = lambda: None
         self.url = _url(listening, self._listener)
 
@@ -139,10 +142,11 @@ class VaultServer(GateServer):
         *,
         limits: Limits = Limits(),  # noqa: B008  it cannot change
         owner_link: bool = False,
+        shared: tuple[socket.socket, OwnerLink | None] | None = None,
     ) -> None:
-        link = OwnerLink(vault) if owner_link or not _has_owner(vault) else None
+        listener, link = shared or (None, _link(vault, wished=owner_link))
         made = partial(application, vault, link=link)
-        super().__init__(made, listening, limits=limits)
+        super().__init__(made, listening, limits=limits, listener=listener)
         self.owner_link = None if link is None else self.url + link.path
         self._vault, self._ending_seconds = vault, limits.ending_seconds
 
@@ -153,6 +157,33 @@ class VaultServer(GateServer):
             super().answer(ready)
         finally:
             self._vault.jobs.stop(self._ending_seconds)
+
+
+def answer_in(
+    processes: int,
+    open_vault: Callable[[], Vault],
+    listening: Listening,
+    *,
+    limits: Limits = Limits(),  # noqa: B008  it cannot change
+    owner_link: bool = False,
+    ready: Callable[[str, str | None], None],
+) -> None:
+    """Answer for a vault in so many processes until told to end; each opens it for itself.
+
+    `ready` is given the address and, where there is one, the link for an owner.
+    """
+    listening.setting(limits)
+    each = limits.among(processes)
+    with open_vault() as vault:
+        link = _link(vault, wished=owner_link)
+    with _bound(listening) as listener:
+        url = _url(listening, listener)
+
+        def serve(tell: Callable[[], None]) -> None:
+            with open_vault() as vault:
+                VaultServer(vault, listening, limits=each, shared=(listener, link)).answer(tell)
+
+        run_in(processes, serve, partial(ready, url, None if link is None else url + link.path))
 
 
 def _configured(app: ASGIApp, listening: Listening, limits: Limits) -> uvicorn.Config:
@@ -183,9 +214,10 @@ def _configured(app: ASGIApp, listening: Listening, limits: Limits) -> uvicorn.C
     return found
 
 
-def _has_owner(vault: Vault) -> bool:
-    """Whether some token lets an owner in."""
-    return any("admin" in one.scopes for one in vault.tokens.list())
+def _link(vault: Vault, *, wished: bool) -> OwnerLink | None:
+    """A link for an owner, where one is wished for or no token lets an owner in."""
+    has_owner = any("admin" in one.scopes for one in vault.tokens.list())
+    return OwnerLink() if wished or not has_owner else None
 
 
 def _check_clock() -> None:

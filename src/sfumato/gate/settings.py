@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,6 +29,16 @@ class Limits:
     """How long a connection is held on which nothing is asked."""
     ending_seconds: float = 30.0
     """How long a server that is to end waits for what it works on."""
+
+    def among(self, processes: int) -> Limits:
+        """What each of several processes takes on, so that all together take on this."""
+        return replace(
+            self,
+            workers=-(-self.workers // processes),
+            waiting=-(-self.waiting // processes),
+            per_second=self.per_second / processes,
+            at_once=-(-self.at_once // processes),
+        )
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,20 @@
 """The first owner's way in: a link that is good once, printed where the server was started.
 
 Whoever follows it sees a page with a button; only the button makes a token, so that no program
-that looks at links in advance uses it up. The link's secret is kept as a hash, in memory alone.
+that looks at links in advance uses it up. The link's secret is kept as a hash, in memory alone;
+that it is still good is one byte in a pipe, which among all processes of a server one can take.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import hmac
+import os
 import secrets
-import threading
+import termios
 import time
+from array import array
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -49,14 +53,17 @@ _MADE = """<p>Keep it where you keep passwords: it is not shown again. It is goo
 
 
 class OwnerLink:
-    """One link, exchanged once for a token of the owner."""
+    """One link, exchanged once for a token of the owner; processes that are forked share it."""
 
-    def __init__(self, vault: Vault, clock: Callable[[], float] = time.monotonic) -> None:
-        self._vault, self._clock = vault, clock
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self.secret = secrets.token_urlsafe(32)
-        self._hash: bytes | None = _hash(self.secret)
+        self._hash = _hash(self.secret)
         self._until = clock() + _GOOD_SECONDS
-        self._lock = threading.Lock()
+        self._good, full = os.pipe()
+        os.set_blocking(self._good, False)
+        os.write(full, b"1")
+        os.close(full)
 
     @property
     def path(self) -> str:
@@ -68,25 +75,35 @@ class OwnerLink:
         self._check(request)
         return HTMLResponse(_PAGE.format(title="Welcome to this vault", content=_ASKED))
 
-    def exchange(self, request: Request) -> Response:
+    def exchange(self, vault: Vault, request: Request) -> Response:
         """The token, to whoever comes first."""
-        with self._lock:
-            self._check(request)
-            self._hash = None
-        token = self._vault.tokens.new(OWNER, operator="owner link", expires=_TOKEN_DAYS)
+        self._check(request)
+        if not os.read(self._good, 1):
+            raise not_found()
+        token = vault.tokens.new(OWNER, operator="owner link", expires=_TOKEN_DAYS)
         if "application/json" in request.headers.get("accept", ""):
             return JSONResponse({"token": token})
         url = f"{request.url.scheme}://{request.headers['host']}"
         made = _MADE.format(token=escape(token), url=escape(url))
         return HTMLResponse(_PAGE.format(title="Your token", content=made))
 
+    def close(self) -> None:
+        """Let go of the pipe."""
+        os.close(self._good)
+
     def _check(self, request: Request) -> None:
         """Refuse a link that is none, was used or is too old; and a page of others that asks."""
-        right = hmac.compare_digest(_hash(request.path_params["secret"]), self._hash or b"")
-        if not right or self._clock() > self._until:
+        right = hmac.compare_digest(_hash(request.path_params["secret"]), self._hash)
+        if not right or self._clock() > self._until or not self._is_good():
             raise not_found()
         if request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
             raise RequestError(403, "page_foreign", "Follow the link itself, not from a page.")
+
+    def _is_good(self) -> bool:
+        """Whether nobody has used it yet: the byte is still there."""
+        waiting = array("i", [0])
+        fcntl.ioctl(self._good, termios.FIONREAD, waiting)
+        return waiting[0] > 0
 
 
 def _hash(text: str) -> bytes:

@@ -80,9 +80,7 @@ def test_pages_are_shown_with_the_headers_of_the_gate(gate: Served, asked: Round
         ("POST", "/v1/reports/..%2f{}"),
     ],
 )
-def test_what_is_no_round_is_not_found(
-    gate: Served, asked: Round, method: str, path: str
-) -> None:
+def test_what_is_no_round_is_not_found(gate: Served, asked: Round, method: str, path: str) -> None:
     body = {"reports": [{}]} if method == "POST" else None
     reply = gate.nobody.ask(method, path.format(asked.id), body)
     assert (reply.status, reply.json["code"]) == (404, "not_found")

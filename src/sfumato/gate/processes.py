@@ -1,0 +1,131 @@
+"""One server as several processes that share its socket: Python computes on one core at a time.
+
+Each opens the vault for itself, after it was forked; what they must agree on lies in the ledger. A
+process that dies is replaced, so that others go on being answered. Decision 0370.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from sfumato.errors import InternalError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+_LOOK_SECONDS = 0.1
+_SHORTEST_LIFE_SECONDS = 1.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def run_in(
+    processes: int, serve: Callable[[Callable[[], None]], None], ready: Callable[[], None]
+) -> None:
+    """Serve in so many processes until told to end; `ready` is called once all of them listen.
+
+    `serve` is given what to call when it listens. In the processes that are forked this returns
+    when their service is over.
+    """
+    family = _Family(serve)
+    before = {one: signal.getsignal(one) for one in _SIGNALS}
+    for one in _SIGNALS:
+        signal.signal(one, family.end)
+    try:
+        if any(family.begin_one() for _ in range(processes)):
+            return
+        family.watch(processes, ready)
+    finally:
+        if family.is_parent:
+            family.end()
+            family.wait()
+            for one, handler in before.items():
+                signal.signal(one, handler)
+
+
+class _Family:
+    """The processes of a server."""
+
+    def __init__(self, serve: Callable[[Callable[[], None]], None]) -> None:
+        self._serve = serve
+        self._listening, self._tell = os.pipe()
+        self._begun: dict[int, float] = {}
+        self._ending = False
+        self._parent = os.getpid()
+
+    @property
+    def is_parent(self) -> bool:
+        """Whether this is the process that began all others."""
+        return os.getpid() == self._parent
+
+    def begin_one(self) -> bool:
+        """Fork a process and serve in it; true in that process, when its service is over."""
+        if self._ending:
+            return False
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # until each is told what they mean
+        child = os.fork()
+        if child:
+            self._begun[child] = time.monotonic()
+        else:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        if child:
+            return False
+        self._serve(lambda: _say(self._tell))
+        return True
+
+    def watch(self, processes: int, ready: Callable[[], None]) -> None:
+        """Replace what dies, until told to end; before all have listened a death ends all."""
+        told = 0
+        while not self._ending:
+            if select.select([self._listening], [], [], _LOOK_SECONDS)[0]:
+                told += len(os.read(self._listening, processes))
+                if told == processes:
+                    ready()
+            for lived in self._buried():
+                if self._ending:
+                    return
+                if told < processes or lived < _SHORTEST_LIFE_SECONDS:
+                    raise InternalError(
+                        "process_ended",
+                        "A process of the server ended as soon as it had begun; so all were ended. "
+                        "Start it with --processes 1 to see why.",
+                    )
+                if self.begin_one():
+                    return
+
+    def end(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
+        """Tell all processes to end when their work is done."""
+        self._ending = True
+        for child in list(self._begun):
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGTERM)
+
+    def wait(self) -> None:
+        """Wait until all have ended."""
+        while self._begun:
+            list(self._buried())
+            time.sleep(_LOOK_SECONDS if self._begun else 0)
+        os.close(self._listening)
+        os.close(self._tell)
+
+    def _buried(self) -> list[float]:
+        """How long each of those lived that have died, which are forgotten."""
+        found = []
+        for child, begun in list(self._begun.items()):
+            if os.waitpid(child, os.WNOHANG)[0]:
+                del self._begun[child]
+                found.append(time.monotonic() - begun)
+        return found
+
+
+def _say(tell: int) -> None:
+    """Say that a process listens; once all have, nobody need hear it."""
+    with suppress(BrokenPipeError):
+        os.write(tell, b".")
