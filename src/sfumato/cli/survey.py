@@ -26,7 +26,7 @@ class SurveyAction(StrEnum):
     ESTIMATE = "estimate"
 
 
-_Text = Annotated[str | None, option("TEXT", "new: what is asked.")]
+_Question = Annotated[str | None, option("QUESTION", "new: what is asked.")]
 _Choices = Annotated[str | None, option("A,B,...", "new: what can be answered.")]
 _Epsilon = Annotated[
     str | None, option("EPSILON", "new: how much a report may reveal: 1, or log(3).")
@@ -55,7 +55,7 @@ _Page = Annotated[
 def survey(
     action: Annotated[SurveyAction, argument("ACTION", "What to do: one of the actions below.")],
     file: Annotated[Path, argument("FILE", "The round (TOML).")],
-    question: _Text = None,
+    question: _Question = None,
     choices: _Choices = None,
     epsilon: _Epsilon = None,
     mechanism: _Mechanism = "auto",
