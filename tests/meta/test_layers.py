@@ -98,7 +98,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "estimation.boxes", "vault", "attack.case", "attack.finding",
     },
     "gate": {
-        "errors", "given", "local", "report.survey", "texts", "schema.exchange", "schema.names", "publish.options",
+        "errors", "given", "local", "report.survey", "texts", "schema.exchange", "schema.names",
+        "publish.options",
         "query.sql.tables", "release.codec", "vault",
     },
     "cli": {
