@@ -13,7 +13,7 @@ from sfumato.cli.options import OUTPUT, Json, Overwrite, VaultFolder, option
 from sfumato.texts import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from sfumato.vault.releases import KeptRelease, Releases
 
@@ -28,7 +28,11 @@ class ReleaseAction(StrEnum):
     SHUT = "shut"
 
 
-_DECIDED = (ReleaseAction.OPEN, ReleaseAction.SHUT)
+_NEEDS = {
+    ReleaseAction.SAVE: ("--out",),
+    ReleaseAction.OPEN: ("--to", "--operator"),
+    ReleaseAction.SHUT: ("--operator",),
+}
 
 
 def release(
@@ -80,18 +84,7 @@ def release(
     """
     from sfumato.vault.vault import open_vault
 
-    if (name is None) is not (action is ReleaseAction.LIST):
-        raise typer.BadParameter(
-            f"{action} needs the name of a RELEASE; 'list' tells them."
-            if name is None
-            else "list takes no name of a release."
-        )
-    if (out is None) is (action is ReleaseAction.SAVE):
-        raise typer.BadParameter("save needs --out OUT, and nothing else takes it.")
-    if (to is None) is (action is ReleaseAction.OPEN):
-        raise typer.BadParameter("open needs --to A,B or --to public, and nothing else takes it.")
-    if (operator is None) is (action in _DECIDED):
-        raise typer.BadParameter("open and shut need --operator WHO, and nothing else takes it.")
+    _check_said(action, name, {"--out": out, "--to": to, "--operator": operator})
     with open_vault(vault) as opened:
         if action is ReleaseAction.LIST:
             found = opened.releases.list()
@@ -106,6 +99,20 @@ def release(
             typer.echo(dumps(one.described()) if as_json else _shown(one))
         else:
             _decided(opened.releases, str(name), to, str(operator), as_json=as_json)
+
+
+def _check_said(action: ReleaseAction, name: str | None, said: Mapping[str, object]) -> None:
+    """Refuse an action without what it needs, and what it would ignore."""
+    if (name is None) is not (action is ReleaseAction.LIST):
+        raise typer.BadParameter(
+            f"{action} needs the name of a RELEASE; 'list' tells them."
+            if name is None
+            else "list takes no name of a release."
+        )
+    for flag, value in said.items():
+        needed = flag in _NEEDS.get(action, ())
+        if (value is not None) is not needed:
+            raise typer.BadParameter(f"{action} {'needs' if needed else 'takes no'} {flag}.")
 
 
 def _decided(
