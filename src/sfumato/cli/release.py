@@ -33,6 +33,16 @@ _NEEDS = {
     ReleaseAction.OPEN: ("--to", "--operator"),
     ReleaseAction.SHUT: ("--operator",),
 }
+SavedTo = Annotated[
+    Path | None,
+    option(
+        "OUT",
+        "save: a .csv, .parquet, .xlsx, .arrow, .geojson, .html or .zip.",
+        "--out",
+        "-o",
+        rich_help_panel=OUTPUT,
+    ),
+]
 
 
 def release(
@@ -49,16 +59,7 @@ def release(
         str | None,
         typer.Argument(metavar="RELEASE", help="Which, by its name.", show_default=False),
     ] = None,
-    out: Annotated[
-        Path | None,
-        option(
-            "OUT",
-            "save: a .csv, .parquet, .xlsx, .arrow, .geojson, .html or .zip.",
-            "--out",
-            "-o",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
+    out: SavedTo = None,
     to: Annotated[
         str | None, option("A,B", "open: to these principals, or to all by 'public'.")
     ] = None,
@@ -86,19 +87,19 @@ def release(
 
     _check_said(action, name, {"--out": out, "--to": to, "--operator": operator})
     with open_vault(vault) as opened:
+        releases = opened.releases
         if action is ReleaseAction.LIST:
-            found = opened.releases.list()
+            found = releases.list()
             told = {"releases": [one.to_json() for one in found]}
             typer.echo(dumps(told)) if as_json else _listed(found)
         elif out is not None:
-            written = opened.releases.get(str(name)).save(out, overwrite=overwrite)
-            paths = [str(path) for path in written]
-            typer.echo(dumps({"written": paths}) if as_json else f"Wrote {', '.join(paths)}.")
-        elif action is ReleaseAction.SHOW:
-            one = opened.releases.get(str(name))
-            typer.echo(dumps(one.described()) if as_json else _shown(one))
+            written = [str(one) for one in releases.get(str(name)).save(out, overwrite=overwrite)]
+            typer.echo(dumps({"written": written}) if as_json else f"Wrote {', '.join(written)}.")
+        elif operator is not None:
+            _decided(releases, str(name), to, operator, as_json=as_json)
         else:
-            _decided(opened.releases, str(name), to, str(operator), as_json=as_json)
+            one = releases.get(str(name))
+            typer.echo(dumps(one.described()) if as_json else _shown(one))
 
 
 def _check_said(action: ReleaseAction, name: str | None, said: Mapping[str, object]) -> None:
