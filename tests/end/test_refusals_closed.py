@@ -21,6 +21,7 @@ ELSEWHERE = {
     "synth/evaluate/": "evaluate touches no vault",
     "attack/": "attack touches no vault",
     "comparison/": "compare touches no vault",
+    "local/": "people's own devices and who collects their reports touch no vault",
     "steward/": "what an owner does with a table without a budget touches no vault",
     "release/recoding.py": "anonymize touches no vault",
     "cli/process.py": "arguments and streams are looked at before anything is opened",
