@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext, suppress
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from sfumato.gate.routing import Route
 
-FEW, MANY = 5, 60
+FEW, MANY = 5, 150
 SOME = {"get-datasets-name", "post-query", "get-jobs"}
 """One of each way to ask; the others take their turn in the slow set."""
 
@@ -85,7 +86,9 @@ def ask_all(gate: Served, schema: Any, route: Route, times: int) -> None:
         )
         @given(case=operation.as_strategy(generation_mode=mode))
         def ask(case: Any) -> None:
-            case.call_and_validate(gate.url, headers=headers, checks=checks)
+            response = case.call(gate.url, headers=headers)
+            if response.status_code != HTTPStatus.REQUEST_ENTITY_TOO_LARGE:  # refused, as it should
+                case.validate_response(response, checks=checks)
 
         with suppress(Unsatisfiable) if mode.is_negative else nullcontext():
             ask()  # nothing can be wrong with a request that says nothing
