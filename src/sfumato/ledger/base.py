@@ -230,7 +230,7 @@ class Ledger:
 
     def amend(self, decide: Callable[[BookState], Amendment], *, operator: str) -> Amendment:
         """Change budgets and records together, all or none, by what stands when nobody writes."""
-        return self._run(lambda draft: amend(draft, decide, operator))
+        return self._run(lambda draft: amend(draft, decide, operator, self._recorded))
 
     def now(self) -> datetime:
         """The later of the clock and of the last entry: a clock put back brings nothing back."""

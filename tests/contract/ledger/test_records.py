@@ -201,3 +201,19 @@ def raw(place: Any) -> Any:
     if place.kind == "postgres":
         address = place.address.replace("postgresql://", "postgresql+psycopg://")
     return create_engine(address, poolclass=NullPool)
+
+
+def test_a_record_is_not_hidden_by_removing_the_entry_before_it(durable_place: Any) -> None:
+    """As somebody would who wants a revoked token to live on."""
+    ledger = durable_place.open()
+    ledger.record("token", "t", 1, operator="ann")
+    ledger.record("token", "other", 1, operator="ann")
+    ledger.record("token", "t", None, operator="ann")
+    protection = {
+        "sqlite": "DROP TRIGGER sfumato_entries_no_delete",
+        "postgres": "DROP TRIGGER sfumato_entries_keep ON sfumato_entries",
+    }
+    with raw(durable_place).begin() as connection:
+        connection.execute(text(protection[durable_place.kind]))
+        connection.execute(text("DELETE FROM sfumato_entries WHERE seq = 3"))
+    assert code_of(durable_place.open().records, "token") == "ledger_damaged"
