@@ -32,13 +32,23 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class BookState:
-    """What stands while nobody else writes: accounts by name, values by topic and name."""
+class Decided:
+    """What operators decided, at one moment: values by topic and name."""
 
-    accounts: Mapping[str, Account]
     records: Mapping[str, Mapping[str, Any]]
     time: datetime
-    """The later of the clock and of the last entry."""
+    """The later of the clock and of the last entry: a clock put back brings nothing back."""
+
+    def of(self, topic: str) -> Mapping[str, Any]:
+        """What stands of every name of a topic; whoever gets it does not change it."""
+        return self.records.get(topic, {})
+
+
+@dataclass(frozen=True)
+class BookState(Decided):
+    """What stands while nobody else writes, with the accounts by name."""
+
+    accounts: Mapping[str, Account]
 
 
 @dataclass(frozen=True)
@@ -105,11 +115,6 @@ def _apply(values: dict[str, dict[str, Any]], record: dict[str, Any]) -> None:
         values.setdefault(record["topic"], {})[record["name"]] = record["value"]
 
 
-def later_of(clock: datetime, entry: datetime) -> datetime:
-    """The later of the clock and of the time beside an entry."""
-    return max(clock, entry)
-
-
 def write_record(draft: Draft, topic: str, name: str, value: object, operator: str) -> None:
     """Add a record to the chain."""
     _check(topic, name, value, operator)
@@ -123,7 +128,7 @@ def amend(
     rules.check_name(operator, "operator")
     accounts = {one.name: one for one in draft.all_accounts()}
     state = known.peek(draft)
-    amendment = decide(BookState(accounts, state.values, later_of(draft.now(), state.time)))
+    amendment = decide(BookState(state.values, max(draft.now(), state.time), accounts))
     for (topic, name), value in amendment.records.items():
         _check(topic, name, value, operator)
     limits = {name: one for name, one in amendment.budgets.items() if name in accounts}

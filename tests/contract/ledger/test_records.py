@@ -133,8 +133,10 @@ def run_all(threads: list[Thread]) -> None:
 def test_a_clock_put_back_brings_nothing_back(place: Any) -> None:
     now = datetime(2030, 1, 1, tzinfo=UTC)
     place.open(clock=lambda: now).record("token", "t", 1, operator="ann")
-    assert place.open(clock=lambda: now - timedelta(days=365)).now() == now
-    assert place.open(clock=lambda: now + timedelta(days=1)).now() == now + timedelta(days=1)
+    assert place.open(clock=lambda: now - timedelta(days=365)).decided().time == now
+    assert place.open(clock=lambda: now + timedelta(days=1)).decided().time == now + timedelta(
+        days=1
+    )
 
 
 def test_a_record_changed_behind_our_back_is_not_believed(durable_place: Any) -> None:
@@ -188,7 +190,7 @@ def test_a_rollback_ends_what_was_recorded(durable_place: Any) -> None:
     durable_place.head.unlink()
     ledger = durable_place.open()
     assert code_of(ledger.records, "token") == "ledger_rolled_back"
-    assert code_of(ledger.now) == "ledger_rolled_back"
+    assert code_of(ledger.decided) == "ledger_rolled_back"
     ledger.acknowledge_rollback(operator="ann")
     assert ledger.records("token") == {}
     ledger.record("token", "u", 1, operator="ann")
