@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         TCloseness,
     )
     from sfumato.errors import SfumatoError
-    from sfumato.gate.client.vault import RemoteVault, connect
+    from sfumato.gate.client.vault import connect
     from sfumato.local.survey import Survey
     from sfumato.privacy.units import Entity, Neighbours, Rows
     from sfumato.query.builder import table
@@ -65,7 +65,6 @@ __all__ = [
     "Private",
     "RecursiveDiversity",
     "Release",
-    "RemoteVault",
     "Removal",
     "Role",
     "Rows",
@@ -77,7 +76,6 @@ __all__ = [
     "Table",
     "Tree",
     "Values",
-    "Vault",
     "Widths",
     "compare",
     "connect",
@@ -112,7 +110,6 @@ _HOMES = {
     "RecursiveDiversity": "anonymize.criteria",
     "Relation": "privacy.units",
     "Release": "release.release",
-    "RemoteVault": "gate.client.vault",
     "Removal": "schema.hierarchy.rules",
     "Role": "schema.column",
     "Rows": "privacy.units",

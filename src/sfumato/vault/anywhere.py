@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
@@ -32,17 +33,17 @@ class AnyVault(Shown):
     _session: Asking
 
     @property
+    @abstractmethod
     def datasets(self) -> tuple[str, ...]:
         """The names of its data sets."""
-        raise NotImplementedError
 
+    @abstractmethod
     def accounts(self, *, principal: str = OWNER) -> list[dict[str, Any]]:
         """A principal's accounts: each budget, what was spent, what one more question may cost."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _asking(self, principal: str, purpose: str | None) -> AskerOf:
         """Who asks, and who pays."""
-        raise NotImplementedError
 
     def publish(
         self,

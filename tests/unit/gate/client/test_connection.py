@@ -123,24 +123,24 @@ def test_a_connection_is_kept_and_renewed_when_it_has_ended() -> None:
 
 
 def test_who_is_sent_away_comes_back_after_the_time_that_was_named() -> None:
-    busy = problem(503, "busy", "InternalError", "Retry-After: 0")
+    busy = problem(503, "too_many_requests", "InternalError", "Retry-After: 0")
     with connected(busy, busy, FINE) as (connection, server):
         assert connection.get("a").json() == {"a": 1}
     assert len(server.heard) == 3
 
 
 def test_who_is_always_sent_away_is_told_so() -> None:
-    busy = problem(503, "server_busy", "InternalError", "Retry-After: 0")
+    busy = problem(503, "too_many_requests", "InternalError", "Retry-After: 0")
     with connected(*[busy] * 9) as (connection, server):
         with pytest.raises(InternalError) as refused:
             connection.get("a")
-        assert refused.value.code == "server_busy"
+        assert refused.value.code == "too_many_requests"
         assert len(server.heard) == 6
-    long = problem(503, "server_busy", "InternalError", "Retry-After: 3600")
+    long = problem(503, "too_many_requests", "InternalError", "Retry-After: 3600")
     with connected(long, FINE, seconds=2) as (connection, server):
         with pytest.raises(InternalError) as refused:
             connection.get("a")
-        assert refused.value.code == "server_busy"
+        assert refused.value.code == "too_many_requests"
 
 
 @pytest.mark.parametrize(
