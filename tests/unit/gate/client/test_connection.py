@@ -206,15 +206,16 @@ def test_no_answer_in_time_is_told_with_what_to_do() -> None:
     assert "longer timeout" in str(refused.value)
 
 
-def test_threads_have_connections_of_their_own() -> None:
+def test_connections_that_are_used_at_a_time_are_several_and_kept() -> None:
     with connected(FINE) as (connection, _):
-        connection.get("a")
-        other: list[object] = []
-        thread = threading.Thread(target=lambda: other.append(connection._connection(1)))
-        thread.start()
-        thread.join()
-        assert other[0] is not connection._connection(1)
-        assert len(connection._opened) == 2
+        one, other = connection._connection(1), connection._connection(1)
+        assert one is not other
+        connection._idle.append(other)
+        assert connection.get("a").json() == {"a": 1}
+        assert list(connection._idle) == [other]
+        connection.close()
+        assert not connection._idle
+        assert other.sock is None
 
 
 def test_a_token_is_never_shown() -> None:
