@@ -14,6 +14,8 @@ import pytest
 
 from sfumato.cli.commands import COMMANDS
 from sfumato.cli.main import run
+from sfumato.local.rounds import new_round
+from sfumato.local.survey import Survey
 from sfumato.publish.catalogue import KINDS
 from sfumato.vault.families import FAMILIES
 
@@ -93,6 +95,9 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("visits.toml").write_text(VISITS)
     Path("agreed.csv").write_text("person,purpose,agreed\n1042,care,no\n1043,research,yes\n")
     Path("ranges.csv").write_text("age_low,age_high\n0,49\n50,99\n")
+    new_round(Path("mood.toml"), "How are you?", ("well", "so so"), epsilon=1)
+    for day in ("monday", "tuesday"):
+        Survey("mood.toml").randomize(["well", "so so"]).save(f"{day}.jsonl")
     return tmp_path
 
 

@@ -23,8 +23,8 @@ def collect(
     counted once, so bringing a file again does no harm.
 
     Examples:
-        sfumato collect smoking.toml monday.jsonl
-        sfumato collect smoking.toml monday.jsonl tuesday.jsonl --json
+        sfumato collect mood.toml monday.jsonl
+        sfumato collect mood.toml monday.jsonl tuesday.jsonl --json
     """
     from sfumato.local.collection import Collection
 

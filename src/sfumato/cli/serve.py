@@ -100,8 +100,13 @@ def _serving() -> Any:
     try:
         from sfumato.gate import serving
     except ModuleNotFoundError as missing:
-        raise ParameterError(
-            "serve_not_installed",
-            f"Serving needs the package {missing.name!r}. Run: pip install 'sfumato[serve]'.",
-        ) from None
+        raise not_installed(missing) from None
     return serving
+
+
+def not_installed(missing: ModuleNotFoundError) -> ParameterError:
+    """That a package is not there which only servers need."""
+    return ParameterError(
+        "serve_not_installed",
+        f"Serving needs the package {missing.name!r}. Run: pip install 'sfumato[serve]'.",
+    )

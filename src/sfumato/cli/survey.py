@@ -5,11 +5,12 @@ from __future__ import annotations
 from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sfumato.cli.options import OUTPUT, Json, Overwrite, argument, option
+from sfumato.cli.serve import not_installed
 from sfumato.texts import dumps, share
 
 if TYPE_CHECKING:
@@ -25,31 +26,49 @@ class SurveyAction(StrEnum):
     ESTIMATE = "estimate"
 
 
+_Question = Annotated[str | None, option("QUESTION", "new: what is asked.")]
+_Choices = Annotated[str | None, option("A,B,...", "new: what can be answered.")]
+_Epsilon = Annotated[
+    str | None, option("EPSILON", "new: how much a report may reveal: 1, or log(3).")
+]
+_Mechanism = Annotated[str, option("NAME", "new: auto, warner (two choices) or k_ary.")]
+_Opens = Annotated[str | None, option("TIME", "new: from when on; by default now.")]
+_Closes = Annotated[str | None, option("TIME", "new: until when; by default 30 days later.")]
+_Host = Annotated[str, option("ADDRESS", "serve: where to listen.")]
+_Port = Annotated[int, option("PORT", "serve: on which port; 0 for any that is free.")]
+_Names = Annotated[
+    list[str] | None, option("NAME", "serve: a name by which others reach it; repeatable.")
+]
+_Proxies = Annotated[
+    list[str] | None, option("ADDRESS", "serve: only from this proxy, which encrypts; repeatable.")
+]
+_Certificate = Annotated[Path | None, option("FILE", "serve: a certificate, to encrypt with.")]
+_Key = Annotated[Path | None, option("FILE", "serve: the certificate's key.")]
+_Check = Annotated[
+    bool, option(None, "serve: only say whether it could start, and leave.", "--check")
+]
+_Page = Annotated[
+    Path | None, option("FILE.html", "close, estimate: write a page.", rich_help_panel=OUTPUT)
+]
+
+
 def survey(
     action: Annotated[SurveyAction, argument("ACTION", "What to do: one of the actions below.")],
     file: Annotated[Path, argument("FILE", "The round (TOML).")],
-    question: Annotated[str | None, option("TEXT", "new: what is asked.")] = None,
-    choices: Annotated[str | None, option("A,B,...", "new: what can be answered.")] = None,
-    epsilon: Annotated[
-        str | None, option("EPSILON", "new: how much a report may reveal: 1, or log(3).")
-    ] = None,
-    mechanism: Annotated[str, option("NAME", "new: auto, warner (two choices) or k_ary.")] = "auto",
-    opens: Annotated[str | None, option("TIME", "new: from when on; by default now.")] = None,
-    closes: Annotated[str | None, option("TIME", "new: until when; by default 30 days.")] = None,
-    host: Annotated[str, option("HOST", "serve: where to listen.")] = "127.0.0.1",
-    port: Annotated[int, option("PORT", "serve: at which port; 0 for any.")] = 8321,
-    allow_host: Annotated[
-        list[str] | None, option("NAME", "serve: a name by which others reach it.")
-    ] = None,
-    behind_proxy: Annotated[
-        list[str] | None, option("ADDRESS", "serve: a proxy that encrypts.")
-    ] = None,
-    cert: Annotated[Path | None, option("FILE", "serve: a certificate (PEM).")] = None,
-    key: Annotated[Path | None, option("FILE", "serve: its key (PEM).")] = None,
-    report: Annotated[
-        Path | None,
-        option("FILE.html", "close, estimate: write a page.", rich_help_panel=OUTPUT),
-    ] = None,
+    question: _Question = None,
+    choices: _Choices = None,
+    epsilon: _Epsilon = None,
+    mechanism: _Mechanism = "auto",
+    opens: _Opens = None,
+    closes: _Closes = None,
+    host: _Host = "127.0.0.1",
+    port: _Port = 8321,
+    allow_host: _Names = None,
+    behind_proxy: _Proxies = None,
+    cert: _Certificate = None,
+    key: _Key = None,
+    check: _Check = False,
+    report: _Page = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -65,6 +84,7 @@ def survey(
 
     Examples:
         sfumato survey new smoking.toml --question "Do you smoke?" --choices yes,no --epsilon 1
+        sfumato survey serve smoking.toml --port 0 --check
         sfumato survey estimate smoking.toml
         sfumato survey close smoking.toml --json
     """
@@ -75,8 +95,15 @@ def survey(
         _new(file, question, choices, epsilon, mechanism, times, as_json=as_json)
         return
     if action is SurveyAction.SERVE:
-        names = {"allow_hosts": tuple(allow_host or ()), "behind_proxy": tuple(behind_proxy or ())}
-        _serve(file, host, port, {**names, "certificate": cert, "key": key}, as_json=as_json)
+        place = {
+            "host": host,
+            "port": port,
+            "allow_hosts": tuple(allow_host or ()),
+            "behind_proxy": tuple(behind_proxy or ()),
+            "certificate": cert,
+            "key": key,
+        }
+        _serve(file, place, check=check, as_json=as_json)
         return
     _estimate(
         file, report, close=action is SurveyAction.CLOSE, overwrite=overwrite, as_json=as_json
@@ -111,35 +138,31 @@ def _new(
     )
 
 
-def _serve(file: Path, host: str, port: int, more: dict[str, object], *, as_json: bool) -> None:
+def _serve(file: Path, place: dict[str, Any], *, check: bool, as_json: bool) -> None:
     from sfumato.local.collection import Collection
 
     try:
-        from sfumato.gate.serving import Listening, run
-        from sfumato.gate.settings import Limits
-        from sfumato.gate.surveys import survey_site
-    except ModuleNotFoundError as error:
-        raise typer.BadParameter(
-            f"serve needs {error.name}. Run: pip install 'sfumato[serve]'."
-        ) from None
-
-    def ready(url: str) -> None:
-        page = f"{url}/survey/{collection.round.id}"
-        told = {"url": url, "page": page, "results": f"{page}/results"}
-        sentence = f"People answer at {page}\nThe result so far: {page}/results\nCtrl-C ends it."
-        typer.echo(dumps(told) if as_json else sentence)
+        from sfumato.gate.round_server import RoundServer
+        from sfumato.gate.serving import Listening
+    except ModuleNotFoundError as missing:
+        raise not_installed(missing) from None
 
     with closing(Collection(file)) as collection:
-        run(
-            lambda setting: survey_site(
-                lambda name: collection if name == collection.round.id else None,
-                setting,
-                home=collection.round.id,
-            ),
-            Listening(host, port, **more),  # type: ignore[arg-type]
-            limits=Limits(),
-            ready=ready,
-        )
+        server = RoundServer(collection, Listening(**place))
+
+        def ready() -> None:
+            told = {"url": server.url, "page": server.page, "results": f"{server.page}/results"}
+            sentence = (
+                f"People answer at {server.page}\nThe result so far: {server.page}/results\n"
+                "Ctrl-C ends it."
+            )
+            typer.echo(dumps(told) if as_json else sentence)
+
+        if check:
+            server.close()
+            ready()
+        else:
+            server.answer(ready)
 
 
 def _estimate(

@@ -194,23 +194,6 @@ def answer_in(
         run_in(processes, serve, partial(ready, url, None if link is None else url + link.path))
 
 
-def run(
-    made: Callable[[Setting], ASGIApp],
-    listening: Listening,
-    *,
-    limits: Limits,
-    ready: Callable[[str], None],
-    only_checked: bool = False,
-) -> None:
-    """Run the application that is made for a setting until the process is told to end."""
-    server = GateServer(made, listening, limits=limits)
-    if only_checked:
-        server.close()
-        ready(server.url)
-    else:
-        server.answer(partial(ready, server.url))
-
-
 def _configured(app: ASGIApp, listening: Listening, limits: Limits) -> uvicorn.Config:
     """How the server under the application is set up; its own log stays empty."""
     # Its words may quote a request; what fails is in the vault's own log of failures.

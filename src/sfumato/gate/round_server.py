@@ -1,0 +1,23 @@
+"""A server of one round: the page where people answer, and the live result."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sfumato.gate.serving import GateServer
+from sfumato.gate.surveys import survey_site
+
+if TYPE_CHECKING:
+    from sfumato.gate.serving import Listening
+    from sfumato.local.collection import Collection
+
+
+class RoundServer(GateServer):
+    """A server before the store of a round."""
+
+    def __init__(self, collection: Collection, listening: Listening) -> None:
+        asked = collection.round.id
+        known = {asked: collection}
+        super().__init__(partial(survey_site, known.get, home=asked), listening)
+        self.page = f"{self.url}/survey/{asked}"
