@@ -32,9 +32,11 @@ def store(tmp_path: Path) -> Iterator[ReportStore]:
 
 
 @pytest.fixture
-def base(store: ReportStore, tmp_path: Path) -> Iterator[sqlite3.Connection]:
+def base(
+    store: ReportStore,  # noqa: ARG001  which makes the file
+    tmp_path: Path,
+) -> Iterator[sqlite3.Connection]:
     """The file of the store, as anybody may open it."""
-    assert store
     with closing(sqlite3.connect(tmp_path / "r.sqlite")) as opened:
         yield opened
 
