@@ -42,6 +42,7 @@ LOCK := $(VENV)/bin/uv pip compile --universal --generate-hashes --no-header --n
 lock:
 	$(LOCK) pyproject.toml requirements/build.in --extra postgres --extra spark --extra spark-connect --extra accounting --extra audit --extra excel --extra statistics --extra learn --extra serve --extra test -o requirements/test.txt
 	$(LOCK) pyproject.toml requirements/build.in -c requirements/test.txt -o requirements/core.txt
+	$(LOCK) pyproject.toml requirements/build.in --extra serve --extra postgres -c requirements/test.txt -o requirements/serve.txt
 	$(LOCK) pyproject.toml --extra bench -c requirements/test.txt -o requirements/bench.txt
 	for peer in requirements/peers/*.in; do $(LOCK) $$peer -o $${peer%.in}.txt; done
 

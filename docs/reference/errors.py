@@ -135,6 +135,7 @@ def _refusers(
     found: dict[tuple[Path | None, str], Refuser] = {
         (None, name): Refuser(0, exit_code) for name, exit_code in leaving.items()
     }
+    found[None, "RequestError"] = Refuser(1, leaving["RequestError"])  # behind its status
     found[SOURCE / "cli" / "main.py", "_fail"] = Refuser(0, None)
     known = 0
     while known < len(found):  # a function may hand its code to another one

@@ -49,6 +49,43 @@ def days_as_people() -> None:
     edit('column = "patient"', 'column = "day"')()
 
 
+def asked_for_consent(purposes: str = '["care", "research"]') -> Callable[[], object]:
+    """Ask all people of 'persons' what they agree to."""
+    where = 'population = "persons"'
+    return edit(where, f"{where}\npurposes = {purposes}")
+
+
+def told_apart_by(column: str) -> Callable[[], object]:
+    """Tell patients apart by another column, and ask them for consent."""
+
+    def change() -> None:
+        for table in ("visits", "others"):
+            under_column(table, column, "nullable = false")()
+        edit('column = "patient"', f'column = "{column}"')()
+        asked_for_consent()()
+
+    return change
+
+
+def said_in_file(lines: str) -> Callable[[], object]:
+    """A file of what people say, and people who are asked."""
+
+    def change() -> None:
+        asked_for_consent()()
+        Path("said.csv").write_text(lines)
+
+    return change
+
+
+def restore_old_registry() -> None:
+    asked_for_consent()()
+    said = ["--purpose", "care", "--vault", "clinic"]
+    assert run(["consent", "give", "1", *said]) == 0
+    old = Path("clinic/consent.sqlite").read_bytes()
+    assert run(["consent", "withdraw", "1", *said]) == 0
+    Path("clinic/consent.sqlite").write_bytes(old)
+
+
 def opened_before_edit(old: str, new: str) -> Callable[[], object]:
     """Change the configuration of a vault that has opened its accounts."""
 

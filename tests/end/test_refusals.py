@@ -21,6 +21,7 @@ from sfumato.vault.registration import create
 from .spoiling import (
     COUNT,
     asked_as,
+    asked_for_consent,
     days_as_people,
     detached,
     edit,
@@ -32,8 +33,11 @@ from .spoiling import (
     prefixed,
     remove_from_config,
     restore_old_ledger,
+    restore_old_registry,
+    said_in_file,
     spend,
     text,
+    told_apart_by,
     under_column,
 )
 
@@ -332,7 +336,47 @@ PEOPLE = [
     Case("ledger_rolled_back", ("principal", "list"), 3, restore_old_ledger),
     Case("ledger_rolled_back", ("token", "list"), 3, restore_old_ledger),
 ]  # fmt: skip
-CASES = [*QUERIES, *PUBLICATIONS, *LEDGER, *BEGINNINGS, *PEOPLE]
+ASKED, FOR_CARE = asked_for_consent(), ("query", COUNT, "--epsilon", "0.1", "--purpose", "care")
+CONSENT = [
+    Case("purpose_missing", ("query", COUNT, "--epsilon", "0.1"), 2, ASKED),
+    Case("purpose_missing", (*HISTOGRAM, "age", "-o", "x.csv"), 2, ASKED),
+    Case("purpose_missing", SYNTHESIS, 2, ASKED),
+    Case("purpose_missing", (*TWINS, "--epsilon", "0.1", "--yes"), 2, ASKED),
+    Case("purpose_unknown", (*FOR_CARE[:-1], "cure"), 3, ASKED),
+    Case("purposes_without_person", ("query", COUNT), 2,
+         edit('n = "solo"', 'n = "solo"\npurposes = ["care"]')),
+    *(
+        Case(code, ("query", COUNT), 2, asked_for_consent(purposes))
+        for purposes, code in {
+            "[]": "purposes_wrong", '["care", "Care"]': "purposes_wrong",
+            '["for care"]': "vault_name", '"care"': "value_wrong_type", "[1]": "value_wrong_type",
+        }.items()
+    ),
+    Case("person_kind_unfit", ("query", COUNT), 2, told_apart_by("day")),
+    Case("person_kinds_differ", ("query", COUNT), 2, told_apart_by("ward")),
+    Case("consent_rolled_back", FOR_CARE, 3, restore_old_registry),
+    *(
+        Case("consent_rolled_back", ("consent", *words), 3, restore_old_registry)
+        for words in (("show",), ("verify",), ("withdraw", "1"), ("export", "-o", "x.csv"))
+    ),
+    Case("usage", ("consent", "give", "1"), 2, ASKED),
+    Case("usage", ("consent", "import"), 2, ASKED),
+    Case("usage", ("consent", "withdraw"), 2, ASKED),
+    Case("usage", ("consent", "export"), 2, ASKED),
+    Case("registry_unknown", ("consent", "show")),
+    Case("registry_unknown", ("consent", "show", "--population", "solo"), 2, ASKED),
+    Case("consent_purpose_unknown", ("consent", "give", "1", "--purpose", "cure"), 2, ASKED),
+    Case("person_wrong", ("consent", "withdraw", "007"), 2, ASKED),
+    Case("consent_time_wrong", ("consent", "withdraw", "1", "--time", "2999-01-01"), 2, ASKED),
+    Case("name_invalid", ("consent", "withdraw", "1", "--operator", ""), 2, ASKED),
+    Case("source_missing", ("consent", "import", "none.csv"), 2, ASKED),
+    Case("consent_file_wrong", ("consent", "import", "people.csv"), 2, ASKED),
+    Case("consent_lines_bad", ("consent", "import", "said.csv"), 2,
+         said_in_file("person,purpose,agreed\n1,care,yes\n2,cure,yes\n")),
+    Case("output_exists", ("consent", "export", "-o", "people.csv"), 2, ASKED),
+    Case("output_in_use", ("consent", "export", "-o", "people.csv", "--overwrite"), 2, ASKED),
+]  # fmt: skip
+CASES = [*QUERIES, *PUBLICATIONS, *LEDGER, *BEGINNINGS, *PEOPLE, *CONSENT]
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ ELSEWHERE = {
     "synth/evaluate/": "evaluate touches no vault",
     "attack/": "attack touches no vault",
     "comparison/": "compare touches no vault",
+    "local/": "people's own devices and who collects their reports touch no vault",
     "steward/": "what an owner does with a table without a budget touches no vault",
     "local/": "surveys and oracles touch no vault: tests/unit/local",
     "release/recoding.py": "anonymize touches no vault",
@@ -34,6 +35,8 @@ ELSEWHERE = {
     "vault/sources.py": "add is tested by itself",
     "schema/": "schema files are read when a vault is opened, before its ledger is",
     "testing/": "for tests",
+    "gate/": "what a server refuses, and when one cannot begin: tests/end/gate",
+    "cli/serve.py": "serving needs packages that all tests have",
     # Read after the charge, where all that fails is `answer_failed`, with exit code 1.
     "engines/": "data is read after the charge; of what is read before, workloads, some are above",
     "report/": "pages are made after the charge, where a mistake is no longer the caller's",

@@ -71,14 +71,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     # Reports of clients: no rows of ours are read, so no ledger and no release.
     "local": {
-        "cards", "errors", "files", "given", "noise.entropy", "privacy", "texts", "schema.column",
-        "schema.document", "report.survey",
+        "cards", "errors", "files", "given", "noise", "privacy", "system", "texts",
+        "schema.column", "schema.document", "estimation.trees", "report.contrast", "report.survey",
         "engines.base", "engines.sources", "engines.files.regular",
     },
     "report": {
         "cards", "errors", "given", "schema", "files", "privacy", "release", "inspection",
         "synth.evaluate", "synth.beside", "synth.generator", "texts",
         "attack.finding", "comparison",
+        "local.contrasting",
     },
     # Attacks on answers ask through the real door, which is opened only when they do.
     "steward": {

@@ -13,7 +13,17 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "Look around": ("demo",),
     "See the risk": ("inspect",),
     "Release a table": ("anonymize", "measure", "worlds", "evaluate", "attack", "compare"),
-    "Answer questions": ("init", "add", "ledger", "principal", "token", "consent", "serve"),
+    "Answer questions": (
+        "init",
+        "add",
+        "ledger",
+        "principal",
+        "token",
+        "consent",
+        "serve",
+        "job",
+        "release",
+    ),
     "Ask people": ("survey", "collect"),
 }
 

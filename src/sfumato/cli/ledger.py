@@ -25,6 +25,8 @@ class Action(StrEnum):
     EXPORT = "export"
     LIMIT = "limit"
     ACKNOWLEDGE = "acknowledge"
+    HEAD = "head"
+    JOIN = "join"
 
 
 def ledger(
@@ -42,6 +44,7 @@ def ledger(
     ] = None,
     delta: Annotated[str, option("DELTA", "limit: its delta.")] = "0",
     operator: Annotated[str | None, option("WHO", "limit, acknowledge: who decided it.")] = None,
+    head: Annotated[Path | None, option("FILE", "join: what 'ledger head' told elsewhere.")] = None,
     details: Annotated[
         bool, option(None, "show: the whole budget and what was spent in every way it is counted.")
     ] = False,
@@ -56,17 +59,23 @@ def ledger(
         export       every entry as JSONL, for somebody who trusts nobody
         limit        an operator sets a new budget
         acknowledge  an operator admits that entries were lost, which burns every budget
+        head         what this host has seen, for another host to begin with
+        join         begin this host's own head where another host stands
 
     Examples:
         sfumato ledger show --vault clinic
         sfumato ledger verify --vault clinic
         sfumato ledger limit --account people --epsilon 4 --operator Ann --vault clinic
+        sfumato ledger head --vault clinic
     """
     from sfumato.vault import accounts
 
     if action is Action.EXPORT:
         with closing(accounts.opened_ledger(vault)) as opened:
             opened.export(sys.stdout)
+        return
+    if action in (Action.HEAD, Action.JOIN):
+        _share(action, vault, head)
         return
     if action is Action.LIMIT:
         if account is None or epsilon is None or operator is None:
@@ -85,6 +94,18 @@ def ledger(
         typer.echo(dumps({"accounts": found}))
     else:
         _show(found, details=details)
+
+
+def _share(action: Action, vault: Path, head: Path | None) -> None:
+    """Tell what this host has seen, or begin with what another has; as JSON, to be carried."""
+    from sfumato.vault import hosts
+
+    if action is Action.HEAD:
+        typer.echo(dumps(hosts.positions(vault)))
+        return
+    if head is None:
+        raise typer.BadParameter("join needs --head FILE, from 'sfumato ledger head' elsewhere.")
+    typer.echo(dumps(hosts.join(vault, head)))
 
 
 def _sentence(verified: dict[str, Any]) -> str:

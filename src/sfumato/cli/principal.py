@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from inspect import unwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -103,9 +104,10 @@ def principal(
         public           download
 
     Examples:
-        sfumato principal add eve --kind external --epsilon 0.5 --expires 90d \
-            --operator Ann --vault clinic
-        sfumato principal grant eve --epsilon 1 --operator Ann --vault clinic
+        sfumato principal add eve --kind external --population people --epsilon 0.5 \
+            --expires 90d --operator Ann --vault clinic
+        sfumato principal grant eve --population people --epsilon 1 --operator Ann \
+            --vault clinic
         sfumato principal list --vault clinic
     """
     from sfumato.vault.people import people_of
@@ -118,7 +120,8 @@ def principal(
         else:
             if action is PrincipalAction.EXPIRE and "expires" in given:
                 given["at"] = given.pop("expires")
-            found = [getattr(people, action)(name, operator=operator, **given)]
+            change = unwrap(getattr(people, action))  # to hear of flags, not of keywords
+            found = [change(people, name, operator=operator, **given)]
         _tell(people, found, as_json=as_json, one=action is not PrincipalAction.LIST)
 
 

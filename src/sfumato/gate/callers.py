@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from sfumato.errors import PolicyError, SfumatoError
-from sfumato.gate.problems import RequestError, not_found
+from sfumato.gate.problems import RequestError, UnreadyError, not_found
 from sfumato.schema.names import quoted
 from sfumato.vault.folder import note_request
 
@@ -72,12 +72,11 @@ def _refresh(vault: Vault) -> None:
         note_request(vault.config.folder, "configuration", f"{error.message} {error.detail or ''}")
     else:
         return
-    raise RequestError(
-        503,
+    raise UnreadyError(
         "vault_unready",
         "The vault's configuration cannot be read as it stands. Nothing was charged. Let its "
         "operator mend it, and try again.",
-        headers={"Retry-After": "10"},
+        seconds=10,
     )
 
 
@@ -97,11 +96,16 @@ def check_caller(scope: Scope, setting: Setting) -> None:
     names = [value for name, value in scope["headers"] if name == b"host"]
     if len(names) != 1 or _without_port(names[0]) not in setting.hosts:
         raise RequestError(421, "host_unknown", "This server does not answer under that name.")
-    peer = scope.get("client")
-    if setting.proxies and (
-        peer is None or not any(ip_address(peer[0]) in one for one in setting.proxies)
-    ):
+    if setting.proxies and not _is_near(scope.get("client"), setting):
         raise RequestError(403, "proxy_only", "This server is reached through its proxy alone.")
+
+
+def _is_near(peer: tuple[str, int] | None, setting: Setting) -> bool:
+    """Whether a connection comes from a proxy, or never left this machine."""
+    if peer is None:
+        return False
+    address = ip_address(peer[0])
+    return address.is_loopback or any(address in one for one in setting.proxies)
 
 
 def _without_port(host: bytes) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio.to_thread
 from anyio import CapacityLimiter
 
-from sfumato.gate.problems import RequestError
+from sfumato.gate.problems import RequestError, UnreadyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,11 +39,9 @@ class Workers:
     async def work(self, working: Callable[[], R]) -> R:
         """Work in a thread as soon as one is free; sent away where too many wait."""
         if self._room.statistics().tasks_waiting >= self._limits.waiting:
-            raise RequestError(
-                503,
+            raise UnreadyError(
                 "queue_full",
                 "Too many requests wait for an answer. Nothing was charged. Try again in a second.",
-                headers={"Retry-After": "1"},
             )
         return await anyio.to_thread.run_sync(working, limiter=self._room)
 

@@ -14,6 +14,7 @@ from sfumato.errors import (
     BudgetError,
     CallerError,
     EngineError,
+    InternalError,
     LedgerError,
     RefusedError,
     SfumatoError,
@@ -74,12 +75,22 @@ class RequestError(CallerError):
         return type(self), (self.status, self.code, self.message)
 
 
+class UnreadyError(InternalError):
+    """A server that cannot answer now, whoever asks whatever; when to come back is told."""
+
+    def __init__(self, code: str, message: str, *, seconds: int = 1) -> None:
+        super().__init__(code, message)
+        self.headers = {"Retry-After": str(seconds)}
+
+
 def status_of(error: SfumatoError) -> int:
     """The status with which a refusal is sent."""
     if isinstance(error, RequestError):
         return error.status
     if error.code in _BY_CODE:
         return _BY_CODE[error.code]
+    if isinstance(error, UnreadyError):
+        return 503
     return next((status for kind, status in _BY_KIND if isinstance(error, kind)), 500)
 
 

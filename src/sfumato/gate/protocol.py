@@ -38,6 +38,7 @@ class _Limited(HttpToolsProtocol):
         self._is_in_head = False
         self._head_bytes = 0
         self._timer: TimerHandle | None = None
+        self._stuck: TimerHandle | None = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -45,6 +46,7 @@ class _Limited(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        self._unstick()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -92,6 +94,21 @@ class _Limited(HttpToolsProtocol):
         self._hang_up(
             RequestError(400, "request_not_http", "This is no request that HTTP/1.1 allows.")
         )
+
+    def pause_writing(self) -> None:
+        """Wait for a caller who does not take the reply, but not for ever."""
+        super().pause_writing()
+        self._stuck = self.loop.call_later(self.limits.taking_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on with the reply."""
+        self._unstick()
+        super().resume_writing()
+
+    def _unstick(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
 
     def _is_between_requests(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle

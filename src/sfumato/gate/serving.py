@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import resource
 import signal
 import socket
 import time
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import ip_address, ip_network
@@ -65,6 +67,11 @@ class Listening:
             raise ParameterError(
                 "certificate_alone", "A certificate and its key come together: --cert and --key."
             )
+        if self.key is not None and self.key.exists() and self.key.stat().st_mode & 0o077:
+            raise ParameterError(
+                "secret_exposed",
+                f"'{self.key}' is a secret and may be read by others. Run: chmod 600 '{self.key}'.",
+            )
         if self.is_public and self.certificate is None and not self.behind_proxy:
             raise ParameterError(
                 "address_public",
@@ -109,6 +116,7 @@ class GateServer(uvicorn.Server):
     def answer(self, ready: Callable[[], None] = lambda: None) -> None:
         """Answer until told to end; `ready` is called as soon as it does."""
         self._tell = ready
+        _allow_connections()
         try:
             self.run([self._listener])
         finally:
@@ -220,6 +228,13 @@ def _link(vault: Vault, *, wished: bool) -> OwnerLink | None:
     return OwnerLink() if wished or not has_owner else None
 
 
+def _allow_connections() -> None:
+    """Hold as many connections as the system lets this process: each is an open file."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def _check_clock() -> None:
     """Refuse to begin when the clock cannot be right: tokens would seem to last for ever."""
     if time.time() < _RELEASED:
@@ -238,9 +253,11 @@ def _bound(listening: Listening) -> socket.socket:
         family, kind, protocol, _, place = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(place)
+        with ExitStack() as undone:
+            listener = undone.enter_context(socket.socket(family, kind, protocol))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(place)
+            undone.pop_all()
     except OSError as error:
         raise ParameterError(
             "address_unusable",

@@ -25,6 +25,8 @@ class Limits:
     header_seconds: float = 10.0
     """How long the lines before a body may take to arrive."""
     body_seconds: float = 20.0
+    taking_seconds: float = 60.0
+    """How long a caller may take no more of a reply."""
     idle_seconds: float = 180.0
     """How long a connection is held on which nothing is asked."""
     ending_seconds: float = 30.0

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sfumato.local.adjusting import Adjusted
     from sfumato.local.base import Oracle
-    from sfumato.local.coefficients import Marginals
+    from sfumato.local.coefficients import MarginalOracle
     from sfumato.local.contrasting import Contrast
     from sfumato.local.level import LocalEpsilon
     from sfumato.local.means import Duchi, MeanOracle
@@ -85,8 +85,8 @@ def mean(
 ) -> MeanOracle | Duchi:
     """The mean of an amount of each person: `sf.local.mean(bounds=(0, 100), epsilon=1)`.
 
-    'hybrid' is the best for any epsilon, 'piecewise' for large ones; 'duchi' takes several amounts
-    of each person at once, by `columns`, their number or names.
+    'hybrid' has the least error at worst, 'piecewise' less for amounts near the middle; 'duchi'
+    takes several amounts of each person at once, by `columns`, their number or names.
     """
     from sfumato.given import one_of
     from sfumato.local.tasks import MEANS, make_task
@@ -108,9 +108,9 @@ def ranges(
 
 def marginals(
     columns: Sequence[str], *, epsilon: Number | LocalEpsilon, width: int = 2
-) -> Marginals:
+) -> MarginalOracle:
     """Tables of `width` of these yes-or-no columns, from one bit of each person."""
-    from sfumato.local.coefficients import Marginals as Kind
+    from sfumato.local.coefficients import MarginalOracle as Kind
 
     return Kind(columns, epsilon=epsilon, width=width)
 

@@ -11,7 +11,7 @@ from sfumato import given
 from sfumato.errors import ParameterError
 from sfumato.local.base import Oracle, people_of
 from sfumato.local.channel import Channel, room_for
-from sfumato.local.coins import Coins, bit_sums
+from sfumato.local.coins import bit_sums, coins
 from sfumato.local.draws import below, happens
 from sfumato.local.public_hashes import PublicHashes
 from sfumato.local.reports import Code, ReportLayout
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _BITS = 40
 _VALUES_AT_ONCE = 1 << 21
+_MOST_CELLS = 1 << 26
 
 
 class MeanSketch(Oracle):
@@ -46,6 +47,12 @@ class MeanSketch(Oracle):
         self.rows = _sized(rows, "rows", 1)
         self.columns = _sized(columns, "columns", 2)
         self.seed = given.whole(seed, "seed")
+        if self.rows * self.columns > _MOST_CELLS:
+            raise ParameterError(
+                "parameter_out_of_range",
+                f"A sketch of {self.rows:,} x {self.columns:,} cells does not fit: rows times "
+                f"columns may be {_MOST_CELLS:,} at most.",
+            )
         self.hashes = PublicHashes(self.seed, self.rows, self.columns)
         super().__init__(domain, epsilon=epsilon)
 
@@ -134,7 +141,7 @@ class AppleCMS(MeanSketch):
         count = len(codes)
         rows = self.layout.empty(count)
         row = below(self.rows, count, entropy)
-        bits = toss_bits(Coins(self.flip), count, self.columns, entropy)
+        bits = toss_bits(coins(self.flip), count, self.columns, entropy)
         set_bits(bits, self.hashes.of(row, codes), ~happens(self.flip, count, entropy))
         rows["row"], rows["bits"] = row, bits
         return rows

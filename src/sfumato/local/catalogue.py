@@ -51,9 +51,10 @@ def make(name: str, domain: object, epsilon: Any, options: Mapping[str, Any]) ->
 
 def from_json(told: object) -> LocalMechanism:
     """The oracle, or other mechanism, that `to_json` described."""
-    if isinstance(told, dict) and told.get("mechanism") in TASKS and told.get("version") == 1:
+    named = told.get("mechanism") if isinstance(told, dict) else None
+    if isinstance(told, dict) and named in list(TASKS) and told.get("version") == 1:
         asked = {key: one for key, one in told.items() if key not in {"mechanism", "version"}}
-        return make_task(told["mechanism"], asked)
+        return make_task(named, asked)
     needed = {"mechanism", "version", "domain", "epsilon"}
     if not isinstance(told, dict) or not needed <= told.keys() or told["version"] != 1:
         raise SourceError(

@@ -42,7 +42,7 @@ MOST_COLUMNS = 62
 MOST_SETS = 1 << 20
 
 
-class Marginals(LocalMechanism):
+class MarginalOracle(LocalMechanism):
     """One bit about one random set of at most `width` columns; all tables of so many columns.
 
     *Guarantee*: epsilon-LDP for all columns of the person together: which set is drawn depends on

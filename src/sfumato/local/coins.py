@@ -10,6 +10,7 @@ Sums of bits are taken for 64 columns at once by adders of whole words. Decision
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -83,6 +84,12 @@ class Coins:
             if len(low) == len(high):
                 return len(low)
             prefix, bits = prefix << 64 | int(entropy.words(1)[0]), bits + 64
+
+
+@lru_cache(maxsize=32)
+def coins(chance: Fraction) -> Coins:
+    """The coin of a chance; its table takes ten milliseconds, so it is kept."""
+    return Coins(chance)
 
 
 def bit_sums(rows: NDArray[np.uint8], width: int) -> NDArray[np.int64]:

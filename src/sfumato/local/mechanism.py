@@ -162,6 +162,10 @@ class LocalMechanism(Shown, ABC):
         rejected: int,
     ) -> ReportSketch:
         """The sketch of what an engine grouped by codes."""
+        if bits is None:  # where there are bits, they are sums here and no rows any more
+            sent = self._sent(rows)
+            rejected += int(times[~sent].sum())
+            rows, times = rows[sent], times[sent]
         tally = self._count_groups(rows, times, bits)
         return ReportSketch(self.made_by, int(times.sum()), rejected, tally)
 

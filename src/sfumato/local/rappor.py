@@ -12,7 +12,7 @@ from sfumato.errors import ParameterError
 from sfumato.local.apple_cms import groups_by_code, sums_by_code
 from sfumato.local.base import Oracle, people_of
 from sfumato.local.channel import Channel, room_for
-from sfumato.local.coins import Coins
+from sfumato.local.coins import coins
 from sfumato.local.draws import below, happens
 from sfumato.local.public_hashes import PublicHashes
 from sfumato.local.reports import Code, ReportLayout, Reports
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.numbers import Number
 
 _BITS = 40
+_MOST_CELLS = 1 << 26
 
 
 class Rappor(Oracle):
@@ -84,6 +85,12 @@ class Rappor(Oracle):
                 f"{self.cohorts} cohorts of {self.bits} bits cannot tell {self.size:,} values "
                 "apart. Take more cohorts or more bits.",
             )
+        if self.cohorts * self.bits * self.size > _MOST_CELLS:
+            raise ParameterError(
+                "parameter_out_of_range",
+                f"{self.cohorts} cohorts of {self.bits} bits over {self.size:,} values do not fit: "
+                f"their product may be {_MOST_CELLS:,} at most. Use 'olh' for so many values.",
+            )
         self.odds = self.level.share(2 * self.hashes).rational(_BITS)
         self.f = 2 / (1 + self.odds)
         self.often = self.f * (self.p + self.q) / 2 + (1 - self.f) * self.q
@@ -135,7 +142,7 @@ class Rappor(Oracle):
         count = len(codes)
         rows = self.layout.empty(count)
         rows["cohort"] = below(self.cohorts, count, source)
-        bits = toss_bits(Coins(self.f / 2), count, self.bits, source)
+        bits = toss_bits(coins(self.f / 2), count, self.bits, source)
         places = self._places(rows["cohort"].astype(np.int64), codes)
         kept = happens(1 - self.f / 2, places.size, source).reshape(places.shape)
         for at in range(self.hashes):  # where two hashes meet in one bit, the last toss holds
@@ -148,8 +155,8 @@ class Rappor(Oracle):
         source = entropy or SystemEntropy()
         count = len(permanent)
         rows = permanent.rows.copy()
-        seldom = toss_bits(Coins(self.p), count, self.bits, source)
-        often = toss_bits(Coins(self.q), count, self.bits, source)
+        seldom = toss_bits(coins(self.p), count, self.bits, source)
+        often = toss_bits(coins(self.q), count, self.bits, source)
         rows["bits"] = permanent.rows["bits"] & often | ~permanent.rows["bits"] & seldom
         return Reports(self.made_by, self.layout, rows)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.local.base import SupportOracle
 from sfumato.local.channel import Channel, room_for
-from sfumato.local.coins import Coins, bit_sums
+from sfumato.local.coins import bit_sums, coins
 from sfumato.local.draws import below, happens
 from sfumato.local.k_ary import odds_of
 from sfumato.local.reports import ReportLayout
@@ -71,7 +71,7 @@ class SubsetSelection(SupportOracle):
         stays so when one of the others, each alike, is added or removed.
         """
         rows = self.layout.empty(len(codes))
-        bits = toss_bits(Coins(Fraction(self.chosen, self.size)), len(codes), self.size, entropy)
+        bits = toss_bits(coins(Fraction(self.chosen, self.size)), len(codes), self.size, entropy)
         set_bits(bits, codes, happens(self.p, len(codes), entropy))
         lacking = self.chosen - np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
         left = np.flatnonzero(lacking)

@@ -18,7 +18,7 @@ TASKS: dict[str, tuple[str, str]] = {
     "duchi": ("means", "Duchi"),
     "piecewise": ("means", "Piecewise"),
     "hybrid": ("means", "Hybrid"),
-    "marginals": ("coefficients", "Marginals"),
+    "marginals": ("coefficients", "MarginalOracle"),
     "hierarchical": ("range_trees", "Hierarchical"),
     "haar": ("haar", "Haar"),
     "heavy_hitters": ("prefixes", "HeavyHitters"),

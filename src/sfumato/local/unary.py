@@ -16,13 +16,14 @@ import numpy as np
 
 from sfumato.local.base import SupportOracle
 from sfumato.local.channel import Channel, room_for
-from sfumato.local.coins import Coins, bit_sums
+from sfumato.local.coins import bit_sums, coins
 from sfumato.local.draws import happens
 from sfumato.local.reports import ReportLayout
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.local.coins import Coins
     from sfumato.noise.entropy import Entropy
 
 _BITS = 40
@@ -56,7 +57,7 @@ class UnaryEncoding(SupportOracle):
 
     def _draw(self, codes: NDArray[np.int64], entropy: Entropy) -> NDArray[Any]:
         rows = self.layout.empty(len(codes))
-        rows["bits"] = toss_bits(Coins(self.q), len(codes), self.size, entropy)
+        rows["bits"] = toss_bits(coins(self.q), len(codes), self.size, entropy)
         set_bits(rows["bits"], codes, happens(self.p, len(codes), entropy))
         return rows
 
@@ -106,10 +107,10 @@ class OUE(UnaryEncoding):
         return Fraction(1, 2), 1 / (self.level.rational(_BITS) + 1)
 
 
-def toss_bits(coins: Coins, count: int, width: int, entropy: Entropy) -> NDArray[np.uint8]:
+def toss_bits(coin: Coins, count: int, width: int, entropy: Entropy) -> NDArray[np.uint8]:
     """Rows of packed bits, all tossed; those behind the last of a row are clear."""
     size = -(-width // 8)
-    rows = coins.toss(count * size, entropy).reshape(count, size)
+    rows = coin.toss(count * size, entropy).reshape(count, size)
     if width % 8:
         rows[:, -1] &= (1 << width % 8) - 1
     return rows

@@ -68,9 +68,12 @@ def heard(reply: HTTPResponse) -> Heard:
 
 
 @contextmanager
-def served(vault: Vault, *, limits: Limits | None = None) -> Iterator[VaultServer]:
+def served(
+    vault: Vault, *, limits: Limits | None = None, listening: Listening | None = None
+) -> Iterator[VaultServer]:
     """A server before a vault that runs in a thread of this process."""
-    server = VaultServer(vault, Listening(port=0), limits=limits or Limits(), owner_link=True)
+    place = listening or Listening(port=0)
+    server = VaultServer(vault, place, limits=limits or Limits(), owner_link=True)
     thread = threading.Thread(target=server.answer, daemon=True)
     thread.start()
     until = time.monotonic() + 30

@@ -249,6 +249,9 @@ class DataStore:
                 for name in private
                 if (register := self._locations[name].register) is not None and purpose is not None
             }
+            if not wanted:
+                yield datasets
+                return
             with used[0].lending.seen(datasets, wanted, versions) as seen:
                 yield seen
         finally:

@@ -7,13 +7,14 @@ the vault's folder. Whom the owner opens a release to is an entry of the ledger.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
 from sfumato.cards import Card, CardTable, Shown
 from sfumato.errors import LedgerError, ParameterError, SfumatoError
+from sfumato.files import check_target, whole
 from sfumato.ledger.rules import damaged
 from sfumato.schema.names import quoted, suggestion
 from sfumato.vault.config import OWNER, PrivateSet
@@ -25,6 +26,7 @@ from sfumato.vault.rendering import file_names, rendered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from sfumato.ledger.base import Ledger
     from sfumato.release.release import Release
@@ -70,6 +72,20 @@ class KeptRelease(Shown):
     def file(self, name: str) -> ReleaseFile:
         """It as a file, by its name."""
         return rendered(self.release, given.text(name, "name"))
+
+    @given.in_python
+    def save(self, path: str | Path, *, overwrite: bool = False) -> list[Path]:
+        """Write it as a file, by its ending: tables as any release does, .arrow, .html or .zip."""
+        target = given.path(path, "path")
+        kind = {".html": "report.html", ".zip": "release.zip", ".arrow": "release.arrow"}
+        name = kind.get(target.suffix.lower())
+        if name is None:
+            return self.release.public.save(target, overwrite=overwrite)
+        file = self.file(name)
+        check_target(target, overwrite=overwrite, kept=self.release.kept)
+        with whole(target, overwrite=overwrite) as new:
+            new.write_bytes(file.content)
+        return [target]
 
     def answer(self) -> Answer:
         """It as an answer, for whom it was made: with what it cost, and what is left now."""
@@ -183,10 +199,11 @@ class Releases(Shown):
                     "The files of this release are not in the folder of this server: another one "
                     "made them. Ask that one, or let the operator copy its folder 'releases'.",
                 )
-            return found
+            return replace(found, kept=self._vault.kept)
         asker = self._asker(OWNER, job)
         stored = _stored(self._vault.ledger, str(job.result["receipt"]))
         answer = self._vault.gatekeeper.read(stored, asker, charged=False)
+        answer = replace(answer, kept=self._vault.kept)
         family = families()[job.family]
         try:
             private = self._vault.private(job.dataset, purpose=job.purpose)

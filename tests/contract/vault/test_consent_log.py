@@ -12,7 +12,7 @@ import pytest
 
 from sfumato.errors import SfumatoError
 from sfumato.release.in_use import consent_head
-from sfumato.testing.ledgers import code_of
+from sfumato.testing.ledgers import code_of, in_child
 from sfumato.vault.config import Config
 from sfumato.vault.consent.registry import open_log
 from sfumato.vault.consent.said import Said, now
@@ -209,6 +209,12 @@ def test_many_at_once_lose_nothing(place: Place) -> None:
         assert not failed
         assert len(agreed(log)) == 20
         assert log.verify().seq == 21
+
+
+def test_a_forked_child_is_turned_away(place: Place) -> None:
+    with closing(place.open()) as log:
+        assert in_child(log.check) == "consent_forked"
+        log.check()
 
 
 def test_a_storage_that_fails_tells_nobody_why(place: Place) -> None:

@@ -132,6 +132,7 @@ def test_what_cannot_be_taken_is_listed_and_changes_nothing(gate: Asked) -> None
     assert "change 2" in reply.json["detail"]
     assert "change 3" in reply.json["detail"]
     assert gate.vault.consent().version == before
+    wrong: object
     for wrong in ({}, {"changes": []}, {"changes": [{"person": "p1"}]}, {"changes": "all"}):
         reply = gate.owner.ask("POST", "/v1/admin/consent/visits/changes", wrong)
         assert reply.status == 422

@@ -1,4 +1,4 @@
-"""Shuffled reports: the published figures, and the accountant against all outcomes of few people."""
+"""Shuffled reports: the published figures, and the accountant against all outcomes."""
 
 from __future__ import annotations
 

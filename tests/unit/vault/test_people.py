@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import sfumato as sf
+from sfumato.errors import SfumatoError
+from sfumato.testing.ledgers import code_of
+from sfumato.vault.families import FAMILIES
+from sfumato.vault.people import people_of
 from sfumato.vault.registration import Registration, create
 
 if TYPE_CHECKING:

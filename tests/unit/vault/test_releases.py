@@ -174,6 +174,22 @@ def test_a_table_is_the_same_in_every_file(vault: sf.Vault) -> None:
         assert code_of(kept.file, wrong) == "release_file_unknown"
 
 
+def test_a_release_is_saved_by_its_ending_and_never_over_what_is_in_use(vault: sf.Vault) -> None:
+    kept = vault.releases.get(made(vault))
+    for ending, name in (
+        ("html", "report.html"),
+        ("zip", "release.zip"),
+        ("arrow", "release.arrow"),
+    ):
+        assert kept.save(f"out.{ending}") == [Path(f"out.{ending}")]
+        assert Path(f"out.{ending}").read_bytes() == kept.file(name).content
+        assert code_of(kept.save, f"out.{ending}") == "output_exists"
+    assert kept.save("out.csv") == [Path("out.csv"), Path("out.csv.json")]
+    sources = Path("visits.csv").read_bytes()
+    assert code_of(kept.save, "visits.csv", overwrite=True) == "output_in_use"
+    assert Path("visits.csv").read_bytes() == sources
+
+
 def test_boxes_are_a_map(vault: sf.Vault) -> None:
     release = made(vault, dataset="places", kind="quadtree", columns=["lon", "lat"])
     kept = vault.releases.get(release)

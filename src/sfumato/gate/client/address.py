@@ -7,14 +7,10 @@ import ssl
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPSConnection
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from sfumato import given
 from sfumato.errors import ParameterError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}")
@@ -36,12 +32,11 @@ class Address:
         port = "" if self.port == _PORTS[scheme] else f":{self.port}"
         return f"{scheme}://{host}{port}{self.prefix}"
 
-    def opened(self, seconds: float, certificates: Path | None) -> HTTPConnection:
+    def opened(self, seconds: float, trust: ssl.SSLContext | None) -> HTTPConnection:
         """A connection to it, whose certificate is verified; nothing is sent yet."""
         if not self.encrypted:
             return HTTPConnection(self.host, self.port, timeout=seconds)
-        context = ssl.create_default_context(cafile=certificates)
-        return HTTPSConnection(self.host, self.port, timeout=seconds, context=context)
+        return HTTPSConnection(self.host, self.port, timeout=seconds, context=trust)
 
 
 def read_address(url: object) -> Address:
@@ -80,6 +75,21 @@ def read_token(token: object) -> str:
             "gave it.",
         )
     return text
+
+
+def read_trust(certificates: object) -> ssl.SSLContext | None:
+    """Whose signatures are trusted: those in a file, or the system's where none is named."""
+    if certificates is None:
+        return None
+    file = given.path(certificates, "certificates")
+    try:
+        return ssl.create_default_context(cafile=file)
+    except OSError as error:
+        raise ParameterError(
+            "certificates_unreadable",
+            f"Cannot read certificates from '{file}': {error.strerror or 'they are none'}. Give a "
+            "PEM file of those whose signatures are to be trusted.",
+        ) from None
 
 
 def _is_loopback(host: str) -> bool:

@@ -23,7 +23,6 @@ from sfumato.texts import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from sfumato.gate.client.address import Address
 
@@ -61,7 +60,8 @@ class Connection:
     token: str = field(repr=False)
     seconds: float
     """How long one request may take, attempts and all."""
-    certificates: Path | None = None
+    trust: ssl.SSLContext | None = None
+    """Whose signatures are trusted; the system's where nothing is said."""
     _kept: threading.local = field(default_factory=threading.local, init=False, repr=False)
     _opened: set[HTTPConnection] = field(default_factory=set, init=False, repr=False)
     is_closed: bool = field(default=False, init=False, repr=False)
@@ -135,7 +135,7 @@ class Connection:
     def _connection(self, seconds: float) -> HTTPConnection:
         found: HTTPConnection | None = getattr(self._kept, "connection", None)
         if found is None:
-            found = self._kept.connection = self.address.opened(seconds, self.certificates)
+            found = self._kept.connection = self.address.opened(seconds, self.trust)
             self._opened.add(found)
         found.timeout = seconds
         if found.sock is not None:

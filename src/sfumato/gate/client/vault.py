@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato import given
 from sfumato.cards import Card, CardTable
 from sfumato.errors import ParameterError, PolicyError, SfumatoError
-from sfumato.gate.client.address import read_address, read_token
+from sfumato.gate.client.address import read_address, read_token, read_trust
 from sfumato.gate.client.connection import Connection
 from sfumato.gate.client.declared import RemoteCatalogue
 from sfumato.gate.client.refusals import unexpected
@@ -107,8 +107,8 @@ def connect(
         raise ParameterError(
             "timeout_wrong", f"timeout must be from 0 to {_LONGEST} seconds, not {timeout:g}."
         )
-    trusted = None if certificates is None else given.path(certificates, "certificates")
-    vault = RemoteVault(Connection(address, read_token(token), float(timeout), trusted))
+    trust = read_trust(certificates)
+    vault = RemoteVault(Connection(address, read_token(token), float(timeout), trust))
     _ = vault.datasets  # what is wrong with the address or the token is told at once
     return vault
 

@@ -35,7 +35,7 @@ def read_said(path: Path, purposes: Sequence[str], kind: Kind) -> list[Said]:
             return checked(_numbered(lines, len(titles)), purposes, kind)
     except OSError as error:
         raise SourceError(
-            "source_unreadable", f"Cannot read '{path}': {error.strerror}. Name a CSV file."
+            "source_missing", f"Cannot read '{path}': {error.strerror}. Name a CSV file."
         ) from None
     except (UnicodeDecodeError, csv.Error):
         raise SourceError(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sfumato.ledger.book import Position
     from sfumato.method import Dataset
     from sfumato.vault.consent.log import ConsentLog
-    from sfumato.vault.consent.said import Standing
+    from sfumato.vault.consent.said import ConsentStanding
 
 _PERSON, _AGREED = "person", "agreed"
 _FEWEST = 4096
@@ -73,7 +73,7 @@ class Consenting:
         """What two questions see alike."""
         return self.register.population, self.purpose
 
-    def standing(self, since: Position | None) -> Standing:
+    def standing(self, since: Position | None) -> ConsentStanding:
         """Who agreed, or who changed since."""
         return self.register.log().standing(self.register.population, self.purpose, since)
 
@@ -166,7 +166,7 @@ class Lending:
                 base.users -= 1
                 base.close_if_unused()
 
-    def _newest(self, consenting: Consenting) -> tuple[_Base, Standing]:
+    def _newest(self, consenting: Consenting) -> tuple[_Base, ConsentStanding]:
         """A base, and all that has changed since it; a new one where that is too much."""
         base = self._bases.get(consenting.key)
         now = consenting.standing(None if base is None else base.position)

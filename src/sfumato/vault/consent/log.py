@@ -19,8 +19,9 @@ from sqlalchemy.exc import DBAPIError
 
 from sfumato.errors import LedgerError, RolledBackError, SfumatoError
 from sfumato.ledger.book import ORIGIN, Position, canonical, first_entry, link
+from sfumato.ledger.receipt import this_process
 from sfumato.vault.consent import tables
-from sfumato.vault.consent.said import Recorded, Standing, now
+from sfumato.vault.consent.said import ConsentStanding, Recorded, now
 from sfumato.vault.consent.tables import arriving, entries, metadata
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class ConsentLog:
         self._engine, self._dialect, self._head = engine, dialect, head
         self._tell_operator = tell_operator
         self._stand = tables.stand(engine.dialect.name)
+        self._process = this_process()
         try:
             self._begin()
         except BaseException:
@@ -83,16 +85,17 @@ class ConsentLog:
         with self._reading() as connection:
             return _position(connection)
 
-    def standing(self, population: str, purpose: str, since: Position | None) -> Standing:
+    def standing(self, population: str, purpose: str, since: Position | None) -> ConsentStanding:
         """Everybody who agreed, or, where `since` is still part of the log, who changed since."""
         which = {"of_population": population, "of_purpose": purpose}
         with self._reading() as connection:
             position = _position(connection)
             if since is None or not _follows(connection, since):
                 people = list(connection.scalars(tables.AGREED, which))
-                return Standing(position, people, [True] * len(people), whole=True)
+                return ConsentStanding(position, people, [True] * len(people), whole=True)
             rows = connection.execute(tables.CHANGED, {**which, "since": since.seq}).all()
-        return Standing(position, [one[0] for one in rows], [one[1] == 1 for one in rows], False)
+        people, agreed = [one[0] for one in rows], [one[1] == 1 for one in rows]
+        return ConsentStanding(position, people, agreed, whole=False)
 
     def record(self, population: str, said: Sequence[Said], *, operator: str) -> Recorded:
         """Write down what people say, all or none; what they said before changes nothing."""
@@ -244,6 +247,11 @@ class ConsentLog:
     @contextmanager
     def _guarded(self) -> Iterator[None]:
         """Whatever goes wrong in the storage, it is told alike, and why to the operator alone."""
+        if self._process != this_process():
+            raise LedgerError(
+                "consent_forked",
+                "A registry of consent cannot be used in a forked process. Open the vault there.",
+            )
         try:
             yield
         except SfumatoError:
@@ -254,13 +262,16 @@ class ConsentLog:
         else:
             return
         self._tell_operator(f"registry of consent: {cause}")
+        if busy:
+            raise LedgerError(
+                "consent_busy",
+                "The registry of consent is held by another process for too long. Nothing was "
+                "changed. Try again later.",
+            )
         raise LedgerError(
-            "consent_busy" if busy else "consent_failed",
-            "The registry of consent is held by another process for too long. Nothing was "
-            "changed. Try again later."
-            if busy
-            else "The registry of consent cannot be read or written; nothing was changed or "
-            "charged. Its operator finds the cause in the vault's failures.log.",
+            "consent_failed",
+            "The registry of consent cannot be read or written; nothing was changed or charged. "
+            "Its operator finds the cause in the vault's failures.log.",
         )
 
 

@@ -28,7 +28,7 @@ class Recorded(NamedTuple):
     older: int
 
 
-class Standing(NamedTuple):
+class ConsentStanding(NamedTuple):
     """How people stand at a position: all who agreed, or all who changed since another one."""
 
     position: Position

@@ -21,6 +21,7 @@ kind = "integer"
 nullable = false
 [columns.agreed]
 kind = "boolean"
+nullable = false
 [columns.cost]
 kind = "integer"
 bounds = [0, 100]

@@ -184,8 +184,7 @@ JOINED = (
 
 def test_joined_data_sets_of_the_same_people_see_the_same_people(agreeing: sf.Vault) -> None:
     Path("stays.csv").write_text(Path("visits.csv").read_text().replace(",5", ",6"))
-    how = {"population": "visits", "purposes": ["care"]}
-    agreeing.add("stays", "stays.csv", "visits.toml", **how)
+    agreeing.add("stays", "stays.csv", "visits.toml", population="visits", purposes=["care"])
     assert agreeing.consents == ("visits",)
     assert code_of(lambda: agreeing.query(JOINED.format(50), epsilon=1, purpose="research")) == (
         "purpose_unknown"

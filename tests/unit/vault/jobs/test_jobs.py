@@ -62,7 +62,7 @@ def test_a_job_costs_nothing_before_it_is_done_and_then_what_it_says(vault: sf.V
 
 
 def test_what_cannot_be_done_is_refused_at_once(vault: sf.Vault) -> None:
-    refused = {
+    refused: dict[str, dict[str, Any]] = {
         "column_unknown": {"columns": ["nothing"]},
         "kind_unknown": {"kind": "nothing"},
         "epsilon_not_positive": {"epsilon": 0},

@@ -1,0 +1,89 @@
+"""Several hosts on one ledger: each keeps its own head of it, any of which notices a rollback.
+
+A host without a head answers nobody, since an old database would be new to it. So a host that
+joins begins where another one stands: with the positions that the other has seen, carried over by
+an operator. From then on the database must hold them, and whatever is added. Decision 0371.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from sfumato.errors import ParameterError, SchemaError
+from sfumato.ledger.book import Position
+from sfumato.ledger.commit import OutsideHead, recorded_head
+from sfumato.release.in_use import consent_head
+from sfumato.schema.document import read_text
+from sfumato.schema.names import quoted
+from sfumato.vault.accounts import open_ledger
+from sfumato.vault.config import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sfumato.vault.config import Config
+
+_POSITION = re.compile(r"([1-9][0-9]{0,17}):([0-9a-f]{64})", re.ASCII)
+_MOST_MEBIBYTES = 1
+
+
+def positions(folder: Path) -> dict[str, str]:
+    """What this host has seen of the ledger and of the registry of consent, if there is one."""
+    config = load(folder)
+    with closing(open_ledger(config)) as ledger:
+        ledger.verify()
+    seen = {book: recorded_head(path) for book, path in _heads(config).items()}
+    return {book: f"{one.seq}:{one.hash}" for book, one in seen.items() if one is not None}
+
+
+def join(folder: Path, told: Path) -> dict[str, str]:
+    """Begin this host's heads where another host's stand, as `positions` told them there."""
+    config = load(folder)
+    found = _read(told)
+    for book, path in _heads(config).items():
+        if book in found:
+            _begin(path, found[book])
+    return positions(folder)
+
+
+def _heads(config: Config) -> dict[str, Path]:
+    return {"ledger": config.head, "consent": consent_head(config.head)}
+
+
+def _begin(path: Path, position: Position) -> None:
+    with closing(OutsideHead(path)) as head, head.lock():
+        if head.read() not in (None, position):
+            raise ParameterError(
+                "head_begun",
+                f"This host has a head already, '{path}', and keeps it: to begin anew would be to "
+                "forget what it has seen. A host joins once.",
+            )
+        head.write(position)
+
+
+def _read(path: Path) -> dict[str, Position]:
+    text = read_text(path, what="Head", most_mebibytes=_MOST_MEBIBYTES)
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        told = None
+    if not isinstance(told, dict) or "ledger" not in told or told.keys() - {"ledger", "consent"}:
+        raise SchemaError(
+            "head_unreadable",
+            f"{quoted(str(path))} does not tell where a ledger stands. Write it on a host that has "
+            "joined, with 'sfumato ledger head > head.json'.",
+        )
+    return {book: _position(path, one) for book, one in told.items()}
+
+
+def _position(path: Path, told: object) -> Position:
+    match = _POSITION.fullmatch(told) if isinstance(told, str) else None
+    if match is None:
+        raise SchemaError(
+            "head_unreadable",
+            f"{quoted(str(path))}: a position is a number and a hash, as in 'sfumato ledger head'.",
+        )
+    return Position(int(match[1]), match[2])

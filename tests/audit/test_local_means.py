@@ -1,0 +1,124 @@
+"""Local mechanisms beside frequency oracles: what a report realises, and that draws follow it.
+
+The epsilon comes from the exact channel; that a client draws from that channel, and from no other,
+is a test of fit for the inputs between which it is realised. False alarms: 1e-6 in all, seeded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.local.haar import Haar
+from sfumato.local.longitudinal import Longitudinal
+from sfumato.local.means import Duchi, Hybrid, Piecewise
+from sfumato.local.planar import PARTS, PlanarLaplace
+from sfumato.testing.audit import fit
+from sfumato.testing.entropy import SeededEntropy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sfumato.local.channel import Channel
+
+EPSILONS = [("0.5", 0.5), ("1", 1.0), ("log(3)", float(np.log(3))), ("2", 2.0), ("4", 4.0)]
+DRAWS = 40_000
+ALPHA = 1e-8
+
+Audited = tuple["Callable[[str], Any]", list[Any], "Callable[[Any], Any]"]
+
+
+def signs_of(amounts: int) -> Audited:
+    return (
+        lambda epsilon: Duchi((0, 1), epsilon=epsilon, columns=amounts),
+        [[0.0] * amounts, [1.0] * amounts],
+        lambda rows: rows["bits"][:, 0],
+    )
+
+
+MADE: dict[str, Audited] = {
+    # For each: the mechanism, its values for the first and the last row of the channel, and the
+    # column of each report.
+    "piecewise": (
+        lambda epsilon: Piecewise((0, 1), epsilon=epsilon, cells=24),
+        [0.0, 1.0],
+        lambda rows: rows["report"],
+    ),
+    "hybrid": (
+        lambda epsilon: Hybrid((0, 1), epsilon=epsilon, cells=24),
+        [0.0, 1.0],
+        lambda rows: rows["report"],
+    ),
+    **{f"duchi {d}": signs_of(d) for d in (1, 2, 3, 4)},
+    "marginals": (
+        lambda epsilon: sf.local.marginals(["a", "b", "c"], epsilon=epsilon, width=2),
+        [[0, 0, 0], [1, 1, 1]],
+        lambda rows: 2 * rows["set"].astype(int) + rows["odd"],
+    ),
+    "haar": (
+        lambda epsilon: Haar(8, epsilon=epsilon),
+        [0, 7],
+        lambda rows: 2 * (rows["row"].astype(int) - 1) + rows["odd"],
+    ),
+    "longitudinal": (
+        lambda epsilon: Longitudinal(4, epsilon=epsilon, forever=5),
+        [0, 3],
+        lambda rows: rows["report"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("epsilon", "claim"), EPSILONS)
+@pytest.mark.parametrize("name", MADE)
+def test_the_channel_realises_the_claim_and_no_more(name: str, epsilon: str, claim: float) -> None:
+    oracle = MADE[name][0](epsilon)
+    channel: Channel = oracle.channel()
+    assert channel.ratio is not None
+    assert oracle.level.allows(channel.ratio)
+    assert channel.ratio == oracle.ratio
+    assert channel.epsilon == pytest.approx(claim, abs=1e-7)
+
+
+@pytest.mark.parametrize("epsilon", ["0.5", "2"])
+@pytest.mark.parametrize("name", MADE)
+def test_reports_are_drawn_from_the_channel(name: str, epsilon: str) -> None:
+    make, ends, column = MADE[name]
+    oracle = make(epsilon)
+    chances = oracle.channel().probabilities()
+    for row, value in ((0, ends[0]), (len(chances) - 1, ends[1])):
+        people = np.array([value] * DRAWS)
+        rows = oracle.randomize(people, SeededEntropy(row + 1)).rows
+        own = chances[row]
+        found = fit(column(rows).astype(np.int64), own.__getitem__)
+        assert found.p_value > ALPHA, (name, row)
+    # The test can fail: those draws do not fit the other end.
+    wrong = fit(column(rows).astype(np.int64), lambda at: chances[0, at])
+    assert wrong.p_value < ALPHA
+
+
+@pytest.mark.parametrize("epsilon", ["0.4", "1.5"])
+def test_moves_follow_their_law(epsilon: str) -> None:
+    oracle = PlanarLaplace((0, 0), step=1, cells=(9, 9), epsilon=epsilon)
+    reach = 90
+    side = np.arange(-reach, reach + 1)
+    lengths = np.ceil(PARTS * np.hypot(side[:, None], side) - 1e-9) / PARTS
+    weights = np.exp(-float(oracle.rate) * lengths)
+    weights /= weights.sum()
+    moves = oracle.moves(DRAWS, SeededEntropy(8))
+    codes = (moves[:, 0] + reach) * len(side) + moves[:, 1] + reach
+    assert fit(codes, lambda at: weights.ravel()[at]).p_value > ALPHA
+    # 15 % more noise would be seen.
+    wide = weights ** (1 / 1.15) / (weights ** (1 / 1.15)).sum()
+    assert fit(codes, lambda at: wide.ravel()[at]).p_value < ALPHA
+
+
+def test_any_number_of_reports_about_one_value_stays_below_forever() -> None:
+    for epsilon, forever in (("0.5", 1), ("1", "log(9)"), ("2", 4)):
+        oracle = Longitudinal(3, epsilon=epsilon, forever=forever)
+        for reports in (1, 2, 5):
+            ratio = oracle.channel(reports).ratio
+            assert ratio is not None
+            assert oracle.forever.allows(ratio)

@@ -1,0 +1,177 @@
+"""A real server under load, killed in the middle, and with many who only wait."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from sfumato.testing.servers import Client
+from sfumato.vault.vault import create_vault, open_vault
+
+from .load import reply
+from .people_served import ROWS, SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CLIENTS = 64
+SERVE = [sys.executable, "-c", "from sfumato.cli import main; main()", "serve", "--json"]
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Path:
+    """A vault of 300 people with room for a million questions."""
+    (tmp_path / "people.csv").write_text("\n".join(["sex,age,ill", *ROWS]) + "\n")
+    (tmp_path / "people.toml").write_text(SCHEMA)
+    folder = tmp_path / "clinic"
+    create_vault(folder).close()
+    written = (folder / "vault.toml").read_text()
+    (folder / "vault.toml").write_text(written.replace("max_epsilon = 10 ", "max_epsilon = 1e9 "))
+    with open_vault(folder) as made:
+        made.add("people", tmp_path / "people.csv", tmp_path / "people.toml", epsilon=10**8)
+    return folder
+
+
+def tokens(folder: Path, number: int) -> list[str]:
+    """Tokens of so many people, each with a budget of their own."""
+    with open_vault(folder) as held:
+        found = []
+        for place in range(number):
+            name = f"client{place}"
+            held.people.add(
+                name, "permanent-staff", epsilon=10**6, population="people", operator="Ann"
+            )
+            found.append(held.tokens.new(name, operator="Ann"))
+        return found
+
+
+@contextmanager
+def serving(folder: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A server, and its port."""
+    words = [*SERVE, "--port", "0", "--vault", str(folder), *more]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            told = json.loads(server.stdout.readline())
+            yield server, int(told["url"].rpartition(":")[2])
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait(60)
+
+
+def begun(port: int, held: list[str], seconds: float, first: int = 1) -> subprocess.Popen[str]:
+    """The crowd, on its way."""
+    words = [sys.executable, str(Path(__file__).with_name("load.py"))]
+    pipe = subprocess.PIPE
+    crowd = subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True)
+    assert crowd.stdin is not None
+    json.dump({"port": port, "tokens": held, "seconds": seconds, "first": first}, crowd.stdin)
+    crowd.stdin.close()
+    return crowd
+
+
+def ended(crowd: subprocess.Popen[str]) -> Any:
+    assert crowd.stdout is not None
+    with crowd:
+        return json.loads(crowd.stdout.read())
+
+
+def kibibytes(server: int) -> int:
+    """What the processes of a server hold in memory."""
+    children = Path(f"/proc/{server}/task/{server}/children").read_text(encoding="ascii").split()
+    found = 0
+    for one in [str(server), *children]:
+        status = Path(f"/proc/{one}/status").read_text(encoding="ascii")
+        found += int(status.split("VmRSS:", 1)[1].split()[0])
+    return found
+
+
+def charges(folder: Path) -> dict[str, Any]:
+    """The charges in a ledger that is whole, by their receipts."""
+    with open_vault(folder) as held:
+        held.verify()
+        entries = [(one, json.loads(one.body)) for one in held.ledger.entries()]
+    return {f"{one.seq}:{one.hash}": body for one, body in entries if body["kind"] == "charge"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_64_clients_are_answered_for_a_minute(vault: Path) -> None:
+    held = tokens(vault, CLIENTS)
+    with serving(vault, "--processes", "2") as (server, port):
+        ended(begun(port, held, 5))
+        crowd = begun(port, held, 60, first=50_000)
+        time.sleep(20)
+        before = kibibytes(server.pid)
+        heard = ended(crowd)
+        after = kibibytes(server.pid)
+    assert heard["statuses"].keys() == {"200"}
+    answered = heard["statuses"]["200"]
+    slowest = float(np.quantile(heard["seconds"], 0.99))
+    assert set(heard["receipts"]) <= charges(vault).keys()
+    assert len(set(heard["receipts"])) == answered
+    assert after < 1.2 * before
+    assert answered / 60 >= 200
+    assert slowest < 0.5
+
+
+@pytest.mark.slow
+def test_a_thousand_who_wait_are_held(vault: Path) -> None:
+    (token,) = tokens(vault, 1)
+
+    async def held(port: int) -> list[int]:
+        places = [await asyncio.open_connection("127.0.0.1", port) for _ in range(1000)]
+        await asyncio.sleep(20)
+        statuses = []
+        for reader, writer in places:
+            writer.write(b"GET /v1/datasets HTTP/1.1\r\nHost: localhost\r\n"
+                         b"Authorization: Bearer " + token.encode() + b"\r\n\r\n")  # fmt: skip
+            statuses.append((await reply(reader))[0])
+            writer.close()
+        return statuses
+
+    with serving(vault) as (server, port):
+        before = kibibytes(server.pid)
+        assert asyncio.run(held(port)) == [200] * 1000
+        assert kibibytes(server.pid) < before + 256 * 1024
+
+
+@pytest.mark.parametrize(
+    "kills", [pytest.param(1, id="once"), pytest.param(10, id="often", marks=pytest.mark.slow)]
+)
+def test_no_answer_lacks_its_charge_after_a_kill(vault: Path, kills: int) -> None:
+    held = tokens(vault, 8)
+    receipts: set[str] = set()
+    for number in range(kills):
+        with serving(vault) as (server, port):
+            client = Client(f"http://127.0.0.1:{port}", held[0])
+            body = {"dataset": "people", "kind": "histogram", "columns": ["sex"]}
+            asked = {**body, "epsilon": f"0.1{number}"}
+            job = client.ask("POST", "/v1/publish", asked).json["job"]
+            crowd = begun(port, held, 60, first=1000 * (number + 1))
+            time.sleep(1.5 + number / 7)
+            server.kill()
+            receipts |= set(ended(crowd)["receipts"])
+        found = charges(vault)
+        assert receipts
+        assert receipts <= found.keys()
+        with serving(vault) as (_, port):
+            client = Client(f"http://127.0.0.1:{port}", held[0])
+            until = time.monotonic() + 60
+            while (state := client.ask("GET", f"/v1/jobs/{job}").json["state"]) in (
+                "waiting",
+                "running",
+            ):
+                assert time.monotonic() < until
+                time.sleep(0.1)
+            assert state in ("done", "failed")
