@@ -204,6 +204,8 @@ class People(Shown):
 
     def admitted(self, name: str, decided: Decided | None = None) -> Principal:
         """A principal whose time is not over, by what was `decided` until now."""
+        if name == OWNER:
+            return THE_OWNER
         now = self._ledger.decided() if decided is None else decided
         found = self._found(given.text(name, "name"), now)
         if found.expires is not None and found.expired(now.time):

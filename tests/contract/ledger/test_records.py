@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.pool import NullPool
 
+from sfumato.errors import SfumatoError
 from sfumato.ledger.checker import check
 from sfumato.ledger.records import Amendment, BookState
 from sfumato.privacy.filters import Budget
@@ -219,3 +222,27 @@ def test_a_record_is_not_hidden_by_removing_the_entry_before_it(durable_place: A
         connection.execute(text(protection[durable_place.kind]))
         connection.execute(text("DELETE FROM sfumato_entries WHERE seq = 3"))
     assert code_of(durable_place.open().records, "token") == "ledger_damaged"
+
+
+def test_a_budget_that_is_lowered_while_it_is_spent_is_never_overspent(durable_place: Any) -> None:
+    """Two servers on one ledger: one charges, one lowers; the chain is replayed at the end."""
+    here, there = durable_place.open(), durable_place.open()
+    here.open_account("visits", budget=Budget.for_epsilon_delta(epsilon=1))
+    granted = []
+
+    def spend() -> None:
+        for turn in range(30):
+            with suppress(SfumatoError):
+                granted.append(charge(here, "1/50", f"r{turn}"))
+
+    def lower() -> None:
+        for percent in range(95, 5, -5):
+            smaller = Budget.for_epsilon_delta(epsilon=Fraction(percent, 100))
+            with suppress(SfumatoError):
+                there.amend(lambda _, one=smaller: Amendment({"visits": one}), operator="ann")
+
+    run_all([Thread(target=spend), Thread(target=lower)])
+    account = here.account("visits")
+    assert account.spent == ((len(granted) * 2 * 10**7,),)
+    assert account.budget.remaining(account.spent) != (None,)
+    here.verify()
