@@ -294,3 +294,31 @@ def test_a_population_keeps_at_least_what_a_principal_has(vault: sf.Vault) -> No
     assert code_of(vault.people.grant, "alice", population="visits", epsilon="1.5", **BY) == (
         "child_above_parent"
     )
+
+
+@pytest.mark.parametrize("wrong", [7, ["alice", 7], object(), b"alice", 1.5, True])
+def test_values_of_a_wrong_type_are_refused_in_words(vault: sf.Vault, wrong: Any) -> None:
+    people, tokens = vault.people, vault.tokens
+    people.add("alice", "external", population="visits", epsilon=1, **BY)
+    before = vault.verify()
+    asked: dict[str, Any] = {"epsilon": 1, "population": "visits", "operator": "ann"}
+    doors: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = [
+        *((people.add, ("new", "external"), {**asked, one: wrong})
+          for one in ("population", "shapes", "expires", "operator")),
+        (people.add, (wrong, "external"), asked),
+        (people.add, ("new", wrong), asked),
+        *((door, (wrong,), asked) for door in (people.grant, people.lower)),
+        (people.grant, ("alice",), {**asked, "population": wrong}),
+        (people.move, ("alice", wrong), asked),
+        (people.expire, ("alice",), {"at": wrong, **BY}),
+        (people.change, ("alice",), {"kind": wrong, **BY}),
+        (people.get, (wrong,), {}),
+        (tokens.new, (wrong,), BY),
+        (tokens.new, ("alice",), {"scopes": wrong, **BY}),
+        (tokens.revoke, (wrong,), BY),
+        (tokens.holder, (wrong,), {}),
+    ]  # fmt: skip
+    for door, positional, named in doors:
+        assert code_of(door, *positional, **named) == "type_wrong", (door, positional, named)
+    assert code_of(people.grant, "alice", **{**asked, "epsilon": object()}) == "epsilon_not_number"
+    assert vault.verify() == before
