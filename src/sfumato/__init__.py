@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         TCloseness,
     )
     from sfumato.errors import SfumatoError
-    from sfumato.gate.client.vault import RemoteVault as RemoteVault
     from sfumato.gate.client.vault import connect
     from sfumato.local.survey import Survey
     from sfumato.privacy.units import Entity, Neighbours, Rows
@@ -76,7 +75,6 @@ __all__ = [
     "Table",
     "Tree",
     "Values",
-    "Vault",
     "Widths",
     "compare",
     "connect",
@@ -111,7 +109,6 @@ _HOMES = {
     "RecursiveDiversity": "anonymize.criteria",
     "Relation": "privacy.units",
     "Release": "release.release",
-    "RemoteVault": "gate.client.vault",
     "Removal": "schema.hierarchy.rules",
     "Role": "schema.column",
     "Rows": "privacy.units",
