@@ -75,6 +75,7 @@ __all__ = [
     "Table",
     "Tree",
     "Values",
+    "Vault",
     "Widths",
     "compare",
     "connect",
