@@ -11,9 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import ParameterError
-from sfumato.gate.checking import EXACT, check
+from sfumato.gate.checking import EXACT
+from sfumato.gate.checking import check as check_by
 from sfumato.gate.forms import described, family_form
 from sfumato.vault.families import FAMILIES
+
+
+def check(value: object, schema: dict[str, Any], place: str) -> Any:
+    return check_by(value, schema, place, "field_wrong")
 
 
 def refused(value: object, schema: dict[str, Any]) -> tuple[str, str]:
