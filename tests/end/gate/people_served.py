@@ -67,7 +67,7 @@ def people_vault(home: Path, rows: Sequence[str] = ROWS) -> Vault:
 
 @contextmanager
 def people_served(
-    home: Path, rows: Sequence[str] = ROWS, *, limits: Limits | None = None
+    home: Path, rows: Sequence[str] = ROWS, limits: Limits | None = None
 ) -> Iterator[Served]:
     """A server before such a vault."""
     with people_vault(home, rows) as vault, served(vault, limits=limits) as server:

@@ -23,7 +23,9 @@ def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield found
 
 
-def code(client: Client, method: str, path: str, body: object = None, **headers: str) -> tuple[int, str]:
+def code(
+    client: Client, method: str, path: str, body: object = None, **headers: str
+) -> tuple[int, str]:
     reply = client.ask(method, path, body, {k.replace("_", "-"): v for k, v in headers.items()})
     found = reply.json
     assert reply.headers["content-type"] == "application/problem+json"
