@@ -37,6 +37,9 @@ ELSEWHERE = {
     "testing/": "for tests",
     "gate/": "what a server refuses, and when one cannot begin: tests/end/gate",
     "cli/serve.py": "serving needs packages that all tests have",
+    "vault/jobs/anonymizing.py": "jobs are submitted in Python and over HTTP: tests/unit/vault",
+    "vault/jobs/values.py": "jobs are submitted in Python and over HTTP: tests/unit/vault/jobs",
+    "vault/jobs/store.py": "jobs are submitted in Python and over HTTP: tests/contract/vault",
     # Read after the charge, where all that fails is `answer_failed`, with exit code 1.
     "engines/": "data is read after the charge; of what is read before, workloads, some are above",
     "report/": "pages are made after the charge, where a mistake is no longer the caller's",
@@ -58,6 +61,14 @@ ELSEWHERE = {
 
 
 OUT_OF_REACH = {
+    **dict.fromkeys(
+        ("anonymize_owner_only", "job_family_unknown"),
+        "jobs are submitted in Python and over HTTP: tests/unit/vault/jobs",
+    ),
+    **dict.fromkeys(
+        ("release_file_unknown", "release_not_paid", "reader_unknown"),
+        "no vault here has a release: tests/unit/vault/test_releases.py",
+    ),
     "token_refused": "commands need no token: tests/unit/vault/test_tokens.py",
     "record_invalid": "commands write plain records: tests/contract/ledger/test_records.py",
     "record_too_long": "commands write short records: tests/contract/ledger/test_records.py",

@@ -356,6 +356,10 @@ def test_jobs_are_listed_as_many_as_asked_for(vault: sf.Vault) -> None:
 
 
 def test_a_vault_without_jobs_has_no_store_of_them(vault: sf.Vault) -> None:
+    assert list(vault.jobs.list()) == list(vault.releases.list()) == []
+    assert vault.jobs.work() == 0
+    assert code_of(vault.jobs.get, "nothing") == "job_unknown"
+    assert code_of(vault.releases.get, "nothing") == "release_unknown"
     assert not (vault.config.folder / "jobs.sqlite").exists()
     submit(vault)
     assert (vault.config.folder / "jobs.sqlite").stat().st_mode & 0o077 == 0
