@@ -37,9 +37,8 @@ ELSEWHERE = {
     "testing/": "for tests",
     "gate/": "what a server refuses, and when one cannot begin: tests/end/gate",
     "cli/serve.py": "serving needs packages that all tests have",
-    "vault/jobs/anonymizing.py": "jobs are submitted in Python and over HTTP: tests/unit/vault",
-    "vault/jobs/values.py": "jobs are submitted in Python and over HTTP: tests/unit/vault/jobs",
-    "vault/jobs/store.py": "jobs are submitted in Python and over HTTP: tests/contract/vault",
+    "vault/jobs/values.py": "JSON is plain, and no longer than a line may be: tests/unit/vault/jobs",
+    "vault/jobs/store.py": "needs a hundred jobs: tests/contract/vault/test_job_store.py",
     # Read after the charge, where all that fails is `answer_failed`, with exit code 1.
     "engines/": "data is read after the charge; of what is read before, workloads, some are above",
     "report/": "pages are made after the charge, where a mistake is no longer the caller's",
@@ -61,10 +60,7 @@ ELSEWHERE = {
 
 
 OUT_OF_REACH = {
-    **dict.fromkeys(
-        ("anonymize_owner_only", "job_family_unknown"),
-        "jobs are submitted in Python and over HTTP: tests/unit/vault/jobs",
-    ),
+    "anonymize_owner_only": "commands submit as the owner: tests/unit/vault/jobs",
     **dict.fromkeys(
         ("release_file_unknown", "release_not_paid", "reader_unknown"),
         "no vault here has a release: tests/unit/vault/test_releases.py",

@@ -30,7 +30,7 @@ from sfumato.vault.jobs.workers import LEASE_SECONDS, JobWorkers
 from sfumato.vault.plans import check_plan, plan_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sfumato.method import Prepared
     from sfumato.vault.config import Config
@@ -114,7 +114,7 @@ class Jobs(Shown):
         """
         who, name = given.text(principal, "principal"), given.text(dataset, "dataset")
         given.maybe_text(purpose, "purpose")
-        made = token_hex(16)
+        made = token_hex(8)
         key = made if request_id is None else given.text(request_id, "request_id")
         check_name(key, "request id")
         given.text(family, "family")
@@ -223,6 +223,7 @@ class Jobs(Shown):
         person.check(family.shape)
         files = [one.name for one in family.fields if one.type is Path]
         job = replace(job, asked=plain_values(job.asked, files))
+        _check_call(family, job.asked)
         _, prepared = self._prepared(job)
         check_plan(prepared, plan)
         if not job.asked.keys() & {"epsilon", "rho"}:
@@ -262,3 +263,15 @@ class Jobs(Shown):
         )
         waiting = sum(not one.is_over for one in listed)
         return Card(f"{len(listed)} kept, {waiting} not done yet", {}, table if rows else None)
+
+
+def _check_call(family: Family, asked: Mapping[str, object]) -> None:
+    """Refuse what the method of a family would not take."""
+    try:
+        family.signature.bind(**asked)
+    except TypeError as error:
+        takes = ", ".join(one.name for one in (*family.fields, *family.cost))
+        raise ParameterError(
+            "job_call_wrong",
+            f"A job of {family.name!r} cannot be asked so: {error}. It takes {takes}.",
+        ) from None
