@@ -131,7 +131,7 @@ def _listed(releases: Sequence[KeptRelease]) -> None:
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("Release", "What", "Data set", "Made for", "Made", "Open to"):
-        table.add_column(title, overflow="fold")
+        table.add_column(title, overflow="fold", no_wrap=title == "Release")
     for one in releases:
         to = ", ".join(one.opened_to or ())
         table.add_row(one.id, one.family, one.dataset, one.principal, one.made, to)
