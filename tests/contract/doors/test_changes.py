@@ -56,12 +56,10 @@ def test_what_is_declared_otherwise_is_refused_once_and_costs_nothing(changing: 
         configuration = changing.vault.config.folder / "vault.toml"
         configuration.write_text(configuration.read_text() + "\n# looked at\n")
         before = charges(changing)
-        for ask in (
-            lambda: remote.private("people").publish_planned(planned),
-            lambda: remote.private("people").left_after(planned),
-        ):
+        private = remote.private("people")
+        for ask in (private.publish_planned, private.left_after):
             with pytest.raises(ParameterError) as refused:
-                ask()
+                ask(planned)
             assert refused.value.code == "plan_changed"
         assert charges(changing) == before
         assert remote.publish("histogram", "people", columns="age", epsilon=0.1).charged
@@ -110,7 +108,7 @@ def test_an_answer_that_got_lost_is_charged_once(
         if len(lost) < 2 and self.path_asked.endswith(ask):  # type: ignore[attr-defined]
             received.read()
             lost.append(received.status)
-            raise RemoteDisconnected
+            raise RemoteDisconnected("lost")
         return received
 
     sent = HTTPConnection.request
@@ -210,7 +208,7 @@ def test_a_token_that_was_revoked_ends_at_once(doors: Doors) -> None:
 def test_a_scope_that_is_missing_is_told(doors: Doors) -> None:
     token = doors.vault.tokens.new("owner", operator="root", scopes="plan")
     with sf.connect(doors.url, token) as remote:
-        assert remote.explain(COUNT, epsilon=0.1)
+        assert remote.explain(COUNT, epsilon=0.1).text()
         with pytest.raises(SfumatoError) as refused:
             remote.query(COUNT, epsilon=0.1)
     assert refused.value.code == "scope_missing"
