@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sfumato.steward.table import Table, read
     from sfumato.synth.generator import SynthesisModel
     from sfumato.vault.answer import Answer as Answer
-    from sfumato.vault.private import Private
+    from sfumato.vault.private import Private as Private
     from sfumato.vault.protection import protect
     from sfumato.vault.vault import Vault
     from sfumato.vault.vault import create_vault as init
@@ -62,7 +62,6 @@ __all__ = [
     "Kind",
     "Mask",
     "Neighbours",
-    "Private",
     "RecursiveDiversity",
     "Release",
     "Removal",
@@ -76,6 +75,7 @@ __all__ = [
     "Table",
     "Tree",
     "Values",
+    "Vault",
     "Widths",
     "compare",
     "connect",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sfumato.vault.synthesizing import Synthesized
 
 
-class AnyVault(Shown):
+class AnyVault(Shown, ABC):
     """Every question that a vault takes, by the session that answers and by who asks."""
 
     _session: Asking
