@@ -7,9 +7,11 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from http.client import HTTPConnection, RemoteDisconnected
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
@@ -19,7 +21,8 @@ from sfumato.gate.client import jobs as waiting
 from sfumato.gate.client import session as asking
 from sfumato.testing.servers import served
 
-from .conftest import REMOTE, Doors, make_vault
+from .alike import assert_alike
+from .conftest import LOCAL, PEOPLE, REMOTE, Doors, make_vault, people
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,6 +81,38 @@ def test_a_budget_that_grew_does_not_make_a_question_dearer_than_it_was_told(
         assert refused.value.code == "plan_changed"
         assert charges(changing) == before
         assert remote.query(COUNT).cost == {"epsilon": 0.8}
+
+
+def test_a_purpose_is_named_by_both_doors(changing: Doors) -> None:
+    vault = changing.vault
+    source = vault.config.folder.parent / "asked.parquet"
+    pq.write_table(people().slice(0, 300), source)
+    vault.add("asked", source, PEOPLE, epsilon=5, purposes=["care", "research"])
+    for person in range(20):
+        vault.consent("asked").give(person, "care")
+    sql = "SELECT COUNT(*) AS n FROM asked"
+    with changing.open(REMOTE) as remote, changing.open(LOCAL) as local:
+        assert remote.purposes("asked") == local.purposes("asked") == ("care", "research")
+        before = charges(changing)
+        for wrong, code in ((None, "purpose_missing"), ("car", "purpose_unknown")):
+            told = []
+            for door in (local, remote):
+                for ask in (
+                    partial(door.query, sql, epsilon=1),
+                    partial(door.publish, "histogram", "asked", columns="city", epsilon=1),
+                ):
+                    with pytest.raises(SfumatoError) as refused:
+                        ask(purpose=wrong)
+                    told.append((type(refused.value), refused.value.code, str(refused.value)))
+            assert told[:2] == told[2:]
+            assert {one for _, one, _ in told} == {code}
+        assert charges(changing) == before
+        fresh = remote.query(sql, epsilon=1, purpose="care")
+        assert_alike(fresh, local.query(sql, epsilon=1, purpose="care"))
+        assert abs(fresh.table["n"][0].as_py() - 20) < 50, "who was not asked is not counted"
+        made = remote.publish("histogram", "asked", columns="city", epsilon=1, purpose="care")
+        again = local.publish("histogram", "asked", columns="city", epsilon=1, purpose="care")
+        assert_alike(made, again)
 
 
 def test_client_and_server_that_plan_otherwise_refuse_one_another(

@@ -19,6 +19,7 @@ from sfumato.schema.constraints import (
 )
 from sfumato.schema.exchange import schema_from_json, schema_to_json
 from sfumato.schema.file import load
+from sfumato.schema.hierarchy.rules import Side
 from sfumato.schema.layout import FileLayout
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ ALL = sf.Schema(
         ),
         sf.Column("days", sf.Kind.DATE, domain=sf.Values((date(2024, 2, 29), date(2020, 1, 1)))),
         sf.Column("flag", sf.Kind.BOOLEAN, domain=sf.Values((True, False))),
-        sf.Column("zip", sf.Kind.TEXT, sf.Role.QUASI, hierarchy=sf.Mask("right")),
+        sf.Column("zip", sf.Kind.TEXT, sf.Role.QUASI, hierarchy=sf.Mask(Side.RIGHT)),
         sf.Column("gone", sf.Kind.TEXT, sf.Role.QUASI, hierarchy=sf.Removal()),
         sf.Column(
             "tree",

@@ -51,6 +51,10 @@ class RemoteVault(AnyVault):
             raise unexpected("accounts that cannot be read")
         return found
 
+    def purposes(self, name: str) -> tuple[str, ...]:
+        """The purposes of which questions about a data set must name one; none where any goes."""
+        return self._catalogue.declared(given.text(name, "name")).purposes
+
     @cached_property
     def jobs(self) -> RemoteJobs:
         """Long work that was asked for: how far it is, and what has become of it."""
