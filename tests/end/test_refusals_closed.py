@@ -23,7 +23,6 @@ ELSEWHERE = {
     "comparison/": "compare touches no vault",
     "local/": "people's own devices and who collects their reports touch no vault",
     "steward/": "what an owner does with a table without a budget touches no vault",
-    "local/": "surveys and oracles touch no vault: tests/unit/local",
     "release/recoding.py": "anonymize touches no vault",
     "cli/process.py": "arguments and streams are looked at before anything is opened",
     "release/writer.py": "where releases are written; what publish is refused there is above",

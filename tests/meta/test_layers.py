@@ -95,7 +95,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "demo": {
         "errors", "schema", "files", "inspection", "report", "release.in_use", "steward",
-        "estimation.boxes", "vault", "attack.case", "attack.finding",
+        "estimation.boxes", "vault", "attack.case", "attack.finding", "local",
     },
     "gate": {
         "errors", "given", "local", "report.survey", "texts", "schema.exchange", "schema.names", "publish.options",
