@@ -10,6 +10,7 @@ import numpy as np
 
 from sfumato.local import oracle
 from sfumato.local.browser import script_facts
+from sfumato.local.k_ary import KAry
 from sfumato.local.wire import to_wire
 from sfumato.testing.entropy import SeededEntropy
 
@@ -48,10 +49,14 @@ def draws() -> list[Draw]:
     for size, epsilon in product((2, 3, 7, 100, 1000), ("0.1", "1", "log(3)", "4", "20")):
         choices = [f"choice {number}" for number in range(size)]
         mechanism = oracle("k_ary" if size > 2 else "warner", domain=choices, epsilon=epsilon)
+        assert isinstance(mechanism, KAry)
         for trial in range(12):
             words = source.words(64).tolist()
-            # The largest words are beyond the last multiple of most limits.
-            words[: trial % 4] = [TOP - number for number in range(trial % 4)]
+            # The largest words are beyond the last multiple of most limits; then its very edge.
+            truth, lie = mechanism.weights
+            edge = (TOP + 1) % (truth + (size - 1) * lie)
+            beyond = [TOP, TOP - edge // 2, TOP - edge + 1, TOP - edge][: trial % 5]
+            words[: len(beyond)] = beyond
             answer = (trial * 37) % size
             given = PreparedWords(words)
             reports = mechanism.randomize([choices[answer]], given)

@@ -65,6 +65,7 @@ OUT_OF_REACH = {
     "schema_twice": "commands read tables themselves: tests/unit/vault/test_private.py",
     "vault_closed": "a command closes its vault when it ends: tests/unit/vault",
     "plan_foreign": "a command plans and runs at once: tests/unit/vault/test_plans.py",
+    "plan_changed": "a command plans and runs at once: tests/contract/doors/test_changes.py",
     "account_exists": "accounts are opened as configured, after a comparison (budget_changed)",
     "accounts_empty": "every question is about a data set, and that has a population",
     "bounds_equal": "bounds are declared in schemas",

@@ -207,7 +207,7 @@ def test_the_browser_draws_what_python_draws(page: Page, served: Served) -> None
     assert [one["used"] for one in told] == [one.used for one in wanted]
 
 
-def test_the_browser_was_content(log: NetworkLog, page: Page) -> None:
+@pytest.mark.usefixtures("page")
+def test_the_browser_was_content(log: NetworkLog) -> None:
     """No error, no script or style that the page's own policy stopped."""
-    assert page
     assert [one for one in log.said if "favicon" not in one and "404" not in one] == []

@@ -26,7 +26,7 @@ from sfumato.local.wire import from_wire
 from sfumato.noise.entropy import SystemEntropy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -91,6 +91,8 @@ class Collection:
         self.round = load_round(path)
         self._office = TicketOffice(load_key(key_file(path), self.round), self.round.id)
         self.store = ReportStore(store_file(path), self.round.id)
+        self._read: dict[tuple[str, type, int | str], bytes] = {}
+        """The rows of reports that came before: most rounds have few different ones."""
 
     @cached_property
     def ways(self) -> dict[str, Oracle]:
@@ -117,18 +119,18 @@ class Collection:
             return self._turned_away(len(items), state)
         return self._kept(items, self._office.is_ours)
 
-    def collect(self, items: Sequence[object]) -> Delivery:
+    def collect(self, items: Iterable[object]) -> Delivery:
         """Take reports of a batch file, whose devices drew their tickets themselves.
 
         What was gathered while the round was open may be brought later, until it is closed.
         """
         if self._now() < self.round.opens:
-            return self._turned_away(len(items), "not_open")
+            return self._turned_away(sum(1 for _ in items), "not_open")
         return self._kept(items, lambda ticket: is_drawn(ticket) or self._office.is_ours(ticket))
 
     def collect_file(self, path: Path) -> Delivery:
         """Take the reports of a batch file, all at once."""
-        return self.collect(list(read_batch(path, self.round.id)))
+        return self.collect(read_batch(path, self.round.id))
 
     def reject(self, reason: str, count: int = 1) -> Delivery:
         """Count items that could not even be read."""
@@ -139,19 +141,24 @@ class Collection:
             self.store.add([], {reason: count} if count else {})
         return Delivery(0, [(place, reason) for place in range(count)])
 
-    def _kept(self, items: Sequence[object], known: Callable[[bytes], bool]) -> Delivery:
-        places, kept, rejected = [], [], []
-        for place, one in enumerate(items):
-            checked = self._checked(one, known)
-            if isinstance(checked, Item):
-                places.append(place)
-                kept.append(checked)
-            else:
-                rejected.append((place, checked))
-        reasons = Counter(reason for _, reason in rejected)
-        again = self.store.add(kept, reasons)
-        rejected += [(places[place], "replayed") for place in again]
-        return Delivery(len(kept) - len(again), sorted(rejected))
+    def _kept(self, items: Iterable[object], known: Callable[[bytes], bool]) -> Delivery:
+        rejected: list[tuple[int, str]] = []
+        reasons: Counter[str] = Counter()
+        came = 0
+
+        def fitting() -> Iterator[tuple[int, Item]]:
+            nonlocal came
+            for came, one in enumerate(items, start=1):
+                checked = self._checked(one, known)
+                if isinstance(checked, Item):
+                    yield came - 1, checked
+                else:
+                    rejected.append((came - 1, checked))
+                    reasons[checked] += 1
+
+        again = self.store.add(fitting(), reasons)
+        rejected += [(place, "replayed") for place in again]
+        return Delivery(came - len(rejected), sorted(rejected))
 
     def _checked(self, given: object, known: Callable[[bytes], bool]) -> Item | str:
         """An item that may be kept, or why not."""
@@ -161,13 +168,20 @@ class Collection:
         mechanism = self.ways.get(way) if isinstance(way, str) else None
         if mechanism is None:
             return "way_unknown"
-        row = from_wire(mechanism.layout, given["report"])
-        if isinstance(row, str):
-            return row
+        report = given["report"]
+        kind = (way, type(report), report) if isinstance(report, int | str) else None
+        row = self._read.get(kind) if kind else None
+        if row is None:
+            found = from_wire(mechanism.layout, report)
+            if isinstance(found, str):
+                return found
+            row = found.tobytes()
+            if kind and len(self._read) < _MOST_READ:
+                self._read[kind] = row
         ticket = read(given["ticket"])
         if ticket is None or not known(ticket):
             return "ticket_unknown"
-        return Item(way, row.tobytes(), digest_of(ticket))
+        return Item(way, row, digest_of(ticket))
 
     def estimate(self) -> SurveyEstimate:
         """What the answers are, as far as randomized reports tell."""
@@ -207,4 +221,5 @@ def _spread(rows: Mapping[bytes, int], dtype: np.dtype[Any]) -> Iterator[NDArray
 
 
 _PIECE = 1 << 20
+_MOST_READ = 10_000
 _FIELDS = {"ticket", "report", "way"}

@@ -19,7 +19,7 @@ from sfumato.errors import InternalError, PolicyError, SourceError
 from sfumato.files import sync
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 FORMAT = "1"
@@ -108,8 +108,11 @@ class ReportStore:
                 "the round's file as it was.",
             )
 
-    def add(self, items: Sequence[Item], rejected: Mapping[str, int]) -> list[int]:
-        """Keep the items whose tickets are new; say which were not. All of it, or nothing."""
+    def add(self, items: Iterable[tuple[int, Item]], rejected: Mapping[str, int]) -> list[int]:
+        """Keep the items whose tickets are new; say which were not, by their places.
+
+        All of it, or nothing. What is `rejected` is read when all items were.
+        """
         with self._lock, self._told(), self._writing():
             self._check_open()
             self._base.execute(
@@ -119,7 +122,7 @@ class ReportStore:
             self._base.execute("DELETE FROM came")
             self._base.executemany(
                 "INSERT INTO came VALUES (?, ?, ?, ?)",
-                ((place, one.way, one.report, one.ticket) for place, one in enumerate(items)),
+                ((place, one.way, one.report, one.ticket) for place, one in items),
             )
             # Of items that share a ticket the first counts.
             again = self._base.execute(

@@ -10,7 +10,7 @@ from sfumato.testing.servers import Client, served
 from sfumato.vault.vault import create_vault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
     from sfumato.gate.settings import Limits
@@ -30,6 +30,7 @@ bounds = [0, 99]
 role = "sensitive"
 kind = "text"
 """
+HEAD = "sex,age,ill"
 ROWS = tuple(f"{'fm'[n % 2]},{n % 90},{('flu', 'gout')[n % 2]}" for n in range(300))
 OTHERS = tuple(f"{'fm'[n % 2]},{(n * 7) % 80},gout" for n in range(200))
 COUNT = "SELECT COUNT(*) AS n FROM people"
@@ -50,11 +51,11 @@ class Served:
     nobody: Client
 
 
-def people_vault(home: Path, rows: Sequence[str] = ROWS) -> Vault:
+def people_vault(home: Path) -> Vault:
     """A vault of people and of others, in which Alice and Bob may each ask about one."""
     home.mkdir(exist_ok=True)
-    for name, held in (("people", rows), ("others", OTHERS)):
-        (home / f"{name}.csv").write_text("\n".join(["sex,age,ill", *held]) + "\n")
+    for name, held in (("people", ROWS), ("others", OTHERS)):
+        (home / f"{name}.csv").write_text("\n".join([HEAD, *held]) + "\n")
         (home / f"{name}.toml").write_text(SCHEMA)
     vault = create_vault(home / "clinic")
     vault.add("people", home / "people.csv", home / "people.toml", epsilon=8)
@@ -65,11 +66,9 @@ def people_vault(home: Path, rows: Sequence[str] = ROWS) -> Vault:
 
 
 @contextmanager
-def people_served(
-    home: Path, rows: Sequence[str] = ROWS, limits: Limits | None = None
-) -> Iterator[Served]:
+def people_served(home: Path, limits: Limits | None = None) -> Iterator[Served]:
     """A server before such a vault."""
-    with people_vault(home, rows) as vault, served(vault, limits=limits) as server:
+    with people_vault(home) as vault, served(vault, limits=limits) as server:
         clients = (
             Client(server.url, vault.tokens.new(name, operator="Ann"))
             for name in ("owner", "alice", "bob")

@@ -48,7 +48,8 @@ def test_a_program_answers_at_the_gate_without_a_token(gate: Served, asked: Roun
 def test_bad_items_are_rejected_one_by_one(gate: Served, asked: Round) -> None:
     path = f"/v1/reports/{asked.id}"
     (ticket,) = gate.nobody.ask("POST", f"{path}/tickets", {}).json["tickets"]
-    bad = [{"ticket": ticket, "report": one} for one in (2, -1, 0.5, 10**40, "yes", None, [], {})]
+    values: list[object] = [2, -1, 0.5, 10**40, "yes", None, [], {}]
+    bad = [{"ticket": ticket, "report": one} for one in values]
     reply = gate.nobody.ask("POST", path, {"reports": [*bad, {"ticket": ticket, "report": 1}]})
     assert reply.status == 422
     assert reply.headers["content-type"] == "application/problem+json"
@@ -56,7 +57,10 @@ def test_bad_items_are_rejected_one_by_one(gate: Served, asked: Round) -> None:
     assert reply.json["accepted"] == 1
     assert [one["index"] for one in reply.json["rejected"]] == list(range(8))
     assert {one["code"] for one in reply.json["rejected"]} == {"malformed", "outside_domain"}
-    for body in ({}, {"reports": []}, {"reports": 3}, {"reports": [{}] * 1001}, {"answers": []}):
+    bodies: list[object] = [
+        *({}, {"reports": []}, {"reports": 3}, {"reports": [{}] * 1001}, {"answers": []})
+    ]
+    for body in bodies:
         assert gate.nobody.ask("POST", path, body).status == 422
     assert gate.nobody.ask("POST", f"{path}/tickets", {"count": 1001}).status == 422
 
@@ -81,7 +85,7 @@ def test_pages_are_shown_with_the_headers_of_the_gate(gate: Served, asked: Round
     ],
 )
 def test_what_is_no_round_is_not_found(gate: Served, asked: Round, method: str, path: str) -> None:
-    body = {"reports": [{}]} if method == "POST" else None
+    body: object = {"reports": [{}]} if method == "POST" else None
     reply = gate.nobody.ask(method, path.format(asked.id), body)
     assert (reply.status, reply.json["code"]) == (404, "not_found")
 

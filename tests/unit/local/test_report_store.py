@@ -32,11 +32,17 @@ def store(tmp_path: Path) -> Iterator[ReportStore]:
 
 
 @pytest.fixture
-def base(store: ReportStore, tmp_path: Path) -> Iterator[sqlite3.Connection]:
+def base(
+    store: ReportStore,  # noqa: ARG001  which makes the file
+    tmp_path: Path,
+) -> Iterator[sqlite3.Connection]:
     """The file of the store, as anybody may open it."""
-    assert store
     with closing(sqlite3.connect(tmp_path / "r.sqlite")) as opened:
         yield opened
+
+
+def add(store: ReportStore, items: list[Item], rejected: dict[str, int] | None = None) -> list[int]:
+    return store.add(enumerate(items), rejected or {})
 
 
 def people(store: ReportStore) -> int:
@@ -45,7 +51,7 @@ def people(store: ReportStore) -> int:
 
 def test_reports_are_kept_as_a_bag(store: ReportStore) -> None:
     items = [item(1), item(2, b"\1"), item(3), item(4, b"\1", "hand")]
-    assert store.add(items, {"malformed": 2}) == []
+    assert add(store, items, {"malformed": 2}) == []
     kept = store.kept()
     assert kept.reports == {("device", b"\0"): 2, ("device", b"\1"): 1, ("hand", b"\1"): 1}
     assert kept.rejected == {"malformed": 2}
@@ -53,8 +59,8 @@ def test_reports_are_kept_as_a_bag(store: ReportStore) -> None:
 
 
 def test_a_ticket_counts_once(store: ReportStore) -> None:
-    assert store.add([item(1), item(2), item(1, b"\1"), item(1)], {}) == [2, 3]
-    assert store.add([item(3), item(2, b"\1")], {"replayed": 5}) == [1]
+    assert add(store, [item(1), item(2), item(1, b"\1"), item(1)]) == [2, 3]
+    assert add(store, [item(3), item(2, b"\1")], {"replayed": 5}) == [1]
     kept = store.kept()
     assert kept.reports == {("device", b"\0"): 3}
     assert kept.rejected == {"replayed": 8}
@@ -64,7 +70,7 @@ def test_nothing_beside_reports_is_kept(
     store: ReportStore, base: sqlite3.Connection, tmp_path: Path
 ) -> None:
     """No time, no order: the file is the same for any order of arrival."""
-    store.add([item(n, bytes([n % 2])) for n in range(50)], {})
+    add(store, [item(n, bytes([n % 2])) for n in range(50)])
     tables = {name: sql for name, sql in base.execute("SELECT name, sql FROM sqlite_schema") if sql}
     assert "WITHOUT ROWID" in tables["reports"]
     assert "WITHOUT ROWID" in tables["used"]
@@ -82,9 +88,9 @@ def test_nothing_beside_reports_is_kept(
 
 
 def test_closing_is_final(store: ReportStore, base: sqlite3.Connection) -> None:
-    store.add([item(1)], {})
+    add(store, [item(1)])
     store.close_round("2027-01-01T00:00:00Z")
-    for again in (lambda: store.add([item(2)], {}), lambda: store.close_round("2028")):
+    for again in (lambda: add(store, [item(2)]), lambda: store.close_round("2028")):
         with pytest.raises(PolicyError) as refusal:
             again()
         assert refusal.value.code == "round_closed"
@@ -117,13 +123,13 @@ def test_a_damaged_store_fails_and_quotes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_delivery_that_fails_leaves_nothing(store: ReportStore, tmp_path: Path) -> None:
-    store.add([item(1)], {})
+    add(store, [item(1)])
     broken = [item(2), Item("device", b"\0", None)]  # type: ignore[arg-type]
     with pytest.raises(InternalError):
-        store.add(broken, {"malformed": 1})
+        add(store, broken, {"malformed": 1})
     assert people(store) == 1
     assert store.kept().rejected == {}
-    assert store.add([item(2)], {}) == []  # its ticket was not used up
+    assert add(store, [item(2)]) == []  # its ticket was not used up
     assert (tmp_path / "r.sqlite").exists()
 
 
@@ -131,7 +137,7 @@ def test_many_at_once_count_each_ticket_once(tmp_path: Path) -> None:
     stores = [ReportStore(tmp_path / "r.sqlite", "round") for _ in range(4)]
 
     def deliver(which: int) -> int:
-        return sum(len(stores[which].add([item(n)], {})) for n in range(25))
+        return sum(len(add(stores[which], [item(n)])) for n in range(25))
 
     with ThreadPoolExecutor(4) as pool:
         again = sum(pool.map(deliver, range(4)))
@@ -150,7 +156,7 @@ from pathlib import Path
 store = ReportStore(Path(sys.argv[1]), "round")
 for delivery in range(10**6):
     items = [Item("device", b"\\0", (delivery * 7 + n).to_bytes(16, "big")) for n in range(7)]
-    store.add(items, {"malformed": 1})
+    store.add(enumerate(items), {"malformed": 1})
     print(delivery, flush=True)
 """
 
