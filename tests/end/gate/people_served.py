@@ -10,7 +10,7 @@ from sfumato.testing.servers import Client, served
 from sfumato.vault.vault import create_vault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from sfumato.gate.settings import Limits
@@ -51,10 +51,10 @@ class Served:
     nobody: Client
 
 
-def people_vault(home: Path) -> Vault:
+def people_vault(home: Path, rows: Sequence[str] = ROWS) -> Vault:
     """A vault of people and of others, in which Alice and Bob may each ask about one."""
     home.mkdir(exist_ok=True)
-    for name, held in (("people", ROWS), ("others", OTHERS)):
+    for name, held in (("people", rows), ("others", OTHERS)):
         (home / f"{name}.csv").write_text("\n".join([HEAD, *held]) + "\n")
         (home / f"{name}.toml").write_text(SCHEMA)
     vault = create_vault(home / "clinic")
@@ -66,12 +66,15 @@ def people_vault(home: Path) -> Vault:
 
 
 @contextmanager
-def people_served(home: Path, limits: Limits | None = None) -> Iterator[Served]:
+def people_served(
+    home: Path, rows: Sequence[str] = ROWS, limits: Limits | None = None
+) -> Iterator[Served]:
     """A server before such a vault."""
-    with people_vault(home) as vault, served(vault, limits=limits) as server:
-        clients = (
+    with people_vault(home, rows) as vault, served(vault, limits=limits) as server:
+        owner, alice, bob = (
             Client(server.url, vault.tokens.new(name, operator="Ann"))
             for name in ("owner", "alice", "bob")
         )
         assert server.owner_link is not None
-        yield Served(vault, server.url, server.owner_link, *clients, Client(server.url))
+        nobody = Client(server.url)
+        yield Served(vault, server.url, server.owner_link, owner, alice, bob, nobody)
