@@ -75,10 +75,11 @@ def amounts(given: object) -> Amounts:
 
 def numbers_of(values: object, columns: int) -> Floats:
     """People's numbers as float64, a row for each; one that is missing is refused, not quoted."""
-    if isinstance(values, pa.Array | pa.ChunkedArray):
-        values = values.to_numpy()
-    elif isinstance(values, pa.Table):
-        values = np.column_stack([column.to_numpy() for column in values.columns])
+    if isinstance(values, pa.Table):
+        values = [column.to_pylist() for column in values.columns]
+        values = list(zip(*values, strict=True))
+    elif isinstance(values, pa.Array | pa.ChunkedArray):
+        values = np.asarray(values)
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
