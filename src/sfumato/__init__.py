@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         TCloseness,
     )
     from sfumato.errors import SfumatoError
-    from sfumato.gate.client.vault import RemoteVault, connect
+    from sfumato.gate.client.vault import connect
     from sfumato.local.survey import Survey
     from sfumato.privacy.units import Entity, Neighbours, Rows
     from sfumato.query.builder import table
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sfumato.steward.table import Table, read
     from sfumato.synth.generator import SynthesisModel
     from sfumato.vault.answer import Answer as Answer
-    from sfumato.vault.private import Private
+    from sfumato.vault.private import Private as Private
     from sfumato.vault.protection import protect
     from sfumato.vault.vault import Vault
     from sfumato.vault.vault import create_vault as init
@@ -62,10 +62,8 @@ __all__ = [
     "Kind",
     "Mask",
     "Neighbours",
-    "Private",
     "RecursiveDiversity",
     "Release",
-    "RemoteVault",
     "Removal",
     "Role",
     "Rows",
@@ -112,7 +110,6 @@ _HOMES = {
     "RecursiveDiversity": "anonymize.criteria",
     "Relation": "privacy.units",
     "Release": "release.release",
-    "RemoteVault": "gate.client.vault",
     "Removal": "schema.hierarchy.rules",
     "Role": "schema.column",
     "Rows": "privacy.units",

@@ -97,9 +97,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         "errors", "schema", "files", "inspection", "report", "release.in_use", "steward",
         "estimation.boxes", "vault", "attack.case", "attack.finding",
     },
+    # A client plans by the same modules as a vault, from what a server declares.
     "gate": {
-        "errors", "given", "local", "report.survey", "texts", "schema.exchange", "schema.names", "publish.options",
-        "query.sql.tables", "release.codec", "vault",
+        "cards", "errors", "given", "local", "method", "privacy.events", "privacy.numbers",
+        "publish.options", "query.sql.tables", "release.codec", "release.release",
+        "report.progress", "report.survey", "schema.exchange", "schema.names", "texts", "vault",
     },
     "cli": {
         "errors", "schema.names", "files", "texts", "inspection", "report", "release", "steward",

@@ -73,27 +73,40 @@ def ledger(
     if action is Action.EXPORT:
         with closing(accounts.opened_ledger(vault)) as opened:
             opened.export(sys.stdout)
-        return
-    if action in (Action.HEAD, Action.JOIN):
+    elif action in (Action.HEAD, Action.JOIN):
         _share(action, vault, head)
-        return
-    if action is Action.LIMIT:
-        if account is None or epsilon is None or operator is None:
-            raise typer.BadParameter("limit needs --account, --epsilon and --operator.")
-        accounts.set_limit(vault, account, epsilon=epsilon, delta=delta, operator=operator)
-    elif action is Action.ACKNOWLEDGE:
+    elif action is Action.VERIFY:
+        verified = accounts.verify(vault)
+        typer.echo(dumps(verified) if as_json else _sentence(verified))
+    else:
+        if action is not Action.SHOW:
+            _decide(action, vault, account, epsilon, delta, operator)
+        found = accounts.balances(vault)
+        if as_json:
+            typer.echo(dumps({"accounts": found}))
+        else:
+            _show(found, details=details)
+
+
+def _decide(
+    action: Action,
+    vault: Path,
+    account: str | None,
+    epsilon: str | None,
+    delta: str,
+    operator: str | None,
+) -> None:
+    """Do what only an operator may, in somebody's name."""
+    from sfumato.vault import accounts
+
+    if action is Action.ACKNOWLEDGE:
         if operator is None:
             raise typer.BadParameter("acknowledge needs --operator.")
         accounts.acknowledge(vault, operator=operator)
-    if action is Action.VERIFY:
-        verified = accounts.verify(vault)
-        typer.echo(dumps(verified) if as_json else _sentence(verified))
         return
-    found = accounts.balances(vault)
-    if as_json:
-        typer.echo(dumps({"accounts": found}))
-    else:
-        _show(found, details=details)
+    if account is None or epsilon is None or operator is None:
+        raise typer.BadParameter("limit needs --account, --epsilon and --operator.")
+    accounts.set_limit(vault, account, epsilon=epsilon, delta=delta, operator=operator)
 
 
 def _share(action: Action, vault: Path, head: Path | None) -> None:

@@ -13,7 +13,7 @@ from sfumato.cli.options import OUTPUT, Json, Overwrite, VaultFolder, option
 from sfumato.texts import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from sfumato.vault.releases import KeptRelease, Releases
 
@@ -28,7 +28,21 @@ class ReleaseAction(StrEnum):
     SHUT = "shut"
 
 
-_DECIDED = (ReleaseAction.OPEN, ReleaseAction.SHUT)
+_NEEDS = {
+    ReleaseAction.SAVE: ("--out",),
+    ReleaseAction.OPEN: ("--to", "--operator"),
+    ReleaseAction.SHUT: ("--operator",),
+}
+SavedTo = Annotated[
+    Path | None,
+    option(
+        "OUT",
+        "save: a .csv, .parquet, .xlsx, .arrow, .geojson, .html or .zip.",
+        "--out",
+        "-o",
+        rich_help_panel=OUTPUT,
+    ),
+]
 
 
 def release(
@@ -45,16 +59,7 @@ def release(
         str | None,
         typer.Argument(metavar="RELEASE", help="Which, by its name.", show_default=False),
     ] = None,
-    out: Annotated[
-        Path | None,
-        option(
-            "OUT",
-            "save: a .csv, .parquet, .xlsx, .arrow, .geojson, .html or .zip.",
-            "--out",
-            "-o",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
+    out: SavedTo = None,
     to: Annotated[
         str | None, option("A,B", "open: to these principals, or to all by 'public'.")
     ] = None,
@@ -80,32 +85,35 @@ def release(
     """
     from sfumato.vault.vault import open_vault
 
+    _check_said(action, name, {"--out": out, "--to": to, "--operator": operator})
+    with open_vault(vault) as opened:
+        releases = opened.releases
+        if action is ReleaseAction.LIST:
+            found = releases.list()
+            told = {"releases": [one.to_json() for one in found]}
+            typer.echo(dumps(told)) if as_json else _listed(found)
+        elif out is not None:
+            written = [str(one) for one in releases.get(str(name)).save(out, overwrite=overwrite)]
+            typer.echo(dumps({"written": written}) if as_json else f"Wrote {', '.join(written)}.")
+        elif operator is not None:
+            _decided(releases, str(name), to, operator, as_json=as_json)
+        else:
+            one = releases.get(str(name))
+            typer.echo(dumps(one.described()) if as_json else _shown(one))
+
+
+def _check_said(action: ReleaseAction, name: str | None, said: Mapping[str, object]) -> None:
+    """Refuse an action without what it needs, and what it would ignore."""
     if (name is None) is not (action is ReleaseAction.LIST):
         raise typer.BadParameter(
             f"{action} needs the name of a RELEASE; 'list' tells them."
             if name is None
             else "list takes no name of a release."
         )
-    if (out is None) is (action is ReleaseAction.SAVE):
-        raise typer.BadParameter("save needs --out OUT, and nothing else takes it.")
-    if (to is None) is (action is ReleaseAction.OPEN):
-        raise typer.BadParameter("open needs --to A,B or --to public, and nothing else takes it.")
-    if (operator is None) is (action in _DECIDED):
-        raise typer.BadParameter("open and shut need --operator WHO, and nothing else takes it.")
-    with open_vault(vault) as opened:
-        if action is ReleaseAction.LIST:
-            found = opened.releases.list()
-            told = {"releases": [one.to_json() for one in found]}
-            typer.echo(dumps(told)) if as_json else _listed(found)
-        elif out is not None:
-            written = opened.releases.get(str(name)).save(out, overwrite=overwrite)
-            paths = [str(path) for path in written]
-            typer.echo(dumps({"written": paths}) if as_json else f"Wrote {', '.join(paths)}.")
-        elif action is ReleaseAction.SHOW:
-            one = opened.releases.get(str(name))
-            typer.echo(dumps(one.described()) if as_json else _shown(one))
-        else:
-            _decided(opened.releases, str(name), to, str(operator), as_json=as_json)
+    for flag, value in said.items():
+        needed = flag in _NEEDS.get(action, ())
+        if (value is not None) is not needed:
+            raise typer.BadParameter(f"{action} {'needs' if needed else 'takes no'} {flag}.")
 
 
 def _decided(

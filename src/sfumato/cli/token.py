@@ -59,7 +59,7 @@ def token(
         revoke  let one never be used again, at any server, from now on
 
     Scopes:
-        query        ask, publish, synthesize
+        query        ask, publish, synthesize, download releases
         plan         see data sets, and what a question would cost
         submit-code  send a program
         ledger:read  see what was spent of their own budgets

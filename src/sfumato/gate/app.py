@@ -64,7 +64,10 @@ def application(
         answering = partial(gate.answered, route)
         by_path.setdefault(VERSION + route.path, {})[route.method] = answering
     if link is not None:
-        ways = {"GET": link.show, "POST": partial(link.exchange, vault)}
+        ways: dict[str, Callable[[Request], Response]] = {
+            "GET": link.show,
+            "POST": partial(link.exchange, vault),
+        }
         by_path[PATH] = {method: partial(gate.welcomed, way) for method, way in ways.items()}
     doors = [PathRoute(path, _Endpoint(gate, methods)) for path, methods in by_path.items()]
     doors += survey_pages(rounds_of(vault.config.folder), setting)

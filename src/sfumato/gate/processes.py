@@ -63,9 +63,13 @@ class _Family:
         """Whether this is the process that began all others."""
         return os.getpid() == self._parent
 
+    def is_ending(self) -> bool:
+        """Whether a signal has told all to end."""
+        return self._ending
+
     def begin_one(self) -> bool:
         """Fork a process and serve in it; true in that process, when its service is over."""
-        if self._ending:
+        if self.is_ending():
             return False
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # until each is told what they mean
         child = os.fork()
@@ -83,13 +87,13 @@ class _Family:
     def watch(self, processes: int, ready: Callable[[], None]) -> None:
         """Replace what dies, until told to end; before all have listened a death ends all."""
         told = 0
-        while not self._ending:
+        while not self.is_ending():
             if select.select([self._listening], [], [], _LOOK_SECONDS)[0]:
                 told += len(os.read(self._listening, processes))
                 if told == processes:
                     ready()
             for lived in self._buried():
-                if self._ending:
+                if self.is_ending():
                     return
                 if told < processes or lived < _SHORTEST_LIFE_SECONDS:
                     raise InternalError(

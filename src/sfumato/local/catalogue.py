@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from inspect import signature
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
@@ -38,13 +38,19 @@ def make(name: str, domain: object, epsilon: Any, options: Mapping[str, Any]) ->
     given.one_of(name, "The name of an oracle", (*ORACLES, "auto"))
     module, kind = ORACLES.get(name, ("auto", "choose"))
     maker = getattr(import_module(f"sfumato.local.{module}"), kind)
-    known = set(signature(maker).parameters) - {"domain", "epsilon"}
+    asked = signature(maker).parameters
+    known = set(asked) - {"domain", "epsilon"}
     for option in sorted(options.keys() - known):
         raise ParameterError(
             "option_unknown",
             f"The oracle {name!r} has no option {option!r}"
             + (f"; it has {', '.join(sorted(known))}." if known else ", nor any other."),
         )
+    for option in sorted(known - options.keys()):
+        if asked[option].default is Parameter.empty:
+            raise ParameterError(
+                "option_missing", f"The oracle {name!r} needs the option {option!r}: write it too."
+            )
     found: Oracle = maker(domain, epsilon=epsilon, **options)
     return found
 

@@ -58,8 +58,8 @@ class HeavyHitters(LocalMechanism):
     prefix is said by randomized response over g = round(e^epsilon) + 1 numbers.
     *Sensitivity*: None to establish: values longer than `bits` are cut, shorter ones filled up.
     *Error*: a share is estimated from the n / groups people who reported whole values: n Var is
-    groups times q (1 - q) / (p - q)^2. Of values as frequent as three of these sd 99 in 100 are
-    found, of those of two six in ten.
+    groups times q (1 - q) / (p - q)^2, and more for large shares. Of values as frequent as three of
+    these sd 99 in 100 are found, of those of two six in ten.
     *Edges*: texts are their UTF-8 bytes, and those that differ only behind `bits` are one value. An
     estimate looks at every report, for each prefix that is kept: reports are kept, not a sketch.
     *Reference*: Wang, Li & Jha 2021, the prefix extending method.
@@ -194,8 +194,14 @@ class HeavyHitters(LocalMechanism):
         found = shares[best]
         order = np.argsort(-found, kind="stable")
         values = [self._value(candidates[at]) for at in order.tolist()]
-        spread = np.full(len(order), math.sqrt(self._variance(len(part))))
+        spread = np.sqrt(self._variances(found[order], len(part)))
         return pa.table({"value": values, "share": found[order], "sd": spread})
+
+    def _variances(self, shares: Any, people: int) -> Any:
+        """Of the noise, and of those who drew whole values being some of all people."""
+        known = np.clip(shares, 0.0, 1.0)
+        slope = float((1 - self.p - self.q) / (self.p - self.q))
+        return self._variance(people) + known * (slope + 1 - known) / people
 
     def _shares(self, rows: NDArray[Any], candidates: list[int], length: int) -> Any:
         """Estimate, without bias, the share of people with each prefix of one length."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
@@ -26,23 +27,23 @@ if TYPE_CHECKING:
     from sfumato.vault.synthesizing import Synthesized
 
 
-class AnyVault(Shown):
+class AnyVault(Shown, ABC):
     """Every question that a vault takes, by the session that answers and by who asks."""
 
     _session: Asking
 
     @property
+    @abstractmethod
     def datasets(self) -> tuple[str, ...]:
         """The names of its data sets."""
-        raise NotImplementedError
 
+    @abstractmethod
     def accounts(self, *, principal: str = OWNER) -> list[dict[str, Any]]:
         """A principal's accounts: each budget, what was spent, what one more question may cost."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _asking(self, principal: str, purpose: str | None) -> AskerOf:
         """Who asks, and who pays."""
-        raise NotImplementedError
 
     def publish(
         self,

@@ -15,8 +15,6 @@ from sfumato.ledger.book import canonical, digest
 if TYPE_CHECKING:
     from sfumato.method import Prepared
 
-CHANGED = "plan_changed"
-
 
 def plan_digest(prepared: Prepared) -> str:
     """What two plans have in common exactly if they ask and cost the same."""
@@ -27,7 +25,7 @@ def check_plan(prepared: Prepared, expected: str | None) -> None:
     """Refuse another plan than the one that was expected, if one was."""
     if expected is not None and expected != plan_digest(prepared):
         raise ParameterError(
-            CHANGED,
+            "plan_changed",
             "This would be another plan than the one that was expected: what is declared, or what "
             "it costs, has changed. Nothing was charged. Explain it again, and send its plan.",
         )

@@ -126,6 +126,11 @@ class Registration:
 
     def _purposes(self, config: Config, schema: Schema, population: str) -> tuple[str, ...]:
         if self.purposes is None:
+            if person_kinds(config, population):
+                self.warn(
+                    f"The people of {quoted(population)} are asked for consent in other data sets, "
+                    "but this one is used without. Add it with --purposes to ask them here, too."
+                )
             return ()
         listed = tuple(self.purposes)
         check_purposes(listed, schema.unit)

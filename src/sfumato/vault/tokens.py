@@ -44,7 +44,10 @@ TOPIC = "token"
 SCOPES = ("query", "plan", "submit-code", "ledger:read", "admin")
 """What a token may be for: to ask, to plan, to send code, to see one's ledger, to administer."""
 
-_SCOPE_OF = {"query": "query", "publish": "query", "synthesize": "query", "code": "submit-code"}
+_SCOPE_OF = {
+    **dict.fromkeys(("query", "publish", "synthesize", "download"), "query"),
+    "code": "submit-code",
+}
 _PREFIX = "sfu_"
 _LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
 _FORM = re.compile(rf"{_PREFIX}[{_LETTERS}]{{8}}[A-Za-z0-9_-]{{43}}", re.ASCII)

@@ -37,10 +37,10 @@ def test_an_engine_sums_reports_as_we_do(
     reports = oracle.randomize(np.arange(500) % SIZE, SeededEntropy(1))
     table = reports.to_arrow()
     wrong = [
-        {one: None for one in table.column_names},
-        {one: -1 for one in table.column_names},
-        {one: 2**40 for one in table.column_names},
-        {one: 2**63 - 1 for one in table.column_names},
+        dict.fromkeys(table.column_names),
+        dict.fromkeys(table.column_names, -1),
+        dict.fromkeys(table.column_names, 2**40),
+        dict.fromkeys(table.column_names, 2**63 - 1),
     ]
     last = dict.fromkeys(table.column_names, 0) | {table.column_names[-1]: 2**33}
     spoiled = pa.concat_tables([table, pa.Table.from_pylist([*wrong, last], schema=table.schema)])

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from contextlib import closing
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
 
 from sfumato.errors import SfumatoError
+from sfumato.ledger.commit import OutsideHead
 from sfumato.release.in_use import consent_head
 from sfumato.testing.ledgers import code_of, in_child
 from sfumato.vault.config import Config
+from sfumato.vault.consent.log import ConsentLog
 from sfumato.vault.consent.registry import open_log
 from sfumato.vault.consent.said import Said, now
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from sfumato.vault.consent.log import ConsentLog
 
 TIME = "2026-03-01T00:00:00+00:00"
 LATER = "2026-03-02T00:00:00+00:00"
@@ -187,6 +189,60 @@ def test_a_death_before_the_head_moved_is_healed(place: Place) -> None:
     with closing(place.open()) as log:
         assert agreed(log) == ["a", "b"]
     assert head.read_bytes() != before
+
+
+KILLED = {
+    "filled": (ConsentLog, "_fill", False),
+    "linked": (ConsentLog, "_link", False),
+    "committed": (OutsideHead, "write", True),
+}
+"""What has just been done, or, of the last, is about to be, and whether the changes then stand."""
+
+
+def kill_at(stage: str) -> None:
+    owner, name, _ = KILLED[stage]
+    real: Any = getattr(owner, name)
+
+    def killed(*arguments: Any, **options: Any) -> None:
+        if stage != "committed":
+            real(*arguments, **options)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(owner, name, killed)
+
+
+@pytest.mark.parametrize("stage", KILLED)
+def test_a_process_that_is_killed_leaves_all_of_an_import_or_nothing(
+    place: Place, stage: str
+) -> None:
+    with closing(place.open()) as log:
+        say(log, ("a", True))
+    child = os.fork()
+    if child == 0:
+        log = place.open()
+        kill_at(stage)
+        say(log, ("a", False), ("b", True))
+        os._exit(0)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    with closing(place.open()) as log:
+        assert agreed(log) == (["b"] if KILLED[stage][2] else ["a"])
+        assert log.verify() == log.check()
+        assert say(log, ("a", False), ("b", True)) == (0 if KILLED[stage][2] else 2)
+
+
+def test_a_withdrawal_on_one_host_holds_on_another_at_once(place: Place) -> None:
+    with closing(place.open()) as here:
+        say(here, ("a", True), ("b", True))
+        elsewhere = place.config.folder / "other.head"
+        consent_head(elsewhere).write_bytes(consent_head(place.config.head).read_bytes())
+        with closing(open_log(replace(place.config, head=elsewhere))) as there:
+            before = there.check()
+            say(here, ("a", False))
+            assert agreed(there) == ["b"]
+            assert there.standing("town", "care", before).people == ["a"]
+            say(there, ("b", False))
+            assert agreed(here) == []
+            assert here.verify() == there.verify()
 
 
 def test_many_at_once_lose_nothing(place: Place) -> None:

@@ -30,6 +30,7 @@ bounds = [0, 99]
 role = "sensitive"
 kind = "text"
 """
+HEAD = "sex,age,ill"
 ROWS = tuple(f"{'fm'[n % 2]},{n % 90},{('flu', 'gout')[n % 2]}" for n in range(300))
 OTHERS = tuple(f"{'fm'[n % 2]},{(n * 7) % 80},gout" for n in range(200))
 COUNT = "SELECT COUNT(*) AS n FROM people"
@@ -54,7 +55,7 @@ def people_vault(home: Path, rows: Sequence[str] = ROWS) -> Vault:
     """A vault of people and of others, in which Alice and Bob may each ask about one."""
     home.mkdir(exist_ok=True)
     for name, held in (("people", rows), ("others", OTHERS)):
-        (home / f"{name}.csv").write_text("\n".join(["sex,age,ill", *held]) + "\n")
+        (home / f"{name}.csv").write_text("\n".join([HEAD, *held]) + "\n")
         (home / f"{name}.toml").write_text(SCHEMA)
     vault = create_vault(home / "clinic")
     vault.add("people", home / "people.csv", home / "people.toml", epsilon=8)
@@ -70,9 +71,10 @@ def people_served(
 ) -> Iterator[Served]:
     """A server before such a vault."""
     with people_vault(home, rows) as vault, served(vault, limits=limits) as server:
-        clients = (
+        owner, alice, bob = (
             Client(server.url, vault.tokens.new(name, operator="Ann"))
             for name in ("owner", "alice", "bob")
         )
         assert server.owner_link is not None
-        yield Served(vault, server.url, server.owner_link, *clients, Client(server.url))
+        nobody = Client(server.url)
+        yield Served(vault, server.url, server.owner_link, owner, alice, bob, nobody)

@@ -17,8 +17,8 @@ from .people_served import ROWS, people_vault
 if TYPE_CHECKING:
     from pathlib import Path
 
-MANY = ("m,41,gout",) * 20_000
-"""One side has what makes work in every question that it fits."""
+MANY = ("m,41,gout",) * 1_500_000
+"""One side has what makes work in every question that it fits, so that the test has power."""
 TICK = 0.05
 ALPHA = 1e-6
 

@@ -45,8 +45,19 @@ def test_shares_and_their_sd() -> None:
     found = oracle.find(oracle.randomize(people, SeededEntropy(2))).to_pylist()
     assert found[0]["value"] == 2749
     assert abs(found[0]["share"] - 0.3) < 5 * found[0]["sd"]
-    assert found[0]["sd"] == pytest.approx(math.sqrt(oracle.variance(30_000)), rel=0.05)
+    assert found[-1]["sd"] == pytest.approx(math.sqrt(oracle.variance(30_000)), rel=0.05)
     assert len(found) == 32
+
+
+def test_the_sd_of_a_large_share_holds_that_a_group_is_some_of_all_people() -> None:
+    oracle = HeavyHitters(bits=4, start=2, step=2, epsilon=4)
+    people = np.where(np.arange(1_000) % 2 == 0, 9, 4)
+    entropy = SeededEntropy(5)
+    off = []
+    for _ in range(60):
+        found = oracle.find(oracle.randomize(people, entropy), most=2).to_pylist()
+        off.append(next((one["share"] - 0.5) / one["sd"] for one in found if one["value"] == 9))
+    assert 0.7 < np.std(off) < 1.3
 
 
 def test_words_are_found() -> None:

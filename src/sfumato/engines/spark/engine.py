@@ -25,7 +25,7 @@ from sfumato.engines.files.output import write_file
 from sfumato.engines.kinds import kinds_of
 from sfumato.engines.spark.folders import check_folder, write_folder
 from sfumato.engines.spark.identity import identity_of
-from sfumato.engines.spark.jobs import Jobs, apart, cancel_jobs
+from sfumato.engines.spark.jobs import SparkJobs, apart, cancel_jobs
 from sfumato.engines.spark.quiet import hush
 from sfumato.engines.spark.results import arrow_schema, batches_of
 from sfumato.engines.spark.session import check_running, translate
@@ -141,12 +141,12 @@ class Spark:
     @translating_errors(translate)
     def run(self, query: exp.Query) -> pa.Table:
         """Run a query and bring its whole result here, in one job."""
-        return Jobs(self._session).run(lambda: self._frame(query).toArrow())
+        return SparkJobs(self._session).run(lambda: self._frame(query).toArrow())
 
     @translating_errors(translate)
     def stream(self, query: exp.Query, *, batch_rows: int = 65_536) -> pa.RecordBatchReader:
         """Run a query and bring its result here batch by batch."""
-        jobs = Jobs(self._session)
+        jobs = SparkJobs(self._session)
         frame, schema = jobs.run(lambda: (frame := self._frame(query), arrow_schema(frame)))
         arriving = batches_of(frame, schema, jobs)
         parts = (

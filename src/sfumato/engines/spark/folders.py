@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.files.endings import PARQUET, ends_in
 from sfumato.engines.files.parts import check_local, part_name, parts_in, whole_folder
-from sfumato.engines.spark.jobs import Jobs, apart
+from sfumato.engines.spark.jobs import SparkJobs, apart
 from sfumato.engines.spark.tables import reads
 from sfumato.errors import OutputError
 from sfumato.files import MARK
@@ -77,7 +77,7 @@ def write_remote(session: SparkSession, query: str, address: str, *, overwrite: 
     try:
         rows = _written(session, query, whole.toString(), address)
         there = session.read.parquet(whole.toString())
-        if Jobs(session).run(there.count) != rows:
+        if SparkJobs(session).run(there.count) != rows:
             raise _unseen(address)
         apart(settle)
     finally:
@@ -128,7 +128,7 @@ def _written(session: SparkSession, query: str, address: str, said: str) -> int:
         return found
 
     try:
-        return Jobs(session).run(write)
+        return SparkJobs(session).run(write)
     except Exception as error:
         if "Mkdirs failed to create" in str(error):  # on a machine without that folder
             raise _unseen(said) from None

@@ -57,7 +57,7 @@ def cancel_jobs(session: SparkSession, thread: int) -> None:
     _cancel(session, _tag(thread))
 
 
-class Jobs:
+class SparkJobs:
     """The jobs of one query, known by the thread that asked for it and by a name of their own."""
 
     def __init__(self, session: SparkSession) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame
 
-    from sfumato.engines.spark.jobs import Jobs
+    from sfumato.engines.spark.jobs import SparkJobs
 
 _LITTLE, _MUCH = 4 << 20, 32 << 20
 """Bytes of a window of partitions after which the next one is twice, or half, as wide."""
@@ -32,7 +32,7 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
 
 
 def batches_of(
-    frame: DataFrame, schema: pa.Schema, jobs: Jobs
+    frame: DataFrame, schema: pa.Schema, jobs: SparkJobs
 ) -> Generator[pa.RecordBatch, None, None]:
     """The rows of a frame in order, batch by batch, while those that follow are being fetched."""
     if not hasattr(frame, "_jdf"):  # a server streams by itself

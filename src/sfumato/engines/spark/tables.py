@@ -17,7 +17,7 @@ from sfumato.engines.files.output import (
     table_in_use,
     table_not_a_release,
 )
-from sfumato.engines.spark.jobs import Jobs, apart
+from sfumato.engines.spark.jobs import SparkJobs, apart
 from sfumato.engines.spark.session import forgets_tables, translate
 from sfumato.errors import OutputError
 
@@ -60,7 +60,7 @@ def _make(session: SparkSession, query: str, draft: exp.Table) -> None:
         session.sql(query).write.saveAsTable(_words(draft))
         session.sql(f"ALTER TABLE {_words(draft)} SET TBLPROPERTIES ('{_MARK}' = '{RELEASE}')")
 
-    Jobs(session).run(make)
+    SparkJobs(session).run(make)
 
 
 @translating_errors(translate)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import secrets
 import ssl
-import threading
 import time
+from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from socket import gaierror
@@ -54,7 +55,7 @@ class Received:
 
 @dataclass(eq=False)
 class Connection:
-    """Connections to one server, one for each thread that asks, kept while they last."""
+    """Connections to one server, as many as are asked at a time, kept while they last."""
 
     address: Address
     token: str = field(repr=False)
@@ -62,8 +63,7 @@ class Connection:
     """How long one request may take, attempts and all."""
     trust: ssl.SSLContext | None = None
     """Whose signatures are trusted; the system's where nothing is said."""
-    _kept: threading.local = field(default_factory=threading.local, init=False, repr=False)
-    _opened: set[HTTPConnection] = field(default_factory=set, init=False, repr=False)
+    _idle: deque[HTTPConnection] = field(default_factory=deque, init=False, repr=False)
     is_closed: bool = field(default=False, init=False, repr=False)
 
     def get(self, path: str, *, accept: str = JSON) -> Received:
@@ -111,10 +111,9 @@ class Connection:
         raise AssertionError("the last pause is none")
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Let go of every connection; those that are in use end with what they are used for."""
         self.is_closed = True
-        while self._opened:
-            self._opened.pop().close()
+        self._let_go()
 
     def _once(
         self,
@@ -130,13 +129,23 @@ class Connection:
             return _read(connection.getresponse())
         except BaseException:
             connection.close()  # also where somebody interrupts: half an answer is left in it
+            self._let_go()  # where one broke off the others may have, too
             raise
+        finally:
+            self._idle.append(connection)
+            if self.is_closed:
+                self._let_go()
+
+    def _let_go(self) -> None:
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
 
     def _connection(self, seconds: float) -> HTTPConnection:
-        found: HTTPConnection | None = getattr(self._kept, "connection", None)
-        if found is None:
-            found = self._kept.connection = self.address.opened(seconds, self.trust)
-            self._opened.add(found)
+        try:
+            found = self._idle.pop()
+        except IndexError:
+            found = self.address.opened(seconds, self.trust)
         found.timeout = seconds
         if found.sock is not None:
             found.sock.settimeout(seconds)

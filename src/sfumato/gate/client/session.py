@@ -21,7 +21,7 @@ from sfumato.gate.client.jobs import waited
 from sfumato.gate.client.refusals import unexpected
 from sfumato.gate.client.wire import answer_of, told_of
 from sfumato.privacy.numbers import EPSILON_MAXIMUM
-from sfumato.vault.plans import CHANGED, foreign_plan, plan_digest
+from sfumato.vault.plans import foreign_plan, plan_digest
 from sfumato.vault.session import Facts, prepared_of
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class RemoteSession:
         try:
             return self.connection.send("POST", path, body, accept=f"{ANSWER}, {JSON}", key=key)
         except ParameterError as error:
-            if error.code == CHANGED:
+            if error.code == "plan_changed":
                 self.catalogue.forget()
             raise
 

@@ -109,7 +109,11 @@ def connect(
         )
     trust = read_trust(certificates)
     vault = RemoteVault(Connection(address, read_token(token), float(timeout), trust))
-    _ = vault.datasets  # what is wrong with the address or the token is told at once
+    try:
+        _ = vault.datasets  # what is wrong with the address or the token is told at once
+    except BaseException:
+        vault.close()
+        raise
     return vault
 
 

@@ -26,7 +26,7 @@ from sfumato.vault.jobs.anonymizing import ANONYMIZE, anonymize_dataset, check_w
 from sfumato.vault.jobs.job import Job, JobState
 from sfumato.vault.jobs.store import JobStore
 from sfumato.vault.jobs.values import plain_values
-from sfumato.vault.jobs.workers import LEASE_SECONDS, Workers
+from sfumato.vault.jobs.workers import LEASE_SECONDS, JobWorkers
 from sfumato.vault.plans import check_plan, plan_digest
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Jobs(Shown):
     def __init__(self, vault: Vault, *, lease_seconds: float = LEASE_SECONDS) -> None:
         self._vault = vault
         self._store = open_store(vault.config)
-        self._workers = Workers(
+        self._workers = JobWorkers(
             self._store,
             self._run,
             vault.stop_thread,

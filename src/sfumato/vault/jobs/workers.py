@@ -51,7 +51,7 @@ class _Held:
     thread: int
 
 
-class Workers:
+class JobWorkers:
     """Some threads of this process that work on the jobs of one store."""
 
     def __init__(

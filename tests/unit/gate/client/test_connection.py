@@ -123,24 +123,24 @@ def test_a_connection_is_kept_and_renewed_when_it_has_ended() -> None:
 
 
 def test_who_is_sent_away_comes_back_after_the_time_that_was_named() -> None:
-    busy = problem(503, "busy", "InternalError", "Retry-After: 0")
+    busy = problem(503, "too_many_requests", "InternalError", "Retry-After: 0")
     with connected(busy, busy, FINE) as (connection, server):
         assert connection.get("a").json() == {"a": 1}
     assert len(server.heard) == 3
 
 
 def test_who_is_always_sent_away_is_told_so() -> None:
-    busy = problem(503, "server_busy", "InternalError", "Retry-After: 0")
+    busy = problem(503, "too_many_requests", "InternalError", "Retry-After: 0")
     with connected(*[busy] * 9) as (connection, server):
         with pytest.raises(InternalError) as refused:
             connection.get("a")
-        assert refused.value.code == "server_busy"
+        assert refused.value.code == "too_many_requests"
         assert len(server.heard) == 6
-    long = problem(503, "server_busy", "InternalError", "Retry-After: 3600")
+    long = problem(503, "too_many_requests", "InternalError", "Retry-After: 3600")
     with connected(long, FINE, seconds=2) as (connection, server):
         with pytest.raises(InternalError) as refused:
             connection.get("a")
-        assert refused.value.code == "server_busy"
+        assert refused.value.code == "too_many_requests"
 
 
 @pytest.mark.parametrize(
@@ -206,15 +206,16 @@ def test_no_answer_in_time_is_told_with_what_to_do() -> None:
     assert "longer timeout" in str(refused.value)
 
 
-def test_threads_have_connections_of_their_own() -> None:
+def test_connections_that_are_used_at_a_time_are_several_and_kept() -> None:
     with connected(FINE) as (connection, _):
-        connection.get("a")
-        other: list[object] = []
-        thread = threading.Thread(target=lambda: other.append(connection._connection(1)))
-        thread.start()
-        thread.join()
-        assert other[0] is not connection._connection(1)
-        assert len(connection._opened) == 2
+        one, other = connection._connection(1), connection._connection(1)
+        assert one is not other
+        connection._idle.append(other)
+        assert connection.get("a").json() == {"a": 1}
+        assert list(connection._idle) == [other]
+        connection.close()
+        assert not connection._idle
+        assert other.sock is None
 
 
 def test_a_token_is_never_shown() -> None:

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 import sfumato as sf
 from sfumato.cli.main import run
 from sfumato.testing.ledgers import code_of
@@ -13,8 +15,6 @@ from sfumato.vault.consent.registry import opened_consents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pytest
 
     from sfumato.vault.consent.registry import ConsentRegistry
 
@@ -109,6 +109,12 @@ def test_purposes_need_people_that_can_be_told_apart(files: Path) -> None:
         assert added(unit="agreed", max_rows=2) == "person_kind_unfit"
         assert added(public=True, epsilon=None) == "option_without_other"
         assert vault.datasets == ()
+
+
+def test_a_data_set_of_people_who_are_asked_elsewhere_is_told_of(vault: sf.Vault) -> None:
+    Path("stays.csv").write_text(Path("visits.csv").read_text().replace(",5", ",6"))
+    with pytest.warns(UserWarning, match="asked for consent in other data sets"):
+        vault.add("stays", "stays.csv", "visits.toml", population="visits")
 
 
 def test_the_registry_is_one_of_the_files_in_use(agreeing: sf.Vault) -> None:
