@@ -44,7 +44,7 @@ class Amounts:
     def parts(self, values: Floats) -> Floats:
         """Where values lie on the way, from 0 to 1; those outside the bounds at the nearer end."""
         low, high = float(self.low), float(self.high)
-        return np.asarray((np.clip(values, low, high) - low) / (high - low)).clip(0.0, 1.0)
+        return np.asarray((values - low) / (high - low)).clip(0.0, 1.0)
 
     def back(self, centred: Floats | float) -> Any:
         """Amounts from parts between -1 and 1."""
