@@ -358,7 +358,7 @@ PEOPLE = [
     Case("usage", ("release", "list", "--to", "alice")),
     Case("usage", ("release", "open", "nothing", "--to", "public")),
     Case("token_unknown", ("token", "revoke", "aaaaaaaa", "--operator", "ann")),
-    Case("usage", ("token", "new", "eve")),
+    Case("usage", ("token", "new")),
     Case("usage", ("token", "list", "--scopes", "admin")),
     Case("ledger_rolled_back", ("principal", "list"), 3, restore_old_ledger),
     Case("ledger_rolled_back", ("token", "list"), 3, restore_old_ledger),
