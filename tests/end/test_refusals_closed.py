@@ -84,6 +84,7 @@ OUT_OF_REACH = {
     "platform_unsupported": "only where processes cannot lock: tests/end/test_platforms.py",
     "output_busy": "only in a race of two writers: tests/unit/release",
     "release_unreadable": "releases are read by other commands",
+    "dataset_removed": "only in a race with a change of the configuration",
     "request_answered": "only in a race, which the stored answer settles",
     "ledger_taken": "needs a PostgreSQL server; the contract tests of vaults have one",
     **dict.fromkeys(
