@@ -366,3 +366,13 @@ def test_a_vault_without_jobs_has_no_store_of_them(vault: sf.Vault) -> None:
     assert not (vault.config.folder / "jobs.sqlite").exists()
     submit(vault)
     assert (vault.config.folder / "jobs.sqlite").stat().st_mode & 0o077 == 0
+
+
+def test_a_store_of_jobs_that_is_broken_is_one_closed_door(vault: sf.Vault) -> None:
+    path = vault.config.folder / "jobs.sqlite"
+    path.write_bytes(b"no database at all" * 100)
+    for action in (vault.jobs.list, vault.jobs.work, lambda: submit(vault)):
+        assert code_of(action) == "jobs_unavailable"
+    assert "store of jobs" in (vault.config.folder / "failures.log").read_text()
+    path.unlink()
+    assert submit(vault).state is JobState.WAITING
