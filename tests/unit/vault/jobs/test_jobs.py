@@ -34,7 +34,8 @@ class Killed(BaseException):
 
 def spent(vault: sf.Vault, principal: str = "ann") -> float:
     account = next(one for one in vault.accounts() if one["account"] == f"visits/{principal}")
-    return round(2 - account["remaining"]["epsilon"], 6)
+    left: float = account["remaining"]["epsilon"]
+    return round(2 - left, 6)
 
 
 def submit(vault: sf.Vault, principal: str = "ann", **said: Any) -> Any:
@@ -359,7 +360,8 @@ def test_jobs_are_listed_as_many_as_asked_for(vault: sf.Vault) -> None:
 
 
 def test_a_vault_without_jobs_has_no_store_of_them(vault: sf.Vault) -> None:
-    assert list(vault.jobs.list()) == list(vault.releases.list()) == []
+    assert not vault.jobs.list()
+    assert not vault.releases.list()
     assert vault.jobs.work() == 0
     assert code_of(vault.jobs.get, "nothing") == "job_unknown"
     assert code_of(vault.releases.get, "nothing") == "release_unknown"
