@@ -192,6 +192,9 @@ def test_what_cannot_be_a_report_is_counted() -> None:
     rows = oracle.layout.empty(4)
     rows["report"] = [3, 9, 255, 0]
     assert (oracle.sum_rows(rows).n, oracle.sum_rows(rows).rejected) == (2, 2)
+    twice = oracle.sum_rows(rows) + oracle.sum_rows(rows, rejected=3)
+    assert (twice.n, twice.rejected) == (4, 7)
+    assert ReportSketch.from_bytes(twice.to_bytes()) == twice
     bits = made("oue").layout.empty(2)
     bits["bits"][1, 1] = 0b10  # only the lowest bit of the second byte is one of nine
     assert made("oue").sum_rows(bits).rejected == 1
