@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOGETHER = 40
+SERVE = ("survey", "serve", "--port", "0", "--json")
 
 
 def post(url: str, round_id: str, item: dict[str, Any]) -> int | None:

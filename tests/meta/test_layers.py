@@ -99,7 +99,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     # A client plans by the same modules as a vault, from what a server declares.
     "gate": {
-        "cards", "errors", "given", "local", "method", "privacy.events", "privacy.numbers",
+        "cards", "errors", "files", "given", "local", "method", "privacy.events", "privacy.numbers",
         "publish.options", "query.sql.tables", "release.codec", "release.release",
         "report.progress", "report.survey", "schema.exchange", "schema.names", "texts", "vault",
     },

@@ -25,7 +25,6 @@ from sfumato.gate.problems import RequestError
 from sfumato.local.browser import chance_of_truth, script_facts
 from sfumato.local.by_hand import second_throw
 from sfumato.local.collection import DEVICE, HAND, REASONS
-from sfumato.local.rounds import stamp
 from sfumato.report.survey import (
     SCRIPTS,
     ShownResult,
@@ -41,6 +40,7 @@ from sfumato.texts import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
+    from datetime import datetime
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 MOST_ITEMS = 1000
 """Reports, or tickets, in one request."""
 _FORM_BYTES = 2048
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _HTML = "text/html; charset=utf-8"
 
 
@@ -123,20 +124,27 @@ class _Site:
 
     def routes(self, endpoints: list[tuple[str, str, Endpoint]]) -> list[PathRoute]:
         """Endpoints by path and method."""
+        by_path: dict[str, dict[str, Endpoint]] = {}
+        for path, method, endpoint in endpoints:
+            by_path.setdefault(path, {})[method] = endpoint
         return [
-            PathRoute(path, self._guarded(endpoint), methods=[method])
-            for path, method, endpoint in endpoints
+            PathRoute(path, self._guarded(ways), methods=_METHODS) for path, ways in by_path.items()
         ]
 
-    def _guarded(self, endpoint: Endpoint) -> Endpoint:
-        """An endpoint for who comes by a known name; its refusals are told in one form."""
+    def _guarded(self, ways: Mapping[str, Endpoint]) -> Endpoint:
+        """Endpoints for who comes by a known name; their refusals are told in one form."""
 
         async def guarded(request: Request) -> Response:
             try:
                 check_caller(request.scope, self._setting)
-                response = await endpoint(request)
+                method = "GET" if request.method == "HEAD" else request.method
+                if method not in ways:
+                    raise _method_unknown(ways)
+                response = await ways[method](request)
             except SfumatoError as error:
                 response = _refused(error)
+            except Exception:  # noqa: BLE001  whatever it was, its text may quote a report
+                response = _refused(problems.failed_inside())
             return secured(response, self._setting)
 
         return guarded
@@ -147,34 +155,36 @@ class _Site:
             response = secured(_refused(problems.not_found()), self._setting)
             await response(scope, receive, send)
 
-    def _round(self, request: Request) -> Collection:
-        found = self._find(request.path_params["round"])
+    async def _round(self, request: Request) -> Collection:
+        name = request.path_params["round"]
+        found = await self._crowd.look(lambda: self._find(name))
         if found is None:
             raise problems.not_found()
         return found
 
     async def page(self, request: Request) -> Response:
         """Where people answer."""
-        collection = self._round(request)
+        collection = await self._round(request)
         return Response(await self._crowd.work(lambda: _page(collection)), media_type=_HTML)
 
     async def results(self, request: Request) -> Response:
         """The estimate as a page."""
-        collection = self._round(request)
+        collection = await self._round(request)
         return Response(await self._crowd.work(lambda: _results(collection)), media_type=_HTML)
 
     async def estimate(self, request: Request) -> Response:
         """The estimate for programs."""
-        collection = self._round(request)
+        collection = await self._round(request)
         return _json(await self._crowd.work(lambda: collection.estimate().to_json()))
 
     async def signed(self, request: Request) -> Response:
         """The round itself, with its signature."""
-        return Response(self._round(request).round.toml(), media_type="application/toml")
+        collection = await self._round(request)
+        return Response(collection.round.toml(), media_type="application/toml")
 
     async def file(self, request: Request) -> Response:
         """The style sheet and the scripts."""
-        self._round(request)
+        await self._round(request)
         name = request.path_params["file"]
         if name == "survey.css":
             return Response(style(), media_type="text/css; charset=utf-8")
@@ -184,7 +194,7 @@ class _Site:
 
     async def reports(self, request: Request) -> Response:
         """Take reports."""
-        collection = self._round(request)
+        collection = await self._round(request)
         try:
             told = await read_json(request, seconds=self._setting.limits.body_seconds)
         except SfumatoError:
@@ -195,7 +205,7 @@ class _Site:
 
     async def tickets(self, request: Request) -> Response:
         """Hand out tickets to a program."""
-        collection = self._round(request)
+        collection = await self._round(request)
         told = await read_json(request, seconds=self._setting.limits.body_seconds)
         count = told.get("count", 1)
         if set(told) - {"count"} or type(count) is not int or not 1 <= count <= MOST_ITEMS:
@@ -206,7 +216,7 @@ class _Site:
 
     async def by_hand(self, request: Request) -> Response:
         """Take what a person's coins or dice said, from the plain form."""
-        collection = self._round(request)
+        collection = await self._round(request)
         item = await _form(request, self._setting.limits.body_seconds)
         delivery = await self._crowd.work(lambda: collection.receive([item]))
         refused = REASONS[delivery.rejected[0][1]] if delivery.rejected else None
@@ -247,13 +257,20 @@ def _shown(collection: Collection) -> ShownRound:
         id=asked.id,
         question=asked.question,
         choices=asked.choices,
-        mechanism=asked.mechanism,
+        mechanism=_NAMES[asked.mechanism],
         epsilon=str(asked.epsilon),
         state=collection.state,
-        opens=stamp(asked.opens),
-        closes=stamp(asked.closes),
+        opens=_moment(asked.opens),
+        closes=_moment(asked.closes),
         truth_chance=chance_of_truth(collection.ways[DEVICE]),
     )
+
+
+_NAMES = {"warner": "randomized response (Warner)", "k_ary": "randomized response (k-ary)"}
+
+
+def _moment(when: datetime) -> str:
+    return f"{when.day} {when:%B %Y, %H:%M} UTC"
 
 
 async def _form(request: Request, seconds: float) -> dict[str, object]:
@@ -278,6 +295,12 @@ async def _form(request: Request, seconds: float) -> dict[str, object]:
     number = fields.get("number", "")
     report = int(number) - 1 if number.isascii() and number.isdigit() and len(number) < 9 else None
     return {"ticket": fields.get("ticket"), "report": report, "way": HAND}
+
+
+def _method_unknown(ways: Mapping[str, Endpoint]) -> RequestError:
+    allowed = ", ".join(sorted(ways))
+    headers = {"Allow": allowed}
+    return RequestError(405, "method_unknown", f"This path takes {allowed}.", headers=headers)
 
 
 def _refused(error: SfumatoError) -> Response:

@@ -178,8 +178,8 @@ def _result_blocks(question: str, epsilon: str, result: ShownResult) -> list[Blo
 
 _VALUE = "Share of those who answered"
 _NOTE = (
-    "They tell of the randomness of reports; how well those who answered stand for others is not "
-    "in them."
+    "The error bars tell of the randomness of reports alone; how well those who answered stand for "
+    "others is not in them."
 )
 _BELOW = (
     "A share below 0 is an estimate of a rare choice: estimates are right on average, and nothing "

@@ -90,6 +90,13 @@ def test_what_is_no_round_is_not_found(gate: Served, asked: Round, method: str, 
     assert (reply.status, reply.json["code"]) == (404, "not_found")
 
 
+@pytest.mark.parametrize("method", ["DELETE", "PUT", "OPTIONS", "POST"])
+def test_a_page_takes_no_other_method(gate: Served, asked: Round, method: str) -> None:
+    reply = gate.nobody.ask(method, f"/survey/{asked.id}/results")
+    assert (reply.status, reply.json["code"]) == (405, "method_unknown")
+    assert "default-src 'none'" in reply.headers["content-security-policy"]
+
+
 def test_another_name_of_the_server_is_no_way_in(gate: Served, asked: Round) -> None:
     stranger = Client(gate.url)
     reply = stranger.ask("GET", f"/survey/{asked.id}", None, {"Host": "evil.example"})

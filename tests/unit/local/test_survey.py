@@ -48,9 +48,11 @@ def answering(pages: dict[str, tuple[int, bytes]]) -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Fixed) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def code(error: pytest.ExceptionInfo[SfumatoError]) -> str:
