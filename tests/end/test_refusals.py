@@ -50,6 +50,7 @@ HISTOGRAM = ("publish", "histogram", "people", "--epsilon", "0.1", "--columns")
 SYNTHESIS = ("synthesize", "people", "--epsilon", "0.1", "--columns", "age", "-o", "x.csv")
 TWINS = ("synthesize", "people", "--columns", "age", "-o", "x", "--explore")
 CHILD = ("synthesize", "visits", "--epsilon", "0.1", "--columns", "cost", "-o", "x.csv", "--child")
+PUBLISHED = ("job", "submit", "publish", "--dataset", "people", "--ask")
 LIMIT = ("ledger", "limit", "--operator", "ann", "--account")
 CONFIG = """
 [populations.persons]
@@ -330,6 +331,25 @@ PEOPLE = [
          eve("--expires", "2020-01-01")),
     Case("principal_expired", ("token", "new", *OF_EVE), 3, eve("--expires", "2020-01-01")),
     Case("scope_unknown", ("token", "new", *OF_EVE, "--scopes", "admin"), 2, eve()),
+    Case("job_unknown", ("job", "show", "nothing")),
+    Case("job_family_unknown", ("job", "submit", "query", "--dataset", "people")),
+    Case("job_call_wrong", ("job", "submit", "publish", "--dataset", "people")),
+    Case("job_names_file", (*PUBLISHED, '{"kind": "tree", "columns": "age", "workload": "a.csv"}')),
+    Case("epsilon_above_policy", (*PUBLISHED, '{"kind":"tree","columns":"age","epsilon":1e3}')),
+    Case("wish_unknown", ("job", "submit", "anonymize", "--dataset", "people", "--ask", '{"x":1}')),
+    Case("usage", (*PUBLISHED, '{"principal": "alice"}')),
+    Case("usage", (*PUBLISHED, "[1]")),
+    Case("usage", ("job", "submit", "publish")),
+    Case("job_unknown", ("job", "cancel", "nothing")),
+    Case("limit_wrong", ("job", "list", "--limit", "0")),
+    Case("release_unknown", ("release", "show", "nothing")),
+    Case("release_unknown", ("release", "save", "nothing", "-o", "x.csv")),
+    Case("release_unknown", ("release", "open", "nothing", "--to", "public", "--operator", "ann")),
+    Case("usage", ("job", "show")),
+    Case("usage", ("job", "list", "nothing")),
+    Case("usage", ("release", "show")),
+    Case("usage", ("release", "list", "--to", "alice")),
+    Case("usage", ("release", "open", "nothing", "--to", "public")),
     Case("token_unknown", ("token", "revoke", "aaaaaaaa", "--operator", "ann")),
     Case("usage", ("token", "new", "eve")),
     Case("usage", ("token", "list", "--scopes", "admin")),

@@ -36,6 +36,8 @@ ELSEWHERE = {
     "testing/": "for tests",
     "gate/": "what a server refuses, and when one cannot begin: tests/end/gate",
     "cli/serve.py": "serving needs packages that all tests have",
+    "vault/jobs/values.py": "JSON is plain, and no longer than a line may be: tests/unit/vault/jobs",
+    "vault/jobs/store.py": "needs a hundred jobs: tests/contract/vault/test_job_store.py",
     # Read after the charge, where all that fails is `answer_failed`, with exit code 1.
     "engines/": "data is read after the charge; of what is read before, workloads, some are above",
     "report/": "pages are made after the charge, where a mistake is no longer the caller's",
@@ -57,6 +59,11 @@ ELSEWHERE = {
 
 
 OUT_OF_REACH = {
+    "anonymize_owner_only": "commands submit as the owner: tests/unit/vault/jobs",
+    **dict.fromkeys(
+        ("release_file_unknown", "release_not_paid", "reader_unknown"),
+        "no vault here has a release: tests/unit/vault/test_releases.py",
+    ),
     "token_refused": "commands need no token: tests/unit/vault/test_tokens.py",
     "record_invalid": "commands write plain records: tests/contract/ledger/test_records.py",
     "record_too_long": "commands write short records: tests/contract/ledger/test_records.py",

@@ -95,11 +95,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "demo": {
         "errors", "schema", "files", "inspection", "report", "release.in_use", "steward",
-        "estimation.boxes", "vault", "attack.case", "attack.finding",
+        "estimation.boxes", "vault", "attack.case", "attack.finding", "local",
     },
     # A client plans by the same modules as a vault, from what a server declares.
     "gate": {
-        "cards", "errors", "given", "local", "method", "privacy.events", "privacy.numbers",
+        "cards", "errors", "files", "given", "local", "method", "privacy.events", "privacy.numbers",
         "publish.options", "query.sql.tables", "release.codec", "release.release",
         "report.progress", "report.survey", "schema.exchange", "schema.names", "texts", "vault",
     },

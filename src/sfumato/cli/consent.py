@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli.options import OUTPUT, Json, Overwrite, VaultFolder, option
+from sfumato.cli.options import OUTPUT, Json, Overwrite, VaultFolder, decided_by, option
 from sfumato.schema.names import count
 from sfumato.texts import dumps
 
@@ -49,7 +49,7 @@ def consent(
     population: Annotated[
         str | None, option("NAME", "Whose registry, where there are several.")
     ] = None,
-    operator: Annotated[str, option("WHO", "Who writes it down.")] = "owner",
+    operator: Annotated[str | None, option("WHO", "Who writes it down; by default you.")] = None,
     output: Annotated[
         Path | None, option("FILE", "export: a .csv.", "-o", "--output", rich_help_panel=OUTPUT)
     ] = None,
@@ -82,11 +82,11 @@ def consent(
     _check_form(action, what, purpose, output)
     with closing(opened_consents(vault)) as consents:
         if action in (ConsentAction.VERIFY, ConsentAction.ACKNOWLEDGE):
-            told = _settled(consents, action, operator)
+            told = _settled(consents, action, decided_by(operator))
         else:
             told = _done(
                 consents.registry(population), action, what or "", purpose,
-                {"time": time, "operator": operator}, (output, overwrite),
+                {"time": time, "operator": decided_by(operator)}, (output, overwrite),
             )  # fmt: skip
     typer.echo(dumps(told) if as_json else _sentence(action, told))
 

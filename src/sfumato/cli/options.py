@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 import shlex
 from dataclasses import replace
 from inspect import Parameter, Signature, signature
@@ -31,6 +33,16 @@ OUTPUT = "Output"
 def option(metavar: str | None, told: str, *flags: str, **more: Any) -> Any:
     """An option with the word that stands for its value, and a line of help."""
     return typer.Option(*flags, metavar=metavar, help=told, **more)
+
+
+def decided_by(operator: str | None) -> str:
+    """In whose name the ledger notes a decision: who is given, else who is logged in here."""
+    if operator is not None:
+        return operator
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # as in a container, whose user has no name
+        return f"user {os.getuid()}"
 
 
 def argument(metavar: str, told: str, **more: Any) -> Any:

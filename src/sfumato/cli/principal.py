@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli.completion import one_of
-from sfumato.cli.options import Json, VaultFolder, form
+from sfumato.cli.options import Json, VaultFolder, decided_by, form
 from sfumato.texts import dumps, minute
 from sfumato.vault.families import Field
 from sfumato.vault.principals import PERMITTED, SHAPES, PrincipalKind
@@ -64,7 +64,7 @@ _KINDS = {
     Field("min_epsilon", "add, change: the least a question costs.", "EPSILON"),
     Field("max_epsilon", "add, change: the most a question costs.", "EPSILON"),
     Field("expires", "add, expire: a day such as 2031-01-31, or 90d.", "WHEN"),
-    Field("operator", "Who decided it; all but list.", "WHO"),
+    Field("operator", "Who decided it; by default you.", "WHO"),
 )
 def principal(
     action: Annotated[
@@ -112,8 +112,9 @@ def principal(
     """
     from sfumato.vault.people import people_of
 
-    operator, given = said.pop("operator"), {key: one for key, one in said.items() if one}
-    _check(action, name, operator, given)
+    operator = decided_by(said.pop("operator"))
+    given = {key: one for key, one in said.items() if one}
+    _check(action, name, given)
     with people_of(vault) as people:
         if action is PrincipalAction.LIST:
             found = people.list() if name is None else [people.get(name)]
@@ -125,12 +126,9 @@ def principal(
         _tell(people, found, as_json=as_json, one=action is not PrincipalAction.LIST)
 
 
-def _check(
-    action: PrincipalAction, name: str | None, operator: str | None, given: dict[str, Any]
-) -> None:
+def _check(action: PrincipalAction, name: str | None, given: dict[str, Any]) -> None:
     """Refuse what an action lacks or does not take."""
     needed = [one for one in _NEEDS.get(action, ()) if one not in given]
-    needed += ["operator"] if operator is None and action is not PrincipalAction.LIST else []
     if name is None and action is not PrincipalAction.LIST:
         raise typer.BadParameter(f"{action} needs the NAME of a principal.")
     if needed:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sfumato.cli.completion import one_of
-from sfumato.cli.options import OUTPUT, Json, Overwrite, VaultFolder, option
+from sfumato.cli.options import OUTPUT, Json, Overwrite, VaultFolder, decided_by, option
 from sfumato.texts import dumps
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ class ReleaseAction(StrEnum):
 
 _NEEDS = {
     ReleaseAction.SAVE: ("--out",),
-    ReleaseAction.OPEN: ("--to", "--operator"),
-    ReleaseAction.SHUT: ("--operator",),
+    ReleaseAction.OPEN: ("--to",),
 }
 SavedTo = Annotated[
     Path | None,
@@ -63,7 +62,7 @@ def release(
     to: Annotated[
         str | None, option("A,B", "open: to these principals, or to all by 'public'.")
     ] = None,
-    operator: Annotated[str | None, option("WHO", "open, shut: who decided it.")] = None,
+    operator: Annotated[str | None, option("WHO", "open, shut: who decided it; else you.")] = None,
     vault: VaultFolder = Path(),
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -85,7 +84,7 @@ def release(
     """
     from sfumato.vault.vault import open_vault
 
-    _check_said(action, name, {"--out": out, "--to": to, "--operator": operator})
+    _check_said(action, name, {"--out": out, "--to": to})
     with open_vault(vault) as opened:
         releases = opened.releases
         if action is ReleaseAction.LIST:
@@ -95,8 +94,8 @@ def release(
         elif out is not None:
             written = [str(one) for one in releases.get(str(name)).save(out, overwrite=overwrite)]
             typer.echo(dumps({"written": written}) if as_json else f"Wrote {', '.join(written)}.")
-        elif operator is not None:
-            _decided(releases, str(name), to, operator, as_json=as_json)
+        elif action in (ReleaseAction.OPEN, ReleaseAction.SHUT):
+            _decided(releases, str(name), to, decided_by(operator), as_json=as_json)
         else:
             one = releases.get(str(name))
             typer.echo(dumps(one.described()) if as_json else _shown(one))
@@ -131,7 +130,7 @@ def _listed(releases: Sequence[KeptRelease]) -> None:
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("Release", "What", "Data set", "Made for", "Made", "Open to"):
-        table.add_column(title, overflow="fold")
+        table.add_column(title, overflow="fold", no_wrap=title == "Release")
     for one in releases:
         to = ", ".join(one.opened_to or ())
         table.add_row(one.id, one.family, one.dataset, one.principal, one.made, to)

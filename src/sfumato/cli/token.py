@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli.completion import one_of
-from sfumato.cli.options import Json, VaultFolder, option
+from sfumato.cli.options import Json, VaultFolder, decided_by, option
 from sfumato.texts import dumps, minute
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def token(
         str | None, option("A,B", "new: what for; by default all that its holder may.")
     ] = None,
     expires: Annotated[str | None, option("WHEN", "new: a day such as 2031-01-31, or 90d.")] = None,
-    operator: Annotated[str | None, option("WHO", "new, revoke: who decided it.")] = None,
+    operator: Annotated[str | None, option("WHO", "new, revoke: who decided it; else you.")] = None,
     vault: VaultFolder = Path(),
     as_json: Json = False,
 ) -> None:
@@ -71,8 +71,8 @@ def token(
     """
     from sfumato.vault.tokens import tokens_of
 
-    if action is not TokenAction.LIST and (name is None or operator is None):
-        raise typer.BadParameter(f"{action} needs a NAME and --operator.")
+    if action is not TokenAction.LIST and name is None:
+        raise typer.BadParameter(f"{action} needs a NAME.")
     if action is not TokenAction.NEW and (scopes or expires):
         raise typer.BadParameter("--scopes and --expires are for new tokens.")
     with tokens_of(vault) as tokens:
@@ -80,10 +80,10 @@ def token(
             listed = [one.to_json() for one in tokens.list() if name in (None, one.principal)]
             typer.echo(dumps({"tokens": listed})) if as_json else _show(listed)
         elif action is TokenAction.REVOKE:
-            gone = tokens.revoke(str(name), operator=str(operator))
+            gone = tokens.revoke(str(name), operator=decided_by(operator))
             typer.echo(dumps({"revoked": gone}) if as_json else f"Revoked {gone}.")
         else:
-            asked = {"scopes": scopes, "expires": expires, "operator": operator}
+            asked = {"scopes": scopes, "expires": expires, "operator": decided_by(operator)}
             _make(tokens, str(name), asked, as_json=as_json)
 
 

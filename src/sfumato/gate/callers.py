@@ -48,9 +48,9 @@ def admitted(vault: Vault, route: Route, shown: Sequence[str]) -> Caller:
     _refresh(vault)
     try:
         holder = vault.tokens.holder(shown[0][len(_BEARER) :].strip())
-        person = vault.people.admitted(holder.principal)
     except PolicyError:
         raise refused() from None
+    person = holder.person
     if route.owner and not person.is_owner:
         raise not_found()
     if route.scope not in holder.scopes:

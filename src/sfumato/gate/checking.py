@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 EXACT = "decimal"
 """The format of a number that is taken as it was written, digit for digit."""
 
+_SOME = "A number"
 _LARGEST = 10**300
 _LARGEST_WHOLE = 2**63
 _WORDS = {
@@ -36,7 +37,7 @@ _WORDS = {
 }
 
 
-def check(value: object, schema: Schema, place: str, *, code: str = "field_wrong") -> Any:
+def check(value: object, schema: Schema, place: str, code: str) -> Any:
     """A value as methods take it; refused where it does not fit the schema, by its code."""
     code = schema.get("x-code", code)
     if "anyOf" in schema:
@@ -60,7 +61,7 @@ def check(value: object, schema: Schema, place: str, *, code: str = "field_wrong
 def plain(value: object) -> Any:
     """A value without decimals, which only some parameters take."""
     if isinstance(value, int | Decimal) and not isinstance(value, bool):
-        return check(value, {"type": "number"}, "A number")
+        return check(value, {"type": "number"}, _SOME, "field_wrong")
     if isinstance(value, list):
         return [plain(one) for one in value]
     if isinstance(value, dict):
@@ -111,7 +112,7 @@ def _ordinary(value: Any, place: str, code: str) -> Any:
 def _any(value: object, schemas: list[Schema], place: str, code: str) -> Any:
     for one in schemas:
         try:
-            return check(value, one, place, code=code)
+            return check(value, one, place, code)
         except ParameterError as error:
             closest = error
             if _fits(value, one):  # of the right type, so its own words say more
@@ -151,7 +152,7 @@ def _check_range(number: Any, schema: Schema, place: str, code: str) -> None:
 def _array(found: list[object], schema: Schema, place: str, code: str) -> list[Any]:
     if room := _outside(len(found), schema.get("minItems", 0), schema.get("maxItems")):
         raise ParameterError(code, f"{place} must have {room} entries, not {len(found)}.")
-    return [check(one, schema.get("items", {}), f"{place}[{at}]", code=code)
+    return [check(one, schema.get("items", {}), f"{place}[{at}]", code)
             for at, one in enumerate(found)]  # fmt: skip
 
 
@@ -167,7 +168,7 @@ def _object(found: dict[str, object], schema: Schema, place: str, code: str) -> 
                 "field_unknown",
                 f"{_inside(place, name)} is not known here; {suggestion(name[:60], known)}",
             )
-        values[name] = check(value, known.get(name, others), _inside(place, name), code=code)
+        values[name] = check(value, known.get(name, others), _inside(place, name), code)
     return values
 
 

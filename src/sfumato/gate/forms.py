@@ -83,7 +83,7 @@ def described(form: Iterable[Input]) -> dict[str, Any]:
 
 def checked(form: Iterable[Input], values: object) -> dict[str, Any]:
     """What a request says, as methods take it; refused where it does not fit its form."""
-    found: dict[str, Any] = check(values, described(form), "")
+    found: dict[str, Any] = check(values, described(form), "", "field_wrong")
     return found
 
 

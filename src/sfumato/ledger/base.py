@@ -20,7 +20,7 @@ from sfumato.ledger.book import ChargeRequest, Draft, canonical, digest, utc_now
 from sfumato.ledger.commit import GroupCommit, Result, Ticket
 from sfumato.ledger.failure import failure, pass_by
 from sfumato.ledger.receipt import Receipt, Stage, this_process
-from sfumato.ledger.records import Amendment, RecordCache, amend, later_of, write_record
+from sfumato.ledger.records import Amendment, Decided, RecordCache, amend, write_record
 from sfumato.ledger.replay import Verification, check_book, events_seen, write_export
 from sfumato.privacy.events import to_record
 
@@ -225,17 +225,17 @@ class Ledger:
 
     def records(self, topic: str) -> dict[str, Any]:
         """What stands of every name of a topic: the value written last, unless taken back."""
+        return dict(self.decided().of(topic))
+
+    def decided(self) -> Decided:
+        """All records, and the later of the clock and of the last entry, at one moment."""
         with self._reading(checked=True) as reader:
-            return dict(self._recorded.read(reader).values.get(topic, {}))
+            found = self._recorded.read(reader)
+        return Decided(found.values, max(self._clock(), found.time))
 
     def amend(self, decide: Callable[[BookState], Amendment], *, operator: str) -> Amendment:
         """Change budgets and records together, all or none, by what stands when nobody writes."""
-        return self._run(lambda draft: amend(draft, decide, operator))
-
-    def now(self) -> datetime:
-        """The later of the clock and of the last entry: a clock put back brings nothing back."""
-        with self._reading(checked=True) as reader:
-            return later_of(self._clock(), self._recorded.read(reader).time)
+        return self._run(lambda draft: amend(draft, decide, operator, self._recorded))
 
     def entries(self) -> Iterator[Entry]:
         """All entries, oldest first."""

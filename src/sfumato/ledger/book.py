@@ -104,8 +104,8 @@ class Reader(Protocol):
     def entries(self) -> Iterator[Entry]:
         """All entries, oldest first."""
 
-    def records(self, after: int) -> Iterator[Entry]:
-        """Records and rollbacks behind an entry, oldest first."""
+    def records(self, after: int) -> Iterator[tuple[Entry, str | None]]:
+        """Records and rollbacks behind an entry, each with the hash of the entry before it."""
 
     def recorded(self, prefix: str) -> bool:
         """Whether the JSON of any entry starts with `prefix`."""
@@ -187,10 +187,13 @@ class Draft:
             entry.body.startswith(prefix) for entry in self.entries
         )
 
-    def records(self, after: int) -> Iterator[Entry]:
+    def records(self, after: int) -> Iterator[tuple[Entry, str | None]]:
         """Records and rollbacks behind an entry, with those of this draft."""
         yield from self._reader.records(after)
-        yield from (one for one in self.entries if one.is_record and one.seq > after)
+        for one in self.entries:
+            if one.is_record and one.seq > after:
+                before = self.entry(one.seq - 1)
+                yield one, None if before is None else before.hash
 
     @property
     def has_records(self) -> bool:

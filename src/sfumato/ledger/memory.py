@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sfumato.ledger.base import Ledger
@@ -65,9 +66,10 @@ class MemoryStore:
         """All entries, oldest first."""
         return iter(list(self._entries))
 
-    def records(self, after: int) -> Iterator[Entry]:
-        """Records and rollbacks behind an entry, oldest first."""
-        return (one for one in self._entries[after:] if one.is_record)
+    def records(self, after: int) -> Iterator[tuple[Entry, str | None]]:
+        """Records and rollbacks behind an entry, each with the hash of the entry before it."""
+        found = pairwise(self._entries[max(after - 1, 0) :])
+        return ((one, before.hash) for before, one in found if one.is_record)
 
     def recorded(self, prefix: str) -> bool:
         """Whether the JSON of any entry starts with `prefix`."""

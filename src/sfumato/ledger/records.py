@@ -9,20 +9,19 @@ Decision 0307.
 from __future__ import annotations
 
 import json
-import threading
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import ParameterError
 from sfumato.ledger import rules
-from sfumato.ledger.book import ORIGIN, Draft, Position, canonical
+from sfumato.ledger.book import ORIGIN, Position, canonical, link
 from sfumato.ledger.replay import events_seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from sfumato.ledger.book import Account, Entry, Reader
+    from sfumato.ledger.book import Account, Draft, Entry, Reader
     from sfumato.privacy.filters import Budget
 
 _LONGEST_VALUE = 64 * 1024
@@ -33,13 +32,23 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class BookState:
-    """What stands while nobody else writes: accounts by name, values by topic and name."""
+class Decided:
+    """What operators decided, at one moment: values by topic and name."""
 
-    accounts: Mapping[str, Account]
     records: Mapping[str, Mapping[str, Any]]
     time: datetime
-    """The later of the clock and of the last entry."""
+    """The later of the clock and of the last entry: a clock put back brings nothing back."""
+
+    def of(self, topic: str) -> Mapping[str, Any]:
+        """What stands of every name of a topic; whoever gets it does not change it."""
+        return self.records.get(topic, {})
+
+
+@dataclass(frozen=True)
+class BookState(Decided):
+    """What stands while nobody else writes, with the accounts by name."""
+
+    accounts: Mapping[str, Account]
 
 
 @dataclass(frozen=True)
@@ -55,23 +64,27 @@ class RecordCache:
     """All records up to a position, read on from there when the chain has grown."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._state = _State()
+        self._state = _State()  # put in its place as a whole: threads may each read on from it
 
     def read(self, reader: Reader) -> _State:
         """The records as a reader sees them; whoever gets them does not change them."""
         position = reader.position()
-        with self._lock:
-            state = self._state
-        if state.position == position:
-            return state
-        before = reader.entry(state.position.seq)
-        if before is None or before.hash != state.position.hash:
-            state = _State()  # another chain, as after a restored backup
-        state = state.read_on(reader.records(state.position.seq), reader, position)
-        with self._lock:
-            self._state = state
+        state = self._state
+        if state.position != position:
+            state = self._state = self._read_on(reader, position)
         return state
+
+    def peek(self, draft: Draft) -> _State:
+        """The records as they stand in a draft, which may yet come to nothing."""
+        return self._read_on(draft, draft.position)
+
+    def _read_on(self, book: Draft | Reader, position: Position) -> _State:
+        state = self._state
+        known = book.entry(state.position.seq)
+        if known is None or known.hash != state.position.hash:
+            state = _State()  # another chain, as after a restored backup
+        last = rules.linked(book, position.seq) if position.seq > 1 else None
+        return state.read_on(book.records(state.position.seq), last, position)
 
 
 @dataclass(frozen=True)
@@ -80,15 +93,17 @@ class _State:
     values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     time: datetime = _NEVER
 
-    def read_on(self, entries: Iterable[Entry], book: Draft | Reader, position: Position) -> _State:
-        """The state once more entries were read; each is checked against its hash."""
-        found = [rules.linked(book, entry.seq) for entry in entries]
-        values = {topic: dict(named) for topic, named in self.values.items()} if found else {}
-        for entry in found:
+    def read_on(
+        self, records: Iterable[tuple[Entry, str | None]], last: Entry | None, position: Position
+    ) -> _State:
+        """The state once more records were read, each checked against its hash."""
+        values = {topic: dict(named) for topic, named in self.values.items()}
+        for entry, before in records:
+            if before is None or link(before, entry.body) != entry.hash:
+                raise rules.damaged(f"entry {entry.seq} is changed, or the one before it is gone")
             _apply(values, json.loads(entry.body))
-        last = json.loads(rules.linked(book, position.seq).body) if position.seq > 1 else {}
-        time = datetime.fromisoformat(last["time"]) if last else self.time
-        return _State(position, values if found else self.values, time)
+        time = self.time if last is None else datetime.fromisoformat(json.loads(last.body)["time"])
+        return _State(position, values, time)
 
 
 def _apply(values: dict[str, dict[str, Any]], record: dict[str, Any]) -> None:
@@ -100,23 +115,20 @@ def _apply(values: dict[str, dict[str, Any]], record: dict[str, Any]) -> None:
         values.setdefault(record["topic"], {})[record["name"]] = record["value"]
 
 
-def later_of(clock: datetime, entry: datetime) -> datetime:
-    """The later of the clock and of the time beside an entry."""
-    return max(clock, entry)
-
-
 def write_record(draft: Draft, topic: str, name: str, value: object, operator: str) -> None:
     """Add a record to the chain."""
     _check(topic, name, value, operator)
     draft.append("record", topic=topic, name=name, value=value, operator=operator)
 
 
-def amend(draft: Draft, decide: Callable[[BookState], Amendment], operator: str) -> Amendment:
+def amend(
+    draft: Draft, decide: Callable[[BookState], Amendment], operator: str, known: RecordCache
+) -> Amendment:
     """Let somebody decide by what stands, and write all of it or nothing."""
     rules.check_name(operator, "operator")
     accounts = {one.name: one for one in draft.all_accounts()}
-    state = _State().read_on(draft.records(0), draft, draft.position)
-    amendment = decide(BookState(accounts, state.values, later_of(draft.now(), state.time)))
+    state = known.peek(draft)
+    amendment = decide(BookState(state.values, max(draft.now(), state.time), accounts))
     for (topic, name), value in amendment.records.items():
         _check(topic, name, value, operator)
     limits = {name: one for name, one in amendment.budgets.items() if name in accounts}

@@ -162,8 +162,11 @@ def most_likely(oracle: Oracle, sketch: ReportSketch) -> pa.Table:
     return climb(oracle, sketch)
 
 
-def contrast(**options: Any) -> Contrast:
+def contrast(
+    epsilons: Sequence[Number | LocalEpsilon] | None = None, people: Sequence[int] | None = None
+) -> Contrast:
     """Laplace noise against randomized response, from real runs on made-up people."""
+    from sfumato.local.contrasting import EPSILONS, PEOPLE
     from sfumato.local.contrasting import contrast as run
 
-    return run(**options)
+    return run(EPSILONS if epsilons is None else epsilons, PEOPLE if people is None else people)

@@ -20,15 +20,15 @@ import pyarrow as pa
 from sfumato import given
 from sfumato.cards import Card, CardTable, Shown
 from sfumato.errors import ParameterError, SourceError
+from sfumato.local.base import Oracle
+from sfumato.local.reports import check_same
+from sfumato.local.sketch import ReportSketch
 from sfumato.noise.entropy import SystemEntropy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
-
-    from sfumato.local.base import Oracle
-    from sfumato.local.sketch import ReportSketch
 
     Floats = NDArray[np.float64]
 
@@ -90,6 +90,8 @@ def adjust(estimate: pa.Table, how: str) -> Adjusted:
             "estimate must be what `estimate` of an oracle gives: a table of value, share and sd.",
         )
     shares = estimate["share"].to_numpy()
+    if not (len(shares) and np.isfinite(shares).all()):
+        raise ParameterError("type_wrong", "estimate must hold shares, and none of them missing.")
     told = {
         "value": estimate["value"],
         "share": pa.array(_WAYS[how][0](shares[None, :])[0]),
@@ -160,6 +162,10 @@ def most_likely(oracle: Oracle, sketch: ReportSketch) -> pa.Table:
     *Guarantee*: none is lost: it reads the sketch alone.
     *Reference*: Dempster, Laird & Rubin 1977; Agrawal & Aggarwal 2001 for reports.
     """
+    if not isinstance(oracle, Oracle):
+        raise ParameterError("type_wrong", "oracle must be one for shares of values.")
+    given.require(sketch, "sketch", ReportSketch, "a sketch of this oracle")
+    check_same(oracle.made_by, sketch.made_by, "Sketches")
     channel = oracle.channel().probabilities()
     counts = sketch.tally.astype(np.float64)
     if counts.shape != (channel.shape[1],):

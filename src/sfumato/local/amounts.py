@@ -44,7 +44,7 @@ class Amounts:
     def parts(self, values: Floats) -> Floats:
         """Where values lie on the way, from 0 to 1; those outside the bounds at the nearer end."""
         low, high = float(self.low), float(self.high)
-        return np.asarray((np.clip(values, low, high) - low) / (high - low)).clip(0.0, 1.0)
+        return np.asarray((values - low) / (high - low)).clip(0.0, 1.0)
 
     def back(self, centred: Floats | float) -> Any:
         """Amounts from parts between -1 and 1."""
@@ -75,10 +75,11 @@ def amounts(given: object) -> Amounts:
 
 def numbers_of(values: object, columns: int) -> Floats:
     """People's numbers as float64, a row for each; one that is missing is refused, not quoted."""
-    if isinstance(values, pa.Array | pa.ChunkedArray):
-        values = values.to_numpy()
-    elif isinstance(values, pa.Table):
-        values = np.column_stack([column.to_numpy() for column in values.columns])
+    if isinstance(values, pa.Table):
+        values = [column.to_pylist() for column in values.columns]
+        values = list(zip(*values, strict=True))
+    elif isinstance(values, pa.Array | pa.ChunkedArray):
+        values = np.asarray(values)
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

@@ -118,11 +118,15 @@ def contrast(
     entropy: Entropy | None = None,
 ) -> Contrast:
     """Run both collectors on made-up people, many times, and measure how far off they are."""
-    levels, sizes = [level(one) for one in epsilons], [given.whole(one, "people") for one in people]
-    if not levels or not sizes or min(sizes) < 2 or max(sizes) > 10**7:
+    for name, one in (("epsilons", epsilons), ("people", people)):
+        given.require(one, name, (list, tuple), "a list")
+    levels, sizes = {level(one) for one in epsilons}, {given.whole(one, "people") for one in people}
+    small = [one for one in levels if float(one) <= 1]
+    if len(small) < 2 or len(sizes) < 2 or min(sizes) < 2 or max(sizes) > 10**7:
         raise ParameterError(
             "parameter_out_of_range",
-            "epsilons and people must each be a list, with 2 to 10,000,000 people.",
+            "How errors grow is fitted through two points at least: give two epsilons up to 1 and "
+            "two numbers of people, of 2 to 10,000,000 each.",
         )
     source = entropy or SystemEntropy()
     points = [

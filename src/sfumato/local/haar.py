@@ -18,12 +18,11 @@ import numpy as np
 from sfumato.errors import SourceError
 from sfumato.local.base import people_of
 from sfumato.local.channel import Channel, room_for
-from sfumato.local.choices import choices
 from sfumato.local.draws import below, happens
 from sfumato.local.k_ary import odds_of
 from sfumato.local.level import level
 from sfumato.local.mechanism import tallied
-from sfumato.local.range_trees import RangeOracle
+from sfumato.local.range_trees import RangeOracle, ordered
 from sfumato.local.reports import Code, ReportLayout
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class Haar(RangeOracle):
     name = "haar"
 
     def __init__(self, domain: object, *, epsilon: Number | LocalEpsilon) -> None:
-        self.choices, self.level = choices(domain), level(epsilon)
+        self.choices, self.level = ordered(domain), level(epsilon)
         self.levels = max(1, (self.choices.size - 1).bit_length())
         truth, lie = odds_of(self.level, 2)
         self._truth = Fraction(truth, truth + lie)
@@ -156,8 +155,7 @@ class Haar(RangeOracle):
         It is reckoned with equally many people on every level.
         """
         count = people_of(n)
-        starts = np.arange(max(1, self.choices.size - length + 1))
-        ends = np.stack([starts, np.minimum(starts + length, self.choices.size) - 1], axis=1)
+        ends = self._of_length(length)
         total = np.zeros(len(ends))
         for depth in range(self.levels):
             for _, weights in _cut(ends, self.levels - depth):

@@ -17,6 +17,7 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from sfumato import given
 from sfumato.errors import ParameterError
 from sfumato.local.base import SupportOracle
 from sfumato.local.channel import Channel, room_for
@@ -99,6 +100,10 @@ class Longitudinal(SupportOracle):
     def channel(self, reports: int = 1) -> Channel:
         """The exact matrix of chances of so many reports about one value that stays."""
         size = self.size
+        if given.whole(reports, "reports") < 1:
+            raise ParameterError(
+                "parameter_out_of_range", f"reports must be at least 1, not {reports}."
+            )
         room_for(size, size**reports)
         (truth, lie), (again, other) = self.permanent, self.instant
         rows = [

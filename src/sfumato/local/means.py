@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sfumato import given
 from sfumato.cards import Card
+from sfumato.errors import ParameterError
 from sfumato.local.amounts import amounts, numbers_of
 from sfumato.local.base import people_of
 from sfumato.local.channel import Channel, room_for
@@ -254,10 +255,11 @@ class Duchi(LocalMechanism):
         columns: int | list[str] = 1,
     ) -> None:
         self.bounds, self.level = amounts(bounds), level(epsilon)
-        self.columns = (
-            columns if isinstance(columns, int) else list(given.names(columns, "columns"))
-        )
-        self.dimensions = columns if isinstance(columns, int) else len(columns)
+        names = columns if isinstance(columns, int) else list(given.names(columns, "columns"))
+        if isinstance(names, list) and len(set(names)) < len(names):
+            raise ParameterError("parameter_out_of_range", "columns must name each amount once.")
+        self.columns = names
+        self.dimensions = len(names) if isinstance(names, list) else given.whole(names, "columns")
         self.signs = HalfSpace.of(self.level, self.dimensions)
         self.layout = ReportLayout((), self.dimensions)
         self.check_claim()

@@ -171,6 +171,8 @@ class HeavyHitters(LocalMechanism):
         given.require(reports, "reports", Reports, "reports of this mechanism")
         check_same(self.made_by, reports.made_by, "Reports")
         wanted = given.whole(most, "most")
+        if wanted < 1:
+            raise ParameterError("parameter_out_of_range", f"most must be above 0, not {wanted}.")
         rows = reports.rows[self.layout.valid(reports.rows)]
         candidates, scores = list(range(1 << self.start)), np.zeros(1 << self.start)
         room = max(_ROOM, wanted)

@@ -41,6 +41,24 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
+MOST_VALUES = 1 << 20
+
+LEVELS = ("olh", "oue", "sue", "k_ary", "subset", "hadamard")
+"""The oracles that can ask about a level."""
+
+
+def ordered(domain: object) -> Choices:
+    """Read a domain of ordered values, of which there are not too many for a tree."""
+    found = choices(domain)
+    if found.size > MOST_VALUES:
+        raise ParameterError(
+            "parameter_out_of_range",
+            f"Ranges are for domains of at most {MOST_VALUES:,} values, not {found.size:,}. Take "
+            "steps of 10, say, together as one value.",
+        )
+    return found
+
+
 class RangeOracle(LocalMechanism):
     """An oracle over ordered values that estimates the share of people in any range of them."""
 
@@ -56,6 +74,17 @@ class RangeOracle(LocalMechanism):
 
     def _asked(self) -> dict[str, Any]:
         return {"domain": self.choices.to_json()}
+
+    def _of_length(self, length: int) -> NDArray[np.int64]:
+        """All ranges of so many values."""
+        size = self.choices.size
+        if not 1 <= given.whole(length, "length") <= size:
+            raise ParameterError(
+                "parameter_out_of_range",
+                f"length must be between 1 and the number of values, {size:,}, not {length}.",
+            )
+        starts = np.arange(size - length + 1)
+        return np.stack([starts, starts + length - 1], axis=1)
 
     def ranges(self, sketch: ReportSketch, ranges: object) -> pa.Table:
         """Estimate shares of ranges, given by their first and last value: first, last, share, sd.
@@ -137,8 +166,9 @@ class Hierarchical(RangeOracle):
         fanout: int = 4,
         oracle: str = "olh",
     ) -> None:
-        self.choices, self.level = choices(domain), level(epsilon)
+        self.choices, self.level = ordered(domain), level(epsilon)
         self.fanout, self.oracle = given.whole(fanout, "fanout"), given.text(oracle, "oracle")
+        given.one_of(oracle, "oracle", LEVELS)
         if not 2 <= self.fanout <= self.choices.size:
             raise ParameterError(
                 "parameter_out_of_range",
@@ -280,9 +310,7 @@ class Hierarchical(RangeOracle):
 
         It is reckoned with equally many people on every level, whose shares are small.
         """
-        count, size = people_of(n), self.choices.size
-        starts = np.arange(max(1, size - length + 1))
-        ends = np.stack([starts, np.minimum(starts + length, size) - 1], axis=1)
+        count, ends = people_of(n), self._of_length(length)
         each = np.array([one.variance(1) for one in self.oracles]) * len(self.oracles) / count
         total = np.zeros(len(ends))
         for depth, begin, end in self._blocks(ends):

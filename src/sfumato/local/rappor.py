@@ -208,18 +208,15 @@ class Rappor(Oracle):
 
         That of the value whose bits are shared most; other values are taken to be even.
         """
-        rest = (1 - share) / max(self.size - 1, 1)
-        spread = np.full((self.size, self.size), rest)
-        np.fill_diagonal(spread, share)
-        return float(self._spread(spread).max()) / people_of(n)
+        rest = (1 - share) / (self.size - 1)
+        return float(self._spread(np.full(self.size, rest), share - rest).max()) / people_of(n)
 
     def _variances(self, sketch: ReportSketch, shares: NDArray[np.float64]) -> NDArray[np.float64]:
         known = np.clip(shares, 0.0, None)
-        known /= max(known.sum(), 1.0)
-        return self._spread(np.broadcast_to(known, (self.size, self.size))) / sketch.n
+        return self._spread(known / max(known.sum(), 1.0)) / sketch.n
 
-    def _spread(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """n times the variance of each value's estimate; row v has the shares that it is asked at.
+    def _spread(self, shares: NDArray[np.float64], own: float = 0.0) -> NDArray[np.float64]:
+        """n times the variance of each value's estimate at these shares, its own so much larger.
 
         With M_j = G_j X_j for the least squares G and the filters X of cohort j: a person of value
         u in cohort j adds J/n (G_j bits - sum_w f_w M_j[v, w]) to the estimate of v.
@@ -230,13 +227,15 @@ class Rappor(Oracle):
         by_cohort = self._inverse.reshape(self.size, self.cohorts, self.bits)
         total = np.zeros(self.size)
         for cohort in range(self.cohorts):
-            own, filters = by_cohort[:, cohort], self._filters[cohort]
-            reached = own @ filters
-            noise = low * shares.sum(axis=1)[:, None] + (high - low) * (shares @ filters.T)
-            total += (own**2 * noise).sum(axis=1)
-            total += (shares * reached**2).sum(axis=1) - (shares * reached).sum(axis=1) ** 2
-        at = np.diagonal(shares)
-        return np.asarray(np.maximum(self.cohorts * total - at * (1 - at), 0.0))
+            inverse, filters = by_cohort[:, cohort], self._filters[cohort]
+            reached = inverse @ filters
+            at = np.diagonal(reached)
+            squares = inverse**2
+            total += squares @ (low * (shares.sum() + own) + (high - low) * (filters @ shares))
+            total += (high - low) * own * (squares * filters.T).sum(axis=1)
+            total += reached**2 @ shares + own * at**2 - (reached @ shares + own * at) ** 2
+        held = shares + own
+        return np.asarray(np.maximum(self.cohorts * total - held * (1 - held), 0.0))
 
 
 def _within(value: object, name: str, most: int) -> int:

@@ -129,7 +129,7 @@ def shuffle(*, epsilon: Number | LocalEpsilon, people: int, delta: object) -> Sh
     count = given.whole(people, "people")
     if count < 1:
         raise ParameterError(
-            "people_not_counted",
+            "parameter_out_of_range",
             f"people must be how many reports are shuffled, at least 1, not {count}.",
         )
     return Shuffled(local, count, numbers.positive_delta(delta))

@@ -274,7 +274,7 @@ def set_limit(folder: Path, account: str, *, epsilon: object, delta: object, ope
 
 def _limited(account: str, budget: Budget, now: BookState) -> Amendment:
     """Another budget for an account, unless a principal of the ledger has more of it than that."""
-    for name, told in now.records.get(PRINCIPALS, {}).items():
+    for name, told in now.of(PRINCIPALS).items():
         if account in told["populations"]:
             share = now.accounts[account_of(account, name)].budget
             if not covers(budget, share):

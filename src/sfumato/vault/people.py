@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.ledger.base import Ledger
-    from sfumato.ledger.records import Amendment, BookState
+    from sfumato.ledger.records import Amendment, BookState, Decided
     from sfumato.privacy.numbers import Number
     from sfumato.vault.config import Config
 
@@ -200,25 +200,31 @@ class People(Shown):
 
     def get(self, name: str) -> Principal:
         """A principal by name, also one whose time is over; the owner is 'owner'."""
-        if given.text(name, "name") == OWNER:
+        return self._found(given.text(name, "name"), self._ledger.decided())
+
+    def admitted(self, name: str, decided: Decided | None = None) -> Principal:
+        """A principal whose time is not over, by what was `decided` until now."""
+        if name == OWNER:
             return THE_OWNER
-        told = self._ledger.records(PRINCIPALS).get(name)
+        now = self._ledger.decided() if decided is None else decided
+        found = self._found(given.text(name, "name"), now)
+        if found.expires is not None and found.expired(now.time):
+            raise PolicyError(
+                "principal_expired",
+                f"The time of {quoted(name)} is over since {found.expires.isoformat()}. Ask the "
+                "vault's owner to prolong it: 'sfumato principal expire' takes a later day.",
+            )
+        return found
+
+    def _found(self, name: str, decided: Decided) -> Principal:
+        if name == OWNER:
+            return THE_OWNER
+        told = decided.of(PRINCIPALS).get(name)
         found = self._configured().get(name) if told is None else Principal.from_json(told)
         if found is None:
             raise PolicyError(
                 "principal_unknown",
                 f"{quoted(name)} may not ask here. Ask the vault's owner for a budget.",
-            )
-        return found
-
-    def admitted(self, name: str) -> Principal:
-        """A principal whose time is not over."""
-        found = self.get(name)
-        if found.expires is not None and found.expired(self._ledger.now()):
-            raise PolicyError(
-                "principal_expired",
-                f"The time of {quoted(name)} is over since {found.expires.isoformat()}. Ask the "
-                "vault's owner to prolong it: 'sfumato principal expire' takes a later day.",
             )
         return found
 
@@ -287,7 +293,7 @@ class People(Shown):
 
     def _check_free(self, name: str, now: BookState) -> None:
         """Refuse a name that is taken, or that a person would read as one that is."""
-        taken = (OWNER, *self._config().principals, *now.records.get(PRINCIPALS, {}))
+        taken = (OWNER, *self._config().principals, *now.of(PRINCIPALS))
         for other in taken:
             if _look(other) == _look(name):
                 raise ParameterError(
@@ -298,7 +304,7 @@ class People(Shown):
 
     def _of_ledger(self, name: str, now: BookState) -> Principal:
         """A principal that stands in the ledger, and can be changed there."""
-        told = now.records.get(PRINCIPALS, {}).get(given.text(name, "name"))
+        told = now.of(PRINCIPALS).get(given.text(name, "name"))
         if told is not None:
             return Principal.from_json(told)
         if name in self._config().principals or name == OWNER:
@@ -308,7 +314,7 @@ class People(Shown):
                 "vault.toml. Use 'sfumato ledger limit' for a budget there, or take it out of "
                 "vault.toml and add it here.",
             )
-        names = now.records.get(PRINCIPALS, {})
+        names = now.of(PRINCIPALS)
         raise ParameterError(
             "principal_unknown_here",
             f"There is no principal {quoted(name)}; {suggestion(name, names)}",

@@ -188,13 +188,13 @@ def shapes_named(kind: PrincipalKind, words: Iterable[str] | str | None) -> froz
 
 def moment(said: object, now: datetime) -> datetime | None:
     """When something ends: a day or time in ISO form (UTC unless it says), or days such as 90d."""
-    if said is None or isinstance(said, datetime):
-        return None if said is None else _aware(said)
-    words = given.text(said, "expires").strip()
+    if said is None:
+        return None
+    words = str(said) if isinstance(said, datetime) else given.text(said, "expires").strip()
     try:
         if days := _DAYS.fullmatch(words):
             return (now + timedelta(days=int(days[1]))).replace(microsecond=0)
-        return _aware(datetime.fromisoformat(words))
+        return _aware(said if isinstance(said, datetime) else datetime.fromisoformat(words))
     except (ValueError, OverflowError):
         raise ParameterError(
             "expiry_unreadable",

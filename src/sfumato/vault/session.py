@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sfumato.vault.datastore import DataStore
     from sfumato.vault.families import Family
     from sfumato.vault.gatekeeper import Asker, Gatekeeper
+    from sfumato.vault.principals import Principal
     from sfumato.vault.trying import ReleaseGate
 
     AskerOf = Callable[[tuple[str, ...]], Asker]
@@ -73,6 +74,8 @@ class Facts:
     """Refuses private data sets that cannot be brought together."""
     admit: AskerOf
     """Refuses whoever may not ask about these data sets."""
+    rights: Principal | None = None
+    """What whoever asks may do, where that is limited."""
 
     @property
     def declared(self) -> PrivateRows:
@@ -218,12 +221,12 @@ class Session:
 
     def facts(self, asker_of: AskerOf, dataset: str = "") -> Facts:
         """What may be known by whoever asks."""
-        usual, seen = partial(self._usual, asker_of), self._seen(asker_of(()))
-        return Facts(seen, dataset, self.maximum, usual, self.store.check, asker_of)
+        usual, rights = partial(self._usual, asker_of), asker_of(()).rights
+        check = self.store.check
+        return Facts(self._seen(rights), dataset, self.maximum, usual, check, asker_of, rights)
 
-    def _seen(self, asker: Asker) -> Catalogue:
-        """The data sets that exist for an asker: those about nobody, and those they may ask."""
-        rights = asker.rights
+    def _seen(self, rights: Principal | None) -> Catalogue:
+        """The data sets that exist for somebody: those about nobody, and those they may ask."""
         if rights is None or rights.is_owner:
             return self.catalogue
         return {
@@ -234,7 +237,7 @@ class Session:
 
     def prepare(self, family: Family, values: Mapping[str, Any], facts: Facts) -> Prepared:
         """Make a method of what was asked, from public facts alone."""
-        shape, rights = family.shape, facts.admit(()).rights
+        shape, rights = family.shape, facts.rights
         if rights is not None and shape not in rights.shapes:
             rights.check("explain")  # all that may come of it then
         prepared = prepared_of(family, values, facts)

@@ -14,7 +14,7 @@ import os
 import re
 import secrets
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from time import time
@@ -65,6 +65,8 @@ class Holder:
     scopes: frozenset[str]
     token: str
     """The eight letters and digits by which it is listed."""
+    person: Principal = field(compare=False)
+    """What the principal may do, as it stood at the same moment."""
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -143,7 +145,7 @@ class Tokens(Shown):
             name = _id_of(name)
 
         def decide(now: BookState) -> Amendment:
-            known = now.records.get(TOPIC, {})
+            known = now.of(TOPIC)
             if name not in known:
                 raise ParameterError(
                     "token_unknown", f"There is no token {quoted(name)}; {suggestion(name, known)}"
@@ -162,24 +164,21 @@ class Tokens(Shown):
         """Who holds a token; refused in one way whatever is wrong with it, or with them."""
         said = given.text(text, "token")[:_LONGEST]
         name = _id_of(said) if _FORM.fullmatch(said) else ""
-        told = self._ledger.records(TOPIC).get(name)
+        decided = self._ledger.decided()
+        told = decided.of(TOPIC).get(name)
         # The same work for a token that nobody has.
         right = hmac.compare_digest(_hash(said), _NOBODYS if told is None else told["sha256"])
-        if told is None or not right or not self._stands(told):
+        if told is None or not right:
             raise _refused()
-        self._mark(name)
-        return Holder(told["principal"], frozenset(told["scopes"]), name)
-
-    def _stands(self, told: Mapping[str, Any]) -> bool:
-        """Whether neither the token's nor its principal's time is over."""
         end = told["expires"]
-        if end is not None and datetime.fromisoformat(end) <= self._ledger.now():
-            return False
+        if end is not None and datetime.fromisoformat(end) <= decided.time:
+            raise _refused()
         try:
-            self._people.admitted(told["principal"])
+            person = self._people.admitted(told["principal"], decided)
         except PolicyError:
-            return False
-        return True
+            raise _refused() from None
+        self._mark(name)
+        return Holder(person.name, frozenset(told["scopes"]), name, person)
 
     def _token(self, name: str, told: Mapping[str, Any]) -> Token:
         end = told["expires"]

@@ -7,9 +7,11 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from http.client import HTTPConnection, RemoteDisconnected
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
@@ -19,7 +21,8 @@ from sfumato.gate.client import jobs as waiting
 from sfumato.gate.client import session as asking
 from sfumato.testing.servers import served
 
-from .conftest import REMOTE, Doors, make_vault
+from .alike import assert_alike
+from .conftest import LOCAL, PEOPLE, REMOTE, Doors, make_vault, people
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,12 +59,10 @@ def test_what_is_declared_otherwise_is_refused_once_and_costs_nothing(changing: 
         configuration = changing.vault.config.folder / "vault.toml"
         configuration.write_text(configuration.read_text() + "\n# looked at\n")
         before = charges(changing)
-        for ask in (
-            lambda: remote.private("people").publish_planned(planned),
-            lambda: remote.private("people").left_after(planned),
-        ):
+        private = remote.private("people")
+        for ask in (private.publish_planned, private.left_after):
             with pytest.raises(ParameterError) as refused:
-                ask()
+                ask(planned)
             assert refused.value.code == "plan_changed"
         assert charges(changing) == before
         assert remote.publish("histogram", "people", columns="age", epsilon=0.1).charged
@@ -80,6 +81,38 @@ def test_a_budget_that_grew_does_not_make_a_question_dearer_than_it_was_told(
         assert refused.value.code == "plan_changed"
         assert charges(changing) == before
         assert remote.query(COUNT).cost == {"epsilon": 0.8}
+
+
+def test_a_purpose_is_named_by_both_doors(changing: Doors) -> None:
+    vault = changing.vault
+    source = vault.config.folder.parent / "asked.parquet"
+    pq.write_table(people().slice(0, 300), source)
+    vault.add("asked", source, PEOPLE, epsilon=5, purposes=["care", "research"])
+    for person in range(20):
+        vault.consent("asked").give(person, "care")
+    sql = "SELECT COUNT(*) AS n FROM asked"
+    with changing.open(REMOTE) as remote, changing.open(LOCAL) as local:
+        assert remote.purposes("asked") == local.purposes("asked") == ("care", "research")
+        before = charges(changing)
+        for wrong, code in ((None, "purpose_missing"), ("car", "purpose_unknown")):
+            told = []
+            for door in (local, remote):
+                for ask in (
+                    partial(door.query, sql, epsilon=1),
+                    partial(door.publish, "histogram", "asked", columns="city", epsilon=1),
+                ):
+                    with pytest.raises(SfumatoError) as refused:
+                        ask(purpose=wrong)
+                    told.append((type(refused.value), refused.value.code, str(refused.value)))
+            assert told[:2] == told[2:]
+            assert {one for _, one, _ in told} == {code}
+        assert charges(changing) == before
+        fresh = remote.query(sql, epsilon=1, purpose="care")
+        assert_alike(fresh, local.query(sql, epsilon=1, purpose="care"))
+        assert abs(fresh.table["n"][0].as_py() - 20) < 50, "who was not asked is not counted"
+        made = remote.publish("histogram", "asked", columns="city", epsilon=1, purpose="care")
+        again = local.publish("histogram", "asked", columns="city", epsilon=1, purpose="care")
+        assert_alike(made, again)
 
 
 def test_client_and_server_that_plan_otherwise_refuse_one_another(
@@ -110,7 +143,7 @@ def test_an_answer_that_got_lost_is_charged_once(
         if len(lost) < 2 and self.path_asked.endswith(ask):  # type: ignore[attr-defined]
             received.read()
             lost.append(received.status)
-            raise RemoteDisconnected
+            raise RemoteDisconnected("lost")
         return received
 
     sent = HTTPConnection.request
@@ -210,7 +243,7 @@ def test_a_token_that_was_revoked_ends_at_once(doors: Doors) -> None:
 def test_a_scope_that_is_missing_is_told(doors: Doors) -> None:
     token = doors.vault.tokens.new("owner", operator="root", scopes="plan")
     with sf.connect(doors.url, token) as remote:
-        assert remote.explain(COUNT, epsilon=0.1)
+        assert remote.explain(COUNT, epsilon=0.1).text()
         with pytest.raises(SfumatoError) as refused:
             remote.query(COUNT, epsilon=0.1)
     assert refused.value.code == "scope_missing"

@@ -13,40 +13,33 @@ from sfumato.errors import SfumatoError
 from sfumato.release.sidecar import sidecar_file
 
 from .alike import assert_alike
-from .conftest import FIRST, LAST
+from .conftest import FIRST, LAST, REMOTE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.vault.anywhere import AnyVault
 
+    from .conftest import Doors
+
 AGES = np.array([[[0, 17]], [[18, 64]], [[65, 110]]])
 DAYS = [[[date(1951, 1, 1), date(1952, 6, 30)]], [[FIRST, LAST]]]
 
 PUBLICATIONS: dict[str, tuple[str, dict[str, Any], Any]] = {
-    "histogram": ("histogram", {"columns": "age", "epsilon": 0.1}, AGES),
-    "nothing said": ("auto", {"columns": ["age"]}, AGES),
+    "nothing said": ("histogram", {"columns": "age"}, AGES),
+    "chosen": ("auto", {"columns": ["smoker"], "epsilon": 0.1}, [[[False, True]]]),
     "workload": ("tree", {"columns": ["age"], "workload": AGES, "epsilon": 0.1}, AGES),
     "dates": (
-        "tree",
+        "histogram",
         {"columns": ["born"], "workload": DAYS, "rho": "1/1000", "delta": 1e-8},
         DAYS,
     ),
-    "days": (
-        "wavelet",
-        {"columns": ["born"], "epsilon": 0.1},
-        np.array(DAYS, dtype="datetime64[ns]"),
-    ),
+    "days": ("wavelet", {"columns": ["born"], "epsilon": 0.1}, np.array(DAYS, "datetime64[ns]")),
     "reals": ("wavelet", {"columns": ["income"], "epsilon": 0.1}, [[[0.5, 20.0]]]),
     "texts": (
         "histogram",
-        {"columns": "city,smoker", "epsilon": 0.1},
+        {"columns": "city,smoker", "workload": [[["Ulm", "Ulm"], [True, True]]], "epsilon": 0.1},
         [[["Ulm", "Bonn"], [False, True]]],
-    ),
-    "flags": (
-        "tree",
-        {"columns": ["age", "smoker"], "workload": [[[0, 50], [True, True]]], "epsilon": 0.1},
-        [[[3, 30], [False, True]]],
     ),
     "options": (
         "marginals",
@@ -86,15 +79,15 @@ def test_a_publication_is_the_same_by_both_doors(
 
 
 def test_a_plan_is_published_by_the_door_that_made_it(local: AnyVault, remote: AnyVault) -> None:
-    planned = remote.private("people").plan("tree", columns=["income"], epsilon="0.07")
+    planned = remote.private("people").plan("wavelet", columns=["income"], epsilon="0.07")
     left, words = remote.private("people").left_after(planned)
     fresh = remote.private("people").publish_planned(planned)
     assert (fresh.remaining, fresh.balance) == (left, words)
-    assert_alike(fresh, local.publish("tree", "people", columns=["income"], epsilon="0.07"))
+    assert_alike(fresh, local.publish("wavelet", "people", columns=["income"], epsilon="0.07"))
     with pytest.raises(SfumatoError) as foreign:
         local.private("people").publish_planned(planned)
     assert foreign.value.code == "plan_foreign"
-    other = local.private("people").plan("tree", columns=["income"], epsilon="0.08")
+    other = local.private("people").plan("wavelet", columns=["income"], epsilon="0.08")
     with pytest.raises(SfumatoError) as foreign:
         remote.private("people").publish_planned(other)
     assert foreign.value.code == "plan_foreign"
@@ -113,8 +106,8 @@ def test_a_workload_in_a_file_of_this_machine_is_sent(
     ranges.write_text("born_low,born_high\n1951-01-01,1952-06-30\n1950-01-01,1959-12-31\n")
     sets.write_text("age,city\ncity,smoker\n")
     asked: dict[str, Any] = {"columns": "born", "workload": ranges, "epsilon": 0.09}
-    fresh = remote.publish("tree", "people", **asked)
-    assert_alike(fresh, local.publish("tree", "people", **{**asked, "workload": DAYS}))
+    fresh = remote.publish("histogram", "people", **asked)
+    assert_alike(fresh, local.publish("histogram", "people", **{**asked, "workload": DAYS}))
     made = remote.synthesize("people", workload=str(sets), epsilon=0.2, rows=20)
     named = [["age", "city"], ["city", "smoker"]]
     assert_alike(made, local.synthesize("people", workload=named, epsilon=0.2, rows=20))
@@ -155,8 +148,8 @@ def test_a_pair_of_tables_is_the_same_by_both_doors(local: AnyVault, remote: Any
         "method": "independent",
         "epsilon": 0.5,
     }
-    fresh, again = remote.synthesize("people", **asked), local.synthesize("people", **asked)
-    assert_alike(fresh, again)
+    fresh: Any = remote.synthesize("people", **asked)
+    assert_alike(fresh, local.synthesize("people", **asked))
     assert [*fresh.models] == ["people", "visits"]
 
 
@@ -173,3 +166,44 @@ def test_what_needs_the_rows_is_refused_elsewhere(remote: AnyVault) -> None:
             ask()
         assert refused.value.code == "rows_elsewhere"
     assert remote.accounts() == before
+
+
+def test_jobs_and_releases_are_had_again_by_both_doors(local: Any, remote: Any) -> None:
+    asked: dict[str, Any] = {"columns": ["city"], "epsilon": 0.11, "request_id": "again"}
+    made = remote.publish("histogram", "people", **asked)
+    [job] = [one for one in remote.jobs.list() if one.request_id == "again"]
+    assert job == remote.jobs.wait(job) == local.jobs.get(job.id)
+    assert remote.jobs.cancel(job) == job, "what has ended stays as it is"
+    ours, theirs = local.releases.get(job.release), remote.releases.get(job.release)
+    assert ours.to_json()["release"] in {one.id for one in remote.releases.list()}
+    assert_alike(theirs.answer(), ours.answer())
+    assert_alike(theirs.release, made)
+    assert theirs.files == ours.files
+    for name in ours.files:
+        assert theirs.file(name) == ours.file(name)
+    assert theirs.described() == ours.described()
+    assert [repr(one) for one in (theirs, remote.jobs, remote.releases)]
+    for vault in (local, remote):
+        for kept, code in ((vault.jobs, "job_unknown"), (vault.releases, "release_unknown")):
+            with pytest.raises(SfumatoError) as refused:
+                kept.get("0" * 32)
+            assert refused.value.code == code
+    for found in (ours, theirs):
+        for odd in ("relase.csv", "../../people.parquet", "%2e%2e"):
+            with pytest.raises(SfumatoError) as refused:
+                found.file(odd)
+            assert refused.value.code == "release_file_unknown"
+
+
+def test_a_release_that_was_opened_is_had_by_others(doors: Doors, remote: Any) -> None:
+    made = remote.publish("histogram", "people", columns="city", epsilon=0.05, request_id="open")
+    [release] = [one.release for one in remote.jobs.list() if one.request_id == "open"]
+    with doors.open(REMOTE, "ann") as ann:
+        with pytest.raises(SfumatoError) as refused:
+            ann.releases.get(release)
+        assert refused.value.code == "release_unknown"
+        doors.vault.releases.open_to(release, "ann", operator="root")
+        found = ann.releases.get(release)
+        assert not found.is_own
+        assert found.release.table.to_pylist() == made.table.to_pylist()
+        assert found.release.guarantee.statement == made.guarantee.statement

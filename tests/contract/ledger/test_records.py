@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.pool import NullPool
 
+from sfumato.errors import SfumatoError
 from sfumato.ledger.checker import check
 from sfumato.ledger.records import Amendment, BookState
 from sfumato.privacy.filters import Budget
@@ -133,8 +136,10 @@ def run_all(threads: list[Thread]) -> None:
 def test_a_clock_put_back_brings_nothing_back(place: Any) -> None:
     now = datetime(2030, 1, 1, tzinfo=UTC)
     place.open(clock=lambda: now).record("token", "t", 1, operator="ann")
-    assert place.open(clock=lambda: now - timedelta(days=365)).now() == now
-    assert place.open(clock=lambda: now + timedelta(days=1)).now() == now + timedelta(days=1)
+    assert place.open(clock=lambda: now - timedelta(days=365)).decided().time == now
+    assert place.open(clock=lambda: now + timedelta(days=1)).decided().time == now + timedelta(
+        days=1
+    )
 
 
 def test_a_record_changed_behind_our_back_is_not_believed(durable_place: Any) -> None:
@@ -188,7 +193,7 @@ def test_a_rollback_ends_what_was_recorded(durable_place: Any) -> None:
     durable_place.head.unlink()
     ledger = durable_place.open()
     assert code_of(ledger.records, "token") == "ledger_rolled_back"
-    assert code_of(ledger.now) == "ledger_rolled_back"
+    assert code_of(ledger.decided) == "ledger_rolled_back"
     ledger.acknowledge_rollback(operator="ann")
     assert ledger.records("token") == {}
     ledger.record("token", "u", 1, operator="ann")
@@ -201,3 +206,43 @@ def raw(place: Any) -> Any:
     if place.kind == "postgres":
         address = place.address.replace("postgresql://", "postgresql+psycopg://")
     return create_engine(address, poolclass=NullPool)
+
+
+def test_a_record_is_not_hidden_by_removing_the_entry_before_it(durable_place: Any) -> None:
+    """As somebody would who wants a revoked token to live on."""
+    ledger = durable_place.open()
+    ledger.record("token", "t", 1, operator="ann")
+    ledger.record("token", "other", 1, operator="ann")
+    ledger.record("token", "t", None, operator="ann")
+    protection = {
+        "sqlite": "DROP TRIGGER sfumato_entries_no_delete",
+        "postgres": "DROP TRIGGER sfumato_entries_keep ON sfumato_entries",
+    }
+    with raw(durable_place).begin() as connection:
+        connection.execute(text(protection[durable_place.kind]))
+        connection.execute(text("DELETE FROM sfumato_entries WHERE seq = 3"))
+    assert code_of(durable_place.open().records, "token") == "ledger_damaged"
+
+
+def test_a_budget_that_is_lowered_while_it_is_spent_is_never_overspent(durable_place: Any) -> None:
+    """Two servers on one ledger: one charges, one lowers; the chain is replayed at the end."""
+    here, there = durable_place.open(), durable_place.open()
+    here.open_account("visits", budget=Budget.for_epsilon_delta(epsilon=1))
+    granted = []
+
+    def spend() -> None:
+        for turn in range(30):
+            with suppress(SfumatoError):
+                granted.append(charge(here, "1/50", f"r{turn}"))
+
+    def lower() -> None:
+        for percent in range(95, 5, -5):
+            smaller = Budget.for_epsilon_delta(epsilon=Fraction(percent, 100))
+            with suppress(SfumatoError):
+                there.amend(lambda _, one=smaller: Amendment({"visits": one}), operator="ann")
+
+    run_all([Thread(target=spend), Thread(target=lower)])
+    account = here.account("visits")
+    assert account.spent == ((len(granted) * 2 * 10**7,),)
+    assert account.budget.remaining(account.spent) != (None,)
+    here.verify()

@@ -276,9 +276,9 @@ def test_a_forked_child_is_turned_away(place: Place) -> None:
 def test_a_storage_that_fails_tells_nobody_why(place: Place) -> None:
     with closing(place.open()) as log:
         say(log, ("a", True))
-        place.run("DROP TABLE sfumato_consent_standing")
+        place.run("DROP TABLE sfumato_consent_changes")
         with pytest.raises(SfumatoError) as caught:
-            say(log, ("secret person", True))
+            log.history("town", "secret person")
         assert caught.value.code == "consent_failed"
         assert "secret" not in f"{caught.value} {caught.value.detail} {caught.value.__context__}"
     assert "secret" not in (place.config.folder / "failures.log").read_text()

@@ -43,7 +43,7 @@ def log(tmp_path: Path) -> Iterator[ConsentLog]:
         yield opened
 
 
-def say(log: ConsentLog, **said: bool) -> None:
+def say(log: ConsentLog, said: dict[str, bool]) -> None:
     log.record("town", [Said("care", who, yes, now()) for who, yes in said.items()], operator="A")
 
 
@@ -72,11 +72,11 @@ def test_texts_are_told_apart_as_they_are_spelled(
 ) -> None:
     seen = Seen(open_engine(TEXTS), log, Kind.TEXT)
     assert seen.rows() == []
-    say(log, a=True, b=True, z=True)
+    say(log, {"a": True, "b": True, "z": True})
     assert seen.rows() == [0, 5, 6]
-    say(log, b=False, **{"a ": True, "😀": True, "it's": True})
+    say(log, {"b": False, "a ": True, "😀": True, "it's": True})
     assert seen.rows() == [0, 2, 9, 10]
-    say(log, a=False, ä=True, A=True)
+    say(log, {"a": False, "a\u0308": True, "A": True})
     assert seen.rows() == [1, 2, 4, 9, 10]
     assert seen.versions == {"town": log.check().seq}
     seen.close()
@@ -84,9 +84,9 @@ def test_texts_are_told_apart_as_they_are_spelled(
 
 def test_numbers_to_the_last(open_engine: Callable[[pa.Table], Engine], log: ConsentLog) -> None:
     seen = Seen(open_engine(NUMBERS), log, Kind.INTEGER)
-    say(log, **{"2": True, "-3": True, str(2**63 - 1): True})
+    say(log, {"2": True, "-3": True, str(2**63 - 1): True})
     assert seen.rows() == [1, 2, 3, 5]
-    say(log, **{"2": False, str(-(2**63)): True})
+    say(log, {"2": False, str(-(2**63)): True})
     assert seen.rows() == [3, 5, 6]
     seen.close()
 
@@ -99,10 +99,28 @@ def test_many_changes_are_lent_anew_and_read_the_same(
     monkeypatch.setattr(lending, "_FEWEST", 2)
     engine = open_quick_engine(TEXTS)
     seen = Seen(engine, log, Kind.TEXT)
-    yes = {"a": True, "b": True}
+    yes, bases = {"a": True, "b": True}, set[object]()
     for step in range(12):
-        say(log, **{**yes, "it's": step % 2 == 0, f"new {step}": True, f"newer {step}": False})
+        say(log, {**yes, "it's": step % 2 == 0, f"new {step}": True, f"newer {step}": False})
         assert seen.rows() == [0, 5, 6, *([10] if step % 2 == 0 else [])]
+        bases |= {one.position for one in seen._lending._bases.values()}
+    assert len(bases) > 5, "three change at each step, and at most three are carried"
+    seen.close()
+
+
+def test_people_in_hand_from_a_log_that_is_no_more_are_let_go(
+    duckdb_engine: Callable[[pa.Table], Engine], log: ConsentLog, tmp_path: Path
+) -> None:
+    seen = Seen(duckdb_engine(TEXTS), log, Kind.TEXT)
+    say(log, {"a": True, "b": True})
+    assert seen.rows() == [0, 5, 6]
+    (tmp_path / "w").mkdir()
+    config = Config(tmp_path / "w", "ledger.sqlite", tmp_path / "other")
+    with closing(open_log(config)) as another:
+        say(another, {"a": False, "b": True})
+        register = Register(lambda: another, "town", Kind.TEXT)
+        seen._wanted = {"t": Consenting(register, "care")}
+        assert seen.rows() == [5, 6]
     seen.close()
 
 
@@ -121,9 +139,9 @@ def test_two_questions_at_once_each_keep_what_they_read(
     monkeypatch.setattr(lending, "_FEWEST", 1)
     engine = open_quick_engine(TEXTS)
     outer = Seen(engine, log, Kind.TEXT)
-    say(log, a=True)
+    say(log, {"a": True})
     with outer._lending.seen({"t": outer._data}, outer._wanted, {}) as seen:
-        say(log, a=False, b=True, c=True, d=True)
+        say(log, {"a": False, "b": True, "c": True, "d": True})
         assert outer.rows() == [5, 6]
         # Read before the change, so it goes by what it read.
         assert engine.run(everything(seen["t"].table))["row"].to_pylist() == [0]

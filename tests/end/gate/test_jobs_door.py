@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sfumato.testing.servers import Client
 
 HISTOGRAM = {"dataset": "people", "kind": "histogram", "columns": ["sex"], "epsilon": "0.25"}
-NEVER = "0" * 32
+NEVER = "0" * 16
 
 
 @pytest.fixture(scope="module")

@@ -72,7 +72,7 @@ def _vault(home: Path) -> Vault:
         vault.add(name, home / f"{name}.csv", home / f"{name}.toml", epsilon=8)
     vault.people.add("yannick", "permanent-staff", epsilon=6, population=THEIRS, **BY)
     for kind in KINDS:
-        budget = {} if kind == "owner" else {"epsilon": 6, "population": OWN}
+        budget: dict[str, Any] = {} if kind == "owner" else {"epsilon": 6, "population": OWN}
         vault.people.add(f"an-{kind}", kind, **budget, **BY)
     return vault
 

@@ -124,7 +124,7 @@ def test_a_vault_that_cannot_be_served_is_told_in_one_line(
     clinic: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(serving.time, "time", lambda: 0.0)
+        patched.setattr("sfumato.gate.serving.time.time", lambda: 0.0)
         assert code(capsys) == (2, "clock_wrong")
     (clinic / "ledger.sqlite").rename(clinic / "away")
     left, found = code(capsys)
@@ -170,9 +170,9 @@ def test_who_comes_past_the_proxy_is_sent_away() -> None:
     setting = listening.setting(Limits())
     scope = {"headers": [(b"host", b"data.example.org")], "client": ("10.0.0.7", 5)}
     check_caller(scope, setting)
-    for client in (("fd00::7", 5), ("127.0.0.1", 5), ("::1", 5)):
-        check_caller({**scope, "client": client}, setting)
-    for client in (("10.0.1.7", 5), ("fd00::8", 5), None):
+    for near in ("fd00::7", "127.0.0.1", "::1"):
+        check_caller({**scope, "client": (near, 5)}, setting)
+    for far in (("10.0.1.7", 5), ("fd00::8", 5), None):
         with pytest.raises(RequestError) as refusal:
-            check_caller({**scope, "client": client}, setting)
+            check_caller({**scope, "client": far}, setting)
         assert refusal.value.code == "proxy_only"

@@ -76,7 +76,10 @@ def test_a_logarithm_is_an_epsilon_too() -> None:
 
 
 def test_what_makes_no_sense_is_refused() -> None:
-    for people, delta, code in ((0, "1e-6", "people_not_counted"), (10, 0, "delta_not_positive")):
+    for people, delta, code in (
+        (0, "1e-6", "parameter_out_of_range"),
+        (10, 0, "delta_not_positive"),
+    ):
         with pytest.raises(ParameterError) as raised:
             shuffle(epsilon=1, people=people, delta=delta)
         assert raised.value.code == code

@@ -81,7 +81,7 @@ def test_what_was_spent_stays_spent(people: People, ledger: Ledger) -> None:
         lambda: people.move("alice", "bob", epsilon="0.3", **BY),
     ):
         assert code_of(change) == "limit_below_spent"
-    assert (held(ledger, "alice")[0], held(ledger, "bob")[0]) == (1, Fraction(1, 2))
+    assert (held(ledger, "alice")[0], held(ledger, "bob")[0]) == (Fraction(1), Fraction(1, 2))
     people.move("alice", "bob", epsilon="0.25", **BY)
     assert (held(ledger, "alice")[0], held(ledger, "bob")[0]) == (Fraction(3, 4), Fraction(3, 4))
     ledger.verify()

@@ -45,7 +45,9 @@ def test_a_token_tells_who_asks(vault: sf.Vault) -> None:
     text = vault.tokens.new("alice", **BY)
     assert re.fullmatch(r"sfu_[a-z2-9]{8}[A-Za-z0-9_-]{43}", text)
     scopes = frozenset({"query", "plan", "submit-code", "ledger:read"})
-    assert vault.tokens.holder(text) == Holder("alice", scopes, text[4:12])
+    assert vault.tokens.holder(text) == Holder(
+        "alice", scopes, text[4:12], vault.people.get("alice")
+    )
     with sf.open(CLINIC) as other:
         assert other.tokens.holder(text).principal == "alice"
     owners = vault.tokens.new("owner", **BY)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.demo.sections import anonymize, attack, publish, questions, risk, synthesize
+from sfumato.demo.sections import anonymize, attack, collect, publish, questions, risk, synthesize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,4 +19,5 @@ SECTIONS: tuple[Callable[[Town], list[Block]], ...] = (
     publish.section,
     synthesize.section,
     attack.section,
+    collect.section,
 )

@@ -8,6 +8,7 @@ the answer that it has. So a connection that breaks in the middle costs nobody a
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import ssl
 import time
@@ -19,6 +20,7 @@ from socket import gaierror
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import InternalError, ParameterError, SfumatoError
+from sfumato.gate.body import LARGEST
 from sfumato.gate.client.refusals import refusal, unexpected
 from sfumato.texts import dumps
 
@@ -63,6 +65,7 @@ class Connection:
     """How long one request may take, attempts and all."""
     trust: ssl.SSLContext | None = None
     """Whose signatures are trusted; the system's where nothing is said."""
+    _process: int = field(default_factory=os.getpid, init=False, repr=False)
     _idle: deque[HTTPConnection] = field(default_factory=deque, init=False, repr=False)
     is_closed: bool = field(default=False, init=False, repr=False)
 
@@ -87,7 +90,7 @@ class Connection:
         headers = {"Authorization": f"Bearer {self.token}", "Accept": accept}
         headers |= {} if key is None else {"Idempotency-Key": key}
         headers |= {} if told is None else {"Content-Type": JSON}
-        body = None if told is None else dumps(told).encode()
+        body = None if told is None else _written(told)
         deadline = time.monotonic() + self.seconds
         for pause in (*_PAUSES, None):
             try:
@@ -142,6 +145,9 @@ class Connection:
                 self._idle.pop().close()
 
     def _connection(self, seconds: float) -> HTTPConnection:
+        if self._process != os.getpid():
+            # A process that was forked shares sockets with its parent, whose answers it would take.
+            self._process, self._idle = os.getpid(), deque()
         try:
             found = self._idle.pop()
         except IndexError:
@@ -179,6 +185,18 @@ class Connection:
             f"Cannot trust {self.address}: {error.verify_message or 'its certificate is wrong'}. "
             "Give the certificate of whoever signs there with certificates='ca.pem'.",
         )
+
+
+def _written(told: Mapping[str, Any]) -> bytes:
+    """What is told as it is sent; what a server would hang up on is refused here, in words."""
+    body = dumps(told).encode()
+    if len(body) > LARGEST:
+        raise ParameterError(
+            "body_too_large",
+            f"What is asked has {len(body):,} bytes, and a server takes {LARGEST:,}. Ask about "
+            "fewer ranges or sets of columns at a time.",
+        )
+    return body
 
 
 def _read(response: HTTPResponse) -> Received:

@@ -34,6 +34,8 @@ class Declared:
     """Data sets of one place can be brought together."""
     usual: Fraction | None
     maximum: Fraction | None
+    purposes: tuple[str, ...] = ()
+    """What its people are asked for, where they are: every question names one of these."""
 
 
 class RemoteCatalogue(Mapping[str, PrivateRows | PublicRows]):
@@ -133,6 +135,7 @@ def _read(told: Mapping[str, Any]) -> Declared:
             told["place"],
             _amount(told["usual_epsilon"]),
             _amount(told["largest_epsilon"]),
+            tuple(map(str, told.get("purposes", ()))),
         )
     except (
         KeyError,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
@@ -11,6 +11,7 @@ from sfumato.errors import ParameterError, PolicyError, SfumatoError
 from sfumato.gate.client.address import read_address, read_token, read_trust
 from sfumato.gate.client.connection import Connection
 from sfumato.gate.client.declared import RemoteCatalogue
+from sfumato.gate.client.kept import Kept, RemoteJobs, RemoteReleases
 from sfumato.gate.client.refusals import unexpected
 from sfumato.gate.client.session import RemoteSession
 from sfumato.schema.names import quoted
@@ -44,11 +45,29 @@ class RemoteVault(AnyVault):
 
     def accounts(self, *, principal: str = OWNER) -> list[dict[str, Any]]:
         """A principal's accounts: each budget, what was spent, what one more question may cost."""
-        self._asker(given.text(principal, "principal"), None, ())
+        self._check_holder(principal)
         found = self._connection.get("ledger").json().get("accounts")
         if not isinstance(found, list):
             raise unexpected("accounts that cannot be read")
         return found
+
+    def purposes(self, name: str) -> tuple[str, ...]:
+        """The purposes of which questions about a data set must name one; none where any goes."""
+        return self._catalogue.declared(given.text(name, "name")).purposes
+
+    @cached_property
+    def jobs(self) -> RemoteJobs:
+        """Long work that was asked for: how far it is, and what has become of it."""
+        return RemoteJobs(self._kept)
+
+    @cached_property
+    def releases(self) -> RemoteReleases:
+        """What can be had again: own releases, and those that were opened to who asks."""
+        return RemoteReleases(self._kept)
+
+    @property
+    def _kept(self) -> Kept:
+        return Kept(self._connection, self._check_holder, self.private)
 
     def _asking(self, principal: str, purpose: str | None) -> AskerOf:
         who = given.text(principal, "principal")
@@ -56,14 +75,17 @@ class RemoteVault(AnyVault):
 
     def _asker(self, principal: str, purpose: str | None, _datasets: tuple[str, ...]) -> Asker:
         """Who asks is the holder of the token; who pays, the server knows."""
+        return Asker(self._check_holder(principal), (), purpose=purpose)
+
+    def _check_holder(self, principal: str) -> str:
         holder = self._catalogue.principal
-        if principal not in (OWNER, holder):
+        if given.text(principal, "principal") not in (OWNER, holder):
             raise PolicyError(
                 "principal_of_token",
                 f"The token is that of {quoted(holder)}, who asks here, not {quoted(principal)}. "
                 "Leave out principal, or connect with the other token.",
             )
-        return Asker(holder, (), purpose=purpose)
+        return holder
 
     def _card(self) -> Card:
         where = str(self._connection.address)

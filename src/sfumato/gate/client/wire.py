@@ -45,6 +45,9 @@ def _is_nothing(value: object) -> bool:
 def jsonable(value: object, name: str) -> Any:
     """A value as JSON has it: decimals and fractions as texts, days as YYYY-MM-DD."""
     match value:
+        case np.generic() | np.ndarray():
+            days = value.astype("datetime64[D]") if value.dtype.kind == "M" else value
+            return jsonable(days.tolist(), name)
         case None | bool() | str() | int():
             return value
         case float() if isfinite(value):
@@ -55,9 +58,6 @@ def jsonable(value: object, name: str) -> Any:
             return value.date().isoformat()
         case date():
             return value.isoformat()
-        case np.generic() | np.ndarray():
-            days = value.astype("datetime64[D]") if value.dtype.kind == "M" else value
-            return jsonable(days.tolist(), name)
         case Mapping():
             return {str(key): jsonable(one, name) for key, one in value.items()}
         case list() | tuple() | set() | frozenset():

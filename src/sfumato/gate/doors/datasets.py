@@ -129,6 +129,17 @@ ROUTES = (
             },
             "required": ["principal", "datasets"],
         },
+        answer_example={
+            "principal": "alice",
+            "datasets": [
+                {
+                    "name": "people",
+                    "public": False,
+                    "hides": "Hides whether any one row is present.",
+                    "columns": ["sex", "age"],
+                }
+            ],
+        },
     ),
     Route(
         method="GET",

@@ -68,7 +68,7 @@ JOB: dict[str, Any] = {
 }
 """A job as it is told, as JSON Schema."""
 _EXAMPLE = {
-    "job": "5dc893f2e527a768012a61a824612f72",
+    "job": "5dc893f2e527a768",
     "family": "publish",
     "dataset": "people",
     "principal": "ann",

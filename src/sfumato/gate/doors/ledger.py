@@ -34,5 +34,16 @@ ROUTES = (
             "properties": {"accounts": {"type": "array", "items": _ACCOUNT}},
             "required": ["accounts"],
         },
+        answer_example={
+            "accounts": [
+                {
+                    "account": "people/alice",
+                    "budget": "epsilon 1",
+                    "spent": "epsilon 0.1",
+                    "remaining": {"epsilon": 0.9, "delta": 0.0},
+                    "balance": "epsilon 0.9 of 1 left",
+                }
+            ]
+        },
     ),
 )

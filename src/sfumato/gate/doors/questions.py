@@ -114,6 +114,15 @@ ROUTES = (
             },
             "required": ["columns", "rows", "error", "cost", "remaining", "receipt"],
         },
+        answer_example={
+            "columns": ["sex", "n"],
+            "rows": [["f", 251], ["m", 243]],
+            "error": {"n": {"sd": 14.1, "bound95": 30.0}},
+            "cost": {"epsilon": 0.1, "charged": True},
+            "remaining": {"epsilon": 0.9, "delta": 0.0},
+            "receipt": "10:a17c7809ed158ba374f5f73e40ffddb3dc7416ce13414966e692a4a20901b9c2",
+            "notes": ["All 2 declared groups of 'sex' are answered, empty ones too."],
+        },
     ),
     *(
         Route(

@@ -88,6 +88,7 @@ ROUTES = (
             "required": ["tickets"],
         },
         refusals=(404,),
+        example={"count": 10},
     ),
     Route(
         method="GET",

@@ -88,10 +88,11 @@ class SqlView:
             yield from map(Entry._make, rows)
             after = rows[-1].seq
 
-    def records(self, after: int) -> Iterator[Entry]:
-        """Records and rollbacks behind an entry, oldest first."""
+    def records(self, after: int) -> Iterator[tuple[Entry, str | None]]:
+        """Records and rollbacks behind an entry, each with the hash of the entry before it."""
         while rows := self._page(tables.NEXT_RECORDS, {"after": after}):
-            yield from map(Entry._make, rows)
+            for *entry, before in rows:
+                yield Entry._make(entry), before
             after = rows[-1].seq
 
     def recorded(self, prefix: str) -> bool:

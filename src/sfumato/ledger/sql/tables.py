@@ -18,6 +18,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    TextClause,
     and_,
     bindparam,
     delete,
@@ -59,14 +60,18 @@ entries = _table(
     rowid=True,
 )
 
+
 # Records and rollbacks, the only entries that begin with their kind, found without a walk through
 # the chain. Spelled out, not bound: by the same words in a query a database knows its index.
-_is_record = text("substr(body, 1, 8) = '{\"kind\"\\:'")
+def _is_record(body: str) -> TextClause:
+    return text(f"substr({body}, 1, 8) = '{{\"kind\"\\:'")
+
+
 RECORD_INDEX = Index(
     "sfumato_record_entries",
     entries.c.seq,
-    sqlite_where=_is_record,
-    postgresql_where=_is_record,
+    sqlite_where=_is_record("body"),
+    postgresql_where=_is_record("body"),
 )
 
 accounts = _table(
@@ -135,9 +140,11 @@ ENTRY_STARTING = (
     .where(func.substr(entries.c.body, 1, func.length(bindparam("prefix"))) == bindparam("prefix"))
     .limit(1)
 )
+_before = entries.alias("sfumato_before")
 NEXT_RECORDS = (
-    select(entries)
-    .where(entries.c.seq > bindparam("after"), _is_record)
+    select(entries, _before.c.hash.label("before"))
+    .outerjoin(_before, _before.c.seq == entries.c.seq - 1)
+    .where(entries.c.seq > bindparam("after"), _is_record("sfumato_entries.body"))
     .order_by(entries.c.seq)
     .limit(PAGE)
 )

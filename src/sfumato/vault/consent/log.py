@@ -13,7 +13,8 @@ from __future__ import annotations
 import hashlib
 import json
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy.exc import DBAPIError
 
@@ -33,8 +34,33 @@ if TYPE_CHECKING:
     from sfumato.ledger.sql.store import Dialect
     from sfumato.vault.consent.said import Said
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 _LOCK = 0x5F0C05  # any number that other programs are unlikely to lock
 _COLUMNS = ("number", "purpose", "person", "agreed", "time", "said")
+
+
+def _guarded(
+    method: Callable[Concatenate[ConsentLog, P], R],
+) -> Callable[Concatenate[ConsentLog, P], R]:
+    """Let a method raise errors of ours only, without those of a driver, which quote people.
+
+    Not even as their context, so they are raised once the driver's has been dealt with.
+    """
+
+    @wraps(method)
+    def call(log: ConsentLog, /, *arguments: P.args, **options: P.kwargs) -> R:
+        log.check_process()
+        try:
+            return method(log, *arguments, **options)
+        except SfumatoError:
+            raise
+        except Exception as error:  # noqa: BLE001  a registry that failed in any way is closed
+            cause, busy = type(getattr(error, "orig", None) or error).__name__, log.is_busy(error)
+        raise log.failure(cause, busy=busy)
+
+    return call
 
 
 class ConsentLog:
@@ -58,33 +84,35 @@ class ConsentLog:
             self.close()
             raise
 
+    @_guarded
     def _begin(self) -> None:
         """Create the tables unless they stand; catch up where a process died before the head."""
-        with self._guarded():
-            with self._dialect.reading(self._engine) as connection, connection.begin():
-                if self._stands(connection) and _position(connection) == self._head.read():
-                    return
-            with self._head.lock(), self._transaction() as connection:
-                self._dialect.lock_creation(connection)
-                if not self._stands(connection):
-                    metadata.create_all(connection, checkfirst=False)
-                    for statement in tables.protections(self._engine.dialect.name):
-                        connection.exec_driver_sql(statement)
-                    connection.execute(tables.ADD_ENTRY, [first_entry()._asdict()])
-            with self._head.lock(), self._dialect.reading(self._engine) as connection:
-                position, outside = _position(connection), self._head.read()
-                begun = outside is None and position.seq == 1
-                if position != outside and (begun or _follows(connection, outside)):
-                    self._head.write(position)
+        with self._dialect.reading(self._engine) as connection, connection.begin():
+            if self._stands(connection) and _position(connection) == self._head.read():
+                return
+        with self._head.lock(), self._transaction() as connection:
+            self._dialect.lock_creation(connection)
+            if not self._stands(connection):
+                metadata.create_all(connection, checkfirst=False)
+                for statement in tables.protections(self._engine.dialect.name):
+                    connection.exec_driver_sql(statement)
+                connection.execute(tables.ADD_ENTRY, [first_entry()._asdict()])
+        with self._head.lock(), self._dialect.reading(self._engine) as connection:
+            position, outside = _position(connection), self._head.read()
+            begun = outside is None and position.seq == 1
+            if position != outside and (begun or _follows(connection, outside)):
+                self._head.write(position)
 
     def _stands(self, connection: Connection) -> bool:
         return self._engine.dialect.has_table(connection, entries.name)
 
+    @_guarded
     def check(self) -> Position:
         """The last position; refused where changes were lost."""
         with self._reading() as connection:
             return _position(connection)
 
+    @_guarded
     def standing(self, population: str, purpose: str, since: Position | None) -> ConsentStanding:
         """Everybody who agreed, or, where `since` is still part of the log, who changed since."""
         which = {"of_population": population, "of_purpose": purpose}
@@ -97,6 +125,7 @@ class ConsentLog:
         people, agreed = [one[0] for one in rows], [one[1] == 1 for one in rows]
         return ConsentStanding(position, people, agreed, whole=False)
 
+    @_guarded
     def record(self, population: str, said: Sequence[Said], *, operator: str) -> Recorded:
         """Write down what people say, all or none; what they said before changes nothing."""
         if not said:
@@ -117,9 +146,10 @@ class ConsentLog:
             position = self._link(connection, before, operator, **told)
         return Recorded(position.seq, changed, older)
 
+    @_guarded
     def acknowledge(self, *, operator: str) -> int | None:
         """Accept, as an operator, a log that lost changes: every yes in it is void from now on."""
-        with self._guarded(), self._head.lock():
+        with self._head.lock():
             lost = self._head.read()
             with self._transaction() as connection:
                 self._lock(connection)
@@ -137,18 +167,21 @@ class ConsentLog:
             self._head.write(position)
             return count
 
+    @_guarded
     def rows(self, population: str) -> list[tuple[str, str, bool, str]]:
         """All that stands of a population: person, purpose, whether agreed, when."""
         with self._reading() as connection:
             found = connection.execute(tables.ALL_STANDING, {"of_population": population})
             return [(one[0], one[1], one[2] == 1, one[3]) for one in found]
 
+    @_guarded
     def counts(self, population: str) -> dict[tuple[str, bool], int]:
         """How many said yes and no to each purpose."""
         with self._reading() as connection:
             found = connection.execute(tables.COUNTS, {"of_population": population})
             return {(one[0], one[1] == 1): one[2] for one in found}
 
+    @_guarded
     def history(self, population: str, person: str) -> list[tuple[int, str, bool, str]]:
         """All that one person said: version, purpose, whether agreed, when."""
         which = {"of_population": population, "of_person": person}
@@ -156,6 +189,7 @@ class ConsentLog:
             found = connection.execute(tables.CHANGES_ABOUT, which)
             return [(one.seq, one.purpose, one.agreed == 1, one.time) for one in found]
 
+    @_guarded
     def verify(self) -> Position:
         """Walk every entry and change, and compare what stands with what was said."""
         with self._reading() as connection:
@@ -217,7 +251,7 @@ class ConsentLog:
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
         """A transaction that nobody else writes beside; the head moves once it is durable."""
-        with self._guarded(), self._head.lock():
+        with self._head.lock():
             outside = self._head.read()
             with self._transaction() as connection:
                 self._lock(connection)
@@ -229,11 +263,10 @@ class ConsentLog:
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        with self._guarded():
-            outside = self._head.read()  # before the database, which only grows meanwhile
-            with self._dialect.reading(self._engine) as connection, connection.begin():
-                _check(connection, outside)
-                yield connection
+        outside = self._head.read()  # before the database, which only grows meanwhile
+        with self._dialect.reading(self._engine) as connection, connection.begin():
+            _check(connection, outside)
+            yield connection
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
@@ -244,35 +277,32 @@ class ConsentLog:
         if self._engine.dialect.name == "postgresql":
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
 
-    @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        """Whatever goes wrong in the storage, it is told alike, and why to the operator alone."""
+    def check_process(self) -> None:
+        """Refuse to share connections with the process that this one was forked from."""
         if self._process != this_process():
             raise LedgerError(
                 "consent_forked",
                 "A registry of consent cannot be used in a forked process. Open the vault there.",
             )
-        try:
-            yield
-        except SfumatoError:
-            raise
-        except Exception as error:  # noqa: BLE001  what a driver says may quote people
-            busy = isinstance(error, DBAPIError) and self._dialect.is_busy(error)
-            cause = type(getattr(error, "orig", None) or error).__name__
-        else:
-            return
+
+    def failure(self, cause: str, *, busy: bool) -> LedgerError:
+        """Whatever went wrong in the storage, it is told alike, and why to the operator alone."""
         self._tell_operator(f"registry of consent: {cause}")
         if busy:
-            raise LedgerError(
+            return LedgerError(
                 "consent_busy",
                 "The registry of consent is held by another process for too long. Nothing was "
                 "changed. Try again later.",
             )
-        raise LedgerError(
+        return LedgerError(
             "consent_failed",
             "The registry of consent cannot be read or written; nothing was changed or charged. "
             "Its operator finds the cause in the vault's failures.log.",
         )
+
+    def is_busy(self, error: Exception) -> bool:
+        """Whether somebody else held the lock for too long."""
+        return isinstance(error, DBAPIError) and self._dialect.is_busy(error)
 
 
 def _position(connection: Connection) -> Position:

@@ -293,8 +293,8 @@ def open_log(config: Config) -> ConsentLog:
             return ConsentLog(engine, dialect, OutsideHead(head), tell_operator=tell)
         from sfumato.ledger.sql.sqlite import SqliteDialect, sqlite_engine
 
-        path = config.folder / CONSENT
-        lite = sqlite_engine(path, create=not path.exists())
+        # One that is gone or was never finished is begun anew: nobody has agreed in it.
+        lite = sqlite_engine(config.folder / CONSENT, create=True)
         return ConsentLog(lite, SqliteDialect(), OutsideHead(head), tell_operator=tell)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ from sfumato.vault.jobs.workers import LEASE_SECONDS, JobWorkers
 from sfumato.vault.plans import check_plan, plan_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sfumato.method import Prepared
     from sfumato.vault.config import Config
@@ -49,10 +49,15 @@ def families() -> dict[str, Family]:
     return {name: one for name, one in FAMILIES.items() if one.of_dataset}
 
 
+def in_postgres(config: Config) -> bool:
+    """Whether jobs are where the ledger is, in PostgreSQL."""
+    return config.database.startswith(("postgresql://", "postgres://"))
+
+
 def open_store(config: Config) -> JobStore:
     """The jobs beside a vault's ledger: a file in its folder, or tables in its PostgreSQL."""
     tell = partial(note_request, config.folder, "store of jobs")
-    if config.database.startswith(("postgresql://", "postgres://")):
+    if in_postgres(config):
         from sfumato.ledger.sql.postgres import PostgresDialect, postgres_engine
 
         return JobStore(postgres_engine(config.database), PostgresDialect(), tell)
@@ -65,15 +70,28 @@ class Jobs(Shown):
     """Long work of a vault, kept until it is done. A principal sees their own, the owner all."""
 
     def __init__(self, vault: Vault, *, lease_seconds: float = LEASE_SECONDS) -> None:
-        self._vault = vault
-        self._store = open_store(vault.config)
-        self._workers = JobWorkers(
+        self._vault, self._lease_seconds = vault, lease_seconds
+
+    @cached_property
+    def _store(self) -> JobStore:
+        return open_store(self._vault.config)
+
+    @cached_property
+    def _workers(self) -> JobWorkers:
+        folder = self._vault.config.folder
+        return JobWorkers(
             self._store,
             self._run,
-            vault.stop_thread,
-            lambda job, words: note_request(vault.config.folder, f"job {job}", words),
-            lease_seconds=lease_seconds,
+            self._vault.stop_thread,
+            lambda job, words: note_request(folder, f"job {job}", words),
+            lease_seconds=self._lease_seconds,
         )
+
+    @property
+    def _begun(self) -> bool:
+        """Whether there may be jobs: to look for them makes no file in a vault that has none."""
+        config = self._vault.config
+        return in_postgres(config) or (config.folder / JOBS).exists()
 
     @given.in_python
     def submit(
@@ -96,7 +114,7 @@ class Jobs(Shown):
         """
         who, name = given.text(principal, "principal"), given.text(dataset, "dataset")
         given.maybe_text(purpose, "purpose")
-        made = token_hex(16)
+        made = token_hex(8)
         key = made if request_id is None else given.text(request_id, "request_id")
         check_name(key, "request id")
         given.text(family, "family")
@@ -120,7 +138,8 @@ class Jobs(Shown):
 
     def look_up(self, job: str, *, principal: str = OWNER) -> Job | None:
         """A job as it is now, or None."""
-        return self._store.get(job, self._whose(principal))
+        whose = self._whose(principal)
+        return self._store.get(job, whose) if self._begun else None
 
     @given.in_python
     def list(self, *, principal: str = OWNER, limit: int = 100) -> Sequence[Job]:
@@ -130,15 +149,17 @@ class Jobs(Shown):
             raise ParameterError(
                 "limit_wrong", f"limit must be from 1 to {_MOST_LISTED}, not {number}."
             )
-        return self._store.list(self._whose(principal), limit=number)
+        whose = self._whose(principal)
+        return self._store.list(whose, limit=number) if self._begun else []
 
     def find(self, job: str) -> Job | None:
         """A job of anybody, for who decides by other means whether it may be seen."""
-        return self._store.get(job, None)
+        return self._store.get(job, None) if self._begun else None
 
     def done(self, principal: str | None, limit: int) -> Sequence[Job]:
         """The newest jobs that are done, of one principal or of all."""
-        return self._store.list(principal, limit=limit, states=[JobState.DONE])
+        done = [JobState.DONE]
+        return self._store.list(principal, limit=limit, states=done) if self._begun else []
 
     @given.in_python
     def cancel(self, job: str | Job, *, principal: str = OWNER) -> Job:
@@ -167,16 +188,17 @@ class Jobs(Shown):
 
     def stop(self, seconds: float = 30) -> bool:
         """Take up no more jobs, and wait so long for those that run; whether all of them ended."""
-        return self._workers.stop(seconds)
+        return self._workers.stop(seconds) if "_workers" in self.__dict__ else True
 
     def work(self) -> int:
         """Do what waits, here and now, until nothing does; say how many jobs that were."""
-        return self._workers.work()
+        return self._workers.work() if self._begun else 0
 
     def close(self) -> None:
         """Stop working and let go of the database."""
         self.stop()
-        self._store.close()
+        if "_store" in self.__dict__:
+            self._store.close()
 
     def _planned(self, job: Job, plan: str | None) -> Job:
         """A job in plain values, as it would be done today; what cannot be done is refused."""
@@ -201,6 +223,7 @@ class Jobs(Shown):
         person.check(family.shape)
         files = [one.name for one in family.fields if one.type is Path]
         job = replace(job, asked=plain_values(job.asked, files))
+        _check_call(family, job.asked)
         _, prepared = self._prepared(job)
         check_plan(prepared, plan)
         if not job.asked.keys() & {"epsilon", "rho"}:
@@ -240,3 +263,15 @@ class Jobs(Shown):
         )
         waiting = sum(not one.is_over for one in listed)
         return Card(f"{len(listed)} kept, {waiting} not done yet", {}, table if rows else None)
+
+
+def _check_call(family: Family, asked: Mapping[str, object]) -> None:
+    """Refuse what the method of a family would not take."""
+    try:
+        family.signature.bind(**asked)
+    except TypeError as error:
+        takes = ", ".join(one.name for one in (*family.fields, *family.cost))
+        raise ParameterError(
+            "job_call_wrong",
+            f"A job of {family.name!r} cannot be asked so: {error}. It takes {takes}.",
+        ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import ssl
 import subprocess
@@ -13,7 +14,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import sfumato as sf
-from sfumato.errors import BudgetError, InternalError, PolicyError, SfumatoError
+from sfumato.errors import (
+    BudgetError,
+    InternalError,
+    ParameterError,
+    PolicyError,
+    SfumatoError,
+)
 from sfumato.gate.client import connection as connecting
 from sfumato.gate.client.address import read_address, read_token, read_trust
 from sfumato.gate.client.connection import Connection
@@ -216,6 +223,24 @@ def test_connections_that_are_used_at_a_time_are_several_and_kept() -> None:
         connection.close()
         assert not connection._idle
         assert other.sock is None
+
+
+def test_a_process_that_was_forked_takes_no_answers_of_its_parent() -> None:
+    with connected(FINE) as (connection, _):
+        assert connection.get("a").json() == {"a": 1}
+        child = os.fork()
+        if not child:
+            os._exit(0 if connection._connection(1).sock is None else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert connection._idle[0].sock is not None
+
+
+def test_what_is_too_much_for_a_server_is_not_sent() -> None:
+    with connected() as (connection, server):
+        with pytest.raises(ParameterError) as refused:
+            connection.send("POST", "publish", {"workload": [[[0, 1]]] * 120_000})
+        assert refused.value.code == "body_too_large"
+        assert not server.heard
 
 
 def test_a_token_is_never_shown() -> None:

@@ -151,21 +151,25 @@ def test_the_version_stands_in_the_ledger_where_no_receipt_tells_it(agreeing: sf
 def test_the_work_of_a_question_does_not_tell_whether_somebody_withdrew(
     agreeing: sf.Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counted(agreeing, "cost < 60")  # opens and lends
     done: list[str] = []
+    lent: list[int] = []
     for name in ("lend", "view", "run"):
         real: Any = getattr(DuckDB, name)
 
         def noting(*arguments: Any, name: str = name, real: Any = real) -> Any:
             done.append(name)
+            lent.extend([arguments[1].num_rows] if name == "lend" else [])
             return real(*arguments)
 
         monkeypatch.setattr(DuckDB, name, noting)
+    counted(agreeing, "cost < 60")  # opens, and lends all who agreed
+    done.clear()
     counted(agreeing, "cost < 61")
     without, done[:] = list(done), []
     agreeing.consent().withdraw(7)
     counted(agreeing, "cost < 62")
     assert done == without != []
+    assert lent == [200, 0, 0, 1]
 
 
 @pytest.mark.usefixtures("agreeing")

@@ -125,6 +125,15 @@ def test_the_registry_is_one_of_the_files_in_use(agreeing: sf.Vault) -> None:
         assert Path(name).read_bytes() == kept
 
 
+def test_a_registry_that_was_never_finished_is_begun_anew(vault: sf.Vault) -> None:
+    Path("clinic/consent.sqlite").touch()
+    assert vault.consent().give(1, "care")["version"] == 2
+    vault.close()
+    Path("clinic/consent.sqlite").unlink()
+    with sf.open("clinic") as again:
+        assert code_of(lambda: again.consent().version) == "consent_rolled_back"
+
+
 def test_to_withdraw_is_possible_when_the_ledger_is_gone(agreeing: sf.Vault) -> None:
     agreeing.close()
     Path("clinic/ledger.sqlite").unlink()

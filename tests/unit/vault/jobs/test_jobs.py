@@ -72,6 +72,9 @@ def test_what_cannot_be_done_is_refused_at_once(vault: sf.Vault) -> None:
     }
     for code, said in refused.items():
         assert code_of(submit, vault, **said) == code
+    for said in ({"kind": "histogram"}, {"columns": ["city"]}):
+        assert code_of(vault.jobs.submit, "publish", "visits", **said) == "job_call_wrong"
+    assert code_of(vault.jobs.submit, "synthesize", "visits", epsilom=1) == "job_call_wrong"
     for family in ("query", "nothing"):
         assert code_of(vault.jobs.submit, family, "visits") == "job_family_unknown"
     assert code_of(vault.jobs.submit, "publish", "nothing", **ASKED) == "dataset_not_private"
@@ -111,7 +114,7 @@ def test_a_job_of_somebody_else_is_not_there(vault: sf.Vault) -> None:
     job = submit(vault)
     for action in (vault.jobs.get, vault.jobs.cancel):
         words = []
-        for name in (job.id, "0" * 32):
+        for name in (job.id, "0" * 16):
             with pytest.raises(sf.SfumatoError) as refusal:
                 action(name, principal="bob")
             words.append((refusal.value.code, str(refusal.value).replace(name, "...")))
@@ -356,6 +359,10 @@ def test_jobs_are_listed_as_many_as_asked_for(vault: sf.Vault) -> None:
 
 
 def test_a_vault_without_jobs_has_no_store_of_them(vault: sf.Vault) -> None:
+    assert list(vault.jobs.list()) == list(vault.releases.list()) == []
+    assert vault.jobs.work() == 0
+    assert code_of(vault.jobs.get, "nothing") == "job_unknown"
+    assert code_of(vault.releases.get, "nothing") == "release_unknown"
     assert not (vault.config.folder / "jobs.sqlite").exists()
     submit(vault)
     assert (vault.config.folder / "jobs.sqlite").stat().st_mode & 0o077 == 0
