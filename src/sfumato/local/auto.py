@@ -61,7 +61,11 @@ def choose(
     ]
     if values.size <= 8 * room:
         found += [SubsetSelection(values, epsilon=claimed), OUE(values, epsilon=claimed)]
-    if min(people, values.size) * values.size <= _MOST_STEPS:
+    # Where k-ary response is better anyway, hashing to e^epsilon numbers only takes room.
+    if (
+        min(people, values.size) * values.size <= _MOST_STEPS
+        and math.exp(float(claimed)) < values.size
+    ):
         found.append(OLH(values, epsilon=claimed))
     fitting = [one for one in found if one.layout.dtype.itemsize <= room]
     if not fitting:

@@ -87,11 +87,12 @@ class Oracle(LocalMechanism):
         to 1. `sd` is the standard deviation of the share's error.
         """
         shares = self._shares(self._own(sketch))
+        variances = np.maximum(self._variances(sketch, shares), 0.0)  # a rounding may be below
         return pa.table(
             {
                 "value": self.choices.array(),
                 "share": pa.array(shares),
-                "sd": pa.array(np.sqrt(self._variances(sketch, shares))),
+                "sd": pa.array(np.sqrt(variances)),
             }
         )
 

@@ -43,7 +43,10 @@ class Choices:
     def _looked_up(self, values: object) -> NDArray[np.int64]:
         declared = self.array()
         try:
-            array = _arrow(values).cast(declared.type)
+            array = _arrow(values)
+            if pa.types.is_boolean(declared.type) and not pa.types.is_boolean(array.type):
+                raise pa.ArrowTypeError("a number is no truth value")
+            array = array.cast(declared.type)
         except pa.ArrowException as error:
             raise ParameterError(
                 "type_wrong",

@@ -8,13 +8,12 @@ same bytes (eight for a word, the lowest first) draws the same. Decision 0320.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from numpy.typing import NDArray
 
     from sfumato.noise.entropy import Entropy
@@ -40,4 +39,13 @@ def below(limit: int, size: int, entropy: Entropy) -> NDArray[np.int64]:
 
 def happens(chance: Fraction, size: int, entropy: Entropy) -> NDArray[np.bool_]:
     """Toss a coin that falls with exactly this chance, so many times."""
-    return np.asarray(below(chance.denominator, size, entropy) < chance.numerator)
+    if chance.denominator <= LARGEST_TOTAL:
+        return np.asarray(below(chance.denominator, size, entropy) < chance.numerator)
+    # A long chance is compared by its first 64 digits, and where these tie by the next ones.
+    first, rest = divmod(chance.numerator << 64, chance.denominator)
+    words = entropy.words(size)
+    fallen = words < np.uint64(first)
+    tied = np.flatnonzero(words == np.uint64(first))
+    if len(tied):
+        fallen[tied] = happens(Fraction(rest, chance.denominator), len(tied), entropy)
+    return fallen

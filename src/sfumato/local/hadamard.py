@@ -137,7 +137,7 @@ class HadamardResponse(Oracle):
         block, _ = self._places(np.arange(self.size))
         known = np.clip(shares, 0.0, 1.0)
         together = np.bincount(block, shares, minlength=self.blocks)
-        within = np.clip(together, 0.0, 1.0)[block] if self.blocks > 1 else np.ones(self.size)
+        within = np.clip(together[block], known, 1.0) if self.blocks > 1 else np.ones(self.size)
         n = sketch.n
         corners = [
             self.variance(n, 0.0, 0.0),

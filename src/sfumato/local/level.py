@@ -25,6 +25,7 @@ LARGEST = 20
 """The largest epsilon of a report: beyond it the odds of a lie are below one in 4e8."""
 
 SMALLEST = Fraction(1, 10**6)
+_LONGEST = 512  # bits of odds whose root is looked for
 
 _LOGARITHM = re.compile(r"(?:log|ln)\s*\(?\s*([^()\s]+)\s*\)?", re.IGNORECASE)
 
@@ -76,7 +77,10 @@ class LocalEpsilon:
         return self.power if self.power is not None else log_down(self._odds)
 
     def __float__(self) -> float:
-        return float(self.power) if self.power is not None else math.log(self._odds)
+        if self.power is not None:
+            return float(self.power)
+        # A quotient of long numbers may be no float, and its logarithm is.
+        return math.log(self._odds.numerator) - math.log(self._odds.denominator)
 
     def __str__(self) -> str:
         """As it may be written again: 0.5, or log(3)."""
@@ -86,7 +90,9 @@ class LocalEpsilon:
 
 
 def _root(odds: Fraction, parts: int) -> Fraction | None:
-    """The root of odds, where it is rational."""
+    """The root of odds, where it is rational and short."""
+    if max(odds.numerator, odds.denominator).bit_length() > _LONGEST:
+        return None
     roots = [round(one ** (1 / parts)) for one in (odds.numerator, odds.denominator)]
     exact_root = Fraction(*roots)
     return exact_root if exact_root**parts == odds else None

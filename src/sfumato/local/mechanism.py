@@ -17,7 +17,7 @@ from sfumato import given
 from sfumato.cards import Shown
 from sfumato.errors import SourceError
 from sfumato.local.reports import Reports, check_same
-from sfumato.local.sketch import ReportSketch
+from sfumato.local.sketch import ReportSketch, unreadable
 from sfumato.noise.entropy import SystemEntropy
 from sfumato.privacy.elementary import log_up
 
@@ -183,6 +183,8 @@ class LocalMechanism(Shown, ABC):
             sketch, "sketch", ReportSketch, "a sketch of this oracle"
         )
         check_same(self.made_by, found.made_by, "Sketches")
+        if found.tally.shape != self.empty().tally.shape:
+            raise unreadable()
         if found.n == 0:
             raise SourceError(
                 "reports_missing",

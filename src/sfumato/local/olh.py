@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.errors import ParameterError
 from sfumato.local.affine import AffineHashes
 from sfumato.local.base import SupportOracle
 from sfumato.local.channel import Channel, room_for
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.noise.entropy import Entropy
+
+_MOST_BUCKETS = 1 << 12
 
 
 class OLH(SupportOracle):
@@ -38,6 +41,12 @@ class OLH(SupportOracle):
     def _prepare(self) -> None:
         odds = self.level.rational(32)
         self.buckets = round(odds) + 1
+        if self.buckets > _MOST_BUCKETS:
+            raise ParameterError(
+                "parameter_out_of_range",
+                f"olh hashes to {self.buckets:,} numbers at epsilon {self.level}, of which "
+                f"{_MOST_BUCKETS:,} are the most. Use 'k_ary' or a smaller epsilon.",
+            )
         self.hashes = AffineHashes.to(self.size, self.buckets)
         self.weights = odds_of(self.level, self.buckets)
         truth, lie = self.weights

@@ -178,7 +178,7 @@ def read_header(start: bytes) -> tuple[dict[str, Any], int]:
         )
     try:
         made_by = json.loads(line[len(MAGIC) :])
-    except ValueError:
+    except (ValueError, RecursionError):
         made_by = None
     if not isinstance(made_by, dict):
         raise SourceError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +33,8 @@ class ReportSketch(Shown):
         if not isinstance(other, ReportSketch):
             return NotImplemented
         check_same(self.made_by, other.made_by, "Sketches")
+        if self.tally.shape != other.tally.shape:
+            raise unreadable()
         return ReportSketch(
             self.made_by,
             self.n + other.n,
@@ -55,19 +58,19 @@ class ReportSketch(Shown):
     def from_bytes(cls, data: bytes) -> ReportSketch:
         """Read what `to_bytes` wrote."""
         if not data.startswith(_MAGIC):
-            raise _unreadable()
+            raise unreadable()
         told, start = read_header(_REPORTS + data[len(_MAGIC) :])
         start += len(_MAGIC) - len(_REPORTS)
         if len(data) % 8 != start % 8 or "made_by" not in told:
-            raise _unreadable()
+            raise unreadable()
         numbers = np.frombuffer(data, dtype="<i8", offset=start).astype(np.int64)
         dimensions = told.get("dimensions")
         if not isinstance(dimensions, int) or not 0 < dimensions <= len(numbers) - 2:
-            raise _unreadable()
+            raise unreadable()
         n, rejected, *shape = numbers[: 2 + dimensions].tolist()
         tally = numbers[2 + dimensions :]
-        if min(n, rejected, *shape) < 0 or len(tally) != int(np.prod(shape)):
-            raise _unreadable()
+        if min(n, rejected, *shape) < 0 or len(tally) != prod(shape):
+            raise unreadable()
         return cls(told["made_by"], n, rejected, tally.reshape(shape))
 
     def _card(self) -> Card:
@@ -76,7 +79,8 @@ class ReportSketch(Shown):
         return Card(line, {"reports": self.n, "rejected": self.rejected})
 
 
-def _unreadable() -> SourceError:
+def unreadable() -> SourceError:
+    """What is said of bytes or sums that no sketch has."""
     return SourceError(
         "sketch_unreadable",
         "These bytes are no sketch, or only a part of one. Give what `to_bytes` of a sketch "

@@ -168,14 +168,17 @@ class Vault(AnyVault):
         self._check_open()
         return self._consents.registry(population)
 
+    @given.in_python
     def purposes(self, name: str) -> tuple[str, ...]:
         """What people of a data set are asked to agree to; a question names one, if any."""
         held = self.config.datasets.get(given.text(name, "name"))
         return held.purposes if isinstance(held, PrivateSet) else ()
 
+    @given.in_python
     def check_purpose(self, datasets: Sequence[str], purpose: str | None) -> None:
         """Refuse to use people of data sets for what they cannot have agreed to."""
-        self._store.check_purpose(datasets, purpose)
+        held = [one for one in given.names(datasets, "datasets") if one in self.config.datasets]
+        self._store.check_purpose(held, given.maybe_text(purpose, "purpose"))
 
     def refresh(self) -> None:
         """Take up what another process changed in the vault's configuration, if anything was.

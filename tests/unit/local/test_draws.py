@@ -42,6 +42,14 @@ def test_chances_are_exact() -> None:
     assert happens(Fraction(3, 4), 4, Words(0, 2, 3, 7)).tolist() == [True, True, False, False]
 
 
+def test_long_chances_are_exact_too() -> None:
+    chance = Fraction(3, 4) + Fraction(1, 2**100)  # 64 digits of 3/4, then a chance of 2^-36
+    first = 3 << 62
+    words = Words(first - 1, first + 1, first, first, 0, 1)
+    assert happens(chance, 4, words).tolist() == [True, False, True, False]
+    assert words.left == []
+
+
 @pytest.mark.parametrize(
     "chance", [Fraction(1, 4), Fraction(1, 3), Fraction(1, 1000), Fraction(13, 17)]
 )

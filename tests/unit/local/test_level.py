@@ -56,6 +56,14 @@ def test_no_epsilon_for_a_report(epsilon: Any) -> None:
         level(epsilon)
 
 
+def test_odds_of_any_length_are_read_or_refused() -> None:
+    with pytest.raises(ParameterError):
+        level("log(1e900)")
+    long = log(Fraction(3 * 10**390 + 1, 10**390))
+    assert float(level(long)) == pytest.approx(math.log(3))
+    assert long.share(2).rational(40) ** 2 <= 3
+
+
 def test_shares_of_a_rational_epsilon() -> None:
     assert LocalEpsilon(power=Fraction(1)).share(4) == LocalEpsilon(power=Fraction(1, 4))
     assert level(1).share(1) == level(1)

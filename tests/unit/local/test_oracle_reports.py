@@ -111,8 +111,11 @@ def test_names_that_are_not_declared_are_refused() -> None:
             oracle.randomize(values)
         assert raised.value.code == "value_outside_domain"
         assert "'c'" not in raised.value.message
+    for other in ([object()], [b"a\xff"], [["a"]]):
+        with pytest.raises(ParameterError):
+            oracle.randomize(other)
     with pytest.raises(ParameterError):
-        oracle.randomize([object()])
+        made("warner", domain=[True, False]).randomize([2])
 
 
 @pytest.mark.parametrize(
@@ -156,13 +159,14 @@ def test_no_domain(domain: Any, code: str) -> None:
         ("apple_cms", 9, {"rows": 0}, "parameter_out_of_range"),
         ("apple_cms", 9, {"rows": 2**20, "columns": 2**20}, "parameter_out_of_range"),
         ("apple_hcms", 9, {"columns": 10}, "parameter_out_of_range"),
+        ("olh", 9, {"epsilon": 12}, "parameter_out_of_range"),
         ("auto", 9, {"most_bytes": 0}, "parameter_out_of_range"),
         ("auto", 9, {"n": 0}, "parameter_out_of_range"),
     ],
 )
 def test_no_oracle(name: Any, domain: Any, options: dict[str, Any], code: str) -> None:
     with pytest.raises(ParameterError) as raised:
-        sf.local.oracle(name, domain, epsilon=1, **options)
+        sf.local.oracle(name, domain, **{"epsilon": 1, **options})
     assert raised.value.code == code
 
 
@@ -188,6 +192,9 @@ def test_what_cannot_be_a_report_is_counted() -> None:
     rows = oracle.layout.empty(4)
     rows["report"] = [3, 9, 255, 0]
     assert (oracle.sum_rows(rows).n, oracle.sum_rows(rows).rejected) == (2, 2)
+    twice = oracle.sum_rows(rows) + oracle.sum_rows(rows, rejected=3)
+    assert (twice.n, twice.rejected) == (4, 7)
+    assert ReportSketch.from_bytes(twice.to_bytes()) == twice
     bits = made("oue").layout.empty(2)
     bits["bits"][1, 1] = 0b10  # only the lowest bit of the second byte is one of nine
     assert made("oue").sum_rows(bits).rejected == 1
@@ -220,6 +227,7 @@ def test_files_that_are_no_reports(tmp_path: Path) -> None:
         b"anything\n": "reports_unreadable",
         b"sfumato reports 1 {\n": "reports_unreadable",
         b"sfumato reports 1 []\n": "reports_unreadable",
+        b"sfumato reports 1 " + b"[" * 100_000 + b"\n": "reports_unreadable",
         reports.to_bytes(): "reports_of_another_oracle",
         olh.randomize([1]).to_bytes()[:-1]: "reports_cut_short",
     }.items():
@@ -243,6 +251,20 @@ def test_bytes_that_are_no_sketch() -> None:
         with pytest.raises(SourceError) as raised:
             ReportSketch.from_bytes(data)
         assert raised.value.code in {"sketch_unreadable", "reports_unreadable"}
+
+
+def test_sums_of_another_shape_are_no_sketch_of_this_oracle() -> None:
+    oracle = made("oue")
+    whole = oracle.sketch(oracle.randomize([1, 2]))
+    short = ReportSketch(whole.made_by, 2, 0, whole.tally[:1])
+    for use in (lambda: whole + short, lambda: oracle.estimate(short)):
+        with pytest.raises(SourceError) as raised:
+            use()
+        assert raised.value.code == "sketch_unreadable"
+    wide = np.array([1, 0, 2**32, 2**32], dtype="<i8").tobytes()
+    head = whole.to_bytes().partition(b"\n")[0].replace(b'"dimensions": 1', b'"dimensions": 2')
+    with pytest.raises(SourceError):
+        ReportSketch.from_bytes(head + b"\n" + wide)
 
 
 def test_nothing_is_estimated_from_nothing() -> None:
@@ -292,6 +314,20 @@ def test_auto_takes_the_best_that_fits_and_says_why(
     assert oracle.name == name
     assert oracle.why
     assert oracle.layout.dtype.itemsize <= options.get("most_bytes", 8192)
+
+
+@pytest.mark.parametrize("epsilon", ["0.000001", "20"])
+@pytest.mark.parametrize("name", [one for one in NAMES if one != "longitudinal"])
+def test_the_smallest_and_the_largest_epsilon(name: str, epsilon: str) -> None:
+    if name == "olh" and epsilon == "20":
+        return  # refused: below
+    oracle = made(name, epsilon=epsilon)
+    table = oracle.estimate(oracle.sketch(oracle.randomize(np.zeros(50, dtype=np.int64))))
+    assert np.isfinite(np.asarray(table["share"])).all()
+    assert np.isfinite(np.asarray(table["sd"])).all()
+    assert oracle.realised <= float(epsilon)
+    if epsilon == "20" and name not in {"rappor", "apple_cms", "apple_hcms", "grid", "hadamard"}:
+        assert table["share"][0].as_py() > 0.3
 
 
 def test_auto_takes_blocks_where_epsilon_is_large() -> None:
