@@ -87,7 +87,8 @@ class _Limited(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._unset_keepalive_if_required()
-        if not self._is_in_head and not self.transport.is_closing():
+        idle = self._is_between_requests() and not self._is_in_head
+        if idle and not self.transport.is_closing():
             self._wait(self.limits.idle_seconds)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  ours says the same

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -268,6 +271,19 @@ def test_what_fails_inside_is_told_to_the_operator_alone(
     assert (reply.status, reply.json["code"]) == (500, "internal")
     assert b"flu" not in reply.body
     assert "bob has the flu" in (gate.vault.config.folder / "failures.log").read_text()
+
+
+def test_many_connections_are_held_at_once(gate: Served) -> None:
+    place = urlsplit(gate.url)
+    with ExitStack() as held:
+        wires = [
+            held.enter_context(socket.create_connection((place.hostname, place.port), timeout=20))
+            for _ in range(200)
+        ]
+        assert gate.nobody.ask("GET", "/v1/health").status == 200
+        for wire in wires:
+            wire.sendall(b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert all(wire.recv(65536).startswith(b"HTTP/1.1 200") for wire in wires)
 
 
 def test_the_document_of_routes_names_all_of_them(gate: Served) -> None:

@@ -216,16 +216,6 @@ def test_what_follows_a_refused_body_is_not_taken_for_a_request(gate: Served) ->
     assert raw.count(b"HTTP/1.1 ") == 1
 
 
-def test_many_connections_are_held_at_once(gate: Served) -> None:
-    wires = [Wire(gate) for _ in range(200)]
-    assert gate.nobody.ask("GET", "/v1/health").status == 200
-    for wire in wires:
-        wire.head(method="GET", path="/v1/health")
-    assert all(wire.socket.recv(65536).startswith(b"HTTP/1.1 200") for wire in wires)
-    for wire in wires:
-        wire.socket.close()
-
-
 def test_a_full_queue_and_a_hasty_token_are_sent_away(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
