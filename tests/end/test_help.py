@@ -144,7 +144,7 @@ def test_all_kinds_of_publications_are_listed(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["qurey", "x"], "No such command 'qurey'. Did you mean 'query'?"),
+        (["querry", "x"], "No such command 'querry'. Did you mean 'query'?"),
         (["query", "x", "--epsilom", "1"], "No such option: --epsilom. Did you mean --epsilon?"),
     ],
 )

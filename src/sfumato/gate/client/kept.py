@@ -40,7 +40,7 @@ _BUNDLE = "release.zip"
 
 
 @dataclass(frozen=True)
-class Kept:
+class RemoteShelf:
     """Where jobs and releases are fetched from, by whom, and who plans as the server does."""
 
     connection: Connection
@@ -60,7 +60,7 @@ class Kept:
 class RemoteJobs(Shown):
     """Long work of a server, of whoever holds the token; an owner sees all."""
 
-    def __init__(self, kept: Kept) -> None:
+    def __init__(self, kept: RemoteShelf) -> None:
         self._kept = kept
 
     def get(self, job: str | Job, *, principal: str = OWNER) -> Job:
@@ -102,7 +102,7 @@ class RemoteJobs(Shown):
 class RemoteReleases(Shown):
     """What may be had of a server: own releases, and those that were opened to who asks."""
 
-    def __init__(self, kept: Kept) -> None:
+    def __init__(self, kept: RemoteShelf) -> None:
         self._kept = kept
 
     def list(self, *, principal: str = OWNER) -> Sequence[RemoteRelease]:
@@ -149,7 +149,7 @@ class RemoteRelease(Shown):
     is_own: bool
     principal: str | None = None
     opened_to: tuple[str, ...] | None = None
-    _kept: Kept = field(kw_only=True, compare=False)
+    _kept: RemoteShelf = field(kw_only=True, compare=False)
 
     @cached_property
     def release(self) -> Release:

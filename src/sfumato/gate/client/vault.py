@@ -11,7 +11,7 @@ from sfumato.errors import ParameterError, PolicyError, SfumatoError
 from sfumato.gate.client.address import read_address, read_token, read_trust
 from sfumato.gate.client.connection import Connection
 from sfumato.gate.client.declared import RemoteCatalogue
-from sfumato.gate.client.kept import Kept, RemoteJobs, RemoteReleases
+from sfumato.gate.client.kept import RemoteShelf, RemoteJobs, RemoteReleases
 from sfumato.gate.client.refusals import unexpected
 from sfumato.gate.client.session import RemoteSession
 from sfumato.schema.names import quoted
@@ -66,8 +66,8 @@ class RemoteVault(AnyVault):
         return RemoteReleases(self._kept)
 
     @property
-    def _kept(self) -> Kept:
-        return Kept(self._connection, self._check_holder, self.private)
+    def _kept(self) -> RemoteShelf:
+        return RemoteShelf(self._connection, self._check_holder, self.private)
 
     def _asking(self, principal: str, purpose: str | None) -> AskerOf:
         who = given.text(principal, "principal")
