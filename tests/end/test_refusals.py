@@ -295,6 +295,14 @@ def _run(words: tuple[str, ...]) -> None:
     assert run([*words]) == 0
 
 
+def eve_and_bea() -> None:
+    """With Eve, and Bea who has nothing yet."""
+    eve()()
+    _run(
+        ("principal", "add", "bea", "--kind", "external", "--operator", "ann", "--vault", "clinic")
+    )
+
+
 PEOPLE = [
     Case("usage", ("principal", "add", "eve", "--operator", "ann")),
     Case("usage", ("principal", "list", "--kind", "external")),
@@ -320,8 +328,7 @@ PEOPLE = [
          ("principal", "lower", *OF_EVE, "--population", "others", "--epsilon", "0"), 2, eve()),
     Case("move_to_self", ("principal", "move", *OF_EVE, "--to", "eve", *BUDGET, "0.1"), 2, eve()),
     Case("move_too_much", ("principal", "move", *OF_EVE, "--to", "bea", *BUDGET, "1"), 2,
-         lambda: (eve()(), _run(("principal", "add", "bea", "--kind", "external",
-                                 "--operator", "ann", "--vault", "clinic")))),
+         eve_and_bea),
     Case("account_of_principal", (*LIMIT, "persons/eve", "--epsilon", "0.1"), 2, eve()),
     Case("child_above_parent", (*LIMIT, "persons", "--epsilon", "0.4"), 2, eve()),
     Case("shape_not_permitted", (*SYNTHESIS, "--principal", "eve"), 3, eve("--shapes", "query")),

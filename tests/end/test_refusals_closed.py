@@ -36,7 +36,7 @@ ELSEWHERE = {
     "testing/": "for tests",
     "gate/": "what a server refuses, and when one cannot begin: tests/end/gate",
     "cli/serve.py": "serving needs packages that all tests have",
-    "vault/jobs/values.py": "JSON is plain, and no longer than a line: tests/unit/vault/jobs",
+    "vault/jobs/values.py": "JSON is plain, and a line is short: tests/unit/vault/jobs",
     "vault/jobs/store.py": "needs a hundred jobs: tests/contract/vault/test_job_store.py",
     # Read after the charge, where all that fails is `answer_failed`, with exit code 1.
     "engines/": "data is read after the charge; of what is read before, workloads, some are above",
@@ -84,6 +84,7 @@ OUT_OF_REACH = {
     "platform_unsupported": "only where processes cannot lock: tests/end/test_platforms.py",
     "output_busy": "only in a race of two writers: tests/unit/release",
     "release_unreadable": "releases are read by other commands",
+    "dataset_removed": "only in a race with a change of the configuration",
     "request_answered": "only in a race, which the stored answer settles",
     "ledger_taken": "needs a PostgreSQL server; the contract tests of vaults have one",
     **dict.fromkeys(

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
 import pytest
 
+from sfumato.local import oracle
 from sfumato.local.collection import Collection
 from sfumato.local.rounds import new_round
+from sfumato.local.wire import to_wire
 
 from .browsing import SCREENS, needs_chromium, open_page, words_at_fault, worst_contrast
+from .survey_draws import PreparedWords
 from .survey_served import serving
 
 if TYPE_CHECKING:
@@ -116,6 +120,28 @@ def test_after_a_failure_of_the_network_the_same_report_is_sent_again(
     page.get_by_text("Thank you.").wait_for()
     assert not page.locator("#ask").is_visible()
     page.context.close()
+
+
+def test_the_page_sends_what_python_draws_from_the_same_bytes(
+    browser: Browser, served: Served
+) -> None:
+    """Whole visits with known bytes: the report is often another choice than the answer."""
+    mechanism = oracle("k_ary", domain=list(CHOICES), epsilon=served.round.epsilon)
+    sent, drawn = [], []
+    for answer, byte in ((0, 0x17), (2, 0x01), (0, 0xEC), (1, 0x20)):
+        page = open_page(browser, "light 390")
+        page.add_init_script(f"Crypto.prototype.getRandomValues = one => one.fill({byte})")
+        page.goto(served.page)
+        page.locator("#ask input").nth(answer).check()
+        with page.expect_request("**/v1/reports/*") as asked:
+            page.get_by_role("button", name="Randomize").click()
+        sent.append(json.loads(asked.value.post_data or "")["reports"][0]["report"])
+        page.context.close()
+        words = PreparedWords([int.from_bytes(bytes([byte]) * 8, "little")] * 8)
+        row = mechanism.randomize([CHOICES[answer]], words).rows[0]
+        drawn.append(to_wire(mechanism.layout, row))
+    assert sent == drawn
+    assert sent == [0, 1, 1, 0]
 
 
 def test_headers_let_nothing_else_run_and_nothing_be_kept(served: Served) -> None:

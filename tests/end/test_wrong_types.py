@@ -228,9 +228,16 @@ CALLS: dict[str, Call] = {
             "delta": 0,
             "population": None,
             "consent": None,
+            "purposes": None,
             "public": False,
             "unique": (),
         },
+    ),
+    "Vault.consent": (lambda w: w.vault.consent, {"population": None}),
+    "Vault.purposes": (lambda w: w.vault.purposes, {"name": "people"}),
+    "Vault.check_purpose": (
+        lambda w: w.vault.check_purpose,
+        {"datasets": ["people"], "purpose": None},
     ),
     "Vault.limit": (
         lambda w: w.vault.limit,

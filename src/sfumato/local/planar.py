@@ -260,7 +260,6 @@ def _lengths(moves: Moves) -> NDArray[Any]:
         return np.array([math.isqrt(one - 1) + 1 if one else 0 for one in squares], dtype=object)
     squares = (moves**2).sum(axis=1) * PARTS**2
     found = np.ceil(np.sqrt(squares.astype(np.float64))).astype(np.int64)
-    # The float is off by less than one: two comparisons of whole numbers settle it.
-    found -= (found > 0) & ((found - 1) ** 2 >= squares)
+    # A root just above a whole number may have been rounded to it; none is rounded past one.
     found += found**2 < squares
     return np.asarray(found)

@@ -175,8 +175,7 @@ def shapes_named(kind: PrincipalKind, words: Iterable[str] | str | None) -> froz
     """Some of the shapes that a kind is permitted, or all of them."""
     if words is None:
         return PERMITTED[kind]
-    listed = words.replace(",", " ").split() if isinstance(words, str) else words
-    named = frozenset(given.names(list(listed), "shapes"))
+    named = frozenset(words_of(words, "shapes"))
     for one in sorted(named - PERMITTED[kind]):
         permitted = [shape for shape in SHAPES if shape in PERMITTED[kind]]
         raise ParameterError(
@@ -184,6 +183,13 @@ def shapes_named(kind: PrincipalKind, words: Iterable[str] | str | None) -> froz
             f"{kind} may not be given the shape {quoted(one)}; {suggestion(one, permitted)}",
         )
     return named
+
+
+def words_of(said: Iterable[str] | str, name: str) -> tuple[str, ...]:
+    """Some words: in one text, parted by commas, or several of them."""
+    if isinstance(said, set | frozenset):
+        said = sorted(said)
+    return given.names(said.replace(",", " ").split() if isinstance(said, str) else said, name)
 
 
 def moment(said: object, now: datetime) -> datetime | None:

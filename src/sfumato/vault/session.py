@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from sfumato import given
 from sfumato.cards import Card, Shown
-from sfumato.errors import ParameterError, QueryError
+from sfumato.errors import EngineError, ParameterError, QueryError
 from sfumato.privacy.numbers import EPSILON_MAXIMUM
 from sfumato.privacy.price import amounts_in_words, price
 from sfumato.query.sql.tables import PrivateRows
@@ -276,12 +276,30 @@ class Session:
         answer = self.gatekeeper.answer(
             prepared,
             asker,
-            lambda: self.store.together(datasets, public, purpose=purpose, versions=versions),
+            lambda: self._opened(datasets, public, purpose, versions),
             check_data=lambda: self.store.check_readable((*datasets, *public)),
             request_id=request_id,
             consent=versions,
         )
         return replace(answer, kept=tuple(self.kept))
+
+    @contextmanager
+    def _opened(
+        self,
+        private: tuple[str, ...],
+        public: tuple[str, ...],
+        purpose: str | None,
+        versions: dict[str, int],
+    ) -> Iterator[Mapping[str, Dataset]]:
+        """The data sets of a question, as long as they are what it was planned for."""
+        with self.store.together(private, public, purpose=purpose, versions=versions) as found:
+            for name in (*private, *public):
+                if found[name].schema != self.catalogue[name].schema:
+                    raise EngineError(
+                        "declarations_changed",
+                        f"Other things are declared of {quoted(name)} than when it was planned.",
+                    )
+            yield found
 
     def confirm(self, prepared: Prepared, asker_of: AskerOf) -> None:
         """Nothing: who may not be told of a plan could not have it prepared here."""

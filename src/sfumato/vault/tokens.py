@@ -28,7 +28,7 @@ from sfumato.schema.names import quoted, suggestion
 from sfumato.vault.accounts import open_ledger
 from sfumato.vault.config import load
 from sfumato.vault.people import People
-from sfumato.vault.principals import moment
+from sfumato.vault.principals import moment, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -236,8 +236,7 @@ def _scopes(person: Principal, asked: Iterable[str] | str | None) -> tuple[str, 
     listed = [one for one in SCOPES if one in may]
     if asked is None:
         return tuple(listed)
-    words = asked.replace(",", " ").split() if isinstance(asked, str) else list(asked)
-    named = given.names(words, "scopes")
+    named = words_of(asked, "scopes")
     for one in named:
         if one not in may:
             raise ParameterError(

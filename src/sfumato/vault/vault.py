@@ -27,7 +27,7 @@ from sfumato.vault.anywhere import AnyVault
 from sfumato.vault.config import OWNER, Config, PrivateSet, load, modified
 from sfumato.vault.consent.registry import Consents
 from sfumato.vault.datastore import DataStore
-from sfumato.vault.declared import catalogue, location, schema_of
+from sfumato.vault.declared import catalogue, held_set, location, schema_of
 from sfumato.vault.folder import AnswerIndex, note_charge
 from sfumato.vault.gatekeeper import Gatekeeper
 from sfumato.vault.people import People
@@ -168,14 +168,17 @@ class Vault(AnyVault):
         self._check_open()
         return self._consents.registry(population)
 
+    @given.in_python
     def purposes(self, name: str) -> tuple[str, ...]:
         """What people of a data set are asked to agree to; a question names one, if any."""
         held = self.config.datasets.get(given.text(name, "name"))
         return held.purposes if isinstance(held, PrivateSet) else ()
 
+    @given.in_python
     def check_purpose(self, datasets: Sequence[str], purpose: str | None) -> None:
         """Refuse to use people of data sets for what they cannot have agreed to."""
-        self._store.check_purpose(datasets, purpose)
+        held = [one for one in given.names(datasets, "datasets") if one in self.config.datasets]
+        self._store.check_purpose(held, given.maybe_text(purpose, "purpose"))
 
     def refresh(self) -> None:
         """Take up what another process changed in the vault's configuration, if anything was.
@@ -300,7 +303,9 @@ class Vault(AnyVault):
     def _check_apart(self, name: str, identity: Identity) -> None:
         from sfumato.vault.sources import check_apart  # questions about what is known need none
 
-        check_apart(self.config, self.ledger, name, identity)
+        config = self.config
+        held_set(config, name)
+        check_apart(config, self.ledger, name, identity)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -311,7 +316,7 @@ class Vault(AnyVault):
     def _asker(self, principal: str, purpose: str | None, datasets: tuple[str, ...]) -> Asker:
         """Who pays for a question of a principal about data sets."""
         self._check_open()
-        sets = [self.config.datasets[name] for name in datasets]
+        sets = [held_set(self.config, name) for name in datasets]
         populations = sorted({one.population for one in sets if isinstance(one, PrivateSet)})
         return self.people.asker(principal, purpose, tuple(populations))
 

@@ -83,7 +83,8 @@ def test_F17_threads_of_one_process_in_memory() -> None:
     said: list[tuple[int, object]] = []
     run_threads(lambda _: ask_all(private, said), ASKERS)
     check_said(said, paid=1)
-    assert charges(private._session.gatekeeper.ledger) == {"t": QUESTIONS}
+    session: Any = private._session
+    assert charges(session.gatekeeper.ledger) == {"t": QUESTIONS}
 
 
 def _arrow() -> Any:

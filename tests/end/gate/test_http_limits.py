@@ -21,7 +21,7 @@ from .people_served import COUNT, Served, people_served
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LIMITS = Limits(header_seconds=0.3, body_seconds=0.3, idle_seconds=0.8)
+LIMITS = Limits(header_seconds=0.3, body_seconds=0.3, idle_seconds=0.8, taking_seconds=0.3)
 TIGHT = Limits(workers=1, waiting=2, per_second=5, at_once=20)
 
 
@@ -183,6 +183,14 @@ def test_who_sends_drop_by_drop_is_hung_up_on(gate: Served) -> None:
     assert time.perf_counter() - begun < 5
     silent = Wire(gate)
     assert silent.rest() == b""
+
+
+def test_who_does_not_take_the_reply_is_hung_up_on(gate: Served) -> None:
+    whole = len(gate.nobody.ask("GET", "/v1/openapi.json").body)
+    wire = Wire(gate)
+    wire.send(b"GET /v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 200)
+    time.sleep(1.2)
+    assert 0 < len(wire.rest()) < 200 * whole
 
 
 def test_a_connection_that_is_idle_is_held_and_used_again(gate: Served) -> None:

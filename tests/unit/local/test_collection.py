@@ -75,6 +75,11 @@ def test_what_is_no_report_is_rejected(collection: Collection, report: object, r
     assert (found.n, found.rejected) == (1, {reason: 1})
 
 
+def test_what_came_before_does_not_vouch_for_what_looks_like_it(collection: Collection) -> None:
+    items = [ticketed(collection, one) for one in (1, True, 1.0, "1")]
+    assert collection.receive(items).rejected == [(place, "malformed") for place in (1, 2, 3)]
+
+
 @pytest.mark.parametrize(
     "item", [None, 3, [], {}, {"report": 1}, {"ticket": "x"}, "x"], ids=lambda one: str(one)
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import multiprocessing
 import stat
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.errors import ParameterError, SourceError
+from sfumato.errors import LedgerError, ParameterError, SourceError
 from sfumato.local.longitudinal import Longitudinal
 from sfumato.testing.entropy import SeededEntropy
 
@@ -174,3 +175,18 @@ def test_two_programs_draw_one_permanent_answer(tmp_path: Path) -> None:
         one.join()
     assert [one.exitcode for one in both] == [0] * 4
     assert len(json.loads(Path(path).read_text())["answers"]) == 1
+
+
+def test_who_finds_the_diary_in_use_waits_and_then_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "me.json"
+    monkeypatch.setattr("sfumato.local.diary.PATIENCE_SECONDS", 0.05)
+    with Path(f"{path}.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(LedgerError) as raised:
+            made().diary(path, lifetime=4).report("bus")
+    assert raised.value.code == "diary_in_use"
+    assert not path.exists()
+    made().diary(path, lifetime=4).report("bus")
+    assert path.exists()

@@ -48,8 +48,12 @@ def test_every_move_of_a_square_comes_once() -> None:
 
 
 def test_lengths_are_rounded_up_exactly() -> None:
-    moves = np.array([[0, 0], [1, 0], [3, 4], [1, 1], [1 << 18, (1 << 18) - 1], [7, 24]])
-    exact = [math.isqrt(PARTS**2 * (a * a + b * b) - 1) + 1 if a or b else 0 for a, b in moves]
+    usual = [[0, 0], [1, 0], [3, 4], [1, 1], [1 << 18, (1 << 18) - 1], [7, 24]]
+    # Their lengths are so little above a whole number of parts that a float says it is that.
+    moves = np.array([*usual, [130966, 25970], [151151, 1224], [150818, 18497]])
+    exact = [
+        math.isqrt(PARTS**2 * (a * a + b * b) - 1) + 1 if a or b else 0 for a, b in moves.tolist()
+    ]
     assert _lengths(moves).tolist() == exact
     far = moves * (1 << 10)
     exact = [

@@ -107,11 +107,28 @@ def test_reports_that_their_level_cannot_send_are_rejected() -> None:
     rows = oracle.layout.empty(4)
     rows["level"], rows["report"] = [0, 0, 1, 1], [3, 4, 15, 0]
     assert oracle.sum_rows(rows).rejected == 1
+    wide = Hierarchical(1024, epsilon=1, fanout=4, oracle="k_ary")
+    rows = wide.layout.empty(1)
+    rows["report"] = 257  # 1, where the level's own reports have a byte
+    assert wide.sum_rows(rows).rejected == 1
     wavelet = Haar(16, epsilon=1)
     rows = wavelet.layout.empty(2)
     rows["row"] = [0, 1]
     assert wavelet.sum_rows(rows).rejected == 1
     assert wavelet.sketch(wavelet.layout.table(rows)).n == 1
+
+
+def test_bars_hold_that_those_on_a_level_are_some_of_all_people() -> None:
+    oracle = Hierarchical(4, epsilon=8, fanout=2, oracle="k_ary")
+    values = np.arange(2_000) % 2
+    entropy = SeededEntropy(31)
+    off = []
+    for _ in range(100):
+        sketch = oracle.sketch(oracle.randomize(values, entropy))
+        one = oracle.ranges(sketch, [(1, 1)]).to_pylist()[0]
+        off.append((one["share"] - 0.5) / one["sd"])
+    # Half of all people are on a level, none of them twice: sqrt(1/2) of the bar that is told.
+    assert 0.5 < np.std(off) < 1
 
 
 def test_the_variance_of_a_range_by_wavelets_is_within_the_published_bound() -> None:

@@ -255,13 +255,14 @@ def test_an_owner_anonymizes_and_what_is_theirs_alone_stays(vault: sf.Vault) -> 
 
 
 def test_wishes_that_cannot_be_met_are_refused_at_once(vault: sf.Vault) -> None:
-    for code, wishes in {
+    refused: dict[str, dict[str, Any]] = {
         "wish_unknown": {"kk": 5},
         "job_names_file": {"k": 5, "population": "people.csv"},
         "sensitive_none": {"dataset": "visits", "l": 2},
         "algorithm_unknown": {"k": 5, "algorithm": "nothing"},
         "recursive_needs_c": {"k": 5, "l": 2, "diversity": "recursive"},
-    }.items():
+    }
+    for code, wishes in refused.items():
         said: dict[str, Any] = {"dataset": "places", **wishes}
         assert code_of(vault.jobs.submit, "anonymize", **said) == code
 

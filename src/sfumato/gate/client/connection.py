@@ -30,8 +30,12 @@ if TYPE_CHECKING:
     from sfumato.gate.client.address import Address
 
 JSON = "application/json"
-_PAUSES = (0.0, 0.2, 0.6, 1.5, 3.0)
-"""Seconds before each further attempt; a kept connection may be stale, so the first is at once."""
+_PAUSES = (0.0, 0.2, 0.6, 1.5, 3.0, 6.0, 10.0)
+"""Seconds before each further attempt; a kept connection may be stale, so the first is at once.
+
+A server that was there before may be starting again; one that never was is looked for less long.
+"""
+_FIRST_PAUSES = (0.2, 0.6)
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,7 @@ class Connection:
     """How long one request may take, attempts and all."""
     trust: ssl.SSLContext | None = None
     """Whose signatures are trusted; the system's where nothing is said."""
+    _reached: bool = field(default=False, init=False, repr=False)
     _process: int = field(default_factory=os.getpid, init=False, repr=False)
     _idle: deque[HTTPConnection] = field(default_factory=deque, init=False, repr=False)
     is_closed: bool = field(default=False, init=False, repr=False)
@@ -92,7 +97,7 @@ class Connection:
         headers |= {} if told is None else {"Content-Type": JSON}
         body = None if told is None else _written(told)
         deadline = time.monotonic() + self.seconds
-        for pause in (*_PAUSES, None):
+        for pause in (*(_PAUSES if self._reached else _FIRST_PAUSES), None):
             try:
                 received = self._once(method, path, body, headers, deadline)
             except ssl.SSLCertVerificationError as error:
@@ -103,6 +108,7 @@ class Connection:
                     raise lost from None
                 wait = pause
             else:
+                self._reached = True
                 if received.retry_after is None:
                     return _accepted(received)
                 lost = refusal(received)

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from sfumato.errors import InternalError
 from sfumato.gate.answers import ANSWER
 from sfumato.gate.client.refusals import refused, unexpected
 from sfumato.report.progress import progress
@@ -34,15 +35,15 @@ def waited(connection: Connection, submitted: Mapping[str, Any]) -> Received:
             report(float(stage.get("number", 0)), float(stage.get("of", 1)))
             time.sleep(pause)
             pause = min(pause * _GROWTH, _LONGEST_PAUSE)
+    if told["state"] == "cancelled":
+        raise InternalError(
+            "job_cancelled",
+            "The job was cancelled before it had an answer. What was charged stays spent. Ask "
+            "again, under another request_id if one was given.",
+        )
     if told["state"] != "done":
-        raise refused(told.get("error") or {"code": "job_cancelled", "message": _CANCELLED})
+        raise refused(told.get("error") or {})
     return connection.get(f"releases/{quote(_text(told, 'release'), safe='')}", accept=ANSWER)
-
-
-_CANCELLED = (
-    "The job was cancelled before it had an answer. What was charged stays spent. Ask again, under "
-    "another request_id if one was given."
-)
 
 
 def _text(told: Mapping[str, Any], name: str) -> str:

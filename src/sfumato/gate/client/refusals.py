@@ -28,6 +28,8 @@ def refused(told: Mapping[str, Any]) -> SfumatoError:
     kind = getattr(errors, str(told.get("kind")), None)
     if not (isinstance(kind, type) and issubclass(kind, SfumatoError)):
         kind = InternalError
+    if "code" not in told or "message" not in told:
+        return unexpected("a failure without a reason")
     return kind(str(told["code"]), str(told["message"]))
 
 

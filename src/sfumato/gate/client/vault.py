@@ -11,7 +11,7 @@ from sfumato.errors import ParameterError, PolicyError, SfumatoError
 from sfumato.gate.client.address import read_address, read_token, read_trust
 from sfumato.gate.client.connection import Connection
 from sfumato.gate.client.declared import RemoteCatalogue
-from sfumato.gate.client.kept import RemoteShelf, RemoteJobs, RemoteReleases
+from sfumato.gate.client.kept import RemoteJobs, RemoteReleases, RemoteShelf
 from sfumato.gate.client.refusals import unexpected
 from sfumato.gate.client.session import RemoteSession
 from sfumato.schema.names import quoted

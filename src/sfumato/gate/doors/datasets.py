@@ -83,8 +83,8 @@ def one(call: Call) -> Reply:
 
 def _place(call: Call, seen: list[str], name: str) -> int:
     """A number that data sets share which can be joined; it tells nothing of those not seen."""
-    addresses = [call.vault.addresses[one] for one in seen]
-    return list(dict.fromkeys(addresses)).index(call.vault.addresses[name])
+    addresses = call.vault.addresses
+    return list(dict.fromkeys(addresses[one] for one in seen)).index(addresses[name])
 
 
 def _brief(name: str, declared: PrivateRows | PublicRows) -> dict[str, Any]:

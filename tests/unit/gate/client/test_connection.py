@@ -36,6 +36,7 @@ FINE = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 8\
 @pytest.fixture(autouse=True)
 def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connecting, "_PAUSES", (0.0,) * 5)
+    monkeypatch.setattr(connecting, "_FIRST_PAUSES", (0.0,) * 2)
 
 
 class Server:
@@ -138,11 +139,14 @@ def test_who_is_sent_away_comes_back_after_the_time_that_was_named() -> None:
 
 def test_who_is_always_sent_away_is_told_so() -> None:
     busy = problem(503, "too_many_requests", "InternalError", "Retry-After: 0")
-    with connected(*[busy] * 9) as (connection, server):
+    with connected(*[busy] * 12) as (connection, server):
         with pytest.raises(InternalError) as refused:
             connection.get("a")
         assert refused.value.code == "too_many_requests"
-        assert len(server.heard) == 6
+        assert len(server.heard) == 3
+        with pytest.raises(InternalError):
+            connection.get("a")
+        assert len(server.heard) == 9, "a server that was there is asked more often"
     long = problem(503, "too_many_requests", "InternalError", "Retry-After: 3600")
     with connected(long, FINE, seconds=2) as (connection, server):
         with pytest.raises(InternalError) as refused:

@@ -34,7 +34,8 @@ class Killed(BaseException):
 
 def spent(vault: sf.Vault, principal: str = "ann") -> float:
     account = next(one for one in vault.accounts() if one["account"] == f"visits/{principal}")
-    return round(2 - account["remaining"]["epsilon"], 6)
+    left: float = account["remaining"]["epsilon"]
+    return round(2 - left, 6)
 
 
 def submit(vault: sf.Vault, principal: str = "ann", **said: Any) -> Any:
@@ -359,10 +360,21 @@ def test_jobs_are_listed_as_many_as_asked_for(vault: sf.Vault) -> None:
 
 
 def test_a_vault_without_jobs_has_no_store_of_them(vault: sf.Vault) -> None:
-    assert list(vault.jobs.list()) == list(vault.releases.list()) == []
+    assert not vault.jobs.list()
+    assert not vault.releases.list()
     assert vault.jobs.work() == 0
     assert code_of(vault.jobs.get, "nothing") == "job_unknown"
     assert code_of(vault.releases.get, "nothing") == "release_unknown"
     assert not (vault.config.folder / "jobs.sqlite").exists()
     submit(vault)
     assert (vault.config.folder / "jobs.sqlite").stat().st_mode & 0o077 == 0
+
+
+def test_a_store_of_jobs_that_is_broken_is_one_closed_door(vault: sf.Vault) -> None:
+    path = vault.config.folder / "jobs.sqlite"
+    path.write_bytes(b"no database at all" * 100)
+    for action in (vault.jobs.list, vault.jobs.work, lambda: submit(vault)):
+        assert code_of(action) == "jobs_unavailable"
+    assert "store of jobs" in (vault.config.folder / "failures.log").read_text()
+    path.unlink()
+    assert submit(vault).state is JobState.WAITING
