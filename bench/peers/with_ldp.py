@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bench.peers.report import NAME
-from multi_freq_ldpy.pure_frequency_oracles.GRR import GRR_Aggregator_MI, GRR_Client
-from multi_freq_ldpy.pure_frequency_oracles.LH import LH_Aggregator_MI, LH_Client
-from multi_freq_ldpy.pure_frequency_oracles.SS import SS_Aggregator_MI, SS_Client
-from multi_freq_ldpy.pure_frequency_oracles.UE import UE_Aggregator_MI, UE_Client
-from pure_ldp.frequency_oracles import (
+from multi_freq_ldpy.pure_frequency_oracles.GRR import GRR_Aggregator_MI, GRR_Client  # type: ignore[import-not-found]
+from multi_freq_ldpy.pure_frequency_oracles.LH import LH_Aggregator_MI, LH_Client  # type: ignore[import-not-found]
+from multi_freq_ldpy.pure_frequency_oracles.SS import SS_Aggregator_MI, SS_Client  # type: ignore[import-not-found]
+from multi_freq_ldpy.pure_frequency_oracles.UE import UE_Aggregator_MI, UE_Client  # type: ignore[import-not-found]
+from pure_ldp.frequency_oracles import (  # type: ignore[import-not-found]
     CMSClient,
     CMSServer,
     DEClient,
@@ -40,9 +40,9 @@ def main() -> None:
     """Print the seconds of client and server for each mechanism of each library."""
     for name, (client, server) in PURE.items():
         told("pure-ldp", name, *_pure(client(), server()))
-    for name, (client, server) in MULTI.items():
-        client(0)  # what is compiled is compiled before
-        told("multi-freq-ldpy", name, *_timed(client, server))
+    for name, (randomize, estimate) in MULTI.items():
+        randomize(0)  # what is compiled is compiled before
+        told("multi-freq-ldpy", name, *_timed(randomize, estimate))
 
 
 def told(library: str, mechanism: str, client: float, server: float) -> None:

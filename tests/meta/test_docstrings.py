@@ -52,5 +52,11 @@ def test_every_criterion_states_its_guarantee() -> None:
     assert missing("anonymize/criteria", *HEADINGS["anonymize/criteria"]) == {}
 
 
+def test_every_local_oracle_states_its_guarantee() -> None:
+    # These only carry what others promise.
+    carriers = {"base.py:Oracle", "unary.py:UnaryEncoding", "means.py:MeanOracle"}
+    assert missing("local", "_draw", HEADINGS["mechanisms"][1]).keys() <= carriers
+
+
 def test_the_check_itself_finds_what_is_missing() -> None:
     assert missing("mechanisms", "sample", ("Nonsense",)) != {}

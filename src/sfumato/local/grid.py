@@ -104,8 +104,9 @@ class DistanceGrid(Oracle):
             low, high = (
                 (middle, high) if math.log(ratio) <= float(self.level) else (low, middle - 1)
             )
+        back = 1
         while low and not self.level.allows(_ratio(self._weights(Fraction(low, _STEP)))):
-            low -= 1
+            low, back = max(low - back, 0), 2 * back
         return Fraction(low, _STEP)
 
     def _weights(self, scale: Fraction) -> NDArray[np.int64]:

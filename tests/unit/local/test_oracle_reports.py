@@ -257,10 +257,12 @@ def test_sums_of_another_shape_are_no_sketch_of_this_oracle() -> None:
     oracle = made("oue")
     whole = oracle.sketch(oracle.randomize([1, 2]))
     short = ReportSketch(whole.made_by, 2, 0, whole.tally[:1])
-    for use in (lambda: whole + short, lambda: oracle.estimate(short)):
-        with pytest.raises(SourceError) as raised:
-            use()
-        assert raised.value.code == "sketch_unreadable"
+    with pytest.raises(SourceError) as raised:
+        whole + short
+    assert raised.value.code == "sketch_unreadable"
+    with pytest.raises(SourceError) as raised:
+        oracle.estimate(short)
+    assert raised.value.code == "sketch_unreadable"
     wide = np.array([1, 0, 2**32, 2**32], dtype="<i8").tobytes()
     head = whole.to_bytes().partition(b"\n")[0].replace(b'"dimensions": 1', b'"dimensions": 2')
     with pytest.raises(SourceError):
