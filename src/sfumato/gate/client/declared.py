@@ -95,6 +95,12 @@ class RemoteCatalogue(Mapping[str, PrivateRows | PublicRows]):
         """Fetch everything anew when it is next needed."""
         self._seen, self._known = None, {}
 
+    def asked_for_consent(self, name: str) -> str | None:
+        """The population of a data set whose people are asked for consent; None for others."""
+        entry = self.get(name)
+        is_asked = isinstance(entry, PrivateRows) and self.declared(name).purposes
+        return entry.population if is_asked else None
+
     def check(self, names: tuple[str, ...]) -> None:
         """Refuse private data sets that cannot be brought together."""
         check_together({name: self.declared(name).place for name in names})

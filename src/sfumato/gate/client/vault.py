@@ -10,8 +10,11 @@ from sfumato.cards import Card, CardTable
 from sfumato.errors import ParameterError, PolicyError, SfumatoError
 from sfumato.gate.client.address import read_address, read_token, read_trust
 from sfumato.gate.client.connection import Connection
+from sfumato.gate.client.consent import RemoteRegistry, registries, registry_of
 from sfumato.gate.client.declared import RemoteCatalogue
 from sfumato.gate.client.kept import RemoteJobs, RemoteReleases, RemoteShelf
+from sfumato.gate.client.office import Office
+from sfumato.gate.client.people import RemotePeople, RemoteTokens
 from sfumato.gate.client.refusals import unexpected
 from sfumato.gate.client.session import RemoteSession
 from sfumato.schema.names import quoted
@@ -56,6 +59,26 @@ class RemoteVault(AnyVault):
         return self._catalogue.declared(given.text(name, "name")).purposes
 
     @cached_property
+    def people(self) -> RemotePeople:
+        """Who may ask, with which budgets; for owners."""
+        return RemotePeople(self._office)
+
+    @cached_property
+    def tokens(self) -> RemoteTokens:
+        """The tokens by which the server knows who asks; for owners."""
+        return RemoteTokens(self._office)
+
+    @property
+    def consents(self) -> tuple[str, ...]:
+        """The populations whose people are asked for consent; for owners."""
+        return tuple(str(one["population"]) for one in registries(self._office))
+
+    @given.in_python
+    def consent(self, population: str | None = None) -> RemoteRegistry:
+        """Who of a population agreed to what; it may be left out where only one is asked."""
+        return registry_of(self._office, population, self._catalogue.asked_for_consent)
+
+    @cached_property
     def jobs(self) -> RemoteJobs:
         """Long work that was asked for: how far it is, and what has become of it."""
         return RemoteJobs(self._kept)
@@ -64,6 +87,10 @@ class RemoteVault(AnyVault):
     def releases(self) -> RemoteReleases:
         """What can be had again: own releases, and those that were opened to who asks."""
         return RemoteReleases(self._kept)
+
+    @property
+    def _office(self) -> Office:
+        return Office(self._connection, lambda: self._catalogue.principal)
 
     @property
     def _kept(self) -> RemoteShelf:
