@@ -89,8 +89,9 @@ class UnreadyError(InternalError):
 
 def status_of(error: SfumatoError) -> int:
     """The status with which a refusal is sent."""
-    if isinstance(error, RequestError):
-        return error.status
+    own: int | None = getattr(error, "status", None)
+    if own is not None:
+        return own
     if error.code in _BY_CODE:
         return _BY_CODE[error.code]
     if isinstance(error, UnreadyError):

@@ -15,13 +15,19 @@ import sfumato as sf
 from sfumato.errors import InternalError, PolicyError, SfumatoError
 from sfumato.gate.client import office
 from sfumato.gate.client.consent import RemoteRegistry
+from sfumato.gate.client.kept import RemoteJobs, RemoteRelease, RemoteReleases
 from sfumato.gate.client.people import RemotePeople, RemoteTokens
+from sfumato.gate.client.vault import RemoteVault
+from sfumato.gate.doors import keeping
+from sfumato.gate.serving import Listening
 from sfumato.testing.servers import served
 from sfumato.vault.consent.registry import ConsentRegistry
+from sfumato.vault.jobs.jobs import Jobs
 from sfumato.vault.people import People
 from sfumato.vault.principals import Principal
+from sfumato.vault.releases import KeptRelease, Releases
 from sfumato.vault.tokens import Token, Tokens
-from sfumato.vault.vault import create_vault
+from sfumato.vault.vault import Vault, create_vault
 
 from .conftest import LOCAL, REMOTE, Doors
 
@@ -37,6 +43,11 @@ VISITS = sf.Schema(
     ),
     unit=sf.Entity("id", max_rows=1),
 )
+AT_HAND = {
+    *("acknowledge", "addresses", "check_purpose", "config", "gatekeeper", "ledger", "refresh"),
+    "stop_thread",
+}
+"""What only who has the folder needs."""
 STAFF = sf.Schema(
     "staff",
     (sf.Column("age", sf.Kind.INTEGER, sf.Role.QUASI, sf.Bounds(0, 99), sf.Widths((10, 50))),),
@@ -49,6 +60,8 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
     visits = pa.table({"id": list(range(100)), "cost": [n % 51 for n in range(100)]})
     pq.write_table(visits, home / "visits.parquet")
     pq.write_table(pa.table({"age": [n % 90 for n in range(100)]}), home / "staff.parquet")
+    (home / "data").mkdir()
+    (home / "data" / "outside.parquet").symlink_to(home / "staff.parquet")
     with create_vault(home / "vault") as vault:
         vault.add("staff", home / "staff.parquet", STAFF, epsilon=9, delta="1e-6")
         asked = {"population": "patients", "purposes": ["care", "research"]}
@@ -56,7 +69,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
         vault.people.add("olga", "owner", operator="root")
         vault.people.add("ann", "permanent-staff", epsilon=2, population="staff", operator="root")
         names = ("owner", "olga", "ann")
-        with served(vault) as server:
+        with served(vault, listening=Listening(port=0, data=home / "data")) as server:
             tokens = {name: vault.tokens.new(name, operator="root") for name in names}
             yield Doors(vault, server.url, tokens)
 
@@ -106,6 +119,10 @@ def refused(ask: Callable[[], object]) -> tuple[type, str, str]:
         (People, RemotePeople, {"admitted", "asker"}),
         (Tokens, RemoteTokens, {"holder"}),
         (ConsentRegistry, RemoteRegistry, set()),
+        (Jobs, RemoteJobs, {"start", "stop", "work", "close", "find", "done", "look_up"}),
+        (Releases, RemoteReleases, {"answer", "read", "look_up"}),
+        (KeptRelease, RemoteRelease, set()),
+        (Vault, RemoteVault, AT_HAND),
     ],
 )
 def test_every_method_is_there_and_takes_the_same(here: Any, there: Any, apart: set[str]) -> None:
@@ -191,6 +208,30 @@ def test_people_are_added_given_budgets_and_let_go(alike: Any, local: Any, remot
         lambda one: one.consent().change([(1, "cure", True, None), (2, "care", "maybe", "x")]),
         lambda one: one.consent().import_file("no-such-file.csv"),
         lambda one: one.consent().show("one"),
+        lambda one: one.jobs.submit("guess", "staff"),
+        lambda one: one.jobs.submit("publish", "nothing", kind="histogram", columns="age"),
+        lambda one: one.jobs.submit("publish", "staff", kind="histogram"),
+        lambda one: one.jobs.submit("publish", "staff", kind="histagram", columns="age"),
+        lambda one: one.jobs.submit("publish", "staff", kind="histogram", columns="aeg"),
+        lambda one: one.jobs.submit("publish", "staff", kind="histogram", columns="age", epsilon=0),
+        lambda one: one.jobs.submit("publish", "visits", kind="histogram", columns="cost"),
+        lambda one: one.jobs.submit("anonymize", "staff", kk=5),
+        lambda one: one.jobs.submit("anonymize", "staff", k=0),
+        lambda one: one.jobs.submit("above", "staff", workload="ranges.csv", columns="age"),
+        lambda one: one.jobs.submit("anonymize", "staff", k=2, request_id="\n"),
+        lambda one: one.limit("nobody", epsilon=1, **BY),
+        lambda one: one.limit("staff/ann", epsilon=1, **BY),
+        lambda one: one.limit("staff", epsilon="1/100", **BY),
+        lambda one: one.limit("staff", epsilon=-1, **BY),
+        lambda one: one.limit(5, epsilon=1, **BY),
+        lambda one: one.raise_snapshot(0),
+        lambda one: one.raise_snapshot("2"),
+        lambda one: one.export(5),
+        lambda one: one.add("?", "file.parquet", STAFF),
+        lambda one: one.add("new", "file.parquet"),
+        lambda one: one.add("new", pa.table({"age": [1]}), STAFF),
+        lambda one: one.add("new", "file.parquet", STAFF, unit=5),
+        lambda one: one.add("new", "file.parquet", "no-such-schema.toml"),
     ],
 )  # fmt: skip
 def test_what_is_refused_is_refused_alike_and_changes_nothing(
@@ -242,6 +283,13 @@ def test_to_others_than_owners_none_of_it_is_there(doors: Doors) -> None:
             ann.tokens.list,
             ann.consent,
             lambda: ann.consents,
+            lambda: ann.add("stolen", "more.parquet", STAFF, epsilon=1),
+            lambda: ann.limit("staff", epsilon=10),
+            lambda: ann.jobs.submit("anonymize", "staff", k=2),
+            lambda: ann.export("ledger.jsonl"),
+            lambda: ann.snapshot,
+            ann.raise_snapshot,
+            ann.verify,
         ):
             assert refused(ask)[:2] == (PolicyError, "owner_only")
     assert doors.vault.ledger.verify().position == before
@@ -312,3 +360,112 @@ def test_consent_is_given_withdrawn_imported_and_exported(
         refused(lambda: remote.consent().export(tmp_path / "all.csv"))[1]
         == refused(lambda: local.consent().export(tmp_path / "all.csv"))[1]
     )
+
+
+def test_jobs_of_every_family_are_submitted_and_opened(alike: Any) -> None:
+    ages: dict[str, Any] = {"columns": ["age"], "epsilon": "0.1"}
+
+    def script(vault: Any, name: str) -> list[Any]:
+        asked: list[tuple[str, dict[str, Any]]] = [
+            ("publish", {"kind": "histogram", **ages}),
+            ("above", {**ages, "workload": [[[0, 9]], [[50, 60]]], "threshold": 5}),
+            ("synthesize", {"method": "independent", "epsilon": 0.1}),
+            ("anonymize", {"k": 5, "weights": {"age": 1}, "suppress": 0.1}),
+        ]
+        jobs = [vault.jobs.submit(family, "staff", **more) for family, more in asked]
+        again = vault.jobs.submit("anonymize", "staff", k=4, request_id=f"once{name}")
+        assert vault.jobs.submit("anonymize", "staff", k=4, request_id=f"once{name}") == again
+        ended = [vault.jobs.wait(one, seconds=60) for one in (*jobs, again)]
+        assert {str(one.state) for one in ended} == {"done"}, [one.error for one in ended]
+        release = vault.releases.open_to(jobs[3].id, ["ann", "public"], **BY)
+        assert release.opened_to == ("ann", "public")
+        shut = vault.releases.shut(jobs[3].id, **BY)
+        assert shut.opened_to == ()
+        return [(one.family, one.dataset, one.purpose, one.principal) for one in ended]
+
+    alike(script)
+
+
+def test_releases_are_told_and_saved_alike(local: Any, remote: Any, tmp_path: Any) -> None:
+    job = remote.jobs.wait(remote.jobs.submit("anonymize", "staff", k=3), seconds=60)
+    here, there = local.releases.get(job.id), remote.releases.get(job.id)
+    assert here.to_json() == there.to_json()
+    for ending in ("csv", "zip"):
+        mine, others = tmp_path / f"here.{ending}", tmp_path / f"there.{ending}"
+        assert here.save(mine)[0].exists()
+        assert there.save(others)[0].exists()
+    assert (tmp_path / "here.csv").read_bytes() == (tmp_path / "there.csv").read_bytes()
+    ask = {"to": "nobody", **BY}
+    assert refused(lambda: local.releases.open_to(job.id, **ask)) == refused(
+        lambda: remote.releases.open_to(job.id, **ask)
+    )
+
+
+def test_accounts_limits_and_the_ledger(
+    doors: Doors, local: Any, remote: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert remote.accounts() == local.accounts()
+    assert remote.accounts(principal="ann") == local.accounts(principal="ann")
+    assert [one["account"] for one in remote.accounts(principal="ann")] == ["staff/ann"]
+    with doors.open(REMOTE, "olga") as olga:
+        assert olga.accounts() == local.accounts(principal="olga") == local.accounts()
+    with doors.open(REMOTE, "ann") as ann:
+        assert ann.accounts() == local.accounts(principal="ann")
+        assert refused(lambda: ann.accounts(principal="olga"))[1] == "owner_only"
+    for vault in (local, remote):
+        vault.limit("patients", epsilon="9.5", **BY)
+        vault.limit("patients", epsilon=10, **BY)
+    monkeypatch.setattr(keeping, "MOST_LINES", 7)
+    for name, vault in (("here", local), ("there", remote)):
+        vault.export(tmp_path / f"{name}.jsonl")
+    assert remote.verify() == local.verify()
+    assert (tmp_path / "here.jsonl").read_bytes() == (tmp_path / "there.jsonl").read_bytes()
+    assert refused(lambda: remote.export(tmp_path / "here.jsonl")) == refused(
+        lambda: local.export(tmp_path / "here.jsonl")
+    )
+
+
+def test_data_sets_are_added_from_the_folder_for_data_alone(
+    doors: Doors, local: Any, remote: Any
+) -> None:
+    home = doors.vault.config.folder.parent
+    rows = pa.table({"id": list(range(50)), "cost": [n % 51 for n in range(50)]})
+    pq.write_table(rows, home / "data" / "more.parquet")
+    for source in (
+        *("../staff.parquet", "outside.parquet", str(home / "staff.parquet"), "."),
+        *("postgresql://localhost/x", "file:///etc/passwd", "data/../../staff.parquet", "/etc/*"),
+    ):
+        found = refused(lambda source=source: remote.add("stolen", source, STAFF, epsilon=1))
+        assert found[1] == "source_not_allowed", source
+    assert (
+        refused(lambda: remote.add("gone", "gone.parquet", STAFF, epsilon=1))[1:]
+        == refused(lambda: local.add("gone", home / "data" / "gone.parquet", STAFF, epsilon=1))[1:]
+    )
+    with pytest.warns(UserWarning, match="of its own"):
+        remote.add("more", "more.parquet", VISITS, unit=sf.Entity("id", max_rows=2), epsilon="1/2")
+    assert "more" in remote.datasets
+    remote.add("cities", home / "data" / "more.parquet", VISITS, public=True, unique=["id"])
+    local.refresh()
+    assert local.datasets == remote.datasets
+    assert local.private("more").schema == remote.private("more").schema
+    assert local.private("more").remaining == remote.private("more").remaining
+    asked = {"epsilon": "0.25"}
+    assert remote.query("SELECT COUNT(*) AS n FROM more", **asked).charged
+    assert not local.query("SELECT COUNT(*) AS n FROM more", **asked).charged
+    assert refused(lambda: remote.add("more", "more.parquet", VISITS, epsilon=1)) == refused(
+        lambda: local.add("more", home / "data" / "more.parquet", VISITS, epsilon=1)
+    )
+
+
+def test_the_snapshot_is_raised_and_seen_by_both(local: Any, remote: Any) -> None:
+    asked = ("SELECT COUNT(*) AS m FROM staff",)
+    assert remote.query(*asked, epsilon="0.1").charged
+    assert not local.query(*asked, epsilon="0.1").charged
+    before = local.snapshot
+    assert remote.raise_snapshot() == remote.snapshot == before + 1
+    assert remote.raise_snapshot(before + 1) == before + 1
+    local.refresh()
+    assert local.snapshot == before + 1
+    assert local.query(*asked, epsilon="0.1").charged
+    assert local.raise_snapshot() == before + 2
+    assert remote.query(*asked, epsilon="0.1").charged
