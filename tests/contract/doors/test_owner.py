@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import InternalError, PolicyError, SfumatoError
-from sfumato.gate.client import office
+from sfumato.gate.client.connection import Connection
 from sfumato.gate.client.consent import RemoteRegistry
 from sfumato.gate.client.kept import RemoteJobs, RemoteRelease, RemoteReleases
 from sfumato.gate.client.people import RemotePeople, RemoteTokens
@@ -64,7 +65,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
     (home / "data" / "outside.parquet").symlink_to(home / "staff.parquet")
     with create_vault(home / "vault") as vault:
         vault.add("staff", home / "staff.parquet", STAFF, epsilon=9, delta="1e-6")
-        asked = {"population": "patients", "purposes": ["care", "research"]}
+        asked: dict[str, Any] = {"population": "patients", "purposes": ["care", "research"]}
         vault.add("visits", home / "visits.parquet", VISITS, epsilon=9, **asked)
         vault.people.add("olga", "owner", operator="root")
         vault.people.add("ann", "permanent-staff", epsilon=2, population="staff", operator="root")
@@ -303,13 +304,13 @@ def test_what_must_not_happen_twice_is_sent_once(
     for name in ("may", "mia"):
         remote.people.add(name, "public")
         remote.people.grant(name, **of)
-    once = office.Connection._once
+    once = Connection._once
 
     def lost(self: Any, *request: Any) -> Any:
         once(self, *request)
         raise ConnectionResetError
 
-    monkeypatch.setattr(office.Connection, "_once", lost)
+    monkeypatch.setattr(Connection, "_once", lost)
     for ask in (
         lambda: remote.people.move("may", "mia", population="staff", epsilon=0.01),
         lambda: remote.tokens.new("mia"),
@@ -435,7 +436,7 @@ def test_data_sets_are_added_from_the_folder_for_data_alone(
         *("../staff.parquet", "outside.parquet", str(home / "staff.parquet"), "."),
         *("postgresql://localhost/x", "file:///etc/passwd", "data/../../staff.parquet", "/etc/*"),
     ):
-        found = refused(lambda source=source: remote.add("stolen", source, STAFF, epsilon=1))
+        found = refused(partial(remote.add, "stolen", source, STAFF, epsilon=1))
         assert found[1] == "source_not_allowed", source
     assert (
         refused(lambda: remote.add("gone", "gone.parquet", STAFF, epsilon=1))[1:]
@@ -444,7 +445,8 @@ def test_data_sets_are_added_from_the_folder_for_data_alone(
     with pytest.warns(UserWarning, match="of its own"):
         remote.add("more", "more.parquet", VISITS, unit=sf.Entity("id", max_rows=2), epsilon="1/2")
     assert "more" in remote.datasets
-    remote.add("cities", home / "data" / "more.parquet", VISITS, public=True, unique=["id"])
+    pq.write_table(pa.table({"age": list(range(9))}), home / "data" / "ages.parquet")
+    remote.add("ages", home / "data" / "ages.parquet", STAFF, public=True, unique=["age"])
     local.refresh()
     assert local.datasets == remote.datasets
     assert local.private("more").schema == remote.private("more").schema

@@ -98,8 +98,9 @@ class RemoteCatalogue(Mapping[str, PrivateRows | PublicRows]):
     def asked_for_consent(self, name: str) -> str | None:
         """The population of a data set whose people are asked for consent; None for others."""
         entry = self.get(name)
-        is_asked = isinstance(entry, PrivateRows) and self.declared(name).purposes
-        return entry.population if is_asked else None
+        if not isinstance(entry, PrivateRows) or not self.declared(name).purposes:
+            return None
+        return entry.population
 
     def check(self, names: tuple[str, ...]) -> None:
         """Refuse private data sets that cannot be brought together."""
