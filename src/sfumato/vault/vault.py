@@ -174,12 +174,6 @@ class Vault(AnyVault):
         held = self.config.datasets.get(given.text(name, "name"))
         return held.purposes if isinstance(held, PrivateSet) else ()
 
-    @given.in_python
-    def check_purpose(self, datasets: Sequence[str], purpose: str | None) -> None:
-        """Refuse to use people of data sets for what they cannot have agreed to."""
-        held = [one for one in given.names(datasets, "datasets") if one in self.config.datasets]
-        self._store.check_purpose(held, given.maybe_text(purpose, "purpose"))
-
     def refresh(self) -> None:
         """Take up what another process changed in the vault's configuration, if anything was.
 
@@ -219,7 +213,7 @@ class Vault(AnyVault):
         from sfumato.vault.jobs.jobs import Jobs  # most who open a vault have no long work
 
         self._check_open()
-        return Jobs(self)
+        return Jobs(self, self._store)
 
     @cached_property
     def releases(self) -> Releases:
@@ -234,10 +228,7 @@ class Vault(AnyVault):
         """The one before all private answers, as the configuration is now."""
         return self._session.gatekeeper
 
-    def stop_thread(self, thread: int) -> None:
-        """Stop what engines do for a thread, which is then told that it failed."""
-        self._store.cancel(thread)
-
+    @given.in_python
     def accounts(self, *, principal: str = OWNER) -> list[dict[str, Any]]:
         """A principal's accounts: each budget, what was spent, what one more question may cost.
 
