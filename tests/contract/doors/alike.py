@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from sfumato.vault.answer import Answer
 
 _APART = ("charged", "entry", "kept", "tables")
-"""What belongs to how it was asked: a repeat is free, entries and files in use are of the machine."""
+"""What belongs to how it was asked: a repeat is free; entries and files are of the machine."""
 
 
 def assert_alike(one: Answer, other: Answer) -> None:
