@@ -254,7 +254,7 @@ class Jobs(Shown):
         check_plan(prepared, job.plan)
         charging()
         answer = private.run(families()[job.family], prepared, request_id=job.request_id)
-        return {"receipt": answer.receipt, "charged": answer.charged}
+        return {"receipt": answer.entry, "charged": answer.charged}
 
     def _whose(self, principal: str) -> str | None:
         """Of whom jobs are looked at: an owner's eyes are for all."""
