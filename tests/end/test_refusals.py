@@ -365,7 +365,7 @@ PEOPLE = [
     Case("usage", ("job", "list", "nothing")),
     Case("usage", ("release", "show")),
     Case("usage", ("release", "list", "--to", "alice")),
-    Case("usage", ("release", "open", "nothing", "--to", "public")),
+    Case("usage", ("release", "open", "nothing", "--operator", "ann")),
     Case("token_unknown", ("token", "revoke", "aaaaaaaa", "--operator", "ann")),
     Case("usage", ("token", "new")),
     Case("usage", ("token", "list", "--scopes", "admin")),
