@@ -20,6 +20,7 @@ from sfumato.vault.registration import create
 
 from .spoiling import (
     COUNT,
+    another_ledgers_head,
     asked_as,
     asked_for_consent,
     days_as_people,
@@ -263,6 +264,14 @@ LEDGER = [
         )
     ),
 ]  # fmt: skip
+JOIN = ("ledger", "join", "--head", "head.json")
+LEDGER += [
+    Case("usage", JOIN[:2]),
+    Case("head_unreadable", JOIN, 2, text("head.json", '{"ledger": 3}')),
+    Case("head_unreadable", JOIN, 2, text("head.json", '{"ledger": "3:ab"}')),
+    Case("head_begun", JOIN, 2, text("head.json", f'{{"ledger": "1:{"0" * 64}"}}')),
+    Case("head_not_held", JOIN, 3, another_ledgers_head),
+]
 BEGINNINGS = [
     Case("usage", ("init",)),
     Case("vault_exists", ("init", "clinic")),
@@ -356,7 +365,7 @@ PEOPLE = [
     Case("usage", ("job", "list", "nothing")),
     Case("usage", ("release", "show")),
     Case("usage", ("release", "list", "--to", "alice")),
-    Case("usage", ("release", "open", "nothing", "--to", "public")),
+    Case("usage", ("release", "open", "nothing", "--operator", "ann")),
     Case("token_unknown", ("token", "revoke", "aaaaaaaa", "--operator", "ann")),
     Case("usage", ("token", "new")),
     Case("usage", ("token", "list", "--scopes", "admin")),
@@ -407,8 +416,8 @@ CASES = [*QUERIES, *PUBLICATIONS, *LEDGER, *BEGINNINGS, *PEOPLE, *CONSENT]
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A vault with the tables against which the front of the questions is tested."""
+def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A vault with the tables of the front's tests, whose accounts are open, and a copy of it."""
     home = tmp_path_factory.mktemp("template")
     found = importlib.util.spec_from_file_location("front", FRONT / "conftest.py")
     assert found is not None
@@ -433,16 +442,20 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     create(home / "clinic")
     with (home / "clinic" / "vault.toml").open("a") as config:
         config.write("\n".join(lines) + "\n")
-    return home
+    opening = ["query", COUNT, "--explain", "--epsilon", "0.1", "--vault", str(home / "clinic")]
+    assert run(opening) == 0
+    kept = tmp_path_factory.mktemp("kept") / "home"
+    shutil.copytree(home, kept)
+    return home, kept
 
 
 @pytest.fixture
-def home(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of it, to stand in, whose accounts are open."""
-    place = tmp_path / "home"
-    shutil.copytree(template, place)
+def home(template: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """It as it was at first, to stand in; in the same place, for a ledger knows its sources."""
+    place, kept = template
+    shutil.rmtree(place)
+    shutil.copytree(kept, place)
     monkeypatch.chdir(place)
-    assert run(["query", COUNT, "--explain", "--epsilon", "0.1", "--vault", "clinic"]) == 0
     return place
 
 

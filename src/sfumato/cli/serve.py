@@ -64,7 +64,6 @@ def serve(
         key=key,
         data=data,
     )
-
     if processes < 1:
         raise ParameterError("processes_wrong", f"--processes must be at least 1, not {processes}.")
     if processes > 1 and not check:

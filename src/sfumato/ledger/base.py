@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from sfumato.errors import CallerError, LedgerError, RefusedError, RolledBackError, SfumatoError
 from sfumato.ledger import rules
@@ -33,7 +33,6 @@ from sfumato.privacy.events import to_record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime
-    from typing import TextIO
 
     from sfumato.ledger.book import Account, Entry, Key, Position, Reader, Store
     from sfumato.ledger.commit import OutsideHead

@@ -6,6 +6,7 @@ Decision 0353.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
@@ -19,10 +20,12 @@ from sfumato.vault.consent.people import written
 from sfumato.vault.consent.said import Said, now
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from sfumato.schema.column import Kind
+
+_CHANGES = "a list of changes, each such as ('7', 'care', True, None)"
 
 
 def no_registry(wanted: str | None, known: Sequence[str]) -> ParameterError:
@@ -100,10 +103,9 @@ class AnyRegistry(Shown, ABC):
 
         All of it is taken, or nothing.
         """
-        words = {agreed: word for word, agreed in ANSWERS.items()}
         lines = (
-            (f"change {place}", (str(who), what, words.get(agreed, str(agreed)), time or ""))
-            for place, (who, what, agreed, time) in enumerate(changes, 1)
+            (f"change {place}", _line(place, one))
+            for place, one in enumerate(given.require(changes, "changes", Iterable, _CHANGES), 1)
         )
         return self._record(checked(lines, self.purposes, self.kind), operator)
 
@@ -168,3 +170,15 @@ class AnyRegistry(Shown, ABC):
         line = ", ".join(f"{purpose} {yes} yes {no} no" for purpose, yes, no in rows)
         table = CardTable(("Purpose", "Yes", "No"), rows)
         return Card(f"{self.population}: {line}", {"Version": told["version"]}, table)
+
+
+def _line(place: int, change: object) -> tuple[str, str, str, str]:
+    """A change as a line of a file says it; whether it says something is seen there."""
+    match change:
+        case [str() | int() as who, str() as what, agreed, str() | None as time]:
+            words = [word for word, said in ANSWERS.items() if said is agreed]
+            return str(who), what, words[0] if words else given.shown(agreed), time or ""
+    raise ParameterError(
+        "type_wrong",
+        f"changes must be {_CHANGES}, but change {place} is {given.shown(change)}.",
+    )
