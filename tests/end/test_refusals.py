@@ -416,8 +416,8 @@ CASES = [*QUERIES, *PUBLICATIONS, *LEDGER, *BEGINNINGS, *PEOPLE, *CONSENT]
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A vault with the tables against which the front of the questions is tested."""
+def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A vault with the tables of the front's tests, whose accounts are open, and a copy of it."""
     home = tmp_path_factory.mktemp("template")
     found = importlib.util.spec_from_file_location("front", FRONT / "conftest.py")
     assert found is not None
@@ -442,16 +442,20 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     create(home / "clinic")
     with (home / "clinic" / "vault.toml").open("a") as config:
         config.write("\n".join(lines) + "\n")
-    return home
+    opening = ["query", COUNT, "--explain", "--epsilon", "0.1", "--vault", str(home / "clinic")]
+    assert run(opening) == 0
+    kept = tmp_path_factory.mktemp("kept") / "home"
+    shutil.copytree(home, kept)
+    return home, kept
 
 
 @pytest.fixture
-def home(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of it, to stand in, whose accounts are open."""
-    place = tmp_path / "home"
-    shutil.copytree(template, place)
+def home(template: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """It as it was at first, to stand in; in the same place, for a ledger knows its sources."""
+    place, kept = template
+    shutil.rmtree(place)
+    shutil.copytree(kept, place)
     monkeypatch.chdir(place)
-    assert run(["query", COUNT, "--explain", "--epsilon", "0.1", "--vault", "clinic"]) == 0
     return place
 
 

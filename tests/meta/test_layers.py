@@ -113,19 +113,22 @@ ANYTHING = {"testing", "__init__", "__main__"}
 
 
 @cache
-def imports_of(path: Path) -> set[str]:
-    """The modules of this package that a file imports, anywhere in it."""
+def _imported(path: Path) -> set[str]:
+    """All that a file imports, anywhere in it."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} uses a relative import"
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        else:
-            continue
-        found |= {name.removeprefix("sfumato.") for name in names if name.startswith("sfumato.")}
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
     return found
+
+
+def imports_of(path: Path) -> set[str]:
+    """The modules of this package that a file imports."""
+    names = _imported(path)
+    return {name.removeprefix("sfumato.") for name in names if name.startswith("sfumato.")}
 
 
 def package_of(path: Path) -> str:
@@ -216,12 +219,5 @@ def test_a_dependency_that_not_all_need_is_imported_only_in_its_home(module: str
     assert homes == HOMES[module]
 
 
-@cache
 def _third_party(path: Path) -> set[str]:
-    roots: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            roots |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            roots.add(node.module.split(".")[0])
-    return roots
+    return {name.split(".")[0] for name in _imported(path)}
