@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sfumato.noise.entropy import Entropy
 
 SMALL: dict[str, dict[str, Any]] = {
-    "k_ary": {},
+    "k-ary": {},
     "grid": {"columns": 2},
     "sue": {},
     "oue": {},
@@ -31,8 +31,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "subset": {},
     "hadamard": {},
     "hadamard-blocks": {"blocks": 2},
-    "apple_cms": {"rows": 2, "columns": 4},
-    "apple_hcms": {"rows": 2, "columns": 4},
+    "apple-cms": {"rows": 2, "columns": 4},
+    "apple-hcms": {"rows": 2, "columns": 4},
 }
 
 
