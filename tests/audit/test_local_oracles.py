@@ -30,14 +30,14 @@ SMALL: dict[str, dict[str, Any]] = {
     "olh": {},
     "subset": {},
     "hadamard": {},
-    "hadamard-blocks": {"blocks": 2},
+    "hadamard blocks": {"blocks": 2},
     "apple-cms": {"rows": 2, "columns": 4},
     "apple-hcms": {"rows": 2, "columns": 4},
 }
 
 
 def made(name: str, size: int = 4, epsilon: Any = 1) -> Any:
-    return local.oracle(name.partition("-")[0], size, epsilon=epsilon, **SMALL[name])
+    return local.oracle(name.partition(" ")[0], size, epsilon=epsilon, **SMALL[name])
 
 
 def numbered(oracle: Any, rows: NDArray[Any]) -> NDArray[np.int64]:
