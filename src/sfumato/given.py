@@ -8,6 +8,7 @@ Decision 0226.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
@@ -53,6 +54,16 @@ def path(value: object, name: str) -> Path:
 def whole(value: object, name: str) -> int:
     """Read a whole number."""
     found: int = require(value, name, int, "a whole number")
+    return found
+
+
+def seconds(value: object, name: str) -> float:
+    """Read how long to wait at most."""
+    found = float(require(value, name, (int, float), "a number of seconds"))
+    if not 0 <= found <= threading.TIMEOUT_MAX:
+        raise ParameterError(
+            "type_wrong", f"{name} must be a number of seconds from 0 on, not {shown(value)}."
+        )
     return found
 
 

@@ -112,6 +112,12 @@ def restore_old_ledger() -> None:
     Path("clinic/ledger.sqlite").write_bytes(old)
 
 
+def another_ledgers_head() -> None:
+    """On a host that has no head yet."""
+    Path("clinic.head").unlink()
+    Path("head.json").write_text(f'{{"ledger": "1:{"0" * 64}"}}')
+
+
 def spend() -> None:
     assert run(["query", COUNT, "--epsilon", "1.5", "--vault", "clinic"]) == 0
 

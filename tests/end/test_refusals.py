@@ -20,6 +20,7 @@ from sfumato.vault.registration import create
 
 from .spoiling import (
     COUNT,
+    another_ledgers_head,
     asked_as,
     asked_for_consent,
     days_as_people,
@@ -263,6 +264,14 @@ LEDGER = [
         )
     ),
 ]  # fmt: skip
+JOIN = ("ledger", "join", "--head", "head.json")
+LEDGER += [
+    Case("usage", JOIN[:2]),
+    Case("head_unreadable", JOIN, 2, text("head.json", '{"ledger": 3}')),
+    Case("head_unreadable", JOIN, 2, text("head.json", '{"ledger": "3:ab"}')),
+    Case("head_begun", JOIN, 2, text("head.json", f'{{"ledger": "1:{"0" * 64}"}}')),
+    Case("head_not_held", JOIN, 3, another_ledgers_head),
+]
 BEGINNINGS = [
     Case("usage", ("init",)),
     Case("vault_exists", ("init", "clinic")),
@@ -356,7 +365,7 @@ PEOPLE = [
     Case("usage", ("job", "list", "nothing")),
     Case("usage", ("release", "show")),
     Case("usage", ("release", "list", "--to", "alice")),
-    Case("usage", ("release", "open", "nothing", "--to", "public")),
+    Case("usage", ("release", "open", "nothing", "--operator", "ann")),
     Case("token_unknown", ("token", "revoke", "aaaaaaaa", "--operator", "ann")),
     Case("usage", ("token", "new")),
     Case("usage", ("token", "list", "--scopes", "admin")),

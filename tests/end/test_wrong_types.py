@@ -11,8 +11,13 @@ from pyarrow import parquet
 
 import sfumato as sf
 from sfumato.query.builder import BuiltQuestion, Frame, Grouped
+from sfumato.vault.consent.registry import ConsentRegistry
+from sfumato.vault.jobs.jobs import Jobs
+from sfumato.vault.people import People
 from sfumato.vault.publishing import Published
+from sfumato.vault.releases import Releases
 from sfumato.vault.synthesizing import Synthesized
+from sfumato.vault.tokens import Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,6 +37,10 @@ SCHEMA = sf.Schema(
         sf.Column("y", sf.Kind.INTEGER, domain=sf.Bounds(0, 9)),
     ),
 )
+ASKED = sf.Schema(
+    "asked",
+    (sf.Column("x", sf.Kind.INTEGER, sf.Role.IDENTIFIER, nullable=False),),
+)
 BAD = (5, None, 2.5, b"x", object(), ["x", 5], {"x": object()}, True, "\0nothing", -1, float("nan"))
 """Of each argument those are thrown that it may not be."""
 
@@ -49,6 +58,11 @@ class World:
         self.twin = self.private.synthesize(**SYNTHESIS)
         self.vault = sf.init(folder / "clinic")
         self.vault.add("people", folder / "people.parquet", folder / "people.toml", epsilon=9)
+        (folder / "asked.csv").write_text("x\n1\n2\n")
+        asked = {"unit": "x", "max_rows": 1, "epsilon": 1, "purposes": ["care"]}
+        self.vault.add("asked", folder / "asked.csv", ASKED, **asked)
+        for name in ("bob", "zoe"):
+            self.vault.people.add(name, "external", operator="ann", **GRANT)
         self.questions = self.vault.questions()
 
 
@@ -72,6 +86,7 @@ SYNTHESIS: dict[str, Any] = {
     "key": None,
 }
 HISTOGRAM: dict[str, Any] = {"columns": "age", "epsilon": 0.01}
+GRANT: dict[str, Any] = {"epsilon": 0.1, "delta": 0, "population": "people"}
 ABOVE: dict[str, Any] = {"columns": "age", "workload": [[[1, 2]]], "threshold": 5, "epsilon": 0.01}
 Call = tuple["Callable[[World], Any]", dict[str, Any]]
 CALLS: dict[str, Call] = {
@@ -235,10 +250,7 @@ CALLS: dict[str, Call] = {
     ),
     "Vault.consent": (lambda w: w.vault.consent, {"population": None}),
     "Vault.purposes": (lambda w: w.vault.purposes, {"name": "people"}),
-    "Vault.check_purpose": (
-        lambda w: w.vault.check_purpose,
-        {"datasets": ["people"], "purpose": None},
-    ),
+    "Vault.accounts": (lambda w: w.vault.accounts, {"principal": "owner"}),
     "Vault.limit": (
         lambda w: w.vault.limit,
         {"account": "people", "epsilon": 9, "delta": 0, "operator": "ann"},
@@ -248,6 +260,96 @@ CALLS: dict[str, Call] = {
         {"path": "no-vault", "operator": "ann"},
     ),
     "Vault.export": (lambda w: w.vault.export, {"path": "l.jsonl", "overwrite": True}),
+    "People.add": (
+        lambda w: w.vault.people.add,
+        {"name": "eve", "kind": "external", "operator": "ann", **GRANT, "shapes": None}
+        | {"min_epsilon": None, "max_epsilon": None, "expires": "90d"},
+    ),
+    "People.grant": (
+        lambda w: w.vault.people.grant,
+        {"name": "bob", "operator": "ann", **GRANT},
+    ),
+    "People.lower": (
+        lambda w: w.vault.people.lower,
+        {"name": "bob", "operator": "ann", **GRANT},
+    ),
+    "People.move": (
+        lambda w: w.vault.people.move,
+        {"name": "bob", "to": "zoe", "operator": "ann", **GRANT},
+    ),
+    "People.expire": (
+        lambda w: w.vault.people.expire,
+        {"name": "bob", "at": "90d", "operator": "ann"},
+    ),
+    "People.change": (
+        lambda w: w.vault.people.change,
+        {"name": "bob", "operator": "ann", "kind": None, "shapes": None}
+        | {"min_epsilon": None, "max_epsilon": None},
+    ),
+    "People.get": (lambda w: w.vault.people.get, {"name": "bob"}),
+    "People.balances": (lambda w: w.vault.people.balances, {"name": "bob"}),
+    "Tokens.new": (
+        lambda w: w.vault.tokens.new,
+        {"principal": "bob", "operator": "ann", "scopes": None, "expires": "90d"},
+    ),
+    "Tokens.revoke": (lambda w: w.vault.tokens.revoke, {"token": "none", "operator": "ann"}),
+    "Tokens.holder": (lambda w: w.vault.tokens.holder, {"text": "sfu_none"}),
+    "ConsentRegistry.give": (
+        lambda w: w.vault.consent().give,
+        {"person": 1, "purpose": "care", "time": None, "operator": "ann"},
+    ),
+    "ConsentRegistry.withdraw": (
+        lambda w: w.vault.consent().withdraw,
+        {"person": 1, "purpose": "care", "time": None, "operator": "ann"},
+    ),
+    "ConsentRegistry.change": (
+        lambda w: w.vault.consent().change,
+        {"changes": [(1, "care", True, None)], "operator": "ann"},
+    ),
+    "ConsentRegistry.import_file": (
+        lambda w: w.vault.consent().import_file,
+        {"path": "none.csv", "operator": "ann"},
+    ),
+    "ConsentRegistry.export": (
+        lambda w: w.vault.consent().export,
+        {"path": "said.csv", "overwrite": True},
+    ),
+    "ConsentRegistry.show": (lambda w: w.vault.consent().show, {"person": 1}),
+    "Jobs.submit": (
+        lambda w: w.vault.jobs.submit,
+        {"family": "publish", "dataset": "people", "principal": "owner", "purpose": None}
+        | {"request_id": "r", "plan": None},
+    ),
+    **{
+        f"Jobs.{name}": (
+            lambda w, name=name: getattr(w.vault.jobs, name),
+            {"job": "none", "principal": "owner"},
+        )
+        for name in ("get", "look_up", "cancel")
+    },
+    "Jobs.list": (lambda w: w.vault.jobs.list, {"principal": "owner", "limit": 9}),
+    "Jobs.wait": (
+        lambda w: w.vault.jobs.wait,
+        {"job": "none", "principal": "owner", "seconds": 0},
+    ),
+    "Jobs.start": (lambda w: w.vault.jobs.start, {"workers": -1}),
+    "Jobs.stop": (lambda w: w.vault.jobs.stop, {"seconds": 0}),
+    **{
+        f"Releases.{name}": (
+            lambda w, name=name: getattr(w.vault.releases, name),
+            {"release": "none", "principal": "owner"},
+        )
+        for name in ("get", "look_up")
+    },
+    "Releases.list": (lambda w: w.vault.releases.list, {"principal": "owner"}),
+    "Releases.open_to": (
+        lambda w: w.vault.releases.open_to,
+        {"release": "none", "to": "public", "operator": "ann"},
+    ),
+    "Releases.shut": (
+        lambda w: w.vault.releases.shut,
+        {"release": "none", "operator": "ann"},
+    ),
     "Release.save": (lambda w: w.answer.save, {"path": "a.csv", "overwrite": True}),
     "Release.report": (
         lambda w: w.answer.report,
@@ -347,7 +449,8 @@ def public_calls() -> set[str]:
         if inspect.signature(getattr(sf, name)).parameters
     }
     made = (sf.Release, Published, Synthesized, sf.SynthesisModel)
-    for kind in (sf.Table, sf.Schema, sf.Private, sf.Vault, *made, Frame, Grouped):
+    kept = (People, Tokens, ConsentRegistry, Jobs, Releases)
+    for kind in (sf.Table, sf.Schema, sf.Private, sf.Vault, *kept, *made, Frame, Grouped):
         for name, method in inspect.getmembers(kind, callable):
             if name.startswith("_") or not _takes(method):
                 continue
@@ -368,6 +471,8 @@ def test_every_public_method_is_thrown_at() -> None:
         *("Synthesized.to_pandas", "Synthesized.to_polars", "SynthesisModel.unpacked"),
         # The doors of commands, which make these of their own words.
         *("Private.prepare", "Private.run", "Published.to_json", "Synthesized.to_json"),
+        *("People.admitted", "People.asker", "Jobs.find", "Jobs.done"),
+        *("Releases.read", "Releases.answer"),
         *("Private.check_all", "Private.left_after", "Private.owners_rows"),
     }
     assert public_calls() - covered == set()

@@ -26,6 +26,8 @@ class Answer(Release):
     remaining: Mapping[str, float] = field(default_factory=dict)
     balance: str = ""
     """What is left, in one line: 'epsilon 2.5 of 3 left, delta 1e-6'."""
+    entry: str = ""
+    """Where the ledger keeps it, for the vault itself; doors show the receipt."""
 
     def _facts(self) -> dict[str, Any]:
         paid = "" if self.charged else ", paid for before"

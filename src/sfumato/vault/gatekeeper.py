@@ -326,8 +326,13 @@ class Gatekeeper:
         )
 
     def read(self, stored: bytes, asker: Asker, *, charged: bool) -> Answer:
-        """An answer as the ledger keeps it, with what is left to the asker now."""
+        """An answer as the ledger keeps it, with what is left to the asker now.
+
+        The number of its entry is the owner's to know: numbers between two of them would tell a
+        principal how much others do.
+        """
         release = from_bytes(stored)
+        number = release.receipt or ""
         remaining, balance = left_over(self.ledger, asker.own or asker.shared)
         promised = release.guarantee.parameters
         return Answer(
@@ -335,11 +340,12 @@ class Gatekeeper:
             release.guarantee,
             release.provenance,
             release.error,
-            release.receipt,
+            number if asker.is_owner else number.rpartition(":")[2],
             cost={one: float(Fraction(promised[one])) for one in _LOSSES if promised.get(one)},
             charged=charged,
             remaining=remaining,
             balance=balance,
+            entry=number,
         )
 
     @contextmanager

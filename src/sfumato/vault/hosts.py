@@ -10,9 +10,12 @@ from __future__ import annotations
 import json
 import re
 from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from sfumato.errors import ParameterError, SchemaError
+from sfumato.errors import ParameterError, RolledBackError, SchemaError
 from sfumato.ledger.book import Position
 from sfumato.ledger.commit import OutsideHead, recorded_head
 from sfumato.release.in_use import consent_head
@@ -20,10 +23,9 @@ from sfumato.schema.document import read_text
 from sfumato.schema.names import quoted
 from sfumato.vault.accounts import open_ledger
 from sfumato.vault.config import load
+from sfumato.vault.consent.registry import open_log
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sfumato.vault.config import Config
 
 _POSITION = re.compile(r"([1-9][0-9]{0,17}):([0-9a-f]{64})", re.ASCII)
@@ -40,12 +42,25 @@ def positions(folder: Path) -> dict[str, str]:
 
 
 def join(folder: Path, told: Path) -> dict[str, str]:
-    """Begin this host's heads where another host's stand, as `positions` told them there."""
+    """Begin this host's heads where another host's stand, as `positions` told them there.
+
+    What the database does not hold is refused before anything is written.
+    """
     config = load(folder)
     found = _read(told)
-    for book, path in _heads(config).items():
-        if book in found:
-            _begin(path, found[book])
+    _check_free(config, found)
+    try:
+        _check_held(config, found)
+    except RolledBackError as error:
+        raise RolledBackError(
+            "head_not_held",
+            f"The database does not hold what {quoted(str(told))} tells: that was written for "
+            "another ledger, or the database is older than what its host has seen. Nothing was "
+            "changed. Write it anew, with 'sfumato ledger head > head.json' on a host that serves "
+            "this vault.",
+            detail=error.detail,
+        ) from None
+    _begin(config, found)
     return positions(folder)
 
 
@@ -53,15 +68,34 @@ def _heads(config: Config) -> dict[str, Path]:
     return {"ledger": config.head, "consent": consent_head(config.head)}
 
 
-def _begin(path: Path, position: Position) -> None:
-    with closing(OutsideHead(path)) as head, head.lock():
-        if head.read() not in (None, position):
+def _check_held(config: Config, found: dict[str, Position]) -> None:
+    """Open the books once as if this host had begun with these positions."""
+    with TemporaryDirectory(prefix="sfumato-") as place:
+        trial = replace(config, head=Path(place) / config.head.name)
+        _begin(trial, found)
+        with closing(open_ledger(trial)) as ledger:
+            ledger.accounts()
+        if "consent" in found:
+            with closing(open_log(trial)) as log:
+                log.check()
+
+
+def _check_free(config: Config, found: dict[str, Position]) -> None:
+    for book, path in _heads(config).items():
+        if book in found and recorded_head(path) not in (None, found[book]):
             raise ParameterError(
                 "head_begun",
                 f"This host has a head already, '{path}', and keeps it: to begin anew would be to "
                 "forget what it has seen. A host joins once.",
             )
-        head.write(position)
+
+
+def _begin(config: Config, found: dict[str, Position]) -> None:
+    for book, path in _heads(config).items():
+        if book in found:
+            with closing(OutsideHead(path)) as head, head.lock():
+                _check_free(config, {book: found[book]})
+                head.write(found[book])
 
 
 def _read(path: Path) -> dict[str, Position]:

@@ -158,7 +158,7 @@ class Releases(Shown):
     def look_up(self, release: str, *, principal: str = OWNER) -> KeptRelease | None:
         """A release by its name, or None; who may download nothing hears that first."""
         person, opened = self._person(principal), self._opened()
-        job = self._vault.jobs.find(release)
+        job = self._vault.jobs.find(given.text(release, "release"))
         if job is not None and _may(job, person, opened):
             return self._kept(job, person, opened)
         if not _is_own(job, person):

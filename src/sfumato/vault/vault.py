@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import given
 from sfumato.cards import Card, CardTable
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, SourceError
 from sfumato.files import check_target, whole
 from sfumato.ledger.flight import Flights
 from sfumato.release.in_use import ANSWERS, vault_files
+from sfumato.schema.names import quoted
 from sfumato.system import needs_locks
 from sfumato.vault.accounts import (
     acknowledge,
@@ -27,7 +28,7 @@ from sfumato.vault.anywhere import AnyVault
 from sfumato.vault.config import OWNER, Config, PrivateSet, load, modified
 from sfumato.vault.consent.registry import Consents
 from sfumato.vault.datastore import DataStore
-from sfumato.vault.declared import catalogue, held_set, location, schema_of
+from sfumato.vault.declared import catalogue, location, schema_of
 from sfumato.vault.folder import AnswerIndex, note_charge
 from sfumato.vault.gatekeeper import Gatekeeper
 from sfumato.vault.people import People
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
     from sfumato.schema.schema import Schema
     from sfumato.steward.table import Table
+    from sfumato.vault.config import PublicSet
     from sfumato.vault.consent.registry import ConsentRegistry
     from sfumato.vault.datastore import Location
     from sfumato.vault.gatekeeper import Asker
@@ -174,12 +176,6 @@ class Vault(AnyVault):
         held = self.config.datasets.get(given.text(name, "name"))
         return held.purposes if isinstance(held, PrivateSet) else ()
 
-    @given.in_python
-    def check_purpose(self, datasets: Sequence[str], purpose: str | None) -> None:
-        """Refuse to use people of data sets for what they cannot have agreed to."""
-        held = [one for one in given.names(datasets, "datasets") if one in self.config.datasets]
-        self._store.check_purpose(held, given.maybe_text(purpose, "purpose"))
-
     def refresh(self) -> None:
         """Take up what another process changed in the vault's configuration, if anything was.
 
@@ -219,7 +215,7 @@ class Vault(AnyVault):
         from sfumato.vault.jobs.jobs import Jobs  # most who open a vault have no long work
 
         self._check_open()
-        return Jobs(self)
+        return Jobs(self, self._store)
 
     @cached_property
     def releases(self) -> Releases:
@@ -234,10 +230,7 @@ class Vault(AnyVault):
         """The one before all private answers, as the configuration is now."""
         return self._session.gatekeeper
 
-    def stop_thread(self, thread: int) -> None:
-        """Stop what engines do for a thread, which is then told that it failed."""
-        self._store.cancel(thread)
-
+    @given.in_python
     def accounts(self, *, principal: str = OWNER) -> list[dict[str, Any]]:
         """A principal's accounts: each budget, what was spent, what one more question may cost.
 
@@ -304,8 +297,19 @@ class Vault(AnyVault):
         from sfumato.vault.sources import check_apart  # questions about what is known need none
 
         config = self.config
-        held_set(config, name)
+        self._held(name)
         check_apart(config, self.ledger, name, identity)
+
+    def _held(self, name: str) -> PrivateSet | PublicSet:
+        """A data set that the vault still has, though a plan may be older."""
+        found = self.config.datasets.get(name)
+        if found is None:
+            raise SourceError(
+                "dataset_removed",
+                f"The data set {quoted(name)} was taken out of the vault meanwhile. Nothing was "
+                "charged. Look which there are, and ask again.",
+            )
+        return found
 
     def _check_open(self) -> None:
         if self._closed:
@@ -316,7 +320,7 @@ class Vault(AnyVault):
     def _asker(self, principal: str, purpose: str | None, datasets: tuple[str, ...]) -> Asker:
         """Who pays for a question of a principal about data sets."""
         self._check_open()
-        sets = [held_set(self.config, name) for name in datasets]
+        sets = [self._held(name) for name in datasets]
         populations = sorted({one.population for one in sets if isinstance(one, PrivateSet)})
         return self.people.asker(principal, purpose, tuple(populations))
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sfumato.vault.answer import Answer
 
-_APART = ("charged", "kept", "tables")
-"""What belongs to how it was asked, since a repeat is free and files in use are of the machine."""
+_APART = ("charged", "entry", "kept", "tables")
+"""What belongs to how it was asked: a repeat is free; entries and files are of the machine."""
 
 
 def assert_alike(one: Answer, other: Answer) -> None:

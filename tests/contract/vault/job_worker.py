@@ -36,5 +36,5 @@ def killed_after(owner: type, name: str) -> None:
 if __name__ == "__main__":
     killed_after(*STEPS[sys.argv[2]])
     with sf.open(sys.argv[1]) as opened:
-        opened.__dict__["jobs"] = Jobs(opened, lease_seconds=0.1)
+        opened.__dict__["jobs"] = Jobs(opened, opened._store, lease_seconds=0.1)
         opened.jobs.work()

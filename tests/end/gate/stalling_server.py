@@ -24,7 +24,7 @@ def stalled(*_: Any) -> bytes:
 if __name__ == "__main__":
     Gatekeeper._run = stalled  # type: ignore[method-assign,assignment]
     with open_vault(sys.argv[1]) as vault:
-        vault.__dict__["jobs"] = Jobs(vault, lease_seconds=1)
+        vault.__dict__["jobs"] = Jobs(vault, vault._store, lease_seconds=1)
         server = VaultServer(vault, Listening(port=0), limits=Limits(), owner_link=False)
         print(server.url, flush=True)  # noqa: T201  for the test that started it
         server.answer()

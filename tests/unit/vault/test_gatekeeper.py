@@ -19,6 +19,7 @@ from sfumato.privacy.filters import Budget
 from sfumato.release.codec import from_bytes, to_bytes
 from sfumato.vault.folder import AnswerIndex
 from sfumato.vault.gatekeeper import Asker, Gatekeeper
+from sfumato.vault.principals import Principal, PrincipalKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -248,3 +249,13 @@ def test_hints_survive_a_line_that_was_written_half(tmp_path: Path) -> None:
         file.write(b'{"bob": "tw\n[1]\n{"eve": 3}\n')
     index.note("b" * 64, ("bob", "three"))
     assert index.find("b" * 64) == [("ann", "one"), ("bob", "three")]
+
+
+def test_a_receipt_tells_its_number_to_the_owner_alone(
+    gatekeeper: Gatekeeper, counting: Any
+) -> None:
+    rights = Principal(name="alice", kind=PrincipalKind.EXTERNAL, shapes=frozenset({"query"}))
+    answer = gatekeeper.answer(counting(), replace(ALICE, rights=rights), nothing)
+    number, _, proof = answer.entry.partition(":")
+    assert int(number) > 1
+    assert (answer.receipt, answer.to_json()["receipt"]) == (proof, proof)

@@ -83,7 +83,9 @@ class RemoteJobs(Shown):
 
     def wait(self, job: str | Job, *, principal: str = OWNER, seconds: float | None = None) -> Job:
         """Wait until a job has ended, at most so long, and give it as it is then."""
-        end = None if seconds is None else time.monotonic() + seconds
+        end = None
+        if seconds is not None:
+            end = time.monotonic() + given.seconds(seconds, "seconds")
         while True:
             found = self.get(job, principal=principal)
             if found.is_over or (end is not None and time.monotonic() >= end):

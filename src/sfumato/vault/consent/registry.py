@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import threading
+from collections.abc import Iterable
 from functools import partial
 from io import StringIO
 from typing import TYPE_CHECKING, Any
@@ -29,12 +30,15 @@ from sfumato.vault.consent.said import Said, now
 from sfumato.vault.folder import note_ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from sfumato.schema.column import Kind
     from sfumato.vault.config import Config
     from sfumato.vault.consent.log import ConsentLog
+
+
+_CHANGES = "a list of changes, each such as ('7', 'care', True, None)"
 
 
 class Consents:
@@ -150,10 +154,9 @@ class ConsentRegistry(Shown):
 
         All of it is taken, or nothing.
         """
-        words = {agreed: word for word, agreed in ANSWERS.items()}
         lines = (
-            (f"change {place}", (str(who), what, words.get(agreed, str(agreed)), time or ""))
-            for place, (who, what, agreed, time) in enumerate(changes, 1)
+            (f"change {place}", _line(place, one))
+            for place, one in enumerate(given.require(changes, "changes", Iterable, _CHANGES), 1)
         )
         return self._record(checked(lines, self.purposes, self._kind), operator)
 
@@ -266,6 +269,18 @@ class ConsentRegistry(Shown):
         line = ", ".join(f"{purpose} {yes} yes {no} no" for purpose, yes, no in rows)
         table = CardTable(("Purpose", "Yes", "No"), rows)
         return Card(f"{self.population}: {line}", {"Version": told["version"]}, table)
+
+
+def _line(place: int, change: object) -> tuple[str, str, str, str]:
+    """A change as a line of a file says it; whether it says something is seen there."""
+    match change:
+        case [str() | int() as who, str() as what, agreed, str() | None as time]:
+            words = [word for word, said in ANSWERS.items() if said is agreed]
+            return str(who), what, words[0] if words else given.shown(agreed), time or ""
+    raise ParameterError(
+        "type_wrong",
+        f"changes must be {_CHANGES}, but change {place} is {given.shown(change)}.",
+    )
 
 
 def purposes_of(config: Config) -> dict[str, tuple[str, ...]]:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from sfumato.method import Prepared
     from sfumato.vault.config import Config
+    from sfumato.vault.datastore import DataStore
     from sfumato.vault.families import Family
     from sfumato.vault.private import Private
     from sfumato.vault.vault import Vault
@@ -69,8 +70,10 @@ def open_store(config: Config) -> JobStore:
 class Jobs(Shown):
     """Long work of a vault, kept until it is done. A principal sees their own, the owner all."""
 
-    def __init__(self, vault: Vault, *, lease_seconds: float = LEASE_SECONDS) -> None:
-        self._vault, self._lease_seconds = vault, lease_seconds
+    def __init__(
+        self, vault: Vault, data: DataStore, *, lease_seconds: float = LEASE_SECONDS
+    ) -> None:
+        self._vault, self._data, self._lease_seconds = vault, data, lease_seconds
 
     @cached_property
     def _store(self) -> JobStore:
@@ -82,7 +85,7 @@ class Jobs(Shown):
         return JobWorkers(
             self._store,
             self._run,
-            self._vault.stop_thread,
+            self._data.cancel,
             lambda job, words: note_request(folder, f"job {job}", words),
             lease_seconds=self._lease_seconds,
         )
@@ -119,7 +122,7 @@ class Jobs(Shown):
         check_name(key, "request id")
         given.text(family, "family")
         job = self._planned(Job(made, family, name, who, asked, key, purpose), plan)
-        self._vault.check_purpose((name,), purpose)
+        self._data.check_purpose((name,), purpose)
         kept = self._store.add(job)
         self._workers.wake()
         return kept
@@ -138,8 +141,8 @@ class Jobs(Shown):
 
     def look_up(self, job: str, *, principal: str = OWNER) -> Job | None:
         """A job as it is now, or None."""
-        whose = self._whose(principal)
-        return self._store.get(job, whose) if self._begun else None
+        whose, name = self._whose(principal), given.text(job, "job")
+        return self._store.get(name, whose) if self._begun else None
 
     @given.in_python
     def list(self, *, principal: str = OWNER, limit: int = 100) -> Sequence[Job]:
@@ -175,7 +178,9 @@ class Jobs(Shown):
     @given.in_python
     def wait(self, job: str | Job, *, principal: str = OWNER, seconds: float | None = None) -> Job:
         """Wait until a job has ended, at most so long, and give it as it is then."""
-        end = None if seconds is None else time.monotonic() + seconds
+        end = None
+        if seconds is not None:
+            end = time.monotonic() + given.seconds(seconds, "seconds")
         while True:
             found = self.get(job, principal=principal)
             if found.is_over or (end is not None and time.monotonic() >= end):
@@ -188,7 +193,8 @@ class Jobs(Shown):
 
     def stop(self, seconds: float = 30) -> bool:
         """Take up no more jobs, and wait so long for those that run; whether all of them ended."""
-        return self._workers.stop(seconds) if "_workers" in self.__dict__ else True
+        patience = given.seconds(seconds, "seconds")
+        return self._workers.stop(patience) if "_workers" in self.__dict__ else True
 
     def work(self) -> int:
         """Do what waits, here and now, until nothing does; say how many jobs that were."""
@@ -248,7 +254,7 @@ class Jobs(Shown):
         check_plan(prepared, job.plan)
         charging()
         answer = private.run(families()[job.family], prepared, request_id=job.request_id)
-        return {"receipt": answer.receipt, "charged": answer.charged}
+        return {"receipt": answer.entry, "charged": answer.charged}
 
     def _whose(self, principal: str) -> str | None:
         """Of whom jobs are looked at: an owner's eyes are for all."""
