@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 pytestmark = needs_chromium
 
+QUICK = ("light 390", "dark 1280")
+"""Both colours and both widths; the other two pairs take their turn in the slow set."""
 CHOICES = ("Every day", "<b>Sometimes</b>", "Never in my whole life, " + "really " * 8 + "not")
 
 
@@ -38,7 +40,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield found
 
 
-@pytest.fixture(scope="module", params=SCREENS)
+@pytest.fixture(
+    scope="module",
+    params=[one if one in QUICK else pytest.param(one, marks=pytest.mark.slow) for one in SCREENS],
+)
 def screen(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
     page = open_page(browser, request.param)
     yield page
@@ -126,7 +131,7 @@ def test_the_page_sends_what_python_draws_from_the_same_bytes(
     browser: Browser, served: Served
 ) -> None:
     """Whole visits with known bytes: the report is often another choice than the answer."""
-    mechanism = oracle("k_ary", domain=list(CHOICES), epsilon=served.round.epsilon)
+    mechanism = oracle("k-ary", domain=list(CHOICES), epsilon=served.round.epsilon)
     sent, drawn = [], []
     for answer, byte in ((0, 0x17), (2, 0x01), (0, 0xEC), (1, 0x20)):
         page = open_page(browser, "light 390")

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from http.client import HTTPException
+from socket import gaierror
 from ssl import SSLCertVerificationError
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -25,7 +26,7 @@ from sfumato.vault.config import OWNER
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from sfumato.gate.client.connection import Received
+    from sfumato.gate.client.reading import Received
 
 _ADMIN = "admin"
 
@@ -36,8 +37,8 @@ class OnceConnection(Connection):
     def _once(self, *request: Any) -> Received:
         try:
             return super()._once(*request)
-        except SSLCertVerificationError:
-            raise
+        except (SSLCertVerificationError, ConnectionRefusedError, gaierror):
+            raise  # nothing was sent
         except (OSError, HTTPException) as error:
             raise InternalError(
                 "change_uncertain",
