@@ -346,6 +346,8 @@ def test_consent_is_given_withdrawn_imported_and_exported(
         found += [registry.import_file(file), registry.import_file(file)]
         assert registry.version > before
         shown = registry.show(first)
+        assert shown["history"][0]["time"].startswith("2026-01-02")
+        assert f"{first + 25},care,yes,2026-02-01" in registry.to_csv()
         found += [{**shown, "history": [one["agreed"] for one in shown["history"]]}]
         return [apart(one) for one in found]
 
