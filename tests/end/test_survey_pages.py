@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 pytestmark = needs_chromium
 
+QUICK = ("light 390", "dark 1280")
+"""Both colours and both widths; the other two pairs take their turn in the slow set."""
 CHOICES = ("Every day", "<b>Sometimes</b>", "Never in my whole life, " + "really " * 8 + "not")
 
 
@@ -38,7 +40,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield found
 
 
-@pytest.fixture(scope="module", params=SCREENS)
+@pytest.fixture(
+    scope="module",
+    params=[one if one in QUICK else pytest.param(one, marks=pytest.mark.slow) for one in SCREENS],
+)
 def screen(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
     page = open_page(browser, request.param)
     yield page

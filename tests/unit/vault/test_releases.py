@@ -21,7 +21,7 @@ from sfumato.vault.releases import TOPIC
 from sfumato.vault.synthesizing import Synthesized
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 CLINIC = Path("clinic")
 PLACES = """\
@@ -47,12 +47,10 @@ nullable = false
 """
 
 
-@pytest.fixture
-def vault(files: Path) -> Iterator[sf.Vault]:
-    """Data sets 'visits' and 'places'; ann and bob may publish, eve may download alone."""
+def make_clinic() -> None:
     Path("places.toml").write_text(PLACES)
     rows = [f"{(at % 9 - 4) / 4},{(at % 7 - 3) / 4},{at % 2 == 0}" for at in range(700)]
-    (files / "places.csv").write_text("\n".join(["lon,lat,ill", *rows]) + "\n")
+    Path("places.csv").write_text("\n".join(["lon,lat,ill", *rows]) + "\n")
     create(CLINIC)
     for name in ("visits", "places"):
         Registration(
@@ -63,6 +61,15 @@ def vault(files: Path) -> Iterator[sf.Vault]:
             given: dict[str, Any] = {"epsilon": 4, "delta": "1e-7", "population": "visits"}
             opened.people.add(name, "permanent-staff", **given, operator="me")
         opened.people.add("eve", "public", operator="me")
+
+
+@pytest.fixture
+def vault(
+    as_made: Callable[[Callable[[], None]], Path], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[sf.Vault]:
+    """Data sets 'visits' and 'places'; ann and bob may publish, eve may download alone."""
+    monkeypatch.chdir(as_made(make_clinic))
+    with sf.open(CLINIC) as opened:
         yield opened
 
 
