@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _LOOK_SECONDS = 0.1
-_SHORTEST_LIFE_SECONDS = 1.0
+_SHORT_LIFE_SECONDS = 1.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -85,8 +85,12 @@ class _Family:
         return True
 
     def watch(self, processes: int, ready: Callable[[], None]) -> None:
-        """Replace what dies, until told to end; before all have listened a death ends all."""
-        told = 0
+        """Replace what dies, until told to end.
+
+        Before all have listened a death ends all; so do short lives, more than there are processes
+        and none but those: one that somebody kills may have been young.
+        """
+        told = short = 0
         while not self.is_ending():
             if select.select([self._listening], [], [], _LOOK_SECONDS)[0]:
                 told += len(os.read(self._listening, processes))
@@ -95,10 +99,11 @@ class _Family:
             for lived in self._buried():
                 if self.is_ending():
                     return
-                if told < processes or lived < _SHORTEST_LIFE_SECONDS:
+                short = short + 1 if lived < _SHORT_LIFE_SECONDS else 0
+                if told < processes or short > processes:
                     raise InternalError(
                         "process_ended",
-                        "A process of the server ended as soon as it had begun; so all were ended. "
+                        "Processes of the server end as soon as they have begun, so all were. "
                         "Start it with --processes 1 to see why.",
                     )
                 if self.begin_one():
