@@ -35,7 +35,6 @@ ELSEWHERE = {
     "schema/": "schema files are read when a vault is opened, before its ledger is",
     "testing/": "for tests",
     "gate/": "what a server refuses, and when one cannot begin: tests/end/gate",
-    "cli/serve.py": "serving needs packages that all tests have",
     "vault/jobs/values.py": "JSON is plain, and no longer than a line: tests/unit/vault/jobs",
     "vault/jobs/store.py": "needs a hundred jobs: tests/contract/vault/test_job_store.py",
     # Read after the charge, where all that fails is `answer_failed`, with exit code 1.
@@ -67,6 +66,7 @@ OUT_OF_REACH = {
     "token_refused": "commands need no token: tests/unit/vault/test_tokens.py",
     "record_invalid": "commands write plain records: tests/contract/ledger/test_records.py",
     "record_too_long": "commands write short records: tests/contract/ledger/test_records.py",
+    "serve_not_installed": "all tests have the packages: tests/unit/cli/test_serve.py",
     "type_wrong": "the words of a command are texts: tests/end/test_wrong_types.py",
     "word_unknown": "a command knows the words of its options: tests/end/test_wrong_types.py",
     "schema_twice": "commands read tables themselves: tests/unit/vault/test_private.py",

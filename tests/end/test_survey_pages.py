@@ -132,7 +132,7 @@ def test_the_page_sends_what_python_draws_from_the_same_bytes(
     browser: Browser, served: Served
 ) -> None:
     """Whole visits with known bytes: the report is often another choice than the answer."""
-    mechanism = oracle("k_ary", domain=list(CHOICES), epsilon=served.round.epsilon)
+    mechanism = oracle("k-ary", domain=list(CHOICES), epsilon=served.round.epsilon)
     sent, drawn = [], []
     for answer, byte in ((0, 0x17), (2, 0x01), (0, 0xEC), (1, 0x20)):
         page = open_page(browser, "light 390")

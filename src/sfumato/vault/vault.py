@@ -297,19 +297,8 @@ class Vault(AnyVault):
         from sfumato.vault.sources import check_apart  # questions about what is known need none
 
         config = self.config
-        self._held(name)
+        _held(config, name)
         check_apart(config, self.ledger, name, identity)
-
-    def _held(self, name: str) -> PrivateSet | PublicSet:
-        """A data set that the vault still has, though a plan may be older."""
-        found = self.config.datasets.get(name)
-        if found is None:
-            raise SourceError(
-                "dataset_removed",
-                f"The data set {quoted(name)} was taken out of the vault meanwhile. Nothing was "
-                "charged. Look which there are, and ask again.",
-            )
-        return found
 
     def _check_open(self) -> None:
         if self._closed:
@@ -320,7 +309,7 @@ class Vault(AnyVault):
     def _asker(self, principal: str, purpose: str | None, datasets: tuple[str, ...]) -> Asker:
         """Who pays for a question of a principal about data sets."""
         self._check_open()
-        sets = [self._held(name) for name in datasets]
+        sets = [_held(self.config, name) for name in datasets]
         populations = sorted({one.population for one in sets if isinstance(one, PrivateSet)})
         return self.people.asker(principal, purpose, tuple(populations))
 
@@ -361,3 +350,15 @@ def create_vault(
     kept = None if head is None else given.path(head, "head")
     given.path(given.text(ledger, "ledger"), "ledger")
     return Vault(create(given.path(path, "path"), database=ledger, head=kept))
+
+
+def _held(config: Config, name: str) -> PrivateSet | PublicSet:
+    """A data set that the vault still has, though a plan may be older."""
+    found = config.datasets.get(name)
+    if found is None:
+        raise SourceError(
+            "dataset_removed",
+            f"The data set {quoted(name)} was taken out of the vault meanwhile. Nothing was "
+            "charged. Look which there are, and ask again.",
+        )
+    return found

@@ -28,7 +28,8 @@ from sfumato.vault.rendering import MEDIA, ReleaseFile
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from sfumato.gate.client.connection import Connection, Received
+    from sfumato.gate.client.connection import Connection
+    from sfumato.gate.client.reading import Received
     from sfumato.vault.answer import Answer
     from sfumato.vault.private import Private
 

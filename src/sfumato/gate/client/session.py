@@ -15,9 +15,9 @@ from weakref import finalize
 from sfumato import given
 from sfumato.errors import ParameterError, PolicyError
 from sfumato.gate.answers import ANSWER
-from sfumato.gate.client.connection import JSON
 from sfumato.gate.client.declared import no_budget
 from sfumato.gate.client.jobs import waited
+from sfumato.gate.client.reading import JSON
 from sfumato.gate.client.refusals import unexpected
 from sfumato.gate.client.wire import answer_of, told_of
 from sfumato.privacy.numbers import EPSILON_MAXIMUM
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from fractions import Fraction
 
-    from sfumato.gate.client.connection import Connection, Received
+    from sfumato.gate.client.connection import Connection
     from sfumato.gate.client.declared import RemoteCatalogue
+    from sfumato.gate.client.reading import Received
     from sfumato.method import Dataset, Prepared
     from sfumato.privacy.events import Event
     from sfumato.vault.answer import Answer
@@ -96,7 +97,7 @@ class RemoteSession:
         received = self._asked(family.command, prepared, asker_of, key)
         if received.status == ACCEPTED:
             received = waited(self.connection, received.json())
-        return family.read(answer_of(received), prepared)
+        return family.read(answer_of(received, made=request_id is None), prepared)
 
     def left(self, datasets: tuple[str, ...], asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
         """What one more question may cost whoever asks, for programs and for people."""

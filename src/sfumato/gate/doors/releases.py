@@ -55,7 +55,8 @@ def shown(call: Call) -> Reply:
     """One release; whole, for whom it was made and who takes it so."""
     found = _release(call)
     if call.wants(ANSWER) and found.is_own and found.family != ANONYMIZE:
-        return Reply(packed(found.answer()), ANSWER)
+        answer = found.answer()
+        return Reply(packed(answer, paid=answer.charged), ANSWER)
     return Reply(found.described())
 
 

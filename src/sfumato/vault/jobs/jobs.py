@@ -20,6 +20,7 @@ from sfumato.errors import ParameterError, PolicyError, SfumatoError
 from sfumato.ledger.rules import check_name
 from sfumato.release.in_use import JOBS
 from sfumato.schema.names import quoted, suggestion
+from sfumato.vault.answer import paid_under
 from sfumato.vault.config import OWNER
 from sfumato.vault.folder import note_request
 from sfumato.vault.jobs.anonymizing import ANONYMIZE, anonymize_dataset, check_wishes
@@ -254,7 +255,10 @@ class Jobs(Shown):
         check_plan(prepared, job.plan)
         charging()
         answer = private.run(families()[job.family], prepared, request_id=job.request_id)
-        return {"receipt": answer.entry, "charged": answer.charged}
+        # A job that is begun again finds what it paid for before.
+        begun = job.request_id if job.attempts > 1 else None
+        charged = paid_under(answer, self._vault.ledger, job.principal, begun)
+        return {"receipt": answer.entry, "charged": charged}
 
     def _whose(self, principal: str) -> str | None:
         """Of whom jobs are looked at: an owner's eyes are for all."""
