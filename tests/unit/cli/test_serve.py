@@ -36,8 +36,12 @@ class Begun:
             url=URL,
             owner_link=LINK,
             close=lambda: self.told.append("closed"),
-            answer=lambda ready: (ready(), self.told.append("answered")),
+            answer=self._answer,
         )
+
+    def _answer(self, ready: Any) -> None:
+        ready()
+        self.told.append("answered")
 
     def answer_in(
         self, processes: int, opening: Any, _: object, *, owner_link: bool, ready: Any
