@@ -127,6 +127,7 @@ def test_where_it_would_be_overheard_it_does_not_listen(capsys: pytest.CaptureFi
     assert set(json.loads(capsys.readouterr().out)) == {"url", "owner_link"}
     assert code(capsys, "--behind-proxy", "proxy") == (2, "proxy_address")
     assert code(capsys, "--cert", "x.pem") == (2, "certificate_alone")
+    assert code(capsys, "--data", "nowhere") == (2, "data_folder_missing")
     assert code(capsys, "--cert", "x.pem", "--key", "y.pem") == (2, "certificate_unusable")
 
 
