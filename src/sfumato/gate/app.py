@@ -130,6 +130,7 @@ class _Gate:
             checked(route.takes, told),
             _request_id(request) if route.keyed else None,
             request.headers.get("accept", "*/*"),
+            self.setting.data,
         )
 
     def refuse(self, error: SfumatoError, *, close: bool = False) -> Response:

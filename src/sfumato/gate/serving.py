@@ -52,6 +52,8 @@ class Listening:
     """The addresses of proxies that encrypt and pass requests on."""
     certificate: Path | None = None
     key: Path | None = None
+    data: Path | None = None
+    """The folder from which an owner may add data sets by a request."""
 
     @property
     def is_public(self) -> bool:
@@ -72,6 +74,12 @@ class Listening:
                 "secret_exposed",
                 f"'{self.key}' is a secret and may be read by others. Run: chmod 600 '{self.key}'.",
             )
+        if self.data is not None and not self.data.is_dir():
+            raise ParameterError(
+                "data_folder_missing",
+                f"There is no folder '{self.data}' to add data sets from. Name one with --data, or "
+                "leave it out.",
+            )
         if self.is_public and self.certificate is None and not self.behind_proxy:
             raise ParameterError(
                 "address_public",
@@ -89,6 +97,7 @@ class Listening:
             proxies=tuple(map(_network, self.behind_proxy)),
             is_encrypted=self.certificate is not None or bool(self.behind_proxy),
             limits=limits,
+            data=self.data,
         )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
+    from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -54,3 +55,5 @@ class Setting:
     is_encrypted: bool = False
     """Whether callers reach it by TLS, here or at a proxy."""
     limits: Limits = Limits()
+    data: Path | None = None
+    """The folder from which an owner may add data sets by a request, if any."""

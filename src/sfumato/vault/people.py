@@ -29,7 +29,7 @@ from sfumato.vault.principals import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from fractions import Fraction
     from pathlib import Path
@@ -222,10 +222,7 @@ class People(Shown):
         told = decided.of(PRINCIPALS).get(name)
         found = self._configured().get(name) if told is None else Principal.from_json(told)
         if found is None:
-            raise PolicyError(
-                "principal_unknown",
-                f"{quoted(name)} may not ask here. Ask the vault's owner for a budget.",
-            )
+            raise unknown_principal(name)
         return found
 
     def asker(self, name: str, purpose: str | None, populations: tuple[str, ...]) -> Asker:
@@ -256,19 +253,7 @@ class People(Shown):
         return [found[name] for name in sorted(found)]
 
     def _card(self) -> Card:
-        listed = self.list()
-        rows = [
-            (
-                one.name,
-                str(one.kind),
-                ", ".join(one.populations),
-                "" if one.expires is None else one.expires.isoformat(),
-            )
-            for one in listed
-        ]
-        table = CardTable(("Principal", "Kind", "Budgets for", "Expires"), rows)
-        names = ", ".join(one.name for one in listed) or "nobody but the owner"
-        return Card(names, {}, table if rows else None)
+        return card_of_people(self.list())
 
     def _amended(
         self, decide: Callable[[BookState], Amendment], name: str, operator: str
@@ -314,11 +299,7 @@ class People(Shown):
                 "vault.toml. Use 'sfumato ledger limit' for a budget there, or take it out of "
                 "vault.toml and add it here.",
             )
-        names = now.of(PRINCIPALS)
-        raise ParameterError(
-            "principal_unknown_here",
-            f"There is no principal {quoted(name)}; {suggestion(name, names)}",
-        )
+        raise unknown_here(name, now.of(PRINCIPALS))
 
     def _grants(self, now: BookState, population: str | None) -> Grants:
         where = self._population(population)
@@ -333,6 +314,38 @@ class People(Shown):
             said = f"There is no population {quoted(asked)}" if asked else "Give --population"
             raise ParameterError("population_unknown", f"{said}; {suggestion(asked or '', names)}")
         return asked
+
+
+def card_of_people(listed: Sequence[Principal]) -> Card:
+    """Principals, one in each line."""
+    rows = [
+        (
+            one.name,
+            str(one.kind),
+            ", ".join(one.populations),
+            "" if one.expires is None else one.expires.isoformat(),
+        )
+        for one in listed
+    ]
+    table = CardTable(("Principal", "Kind", "Budgets for", "Expires"), rows)
+    names = ", ".join(one.name for one in listed) or "nobody but the owner"
+    return Card(names, {}, table if rows else None)
+
+
+def unknown_principal(name: str) -> PolicyError:
+    """What is said of a name that is nobody's."""
+    return PolicyError(
+        "principal_unknown",
+        f"{quoted(name)} may not ask here. Ask the vault's owner for a budget.",
+    )
+
+
+def unknown_here(name: str, names: Iterable[str]) -> ParameterError:
+    """What is said to who would change a principal that is none."""
+    return ParameterError(
+        "principal_unknown_here",
+        f"There is no principal {quoted(name)}; {suggestion(name, names)}",
+    )
 
 
 @contextmanager

@@ -239,7 +239,9 @@ class Vault(AnyVault):
         self._check_open()
         who = given.text(principal, "principal")
         found = balances_of(self.ledger)
-        return [one for one in found if who in (OWNER, one["account"].partition("/")[2])]
+        if who == OWNER or any(one.is_owner and one.name == who for one in self.people.list()):
+            return found
+        return [one for one in found if one["account"].partition("/")[2] == who]
 
     def verify(self) -> dict[str, Any]:
         """Walk every entry of the ledger; raises where it is not whole."""
@@ -264,6 +266,25 @@ class Vault(AnyVault):
         name = given.text(account, "account")
         set_limit(folder, name, epsilon=epsilon, delta=delta, operator=who)
         self.config = load(folder)
+
+    @property
+    def snapshot(self) -> int:
+        """Within which a stored answer is given again; yours to raise, when there is new data."""
+        return self.config.snapshot
+
+    @given.in_python
+    def raise_snapshot(self, to: int | None = None) -> int:
+        """Answer nothing from store of what was asked before: there is new data. Say its number.
+
+        The next, or `to`; do it on a schedule, and never because of what one person changed.
+        """
+        from sfumato.vault.snapshots import raise_snapshot
+
+        self._check_open()
+        number = None if to is None else given.whole(to, "to")
+        found = raise_snapshot(self.config.folder, number)
+        self.refresh()
+        return found
 
     @staticmethod
     def acknowledge(path: str | Path, *, operator: str) -> None:

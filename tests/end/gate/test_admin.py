@@ -88,7 +88,7 @@ def test_a_token_is_shown_once_and_dies_at_once(gate: Served) -> None:
     assert one["used"] is not None
     assert gate.owner.ask("DELETE", f"{TOKENS}/{name}").json == {"revoked": name}
     assert narrow.ask("GET", "/v1/datasets").status == 401
-    assert refused(gate.owner, f"{TOKENS}/{name}", None, "DELETE") == (404, "not_found")
+    assert refused(gate.owner, f"{TOKENS}/{name}", None, "DELETE") == (404, "token_unknown")
 
 
 def test_another_owner_administers_in_their_own_name(gate: Served) -> None:
@@ -116,7 +116,7 @@ def test_another_owner_administers_in_their_own_name(gate: Served) -> None:
         (f"{ALICE}/grant", {**OF, "epsilon": True}, (422, "epsilon_not_number")),
         (f"{ALICE}/grant", {**OF, "epsilon": 9}, (422, "child_above_parent")),
         (f"{ALICE}/grant", {"epsilon": 7}, (422, "population_unknown")),
-        (f"{PEOPLE}/nobody/grant", {**OF, "epsilon": 1}, (404, "not_found")),
+        (f"{PEOPLE}/nobody/grant", {**OF, "epsilon": 1}, (404, "principal_unknown_here")),
         (f"{PEOPLE}/owner/grant", {**OF, "epsilon": 1}, (422, "principal_configured")),
         (f"{ALICE}/move", {"to": "alice", **OF, "epsilon": 1}, (422, "move_to_self")),
         (f"{ALICE}/move", {"to": "bob", **OF, "epsilon": 99}, (422, "move_too_much")),
