@@ -16,6 +16,7 @@ from sfumato.cards import Card, CardTable, Shown
 from sfumato.errors import LedgerError, ParameterError, SfumatoError
 from sfumato.ledger.rules import damaged
 from sfumato.schema.names import quoted, suggestion
+from sfumato.vault.answer import Answer
 from sfumato.vault.config import OWNER, PrivateSet
 from sfumato.vault.had import AnyRelease
 from sfumato.vault.jobs.anonymizing import ANONYMIZE, anonymized
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from sfumato.ledger.base import Ledger
     from sfumato.release.release import Release
-    from sfumato.vault.answer import Answer
     from sfumato.vault.gatekeeper import Asker
     from sfumato.vault.principals import Principal
     from sfumato.vault.rendering import ReleaseFile
@@ -52,7 +52,8 @@ class KeptRelease(AnyRelease):
     @cached_property
     def release(self) -> Release:
         """The release itself, its tables, what it guarantees and how far off it is."""
-        return self._releases.read(self._job)
+        found = self._releases.read(self._job)
+        return found if self.is_own else _of_nobody(found)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -219,6 +220,13 @@ class Releases(Shown):
         titles = ("Release", "What", "Data set", "Made for", "Open to")
         table = CardTable(titles, rows[:10], len(rows[10:]))
         return Card(f"{len(listed)} kept", {}, table if rows else None)
+
+
+def _of_nobody(release: Release) -> Release:
+    """A release without what leads to who had it made: its receipt, and what they have left."""
+    if isinstance(release, Answer):
+        release = replace(release, entry="", charged=False, remaining={}, balance="")
+    return replace(release, receipt=None)
 
 
 def _is_own(job: Job | None, person: Principal) -> bool:

@@ -36,8 +36,12 @@ class Begun:
             url=URL,
             owner_link=LINK,
             close=lambda: self.told.append("closed"),
-            answer=lambda ready: (ready(), self.told.append("answered")),
+            answer=self._answer,
         )
+
+    def _answer(self, ready: Any) -> None:
+        ready()
+        self.told.append("answered")
 
     def answer_in(
         self, processes: int, opening: Any, _: object, *, owner_link: bool, ready: Any
@@ -107,8 +111,8 @@ def test_several_processes_open_the_vault_each(begun: Begun) -> None:
     assert begun.told[1:] == [(3, "vault clinic", True)]
 
 
-@pytest.mark.parametrize("number", ["0", "-1"])
-def test_no_process_is_none_to_answer(
+@pytest.mark.parametrize("number", ["0", "-1", "65", "100000"])
+def test_no_process_is_none_to_answer_and_too_many_are_a_slip(
     begun: Begun, capsys: pytest.CaptureFixture[str], number: str
 ) -> None:
     assert run(["serve", "--processes", number, "--json"]) == 2

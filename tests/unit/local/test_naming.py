@@ -44,7 +44,7 @@ def test_other_mechanisms_are_read_by_either_spelling() -> None:
 @pytest.mark.parametrize("name", ["k-ary", "k_ary"])
 def test_a_round_is_named_with_a_hyphen(tmp_path: Path, name: str) -> None:
     made = rounds.new_round(
-        tmp_path / "r.toml", "Well?", ["a", "b", "c"], epsilon=1, mechanism=name
+        tmp_path / "r.toml", "Well?", ("a", "b", "c"), epsilon=1, mechanism=name
     )
     assert made.mechanism == "k-ary"
     assert rounds.load_round(tmp_path / "r.toml") == made
@@ -55,7 +55,7 @@ def test_a_round_that_was_signed_with_an_underscore_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rounds, "_mechanism", lambda *_: "k_ary")
-    made = rounds.new_round(tmp_path / "r.toml", "Well?", ["a", "b", "c"], epsilon=1)
+    made = rounds.new_round(tmp_path / "r.toml", "Well?", ("a", "b", "c"), epsilon=1)
     assert made.mechanism == "k_ary"
     assert rounds.load_round(tmp_path / "r.toml") == made
     assert sf.Survey(tmp_path / "r.toml").randomize("a")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -33,7 +33,7 @@ def made(home: Path, purposes: list[str] | None) -> Path:
     (home / "asked.csv").write_text("who\n1\n2\n")
     who = sf.Column("who", sf.Kind.INTEGER, sf.Role.IDENTIFIER, nullable=False)
     with sf.init(home / "clinic") as vault:
-        asked = {"unit": "who", "max_rows": 1, "epsilon": 9, "purposes": purposes}
+        asked: dict[str, Any] = {"unit": "who", "max_rows": 1, "epsilon": 9, "purposes": purposes}
         vault.add("asked", home / "asked.csv", sf.Schema("asked", (who,)), **asked)
     return home / "clinic"
 

@@ -123,6 +123,33 @@ def test_who_had_it_made_is_not_told_to_those_it_is_opened_to(vault: sf.Vault) -
     assert vault.verify()["entries"] > 0
 
 
+def test_no_file_of_an_opened_release_leads_to_who_had_it_made(vault: sf.Vault) -> None:
+    release = made(vault, principal="ann")
+    vault.releases.open_to(release, "bob", operator="the board")
+    own = vault.releases.get(release, principal="ann")
+    receipt = own.described()["receipt"]
+    # Numbers of entries between two receipts would tell how much others do.
+    assert len(receipt) == 64
+    assert vault.releases.get(release).described()["receipt"].endswith(f":{receipt}")
+    assert own.release.balance == own.answer().balance
+    told = {}
+    for who in ("ann", "bob"):
+        kept = vault.releases.get(release, principal=who)
+        files = [kept.file(name).content for name in ("release.csv", "report.html")]
+        with zipfile.ZipFile(BytesIO(kept.file("release.zip").content)) as bundle:
+            files += [bundle.read(name) for name in bundle.namelist()]
+        kept.save(f"{who}.csv")
+        files += [Path(f"{who}.csv.json").read_bytes(), repr(kept.release).encode()]
+        told[who] = b"".join(files)
+    assert told["ann"].count(receipt.encode()) > 1
+    assert receipt.encode() not in told["bob"]
+    assert b"'ann'" not in told["bob"]
+    assert b'"ann"' not in told["bob"]
+    found = vault.releases.get(release, principal="bob").release
+    assert isinstance(found, Published)
+    assert (found.receipt, found.entry, found.balance, found.remaining) == (None, "", "", {})
+
+
 def test_the_public_is_whoever_may_download(vault: sf.Vault) -> None:
     release = made(vault)
     vault.people.add("mute", "external", shapes="explain", operator="me")

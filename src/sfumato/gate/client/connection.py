@@ -23,6 +23,7 @@ from sfumato.errors import InternalError, ParameterError, SfumatoError
 from sfumato.gate.body import LARGEST
 from sfumato.gate.client.reading import JSON, Received, TimelyResponse, received_of
 from sfumato.gate.client.refusals import refusal
+from sfumato.gate.keys import key_of
 from sfumato.texts import dumps
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Connection:
         """
         self._check_open()
         headers = {"Authorization": f"Bearer {self.token}", "Accept": accept}
-        headers |= {} if key is None else {"Idempotency-Key": key}
+        headers |= {} if key is None else {"Idempotency-Key": key_of(key)}
         headers |= {} if told is None else {"Content-Type": JSON}
         body = None if told is None else _written(told)
         deadline = time.monotonic() + self.seconds
@@ -115,15 +116,16 @@ class Connection:
         try:
             connection.request(method, f"{self.address.prefix}/v1/{path}", body, dict(headers))
             connection.response_class = partial(TimelyResponse, deadline)  # type: ignore[assignment]
-            return received_of(connection.getresponse())
+            received = received_of(connection.getresponse())
         except BaseException:
-            connection.close()  # also where somebody interrupts: half an answer is left in it
+            # Also where somebody interrupts: half a request or half an answer is left in it.
+            connection.close()
             self._let_go()  # where one broke off the others may have, too
             raise
-        finally:
-            self._idle.append(connection)
-            if self.is_closed:
-                self._let_go()
+        self._idle.append(connection)
+        if self.is_closed:
+            self._let_go()
+        return received
 
     def _let_go(self) -> None:
         with suppress(IndexError):

@@ -291,10 +291,6 @@ def _key(request_id: str | None) -> str:
     if request_id is None:
         return token_hex(8)
     check_request(given.text(request_id, "request_id"))
-    if not request_id.isascii():
-        raise ParameterError(
-            "request_id_wrong", "request_id must be of ASCII characters to be sent to a server."
-        )
     return request_id
 
 

@@ -21,6 +21,7 @@ from sfumato.gate.client.reading import JSON
 from sfumato.gate.client.refusals import unexpected
 from sfumato.gate.client.wire import answer_of, told_of
 from sfumato.privacy.numbers import EPSILON_MAXIMUM
+from sfumato.vault.jobs.asking import check_request
 from sfumato.vault.plans import foreign_plan, plan_digest
 from sfumato.vault.session import Facts, prepared_of
 
@@ -90,7 +91,8 @@ class RemoteSession:
         gate: ReleaseGate | None = None,
     ) -> Answer:
         """Have what was prepared here charged and answered there."""
-        given.maybe_text(request_id, "request_id")
+        if given.maybe_text(request_id, "request_id") is not None:
+            check_request(request_id)
         if gate is not None:
             raise _rows_elsewhere("What attacks find is computed from the original rows")
         key = f"{_MADE}{secrets.token_hex(16)}" if request_id is None else request_id
