@@ -11,6 +11,7 @@ import pytest
 
 from sfumato.local import oracle
 from sfumato.local.collection import Collection
+from sfumato.local.report_store import RENEWED_EVERY
 from sfumato.local.rounds import new_round
 from sfumato.local.wire import to_wire
 
@@ -48,7 +49,7 @@ def screen(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
 @pytest.mark.parametrize("path", ["", "/results"])
 def test_a_page_reads_well_on_every_screen(screen: Page, served: Served, path: str) -> None:
     with closing(Collection(served.file)) as collection:
-        tickets = collection.tickets(3)
+        tickets = collection.tickets(RENEWED_EVERY)
         collection.receive([{"ticket": one, "report": 1} for one in tickets])
     screen.goto(served.page + path)
     width = screen.evaluate("document.documentElement.scrollWidth")
@@ -62,7 +63,7 @@ def test_a_page_reads_well_on_every_screen(screen: Page, served: Served, path: s
 def test_without_a_script_people_send_what_their_coins_said(
     browser: Browser, served: Served
 ) -> None:
-    before = _held(served)
+    before = served.held()
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     posted = []
@@ -79,21 +80,21 @@ def test_without_a_script_people_send_what_their_coins_said(
     page.get_by_role("heading", name="Thank you").wait_for()
     assert len(posted) == 1
     assert posted[0].endswith("&number=2")
-    assert _held(served) == before + 1
+    assert served.held() == before + 1
     page.go_back()
     page.get_by_label("1. Every day").check()
     page.get_by_role("button", name="Send this").click()
     # Going back shows the old page with its old ticket, or loads a new one: never both counted.
     page.get_by_role("heading", level=1).wait_for()
     context.close()
-    assert _held(served) <= before + 2
+    assert served.held() <= before + 2
 
 
 def test_after_a_failure_of_the_network_the_same_report_is_sent_again(
     browser: Browser, served: Served
 ) -> None:
     """A second report of one answer would tell more of a person than the first."""
-    before = _held(served)
+    before = served.held()
     page = open_page(browser, "light 390")
     bodies: list[str] = []
     page.on("request", lambda one: bodies.append(one.post_data) if one.post_data else None)
@@ -115,7 +116,7 @@ def test_after_a_failure_of_the_network_the_same_report_is_sent_again(
     page.get_by_text("Thank you.").wait_for()
     assert len(bodies) == 3
     assert len(set(bodies)) == 1
-    assert _held(served) == before + 1
+    assert served.held() == before + 1
     page.reload()
     page.get_by_text("Thank you.").wait_for()
     assert not page.locator("#ask").is_visible()
@@ -126,7 +127,7 @@ def test_a_report_that_is_rejected_is_sent_again_as_it_was(
     browser: Browser, served: Served
 ) -> None:
     """One round is one report on a device, for ever: a new ticket is no new draw."""
-    before = _held(served)
+    before = served.held()
     page = open_page(browser, "light 390")
     sent: list[dict[str, object]] = []
     page.on(
@@ -155,12 +156,7 @@ def test_a_report_that_is_rejected_is_sent_again_as_it_was(
     assert len(sent) == 2
     assert sent[0]["report"] == sent[1]["report"]
     assert sent[0]["ticket"] != sent[1]["ticket"]
-    assert _held(served) == before + 1
-
-
-def _held(served: Served) -> int:
-    with closing(Collection(served.file)) as collection:
-        return collection.estimate().n
+    assert served.held() == before + 1
 
 
 def test_the_page_sends_what_python_draws_from_the_same_bytes(
