@@ -5,6 +5,9 @@ stands beside it: used tickets lie in a table of their own, by digest, sorted by
 gets hold of the file learns what the randomized reports say together. An item is told accepted only
 when it is on the disk; a process that is killed leaves all of a delivery or nothing of it. Closing
 is final: the database itself refuses reports from then on. Decision 0343.
+
+What the public sees is a copy of the bag that is renewed by whole groups of reports: the exact one,
+asked for after every arrival, would tell what each report said and when. Decision 0345.
 """
 
 from __future__ import annotations
@@ -22,10 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-FORMAT = "1"
+FORMAT = "2"
+RENEWED_EVERY = 20
+"""How many more reports renew what the public sees."""
 _PATIENCE_SECONDS = 30.0
 _PRAGMAS = (
-    ("journal_mode", "WAL"),
+    # A log would hold page after page of the past; this journal is emptied at every commit.
+    ("journal_mode", "TRUNCATE"),
     ("synchronous", "FULL"),
     ("secure_delete", "ON"),
     ("temp_store", "MEMORY"),
@@ -36,6 +42,9 @@ CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT 
 CREATE TABLE reports (
     way TEXT NOT NULL, report BLOB NOT NULL, people INTEGER NOT NULL CHECK (people > 0),
     PRIMARY KEY (way, report)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE published (
+    way TEXT NOT NULL, report BLOB NOT NULL, people INTEGER NOT NULL, PRIMARY KEY (way, report)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE used (ticket BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;
 CREATE TABLE rejected (reason TEXT PRIMARY KEY, items INTEGER NOT NULL) STRICT, WITHOUT ROWID;
@@ -104,8 +113,8 @@ class ReportStore:
         if (self._about("format"), self._about("round")) != (FORMAT, round_id):
             raise SourceError(
                 "store_of_another_round",
-                f"'{self._path.name}' holds the reports of another round. Move it away, or name "
-                "the round's file as it was.",
+                f"'{self._path.name}' holds the reports of another round, or was made by another "
+                "version. Move it away, or name the round's file as it was.",
             )
 
     def add(self, items: Iterable[tuple[int, Item]], rejected: Mapping[str, int]) -> list[int]:
@@ -144,7 +153,15 @@ class ReportStore:
                 sorted(reasons.items()),
             )
             self._base.execute("DELETE FROM came")
+            self._publish(RENEWED_EVERY)
         return [place for (place,) in again]
+
+    def _publish(self, least: int) -> None:
+        """Let the public see all reports, where at least so many are new to it."""
+        hidden = "(SELECT TOTAL(people) FROM reports) - (SELECT TOTAL(people) FROM published)"
+        if self._base.execute(f"SELECT {hidden}").fetchone()[0] >= least:
+            self._base.execute("DELETE FROM published")
+            self._base.execute("INSERT INTO published SELECT * FROM reports")
 
     def close_round(self, when: str) -> None:
         """Refuse reports from now on, for good; used tickets are of no use then and forgotten."""
@@ -153,15 +170,23 @@ class ReportStore:
                 self._check_open()
                 self._base.execute("INSERT INTO about VALUES ('closed', ?)", (when,))
                 self._base.execute("DELETE FROM used")
-            # The log tells in which order reports came.
-            self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._publish(1)
+            # Where on its page a row lies tells which was there before it.
+            self._base.execute("VACUUM")
 
     def kept(self) -> Kept:
-        """What it holds at this moment."""
+        """What it holds at this moment: for the collector alone."""
+        return self._held("reports")
+
+    def published(self) -> Kept:
+        """What the public may see: all reports but the last few, or all of a closed round."""
+        return self._held("published")
+
+    def _held(self, table: str) -> Kept:
         with self._lock, self._told():
             self._base.execute("BEGIN")
             try:
-                reports = self._base.execute("SELECT way, report, people FROM reports").fetchall()
+                reports = self._base.execute(f"SELECT way, report, people FROM {table}").fetchall()
                 rejected = self._base.execute("SELECT reason, items FROM rejected").fetchall()
                 closed = self._about("closed")
             finally:
