@@ -65,12 +65,7 @@ def serve(
         key=key,
         data=data,
     )
-    if not 1 <= processes <= _MOST_PROCESSES:
-        raise ParameterError(
-            "processes_wrong",
-            f"--processes must be from 1 to {_MOST_PROCESSES}, not {processes}. About one for each "
-            "core is best.",
-        )
+    _check_processes(processes)
     if processes > 1 and not check:
         serving.answer_in(
             processes,
@@ -91,6 +86,15 @@ def serve(
             _tell(vault, server.url, None, as_json=as_json)
         else:
             server.answer(ready)
+
+
+def _check_processes(processes: int) -> None:
+    if not 1 <= processes <= _MOST_PROCESSES:
+        raise ParameterError(
+            "processes_wrong",
+            f"--processes must be from 1 to {_MOST_PROCESSES}, not {processes}. About one for each "
+            "core is best.",
+        )
 
 
 def _tell(vault: Path, url: str, link: str | None, *, as_json: bool) -> None:
