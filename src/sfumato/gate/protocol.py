@@ -7,6 +7,7 @@ which nothing is asked is held, for a while, at no cost. Decision 0361.
 
 from __future__ import annotations
 
+import re
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from sfumato.gate import problems
+from sfumato.gate.callers import AUTHORITY
 from sfumato.gate.headers import ALWAYS
 from sfumato.gate.problems import RequestError
 from sfumato.gate.settings import Limits
@@ -97,6 +99,10 @@ class _Limited(HttpToolsProtocol):
         if len(self.pipeline) >= self.limits.pipelined:
             self._hang_up(_too_many(self.limits))
             return
+        _, absolute, rest = self.url.partition(b"://")
+        if absolute and not self.url.startswith(b"/"):
+            # It counts for more than Host, and nothing else that is passed on has it.
+            self.scope[AUTHORITY] = re.split(rb"[/?#]", rest, maxsplit=1)[0]  # type: ignore[literal-required]
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:

@@ -173,6 +173,22 @@ def test_what_is_no_http(gate: Served) -> None:
     assert twice.refused() == (421, "host_unknown")
 
 
+def test_a_target_that_names_a_host_names_one_of_ours(gate: Served) -> None:
+    shown = f"Authorization: Bearer {gate.alice.token}\r\nConnection: close"
+    for target, wanted in (
+        ("http://evil/v1/datasets", b"421"),
+        ("http://evil:80/v1/datasets", b"421"),
+        ("http://localhost@evil/v1/datasets", b"421"),
+        ("http://evil@localhost/v1/datasets", b"421"),
+        ("HTTP://LOCALHOST:8321/v1/datasets", b"200"),
+        ("http://127.0.0.1/v1/datasets", b"200"),
+        ("//evil/v1/datasets", b"404"),
+        ("evil:443", b"400"),
+    ):
+        lines = f"GET {target} HTTP/1.1\r\nHost: localhost\r\n{shown}\r\n\r\n"
+        assert Wire(gate).send(lines.encode()).rest()[9:12] == wanted, target
+
+
 def test_heads_that_are_too_large(gate: Served) -> None:
     assert Wire(gate).head("X: " + "x" * 17_000).refused() == (431, "head_too_large")
     assert Wire(gate).head("A:" * 9000).refused()[0] in {400, 431}
