@@ -53,7 +53,9 @@ class KeptRelease(AnyRelease):
     def release(self) -> Release:
         """The release itself, its tables, what it guarantees and how far off it is."""
         found = self._releases.read(self._job)
-        return found if self.is_own else _of_nobody(found)
+        if self.is_own and self._job.principal == OWNER:
+            return found
+        return _for_others(found, is_own=self.is_own)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -222,11 +224,15 @@ class Releases(Shown):
         return Card(f"{len(listed)} kept", {}, table if rows else None)
 
 
-def _of_nobody(release: Release) -> Release:
-    """A release without what leads to who had it made: its receipt, and what they have left."""
+def _for_others(release: Release, *, is_own: bool) -> Release:
+    """A release as others than the vault's owner have it: without the budget and its entry.
+
+    The receipt, short of the entry's number, is told to whom it was made for.
+    """
     if isinstance(release, Answer):
         release = replace(release, entry="", charged=False, remaining={}, balance="")
-    return replace(release, receipt=None)
+    receipt = (release.receipt or "").rpartition(":")[2] if is_own else ""
+    return replace(release, receipt=receipt or None)
 
 
 def _is_own(job: Job | None, person: Principal) -> bool:

@@ -19,7 +19,7 @@ from sfumato.errors import ParameterError, PolicyError, SfumatoError
 from sfumato.release.in_use import JOBS
 from sfumato.schema.names import quoted
 from sfumato.vault.answer import paid_under
-from sfumato.vault.config import OWNER
+from sfumato.vault.config import OWNER, PrivateSet
 from sfumato.vault.folder import note_request
 from sfumato.vault.jobs.anonymizing import ANONYMIZE, anonymize_dataset, check_wishes
 from sfumato.vault.jobs.asking import asked_plainly, check_request, families, family_named
@@ -112,8 +112,10 @@ class Jobs(Shown):
         key = made if request_id is None else given.text(request_id, "request_id")
         check_request(key)
         given.text(family, "family")
-        job = self._planned(Job(made, family, name, who, asked, key, purpose), plan)
+        job, prepared = self._planned(Job(made, family, name, who, asked, key, purpose), plan)
         self._data.check_purpose((name,), purpose)
+        if self._store.under(who, key) is None:  # what was kept before may be paid for already
+            self._check_payable(job, prepared)
         kept = self._store.add(job)
         self._workers.wake()
         return kept
@@ -197,7 +199,7 @@ class Jobs(Shown):
         if "_store" in self.__dict__:
             self._store.close()
 
-    def _planned(self, job: Job, plan: str | None) -> Job:
+    def _planned(self, job: Job, plan: str | None) -> tuple[Job, Prepared | None]:
         """A job in plain values, as it would be done today; what cannot be done is refused."""
         person = self._vault.people.admitted(job.principal)
         if job.family == ANONYMIZE:
@@ -209,16 +211,29 @@ class Jobs(Shown):
                 )
             job = replace(job, asked=asked_plainly(job.family, job.asked))
             check_wishes(self._vault, job)
-            return job
-        person.check(family_named(job.family).shape)
+            return job, None
+        shape = family_named(job.family).shape
+        person.check(shape)
         job = replace(job, asked=asked_plainly(job.family, job.asked))
         _, prepared = self._prepared(job)
         check_plan(prepared, plan)
+        person.check(shape, prepared.parameters["cost"])
         if not job.asked.keys() & {"epsilon", "rho"}:
             # What nobody named a price for costs what it would cost today.
             usual = prepared.parameters["cost"]["epsilon"]
             job = replace(job, asked={**job.asked, "epsilon": usual})
-        return replace(job, plan=plan_digest(prepared))
+        return replace(job, plan=plan_digest(prepared)), prepared
+
+    def _check_payable(self, job: Job, prepared: Prepared | None) -> None:
+        """Refuse what would fail today, by the registry and the budgets; no row decides it."""
+        if prepared is None:
+            self._data.check_consent((job.dataset,))
+            return
+        self._data.check_consent(prepared.datasets)
+        held = (self._vault.config.datasets[name] for name in prepared.datasets)
+        populations = sorted({one.population for one in held if isinstance(one, PrivateSet)})
+        asker = self._vault.people.asker(job.principal, job.purpose, tuple(populations))
+        self._vault.gatekeeper.check_payable(prepared, asker, job.request_id)
 
     def _prepared(self, job: Job) -> tuple[Private, Prepared]:
         """What a job asks, by what is declared and permitted now."""

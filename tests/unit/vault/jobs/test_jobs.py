@@ -89,6 +89,27 @@ def test_what_cannot_be_done_is_refused_at_once(vault: sf.Vault) -> None:
     assert vault.jobs.list() == []
 
 
+def test_what_the_budget_cannot_pay_is_refused_at_once(vault: sf.Vault) -> None:
+    words = []
+    for asked in (submit, lambda vault, **said: vault.publish(name="visits", **ASKED | said)):
+        for who, much in (("ann", 2.5), ("owner", 8.5)):
+            with pytest.raises(sf.SfumatoError) as refusal:
+                asked(vault, principal=who, epsilon=much)
+            words.append((refusal.value.code, str(refusal.value)))
+    assert words[:2] == words[2:]
+    assert vault.jobs.list() == []
+    first = submit(vault, epsilon=1.5, request_id="first")
+    second = submit(vault, epsilon=1.5, columns=["cost"])  # nothing is charged yet
+    vault.jobs.work()
+    states = [vault.jobs.get(one).state for one in (first, second)]
+    assert states == [JobState.DONE, JobState.FAILED]
+    assert vault.jobs.get(second).error["code"] == "budget_exhausted"
+    assert spent(vault) == 1.5
+    assert submit(vault, epsilon=1.5, request_id="first").id == first.id
+    assert submit(vault, epsilon=1.5).state is JobState.WAITING, "it is there already"
+    assert code_of(submit, vault, epsilon=1.5, columns=["cost"]) == "budget_exhausted"
+
+
 def test_a_request_id_stands_for_one_job_and_one_charge(vault: sf.Vault) -> None:
     first = submit(vault, request_id="once")
     assert submit(vault, request_id="once").id == first.id
