@@ -75,6 +75,7 @@ class PlanarLaplace(LocalMechanism):
     """
 
     name = "planar_laplace"
+    counted_once = True
 
     def __init__(
         self,
