@@ -368,6 +368,6 @@ def _bytes(text: Any) -> bytes:
 def _no_round(where: str, why: str) -> SourceError:
     return SourceError(
         "round_unreadable",
-        f"{where} is no round that can be read: {why.rstrip('.')}. Declare one with "
-        "'sfumato survey new'.",
+        f"The round {where} cannot be read: {why.rstrip('.')}. Get it again from its collector, or "
+        "declare one with 'sfumato survey new'.",
     )
