@@ -55,12 +55,8 @@ class KAry(SupportOracle):
     *Reference*: Warner 1965; Kairouz, Oh & Viswanath 2014.
     """
 
-<<<<<<< HEAD
     name = "k-ary"
-=======
-    name = "k_ary"
     counted_once = True
->>>>>>> w/mendc
 
     def _prepare(self) -> None:
         self.weights = odds_of(self.level, self.size)

@@ -74,12 +74,8 @@ class PlanarLaplace(LocalMechanism):
     *Reference*: Andres, Bordenabe, Chatzikokolakis & Palamidessi 2013; decision 0334.
     """
 
-<<<<<<< HEAD
     name = "planar-laplace"
-=======
-    name = "planar_laplace"
     counted_once = True
->>>>>>> w/mendc
 
     def __init__(
         self,
