@@ -231,8 +231,10 @@ class Jobs(Shown):
         files = [one.name for one in family.fields if one.type is Path]
         job = replace(job, asked=plain_values(job.asked, files))
         _check_call(family, job.asked)
-        _, prepared = self._prepared(job)
+        private, prepared = self._prepared(job)
         check_plan(prepared, plan)
+        if not self._store.has(job.principal, job.request_id):
+            private.check_request(prepared, job.request_id)
         if not job.asked.keys() & {"epsilon", "rho"}:
             # What nobody named a price for costs what it would cost today.
             usual = prepared.parameters["cost"]["epsilon"]
