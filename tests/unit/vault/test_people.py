@@ -173,6 +173,15 @@ def test_a_plan_is_run_by_who_may(vault: sf.Vault) -> None:
     assert code_of(vault.questions(principal="dear").run, family, plan) == "epsilon_not_permitted"
 
 
+def test_the_largest_epsilon_that_is_told_is_ones_own(vault: sf.Vault) -> None:
+    vault.people.add("low", "permanent-staff", population="visits", epsilon=1,
+                     max_epsilon="0.2", **BY)  # fmt: skip
+    vault.people.add("free", "permanent-staff", population="visits", epsilon=1, **BY)
+    assert vault.private("visits", principal="low").largest_epsilon == Fraction("0.2")
+    whole = vault.private("visits").largest_epsilon
+    assert whole == vault.private("visits", principal="free").largest_epsilon > 1
+
+
 def test_the_smallest_and_the_largest_epsilon_hold_for_every_price(vault: sf.Vault) -> None:
     low_high = {"min_epsilon": "0.25", "max_epsilon": "0.5"}
     vault.people.add("alice", "permanent-staff", population="visits", epsilon=1, **low_high, **BY)
