@@ -35,7 +35,13 @@ class Served:
     url: str
     page: str
 
+    def held(self) -> int:
+        """How many reports the collector has, of which the public may see fewer."""
+        with closing(Collection(self.file)) as collection:
+            return collection.estimate().n
+
     def estimate(self) -> dict[str, Any]:
+        """What the public is told."""
         with urlopen(f"{self.url}/v1/reports/{self.round.id}", timeout=30) as answer:
             found: dict[str, Any] = json.load(answer)
         return found

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sfumato.cli.main import run
+from sfumato.errors import ParameterError
 from sfumato.local.survey import Survey
 
 if TYPE_CHECKING:
@@ -128,3 +129,34 @@ def test_a_report_page_replaces_no_file_of_the_round(
         words = ["survey", "estimate", "smoking.toml", "--report", name, "--overwrite"]
         assert refused(capsys, *words) == (2, "output_in_use")
     assert (home / "smoking.toml").read_bytes() == before
+
+
+def test_a_round_that_nobody_could_answer_is_not_served(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told(capsys, *NEW, "--epsilon", "1")
+
+    def unable(*_: object, **__: object) -> None:
+        raise ParameterError("domain_repeated", "domain names a value twice: name it once.")
+
+    monkeypatch.setattr("sfumato.local.collection.oracle", unable)
+    serve = ["survey", "serve", "smoking.toml", "--port", "0", "--check"]
+    assert refused(capsys, *serve) == (2, "domain_repeated")
+
+
+@pytest.mark.parametrize(
+    ("choices", "epsilon", "why"),
+    [
+        (",".join(f"c{n}" for n in range(37)), "1", "2 to 36 choices"),
+        ("yes,no", "0.01", "at epsilon 0.01"),
+    ],
+)
+def test_where_coins_and_dice_do_not_reach_it_is_said(
+    capsys: pytest.CaptureFixture[str], choices: str, epsilon: str, why: str
+) -> None:
+    new = [*NEW[:-1], choices, "--epsilon", epsilon]
+    assert why in " ".join(told(capsys, *new).split())
+    assert in_json(capsys, *new[:2], "other.toml", *new[3:])["by_hand"] is None
+    assert (
+        in_json(capsys, *NEW[:2], "third.toml", *NEW[3:], "--epsilon", "1")["by_hand"] == "log(2)"
+    )

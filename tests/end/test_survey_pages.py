@@ -11,6 +11,7 @@ import pytest
 
 from sfumato.local import oracle
 from sfumato.local.collection import Collection
+from sfumato.local.report_store import RENEWED_EVERY
 from sfumato.local.rounds import new_round
 from sfumato.local.wire import to_wire
 
@@ -54,7 +55,7 @@ def screen(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
 @pytest.mark.parametrize("path", ["", "/results"])
 def test_a_page_reads_well_on_every_screen(screen: Page, served: Served, path: str) -> None:
     with closing(Collection(served.file)) as collection:
-        tickets = collection.tickets(3)
+        tickets = collection.tickets(RENEWED_EVERY)
         collection.receive([{"ticket": one, "report": 1} for one in tickets])
     screen.goto(served.page + path)
     width = screen.evaluate("document.documentElement.scrollWidth")
@@ -68,7 +69,7 @@ def test_a_page_reads_well_on_every_screen(screen: Page, served: Served, path: s
 def test_without_a_script_people_send_what_their_coins_said(
     browser: Browser, served: Served
 ) -> None:
-    before = served.estimate()["n"]
+    before = served.held()
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     posted = []
@@ -85,21 +86,21 @@ def test_without_a_script_people_send_what_their_coins_said(
     page.get_by_role("heading", name="Thank you").wait_for()
     assert len(posted) == 1
     assert posted[0].endswith("&number=2")
-    assert served.estimate()["n"] == before + 1
+    assert served.held() == before + 1
     page.go_back()
     page.get_by_label("1. Every day").check()
     page.get_by_role("button", name="Send this").click()
     # Going back shows the old page with its old ticket, or loads a new one: never both counted.
     page.get_by_role("heading", level=1).wait_for()
     context.close()
-    assert served.estimate()["n"] <= before + 2
+    assert served.held() <= before + 2
 
 
 def test_after_a_failure_of_the_network_the_same_report_is_sent_again(
     browser: Browser, served: Served
 ) -> None:
     """A second report of one answer would tell more of a person than the first."""
-    before = served.estimate()["n"]
+    before = served.held()
     page = open_page(browser, "light 390")
     bodies: list[str] = []
     page.on("request", lambda one: bodies.append(one.post_data) if one.post_data else None)
@@ -121,11 +122,47 @@ def test_after_a_failure_of_the_network_the_same_report_is_sent_again(
     page.get_by_text("Thank you.").wait_for()
     assert len(bodies) == 3
     assert len(set(bodies)) == 1
-    assert served.estimate()["n"] == before + 1
+    assert served.held() == before + 1
     page.reload()
     page.get_by_text("Thank you.").wait_for()
     assert not page.locator("#ask").is_visible()
     page.context.close()
+
+
+def test_a_report_that_is_rejected_is_sent_again_as_it_was(
+    browser: Browser, served: Served
+) -> None:
+    """One round is one report on a device, for ever: a new ticket is no new draw."""
+    before = served.held()
+    page = open_page(browser, "light 390")
+    sent: list[dict[str, object]] = []
+    page.on(
+        "request",
+        lambda one: sent.extend(json.loads(one.post_data)["reports"]) if one.post_data else None,
+    )
+    # Each draw tells by its value which it is: a second one would be another choice.
+    page.add_init_script(
+        "let draws = 0; Crypto.prototype.getRandomValues = one => one.fill(draws++ ? 0xEC : 0x17)"
+    )
+    page.goto(served.page)
+    rejection = {"accepted": 0, "rejected": [{"index": 0, "code": "ticket_unknown"}]}
+    page.route("**/v1/reports/*", lambda route: route.fulfill(status=422, json=rejection))
+    page.locator("#ask input").nth(0).check()
+    page.get_by_role("button", name="Randomize").click()
+    page.get_by_text("This could not be counted.").wait_for()
+    page.unroute("**/v1/reports/*")
+    page.add_init_script("Crypto.prototype.getRandomValues = one => one.fill(0xEC)")
+    page.reload()
+    page.get_by_text("An answer waits to be sent").wait_for()
+    page.locator("#ask input").nth(1).check()
+    page.get_by_role("button", name="Randomize").click()
+    page.get_by_text("Thank you.").wait_for()
+    assert page.locator("#by-hand").count() == 0
+    page.context.close()
+    assert len(sent) == 2
+    assert sent[0]["report"] == sent[1]["report"]
+    assert sent[0]["ticket"] != sent[1]["ticket"]
+    assert served.held() == before + 1
 
 
 def test_the_page_sends_what_python_draws_from_the_same_bytes(

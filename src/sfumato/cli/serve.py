@@ -23,6 +23,7 @@ _NAMES = "A name by which others reach it, such as data.example.org; repeatable.
 _PROXY = "Be reached from this proxy alone, which encrypts; repeatable."
 _PROCESSES = "In how many processes to answer; about one for each core."
 _DATA = "A folder from which an owner may add data sets by a request; else none may be added so."
+_MOST_PROCESSES = 64
 _LINK = "Print a link for the owner though one has a token."
 
 
@@ -64,8 +65,7 @@ def serve(
         key=key,
         data=data,
     )
-    if processes < 1:
-        raise ParameterError("processes_wrong", f"--processes must be at least 1, not {processes}.")
+    _check_processes(processes)
     if processes > 1 and not check:
         serving.answer_in(
             processes,
@@ -86,6 +86,15 @@ def serve(
             _tell(vault, server.url, None, as_json=as_json)
         else:
             server.answer(ready)
+
+
+def _check_processes(processes: int) -> None:
+    if not 1 <= processes <= _MOST_PROCESSES:
+        raise ParameterError(
+            "processes_wrong",
+            f"--processes must be from 1 to {_MOST_PROCESSES}, not {processes}. About one for each "
+            "core is best.",
+        )
 
 
 def _tell(vault: Path, url: str, link: str | None, *, as_json: bool) -> None:

@@ -14,6 +14,7 @@ from sfumato.cli.serve import not_installed
 from sfumato.texts import dumps, share
 
 if TYPE_CHECKING:
+    from sfumato.local.rounds import Round
     from sfumato.local.survey_estimate import SurveyEstimate
 
 
@@ -128,13 +129,28 @@ def _new(
         opens=times["opens"], closes=times["closes"],
     )  # fmt: skip
     if as_json:
-        facts = {"round": made.id, "mechanism": made.mechanism, "epsilon": float(made.epsilon)}
+        facts: dict[str, Any] = {"round": made.id, "mechanism": made.mechanism}
+        facts["epsilon"] = float(made.epsilon)
+        facts["by_hand"] = None if made.by_hand is None else str(made.by_hand_epsilon)
         typer.echo(dumps({**facts, "file": str(file), "key": str(key_file(file))}))
         return
     typer.echo(
         f"Round {made.id}: {made.mechanism} at epsilon {made.epsilon}, {len(made.choices)} "
         f"choices.\nSigned with '{key_file(file)}': keep that to yourself.\n"
-        f"Next: 'sfumato survey serve {file}'."
+        f"{_without_script(made)}Next: 'sfumato survey serve {file}'."
+    )
+
+
+def _without_script(made: Round) -> str:
+    """Who cannot answer at all: a line, where coins and dice do not reach."""
+    from sfumato.local.by_hand import MOST_CHOICES
+
+    if made.by_hand is not None:
+        return ""
+    return (
+        f"Nobody can answer without a script: coins and dice do for 2 to {MOST_CHOICES} choices "
+        f"and not too small an epsilon, and this round has {len(made.choices)} at epsilon "
+        f"{made.epsilon}.\n"
     )
 
 

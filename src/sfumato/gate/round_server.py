@@ -17,6 +17,7 @@ class RoundServer(GateServer):
     """A server before the store of a round."""
 
     def __init__(self, collection: Collection, listening: Listening) -> None:
+        collection.ways  # noqa: B018  a round that nobody could answer is not served
         asked = collection.round.id
         known = {asked: collection}
         super().__init__(partial(survey_site, known.get, home=asked), listening)

@@ -22,6 +22,8 @@ class Limits:
     """Requests that one token may make a second, in the long run."""
     at_once: int = 1000
     """Requests that one token may make in one go."""
+    pipelined: int = 16
+    """Requests of one connection that wait for the replies to those before."""
     header_bytes: int = 16 * 1024
     header_seconds: float = 10.0
     """How long the lines before a body may take to arrive."""

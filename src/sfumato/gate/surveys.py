@@ -25,6 +25,7 @@ from sfumato.gate.problems import RequestError
 from sfumato.local.browser import chance_of_truth, script_facts
 from sfumato.local.by_hand import second_throw
 from sfumato.local.collection import DEVICE, HAND, REASONS
+from sfumato.local.report_store import RENEWED_EVERY
 from sfumato.report.survey import (
     SCRIPTS,
     ShownResult,
@@ -116,6 +117,11 @@ def deliver(collection: Collection, told: Mapping[str, Any]) -> tuple[int, dict[
     return 422, {**problems.told(refused), **delivery.to_json()}
 
 
+def public_estimate(collection: Collection) -> dict[str, Any]:
+    """What anybody is told of a round so far, and how often that is renewed."""
+    return {**collection.published().to_json(), "renewed_every": RENEWED_EVERY}
+
+
 class _Site:
     """The endpoints over the rounds that can be found."""
 
@@ -175,7 +181,7 @@ class _Site:
     async def estimate(self, request: Request) -> Response:
         """The estimate for programs."""
         collection = await self._round(request)
-        return _json(await self._crowd.work(lambda: collection.estimate().to_json()))
+        return _json(await self._crowd.work(lambda: public_estimate(collection)))
 
     async def signed(self, request: Request) -> Response:
         """The round itself, with its signature."""
@@ -244,10 +250,10 @@ def _page(collection: Collection) -> str:
 
 
 def _results(collection: Collection) -> str:
-    found = collection.estimate()
+    found = collection.published()
     rejected = {REASONS[reason]: items for reason, items in found.rejected.items()}
     result = ShownResult(found.bars(), found.n, rejected, found.closed)
-    return results_page(_shown(collection), result)
+    return results_page(_shown(collection), result, renewed_every=RENEWED_EVERY)
 
 
 def _shown(collection: Collection) -> ShownRound:

@@ -13,6 +13,7 @@ from sfumato.local.base import Oracle, people_of
 from sfumato.local.channel import Channel, room_for
 from sfumato.local.coins import bit_sums, coins
 from sfumato.local.draws import below, happens
+from sfumato.local.mechanism import total
 from sfumato.local.public_hashes import PublicHashes
 from sfumato.local.reports import Code, ReportLayout
 from sfumato.local.unary import bits_channel, set_bits, toss_bits
@@ -154,6 +155,10 @@ class AppleCMS(MeanSketch):
     ) -> NDArray[np.int64]:
         return groups_by_code(rows["row"], times, bits, self.layout)
 
+    def possible(self, n: int, tally: NDArray[np.int64]) -> bool:
+        """Whether n reports can have these sums."""
+        return possible_by_code(n, tally)
+
     def _sums(self, sketch: ReportSketch) -> NDArray[np.float64]:
         ones, people = sketch.tally[:, :-1].astype(np.float64), sketch.tally[:, -1:]
         keep = float(1 - 2 * self.flip)
@@ -162,6 +167,12 @@ class AppleCMS(MeanSketch):
     def _per_person(self, share: float, pairs: float) -> float:
         m, c = self.columns, float((self.odds + 1) / (self.odds - 1))
         return (m / (m - 1)) ** 2 * (c * c - 1) / 4 + (1 - share + pairs) / (m - 1)
+
+
+def possible_by_code(n: int, tally: NDArray[np.int64]) -> bool:
+    """Whether the rows of n reports can have these bits, and so many people in the last column."""
+    people = tally[:, -1:]
+    return int(tally.min()) >= 0 and bool((tally <= people).all()) and total(people) == n
 
 
 def sums_by_code(

@@ -13,7 +13,7 @@ from sfumato.local.channel import Channel, room_for
 from sfumato.local.draws import below, happens
 from sfumato.local.hadamard import walsh_hadamard
 from sfumato.local.k_ary import odds_of
-from sfumato.local.mechanism import tallied
+from sfumato.local.mechanism import tallied, total
 from sfumato.local.reports import Code, ReportLayout
 
 if TYPE_CHECKING:
@@ -98,6 +98,10 @@ class AppleHCMS(MeanSketch):
     def _signed(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         pairs = counts.reshape(self.rows, self.columns, 2)
         return np.asarray(pairs[:, :, 0] - pairs[:, :, 1])
+
+    def possible(self, n: int, tally: NDArray[np.int64]) -> bool:
+        """Whether n reports can have these sums: each counts 1 or -1 in one cell."""
+        return int(tally.min()) >= -n and int(tally.max()) <= n and total(np.abs(tally)) <= n
 
     def _sums(self, sketch: ReportSketch) -> NDArray[np.float64]:
         return walsh_hadamard(sketch.tally) / float(1 - 2 * self.flip)

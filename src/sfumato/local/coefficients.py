@@ -56,6 +56,7 @@ class MarginalOracle(LocalMechanism):
     """
 
     name = "marginals"
+    counted_once = True
 
     def __init__(
         self, columns: Sequence[str], *, epsilon: Number | LocalEpsilon, width: int = 2

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.local.base import Oracle
+    from sfumato.local.report_store import Kept
     from sfumato.local.rounds import Round
 
 DEVICE, HAND = "device", "hand"
@@ -184,8 +185,14 @@ class Collection:
         return Item(way, row, digest_of(ticket))
 
     def estimate(self) -> SurveyEstimate:
-        """What the answers are, as far as randomized reports tell."""
-        kept = self.store.kept()
+        """What the answers are, as far as randomized reports tell: exact, for the collector."""
+        return self._estimated(self.store.kept())
+
+    def published(self) -> SurveyEstimate:
+        """The same for everybody: renewed by groups of reports, and when the round is closed."""
+        return self._estimated(self.store.published())
+
+    def _estimated(self, kept: Kept) -> SurveyEstimate:
         parts = []
         for way, mechanism in self.ways.items():
             rows = {row: people for (of, row), people in kept.reports.items() if of == way}

@@ -49,6 +49,7 @@ class DistanceGrid(Oracle):
     """
 
     name = "grid"
+    counted_once = True
 
     def __init__(
         self,

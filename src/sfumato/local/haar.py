@@ -50,6 +50,7 @@ class Haar(RangeOracle):
     """
 
     name = "haar"
+    counted_once = True
 
     def __init__(self, domain: object, *, epsilon: Number | LocalEpsilon) -> None:
         self.choices, self.level = ordered(domain), level(epsilon)

@@ -41,6 +41,7 @@ class HadamardResponse(Oracle):
     """
 
     name = "hadamard"
+    counted_once = True
 
     def __init__(self, domain: object, *, epsilon: Number | LocalEpsilon, blocks: int = 1) -> None:
         self.blocks = given.whole(blocks, "blocks")

@@ -56,6 +56,7 @@ class KAry(SupportOracle):
     """
 
     name = "k-ary"
+    counted_once = True
 
     def _prepare(self) -> None:
         self.weights = odds_of(self.level, self.size)

@@ -54,6 +54,7 @@ class Longitudinal(SupportOracle):
     """
 
     name = "longitudinal"
+    counted_once = True
 
     def __init__(
         self,

@@ -46,6 +46,8 @@ _CHANCE_BITS = 32
 class MeanOracle(LocalMechanism):
     """One amount of each person, between declared bounds: its mean over all."""
 
+    counted_once = True
+
     def __init__(
         self, bounds: object, *, epsilon: Number | LocalEpsilon, cells: int = CELLS
     ) -> None:

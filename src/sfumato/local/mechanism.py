@@ -42,6 +42,8 @@ class LocalMechanism(Shown, ABC):
     name: ClassVar[str]
     grouped: ClassVar[bool] = True
     """Whether an engine can count its reports; else their rows are read."""
+    counted_once: ClassVar[bool] = False
+    """Whether each report counts in one cell of a tally, so that the cells add up to n."""
     layout: ReportLayout
     level: LocalEpsilon
 
@@ -178,13 +180,20 @@ class LocalMechanism(Shown, ABC):
         """The sum of sketches."""
         return sum(sketches, start=self.empty())
 
+    def possible(self, n: int, tally: NDArray[np.int64]) -> bool:
+        """Whether n reports can have these sums: those of a damaged or forged sketch not."""
+        if len(tally.ravel()) == 0:
+            return True
+        within = int(tally.min()) >= 0 and int(tally.max()) <= n
+        return within and (not self.counted_once or total(tally) == n)
+
     def _own(self, sketch: object) -> ReportSketch:
         """Refuse a sketch from which this mechanism can estimate nothing."""
         found: ReportSketch = given.require(
             sketch, "sketch", ReportSketch, "a sketch of this oracle"
         )
         check_same(self.made_by, found.made_by, "Sketches")
-        if found.tally.shape != self.empty().tally.shape:
+        if found.tally.shape != self.empty().tally.shape or not self.possible(found.n, found.tally):
             raise unreadable()
         if found.n == 0:
             raise SourceError(
@@ -194,6 +203,12 @@ class LocalMechanism(Shown, ABC):
                 + " Collect some first.",
             )
         return found
+
+
+def total(counts: NDArray[np.int64]) -> int:
+    """The sum of counts, however large: a sum of 64 bits would wrap."""
+    low, high = counts & 0xFFFFFFFF, counts >> 32
+    return (int(high.sum()) << 32) + int(low.sum())
 
 
 def tallied(

@@ -75,6 +75,7 @@ class PlanarLaplace(LocalMechanism):
     """
 
     name = "planar-laplace"
+    counted_once = True
 
     def __init__(
         self,

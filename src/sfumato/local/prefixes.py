@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 PRIME = (1 << 31) - 1
 CHUNK = 30
 MOST_BITS = 240
+MOST_FOUND = 4096
 _ROOM = 512
 """How many prefixes are kept of each length."""
 _MEMORY = 0.7
@@ -60,7 +61,8 @@ class HeavyHitters(LocalMechanism):
     *Error*: a share is estimated from the n / groups people who reported whole values: n Var is
     groups times q (1 - q) / (p - q)^2, and more for large shares. Of values as frequent as three of
     these sd 99 in 100 are found, of those of two six in ten.
-    *Edges*: texts are their UTF-8 bytes, and those that differ only behind `bits` are one value. An
+    *Edges*: texts are their UTF-8 bytes, and those that differ only behind `bits` are one value; no
+    character is cut in two. Numbers of more than 64 bits are found as texts of their digits. An
     estimate looks at every report, for each prefix that is kept: reports are kept, not a sketch.
     *Reference*: Wang, Li & Jha 2021, the prefix extending method.
     """
@@ -135,7 +137,7 @@ class HeavyHitters(LocalMechanism):
     def _chunks(self, values: object) -> Codes:
         """The bits of each value, the first at the top, in chunks of 30."""
         size = -(-self.bits // 8)
-        found = [one if isinstance(one, bytes) else self._bytes(one, size) for one in _list(values)]
+        found = [self._bytes(one, size) for one in _list(values)]
         whole = [int.from_bytes(one[:size].ljust(size, b"\0"), "big") for one in found]
         room = self.chunks * CHUNK
         shifted = [one >> (8 * size - self.bits) << (room - self.bits) for one in whole]
@@ -146,14 +148,31 @@ class HeavyHitters(LocalMechanism):
         ).reshape(len(shifted), self.chunks)  # fmt: skip
 
     def _bytes(self, value: object, size: int) -> bytes:
-        if self.text and isinstance(value, str):
-            return value.encode("utf-8", errors="replace")
+        if self.text and isinstance(value, str | bytes):
+            return self._text(value, size)
+        if isinstance(value, bytes):
+            return value
         if not self.text and not isinstance(value, bool) and isinstance(value, int | np.integer):
             number = int(value)
             if 0 <= number < 1 << self.bits:
                 return (number << (8 * size - self.bits)).to_bytes(size, "big")
         kind = "texts" if self.text else f"whole numbers of at most {self.bits} bits, 0 or above"
         raise ParameterError("type_wrong", f"values must be {kind}, one for each person.")
+
+    def _text(self, value: str | bytes, size: int) -> bytes:
+        """The first bytes of a text, without a part of a character at their end."""
+        try:
+            raw = value.encode() if isinstance(value, str) else value
+            raw.decode()
+        except UnicodeError:
+            raw = b"\0"
+        if b"\0" in raw:  # which fills up what is shorter
+            raise ParameterError(
+                "type_wrong",
+                "values must be texts in UTF-8, without the character of number 0, one for each "
+                "person.",
+            )
+        return raw[:size].decode(errors="ignore").encode()
 
     def _count(self, rows: NDArray[Any]) -> NoReturn:  # noqa: ARG002
         raise ParameterError(
@@ -171,8 +190,11 @@ class HeavyHitters(LocalMechanism):
         given.require(reports, "reports", Reports, "reports of this mechanism")
         check_same(self.made_by, reports.made_by, "Reports")
         wanted = given.whole(most, "most")
-        if wanted < 1:
-            raise ParameterError("parameter_out_of_range", f"most must be above 0, not {wanted}.")
+        if not 1 <= wanted <= MOST_FOUND:
+            raise ParameterError(
+                "parameter_out_of_range",
+                f"most must be between 1 and {MOST_FOUND:,}, not {wanted:,}.",
+            )
         rows = reports.rows[self.layout.valid(reports.rows)]
         candidates, scores = list(range(1 << self.start)), np.zeros(1 << self.start)
         room = max(_ROOM, wanted)
@@ -197,7 +219,14 @@ class HeavyHitters(LocalMechanism):
         order = np.argsort(-found, kind="stable")
         values = [self._value(candidates[at]) for at in order.tolist()]
         spread = np.sqrt(self._variances(found[order], len(part)))
-        return pa.table({"value": values, "share": found[order], "sd": spread})
+        column = pa.array(values, self._kind())
+        return pa.table({"value": column, "share": found[order], "sd": spread})
+
+    def _kind(self) -> pa.DataType:
+        """Of values that are found: numbers, where Arrow has such long ones, or else texts."""
+        if self.text or self.bits > 64:
+            return pa.string()
+        return pa.int64() if self.bits < 64 else pa.uint64()
 
     def _variances(self, shares: Any, people: int) -> Any:
         """Of the noise, and of those who drew whole values being some of all people."""
@@ -227,9 +256,10 @@ class HeavyHitters(LocalMechanism):
 
     def _value(self, code: int) -> str | int:
         if not self.text:
-            return code
+            return code if self.bits <= 64 else str(code)
         raw = code.to_bytes(self.bits // 8, "big").rstrip(b"\0")
-        return raw.decode("utf-8", errors="replace")
+        # Nobody sent what is no text; noise may still find it, and each stays a value of its own.
+        return raw.decode("utf-8", errors="backslashreplace")
 
     def _variance(self, people: int) -> float:
         return float(self.q * (1 - self.q) / (self.p - self.q) ** 2) / people

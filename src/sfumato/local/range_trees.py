@@ -253,6 +253,18 @@ class Hierarchical(RangeOracle):
             parts += [np.array([found.n]), found.tally.ravel()]
         return np.concatenate(parts)
 
+    def possible(self, n: int, tally: NDArray[np.int64]) -> bool:
+        """Whether n reports can have these sums: those of each level by its oracle."""
+        people, start = 0, 0
+        for oracle in self.oracles:
+            shape = oracle.empty().tally.shape
+            stop = start + 1 + math.prod(shape)
+            here = int(tally[start])
+            if not oracle.possible(here, tally[start + 1 : stop].reshape(shape)):
+                return False
+            people, start = people + here, stop
+        return people == n
+
     def _levels(self, sketch: ReportSketch) -> list[pa.Table]:
         """The estimate of each level by its oracle."""
         found, start = [], 0

@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato import given
 from sfumato.errors import ParameterError
-from sfumato.local.apple_cms import groups_by_code, sums_by_code
+from sfumato.local.apple_cms import groups_by_code, possible_by_code, sums_by_code
 from sfumato.local.base import Oracle, people_of
 from sfumato.local.channel import Channel, room_for
 from sfumato.local.coins import coins
@@ -171,6 +171,10 @@ class Rappor(Oracle):
         self, rows: NDArray[Any], times: NDArray[np.int64], bits: NDArray[np.int64] | None
     ) -> NDArray[np.int64]:
         return groups_by_code(rows["cohort"], times, bits, self.layout)
+
+    def possible(self, n: int, tally: NDArray[np.int64]) -> bool:
+        """Whether n reports can have these sums."""
+        return possible_by_code(n, tally)
 
     @cached_property
     def _filters(self) -> NDArray[np.float64]:

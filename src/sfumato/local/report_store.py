@@ -4,7 +4,11 @@ A report is kept as what it says and how many said it. No time, no address, no o
 stands beside it: used tickets lie in a table of their own, by digest, sorted by it. So whoever
 gets hold of the file learns what the randomized reports say together. An item is told accepted only
 when it is on the disk; a process that is killed leaves all of a delivery or nothing of it. Closing
-is final: the database itself refuses reports from then on. Decision 0343.
+is final: the database itself refuses reports from then on. A file that another was put in the place
+of, in which used tickets and the end of the round are unknown, takes nothing. Decisions 0343, 0372.
+
+What the public sees is a copy of the bag that is renewed by whole groups of reports: the exact one,
+asked for after every arrival, would tell what each report said and when. Decision 0345.
 """
 
 from __future__ import annotations
@@ -17,15 +21,19 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import InternalError, PolicyError, SourceError
 from sfumato.files import sync
+from sfumato.system import OpenedFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-FORMAT = "1"
+FORMAT = "2"
+RENEWED_EVERY = 20
+"""How many more reports renew what the public sees."""
 _PATIENCE_SECONDS = 30.0
 _PRAGMAS = (
-    ("journal_mode", "WAL"),
+    # A log would hold page after page of the past; this journal is emptied at every commit.
+    ("journal_mode", "TRUNCATE"),
     ("synchronous", "FULL"),
     ("secure_delete", "ON"),
     ("temp_store", "MEMORY"),
@@ -36,6 +44,9 @@ CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT 
 CREATE TABLE reports (
     way TEXT NOT NULL, report BLOB NOT NULL, people INTEGER NOT NULL CHECK (people > 0),
     PRIMARY KEY (way, report)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE published (
+    way TEXT NOT NULL, report BLOB NOT NULL, people INTEGER NOT NULL, PRIMARY KEY (way, report)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE used (ticket BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;
 CREATE TABLE rejected (reason TEXT PRIMARY KEY, items INTEGER NOT NULL) STRICT, WITHOUT ROWID;
@@ -82,6 +93,7 @@ class ReportStore:
             self._base = sqlite3.connect(
                 path, timeout=_PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
             )
+            self._opened = OpenedFile(path, path.lstat())
             try:
                 self._prepare(round_id, fresh=fresh)
             except BaseException:
@@ -104,8 +116,8 @@ class ReportStore:
         if (self._about("format"), self._about("round")) != (FORMAT, round_id):
             raise SourceError(
                 "store_of_another_round",
-                f"'{self._path.name}' holds the reports of another round. Move it away, or name "
-                "the round's file as it was.",
+                f"'{self._path.name}' holds the reports of another round, or was made by another "
+                "version. Move it away, or name the round's file as it was.",
             )
 
     def add(self, items: Iterable[tuple[int, Item]], rejected: Mapping[str, int]) -> list[int]:
@@ -144,7 +156,15 @@ class ReportStore:
                 sorted(reasons.items()),
             )
             self._base.execute("DELETE FROM came")
+            self._publish(RENEWED_EVERY)
         return [place for (place,) in again]
+
+    def _publish(self, least: int) -> None:
+        """Let the public see all reports, where at least so many are new to it."""
+        hidden = "(SELECT TOTAL(people) FROM reports) - (SELECT TOTAL(people) FROM published)"
+        if self._base.execute(f"SELECT {hidden}").fetchone()[0] >= least:
+            self._base.execute("DELETE FROM published")
+            self._base.execute("INSERT INTO published SELECT * FROM reports")
 
     def close_round(self, when: str) -> None:
         """Refuse reports from now on, for good; used tickets are of no use then and forgotten."""
@@ -153,15 +173,24 @@ class ReportStore:
                 self._check_open()
                 self._base.execute("INSERT INTO about VALUES ('closed', ?)", (when,))
                 self._base.execute("DELETE FROM used")
-            # The log tells in which order reports came.
-            self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._publish(1)
+            # Where on its page a row lies tells which was there before it.
+            self._base.execute("VACUUM")
 
     def kept(self) -> Kept:
-        """What it holds at this moment."""
+        """What it holds at this moment: for the collector alone."""
+        return self._held("reports")
+
+    def published(self) -> Kept:
+        """What the public may see: all reports but the last few, or all of a closed round."""
+        return self._held("published")
+
+    def _held(self, table: str) -> Kept:
         with self._lock, self._told():
             self._base.execute("BEGIN")
             try:
-                reports = self._base.execute("SELECT way, report, people FROM reports").fetchall()
+                self._check_in_place()
+                reports = self._base.execute(f"SELECT way, report, people FROM {table}").fetchall()
                 rejected = self._base.execute("SELECT reason, items FROM rejected").fetchall()
                 closed = self._about("closed")
             finally:
@@ -178,6 +207,15 @@ class ReportStore:
         if self._about("closed") is not None:
             raise round_closed()
 
+    def _check_in_place(self) -> None:
+        if not self._opened.in_place():
+            raise InternalError(
+                "report_store_replaced",
+                f"The store of reports '{self._path.name}' was replaced or removed while it was "
+                "open; nothing of this delivery was kept. Put it back, restart whoever collects, "
+                "then send it again.",
+            )
+
     def _about(self, name: str) -> str | None:
         row = self._base.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
@@ -186,6 +224,7 @@ class ReportStore:
     def _writing(self) -> Iterator[None]:
         self._base.execute("BEGIN IMMEDIATE")
         try:
+            self._check_in_place()
             yield
         except BaseException:
             if self._base.in_transaction:

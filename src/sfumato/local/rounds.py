@@ -24,6 +24,7 @@ from sfumato.errors import OutputError, ParameterError, PolicyError, SourceError
 from sfumato.files import check_target, whole
 from sfumato.local.by_hand import device, likelihood_ratio
 from sfumato.local.level import level, log
+from sfumato.local.lookalikes import skeleton
 from sfumato.local.naming import hyphened
 from sfumato.local.signing import KEY_BYTES, public_key, sign, verify
 from sfumato.schema.document import read_text
@@ -275,19 +276,21 @@ def check_choices(texts: object) -> tuple[str, ...]:
         )
     seen: dict[str, str] = {}
     for one in found:
-        other = seen.setdefault(one.casefold(), one)
-        if other is not one:
+        shape = skeleton(one)
+        if shape in seen:
             raise ParameterError(
                 "choices_alike",
-                f"The choices {other!r} and {one!r} look the same to people. Name each once.",
+                f"The choices {seen[shape]!r} and {one!r} look the same to people. Name each once, "
+                "in one alphabet.",
             )
+        seen[shape] = one
     return found
 
 
 def _line(text: object, name: str, longest: int) -> str:
     # Composed letters: two spellings of one word must not be two choices.
     found = unicodedata.normalize("NFC", given.text(text, name)).strip()
-    if not found or len(found) > longest or not found.isprintable():
+    if not skeleton(found) or len(found) > longest or not found.isprintable():
         raise ParameterError(
             "round_text",
             f"{name.capitalize()} must be one line of 1 to {longest} letters that people can see, "
@@ -365,6 +368,6 @@ def _bytes(text: Any) -> bytes:
 def _no_round(where: str, why: str) -> SourceError:
     return SourceError(
         "round_unreadable",
-        f"{where} is no round that can be read: {why.rstrip('.')}. Declare one with "
-        "'sfumato survey new'.",
+        f"The round {where} cannot be read: {why.rstrip('.')}. Get it again from its collector, or "
+        "declare one with 'sfumato survey new'.",
     )

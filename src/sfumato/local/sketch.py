@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato import given
 from sfumato.cards import Card, Shown
 from sfumato.errors import SourceError
 from sfumato.local.reports import MAGIC as _REPORTS
@@ -16,7 +18,10 @@ from sfumato.local.reports import check_same, header, read_header
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_MAGIC = b"sfumato sketch 1 "
+_MAGIC = b"sfumato sketch 2 "
+_DIGEST_BYTES = 16
+_MOST = 1 << 62
+"""So many reports no sketch has: sums of 64 bits would wrap."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,6 +40,8 @@ class ReportSketch(Shown):
         check_same(self.made_by, other.made_by, "Sketches")
         if self.tally.shape != other.tally.shape:
             raise unreadable()
+        if self.n + other.n >= _MOST or self.rejected + other.rejected >= _MOST:
+            raise unreadable("These sketches have more reports together than can be: 2^62.")
         return ReportSketch(
             self.made_by,
             self.n + other.n,
@@ -52,13 +59,16 @@ class ReportSketch(Shown):
         counts = np.array([self.n, self.rejected, *self.tally.shape], dtype="<i8")
         told = {"dimensions": self.tally.ndim, "made_by": self.made_by}
         first = header(told).replace(_REPORTS, _MAGIC, 1)
-        return first + counts.tobytes() + self.tally.astype("<i8").tobytes()
+        told_bytes = first + counts.tobytes() + self.tally.astype("<i8").tobytes()
+        return told_bytes + _digest(told_bytes)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ReportSketch:
         """Read what `to_bytes` wrote."""
-        if not data.startswith(_MAGIC):
+        given.require(data, "data", bytes, "the bytes of a sketch")
+        if not data.startswith(_MAGIC) or _digest(data[:-_DIGEST_BYTES]) != data[-_DIGEST_BYTES:]:
             raise unreadable()
+        data = data[:-_DIGEST_BYTES]
         told, start = read_header(_REPORTS + data[len(_MAGIC) :])
         start += len(_MAGIC) - len(_REPORTS)
         if len(data) % 8 != start % 8 or "made_by" not in told:
@@ -69,7 +79,9 @@ class ReportSketch(Shown):
             raise unreadable()
         n, rejected, *shape = numbers[: 2 + dimensions].tolist()
         tally = numbers[2 + dimensions :]
-        if min(n, rejected, *shape) < 0 or len(tally) != prod(shape):
+        if not 0 <= min(n, rejected, *shape) <= max(n, rejected) < _MOST or len(tally) != prod(
+            shape
+        ):
             raise unreadable()
         return cls(told["made_by"], n, rejected, tally.reshape(shape))
 
@@ -79,10 +91,12 @@ class ReportSketch(Shown):
         return Card(line, {"reports": self.n, "rejected": self.rejected})
 
 
-def unreadable() -> SourceError:
+def _digest(data: bytes) -> bytes:
+    return sha256(data).digest()[:_DIGEST_BYTES]
+
+
+def unreadable(why: str = "This is no sketch, a part of one, or a damaged one.") -> SourceError:
     """What is said of bytes or sums that no sketch has."""
     return SourceError(
-        "sketch_unreadable",
-        "These bytes are no sketch, or only a part of one. Give what `to_bytes` of a sketch "
-        "wrote, whole.",
+        "sketch_unreadable", f"{why} Give what `to_bytes` of a sketch wrote, whole and as it was."
     )

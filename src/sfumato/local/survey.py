@@ -16,9 +16,9 @@ from sfumato import given
 from sfumato.cards import Card, Shown
 from sfumato.errors import ParameterError, PolicyError, SourceError
 from sfumato.local.batches import write_batch
-from sfumato.local.collection import DEVICE, Delivery, ways_of
+from sfumato.local.collection import DEVICE, REASONS, Delivery, ways_of
 from sfumato.local.rounds import load_round, parse_round, stamp
-from sfumato.local.tickets import NONCE_BYTES, written
+from sfumato.local.tickets import NONCE_BYTES, read, written
 from sfumato.local.wire import to_wire
 from sfumato.noise.entropy import SystemEntropy
 from sfumato.texts import dumps
@@ -69,7 +69,7 @@ class Survey(Shown):
 
     def __init__(self, source: str | Path, *, id: str | None = None) -> None:  # noqa: A002
         given.require(source, "source", (str, Path), "a file of a round or the address of its page")
-        self._site = urlsplit(str(source)) if "://" in str(source) else None
+        self._site = _address(str(source)) if "://" in str(source) else None
         expected = given.maybe_text(id, "id")
         if self._site is None:
             self.round = load_round(given.path(source, "source"))
@@ -137,15 +137,40 @@ class Survey(Shown):
             if start >= reports.issued:  # else they keep it: they may have arrived before
                 self._give_tickets(part)
                 reports.issued = start + len(part)
-            told = json.loads(self._asked("POST", self._reports(), {"reports": part}))
-            accepted += told["accepted"]
-            rejected += [(start + one["index"], one["code"]) for one in told["rejected"]]
+            told = self._delivered(self._asked("POST", self._reports(), {"reports": part}), part)
+            accepted += told.accepted
+            rejected += [(start + place, reason) for place, reason in told.rejected]
         return Delivery(accepted, rejected)
+
+    def _delivered(self, answer: bytes, part: Sequence[object]) -> Delivery:
+        """What became of reports, where the collector says it in a way that can be."""
+        try:
+            told = json.loads(answer)
+            rejected = [(one["index"], one["code"]) for one in told["rejected"]]
+            places = {place for place, _ in rejected if type(place) is int}
+            sound = (
+                type(told["accepted"]) is int
+                and told["accepted"] + len(rejected) == len(part)
+                and len(places & set(range(len(part)))) == len(rejected)
+                and {reason for _, reason in rejected} <= set(REASONS)
+            )
+        except (ValueError, TypeError, LookupError, RecursionError):
+            sound = False
+        if not sound:
+            raise self._refused("what no collector of reports says")
+        return Delivery(told["accepted"], rejected)
 
     def _give_tickets(self, items: Sequence[dict[str, Any]]) -> None:
         """Give reports tickets of this collector in place of those that were drawn here."""
-        told = self._asked("POST", f"{self._reports()}/tickets", {"count": len(items)})
-        for one, ticket in zip(items, json.loads(told)["tickets"], strict=True):
+        answer = self._asked("POST", f"{self._reports()}/tickets", {"count": len(items)})
+        try:
+            tickets = json.loads(answer)["tickets"]
+            sound = len({read(one) for one in tickets} - {None}) == len(tickets) == len(items)
+        except (ValueError, TypeError, LookupError, RecursionError):
+            sound = False
+        if not sound:
+            raise self._refused("what are not tickets, one for each report")
+        for one, ticket in zip(items, tickets, strict=True):
             one["ticket"] = ticket
 
     def _reports(self) -> str:
@@ -163,18 +188,22 @@ class Survey(Shown):
         except (OSError, HTTPException) as error:
             raise SourceError(
                 "collector_unreachable",
-                f"The collector at {self._site.netloc} cannot be reached. Try again later with the "
-                "same reports.",
+                f"The collector at {self._site.hostname} cannot be reached. Try again later with "
+                "the same reports.",
                 detail=str(error),
             ) from None
         finally:
             connection.close()
         if response.status == 200 or (response.status == 422 and b'"rejected"' in answer):
             return answer
-        raise SourceError(
+        raise self._refused(f"status {response.status}")
+
+    def _refused(self, what: str) -> SourceError:
+        assert self._site is not None
+        return SourceError(
             "collector_refused",
-            f"The collector at {self._site.netloc} answered with status {response.status}. Look "
-            "whether the address is that of the survey's page.",
+            f"The collector at {self._site.hostname} answered with {what}. Look whether the "
+            "address is that of the survey's page, and send the same reports again.",
         )
 
     def _card(self) -> Card:
@@ -189,11 +218,21 @@ class Survey(Shown):
         )
 
 
-def _connection(site: SplitResult) -> HTTPConnection:
-    if site.scheme not in {"http", "https"} or not site.hostname:
+def _address(text: str) -> SplitResult:
+    try:
+        found = urlsplit(text)
+        sound = found.scheme in {"http", "https"} and found.hostname and found.port != 0
+    except ValueError:
+        sound = False
+    if not sound or not text.isascii() or not text.isprintable() or " " in text:
         raise ParameterError(
             "survey_address",
             "The address of a survey is that of its page, as https://example.org/survey/ID.",
         )
+    return found
+
+
+def _connection(site: SplitResult) -> HTTPConnection:
+    assert site.hostname is not None
     kind = HTTPSConnection if site.scheme == "https" else HTTPConnection
     return kind(site.hostname, site.port, timeout=_SECONDS)

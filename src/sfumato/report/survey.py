@@ -143,11 +143,12 @@ def thanks_page(shown: ShownRound, refused: str | None) -> str:
     return _told(shown, title, shown.question, [Paragraph(text)], renewed=None)
 
 
-def results_page(shown: ShownRound, result: ShownResult) -> str:
-    """The live estimate."""
+def results_page(shown: ShownRound, result: ShownResult, *, renewed_every: int) -> str:
+    """The estimate so far, as everybody may see it."""
     renewed = None if result.closed else RENEWED_SECONDS
     blocks = _result_blocks(shown.question, shown.epsilon, result)
-    return _told(shown, shown.question, _result_lead(result), blocks, renewed=renewed)
+    lead = _result_lead(result, renewed_every)
+    return _told(shown, shown.question, lead, blocks, renewed=renewed)
 
 
 def result_report(question: str, epsilon: str, result: ShownResult) -> str:
@@ -201,10 +202,13 @@ def _told(
     )
 
 
-def _result_lead(result: ShownResult) -> str:
+def _result_lead(result: ShownResult, renewed_every: int) -> str:
     if result.closed is not None:
         return f"The final result{_closing(result)}."
-    return "The result so far, estimated from randomized reports. This page renews itself."
+    return (
+        "The result so far, estimated from randomized reports. It is renewed when "
+        f"{renewed_every} more reports have come, so that nobody sees one of them arrive."
+    )
 
 
 def _closing(result: ShownResult) -> str:

@@ -77,12 +77,8 @@ class People(Shown):
         check_name(given.text(name, "name"), "A principal")
         the_kind = kind_named(kind)
         low, high = _range(min_epsilon, max_epsilon)
-        if the_kind is PrincipalKind.OWNER and (epsilon, low, high) != (None, None, None):
-            raise ParameterError(
-                "principal_owner",
-                "An owner draws on the budgets of the populations themselves. Leave out --epsilon, "
-                "--min-epsilon and --max-epsilon, or choose another --kind.",
-            )
+        if the_kind is PrincipalKind.OWNER:
+            _check_unbound(epsilon, low, high, shapes)
         person = Principal(
             name=name,
             kind=the_kind,
@@ -188,6 +184,8 @@ class People(Shown):
                     f"{quoted(name)} cannot become an owner or cease to be one: owners have no "
                     "budgets of their own. Let it expire, and add another.",
                 )
+            if person.is_owner:
+                _check_unbound(low, high, shapes)
             kept = shapes_named(new, shapes) if shapes or kind else person.shapes
             least = person.min_epsilon if low is None else low
             most = person.max_epsilon if high is None else high
@@ -359,6 +357,17 @@ def people_of(folder: Path) -> Iterator[People]:
 def _look(name: str) -> str:
     """A name as a hasty reader sees it: without case, 0 as o, 1 and i as l."""
     return name.casefold().translate(_ALIKE)
+
+
+def _check_unbound(*limits: object) -> None:
+    """Refuse what would bind an owner: it would be shown and not applied."""
+    if any(one is not None for one in limits):
+        raise ParameterError(
+            "principal_owner",
+            "An owner may do everything, and draws on the budgets of the populations themselves. "
+            "Leave out --epsilon, --min-epsilon, --max-epsilon and --shapes, or add somebody of "
+            "another --kind.",
+        )
 
 
 def _range(low: object, high: object) -> tuple[Fraction | None, Fraction | None]:

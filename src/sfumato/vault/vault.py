@@ -234,14 +234,13 @@ class Vault(AnyVault):
     def accounts(self, *, principal: str = OWNER) -> list[dict[str, Any]]:
         """A principal's accounts: each budget, what was spent, what one more question may cost.
 
-        Those of the owner are all.
+        Those of an owner are all.
         """
         self._check_open()
-        who = given.text(principal, "principal")
-        found = balances_of(self.ledger)
-        if who == OWNER or any(one.is_owner and one.name == who for one in self.people.list()):
+        person, found = self.people.get(principal), balances_of(self.ledger)
+        if person.is_owner:
             return found
-        return [one for one in found if one["account"].partition("/")[2] == who]
+        return [one for one in found if one["account"].partition("/")[2] == person.name]
 
     def verify(self) -> dict[str, Any]:
         """Walk every entry of the ledger; raises where it is not whole."""

@@ -18,6 +18,7 @@ PEOPLE = "/v1/admin/principals"
 TOKENS = "/v1/admin/tokens"
 ALICE = f"{PEOPLE}/alice"
 OF = {"population": "people"}
+DATASET = {"name": "new", "source": "people.csv", "schema": {}, "epsilon": 1}
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +124,10 @@ def test_another_owner_administers_in_their_own_name(gate: Served) -> None:
         (f"{PEOPLE}/..%2F..%2Fx/grant", {**OF, "epsilon": 1}, (404, "not_found")),
         (TOKENS, {"principal": "alice", "scopes": ["admin"]}, (422, "scope_unknown")),
         (TOKENS, {"principal": "alice", "expires": "never"}, (422, "expiry_unreadable")),
+        ("/v1/admin/datasets", DATASET, (403, "source_not_allowed")),
+        ("/v1/admin/datasets", {**DATASET, "schema": {"columns": 5}}, (403, "source_not_allowed")),
+        ("/v1/admin/limit", {"account": "nobody", "epsilon": 1}, (422, "account_unknown")),
+        ("/v1/admin/snapshot", {"to": -1}, (422, "snapshot_lower")),
     ],
 )  # fmt: skip
 def test_R41_R49_what_is_wrong_changes_nothing(

@@ -226,6 +226,11 @@ def test_a_server_answers_under_its_own_names_alone(gate: Served) -> None:
 
 def test_the_owners_link_is_good_once(gate: Served) -> None:
     path = gate.owner_link.removeprefix(gate.url)
+    for origin in ("https://evil.example", "http://localhost:1", gate.url + ".evil", "x", ""):
+        foreign = gate.nobody.ask("POST", path, headers={"Origin": origin})
+        assert (foreign.status, foreign.json["code"]) == (403, "page_foreign"), origin
+    for origin in ("null", gate.url):
+        assert gate.nobody.ask("GET", path, headers={"Origin": origin}).status == 200
     page = gate.nobody.ask("GET", path)
     assert (page.status, b"sfu_" in page.body) == (200, False)
     assert code(gate.nobody, "POST", path[:-1] + "!") == (404, "not_found")

@@ -43,6 +43,13 @@ def test_a_program_answers_at_the_gate_without_a_token(gate: Served, asked: Roun
     assert survey.send(reports).reasons == {"replayed": 100}
     told = gate.nobody.ask("GET", f"/v1/reports/{asked.id}").json
     assert (told["n"], told["rejected_by_reason"]) == (100, {"replayed": 100})
+    # One more is counted, and nobody sees it arrive.
+    assert survey.send(survey.randomize(["no"])).accepted == 1
+    again = gate.nobody.ask("GET", f"/v1/reports/{asked.id}").json
+    assert (again["n"], again["estimate"]) == (100, told["estimate"])
+    assert again["renewed_every"] == 20
+    page = gate.nobody.ask("GET", f"/survey/{asked.id}/results").body.decode()
+    assert "renewed when 20 more reports have come" in page
 
 
 def test_bad_items_are_rejected_one_by_one(gate: Served, asked: Round) -> None:

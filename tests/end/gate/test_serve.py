@@ -126,7 +126,10 @@ def test_where_it_would_be_overheard_it_does_not_listen(capsys: pytest.CaptureFi
     assert run(["serve", "--vault", "clinic", *ANY, *unnamed, *NAME, "--check"]) == 0
     assert set(json.loads(capsys.readouterr().out)) == {"url", "owner_link"}
     assert code(capsys, "--behind-proxy", "proxy") == (2, "proxy_address")
+    for wide in ("0.0.0.0/0", "128.0.0.0/1", "10.0.0.0/8", "::/0", "2001:db8::/32"):
+        assert code(capsys, "--behind-proxy", wide, "--check") == (2, "proxy_address"), wide
     assert code(capsys, "--cert", "x.pem") == (2, "certificate_alone")
+    assert code(capsys, "--data", "nowhere") == (2, "data_folder_missing")
     assert code(capsys, "--cert", "x.pem", "--key", "y.pem") == (2, "certificate_unusable")
 
 
@@ -191,9 +194,9 @@ def test_who_comes_past_the_proxy_is_sent_away() -> None:
     setting = listening.setting(Limits())
     scope = {"headers": [(b"host", b"data.example.org")], "client": ("10.0.0.7", 5)}
     check_caller(scope, setting)
-    for near in ("fd00::7", "127.0.0.1", "::1"):
+    for near in ("fd00::7", "127.0.0.1", "::1", "::ffff:10.0.0.7", "::ffff:127.0.0.1"):
         check_caller({**scope, "client": (near, 5)}, setting)
-    for far in (("10.0.1.7", 5), ("fd00::8", 5), None):
+    for far in (("10.0.1.7", 5), ("::ffff:10.0.1.7", 5), ("fd00::8", 5), None):
         with pytest.raises(RequestError) as refusal:
             check_caller({**scope, "client": far}, setting)
         assert refusal.value.code == "proxy_only"

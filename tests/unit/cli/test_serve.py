@@ -111,8 +111,8 @@ def test_several_processes_open_the_vault_each(begun: Begun) -> None:
     assert begun.told[1:] == [(3, "vault clinic", True)]
 
 
-@pytest.mark.parametrize("number", ["0", "-1"])
-def test_no_process_is_none_to_answer(
+@pytest.mark.parametrize("number", ["0", "-1", "65", "100000"])
+def test_no_process_is_none_to_answer_and_too_many_are_a_slip(
     begun: Begun, capsys: pytest.CaptureFixture[str], number: str
 ) -> None:
     assert run(["serve", "--processes", number, "--json"]) == 2

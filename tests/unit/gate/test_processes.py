@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +15,7 @@ from sfumato.gate.processes import run_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 def dead(_listening: Callable[[], None]) -> None:
@@ -34,6 +37,32 @@ def test_who_ends_as_soon_as_begun_ends_all(serve: Callable[[Callable[[], None]]
     assert ended.value.code == "process_ended"
     assert "--processes 1" in str(ended.value)
     assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_one_that_dies_young_is_replaced(tmp_path: Path) -> None:
+    all_listen, heard = tmp_path / "ready", list[str]()
+
+    def serve(listening: Callable[[], None]) -> None:
+        listening()
+        for name in ("first", "second", "third"):
+            with suppress(FileExistsError):
+                (tmp_path / name).touch(exist_ok=False)
+                break
+        if name == "first":
+            while not all_listen.exists():
+                time.sleep(0.01)
+            os._exit(9)
+        if name == "third":
+            os.kill(os.getppid(), signal.SIGTERM)
+        signal.pause()
+
+    def ready() -> None:
+        heard.append("ready")
+        all_listen.touch()
+
+    run_in(2, serve, ready)
+    assert heard == ["ready"]
+    assert (tmp_path / "third").exists()
 
 
 def test_who_is_told_to_end_ends_when_all_have_listened() -> None:

@@ -269,6 +269,59 @@ def test_sums_of_another_shape_are_no_sketch_of_this_oracle() -> None:
         ReportSketch.from_bytes(head + b"\n" + wide)
 
 
+MECHANISMS = {
+    **{name: lambda name=name: made(name) for name in NAMES},
+    "mean": lambda: sf.local.mean(bounds=(0, 1), epsilon=1),
+    "duchi": lambda: sf.local.mean("duchi", bounds=(0, 1), epsilon=1, columns=2),
+    "ranges": lambda: sf.local.ranges(domain=9, epsilon=1),
+    "haar": lambda: sf.local.ranges("haar", domain=9, epsilon=1),
+}
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_sketch_that_no_reports_can_have_is_not_estimated(name: str) -> None:
+    oracle = MECHANISMS[name]()
+    values = np.tile([[0, 1]], (400, 1)) if name == "duchi" else np.arange(400) % 2
+    whole = oracle.sketch(oracle.randomize(values))
+    oracle.estimate(whole)
+    first = tuple([0] * whole.tally.ndim)
+    for wrong in (-401, 401, 2**62, -(2**62)):
+        tally = whole.tally.copy()
+        tally[first] = wrong
+        forged = ReportSketch(whole.made_by, whole.n, 0, tally)
+        with pytest.raises(SourceError) as raised:
+            oracle.estimate(ReportSketch.from_bytes(forged.to_bytes()))
+        assert raised.value.code == "sketch_unreadable"
+    fewer = ReportSketch(whole.made_by, 3, 0, whole.tally)
+    with pytest.raises(SourceError):
+        oracle.estimate(fewer)
+
+
+def test_sums_that_wrap_are_noticed() -> None:
+    oracle = made("k_ary", 4)
+    whole = oracle.sketch(oracle.randomize([0, 1, 2, 3]))
+    wrapped = np.array([2**62, 2**62, 2**62, 2**62], dtype=np.int64)  # 2^64: 0 in 64 bits
+    for n in (0, 4):
+        with pytest.raises(SourceError):
+            oracle.estimate(ReportSketch(whole.made_by, n, 0, wrapped))
+    doubled = ReportSketch(whole.made_by, 2**61, 0, whole.tally)
+    with pytest.raises(SourceError) as raised:
+        doubled + doubled
+    assert raised.value.code == "sketch_unreadable"
+    with pytest.raises(SourceError):
+        ReportSketch.from_bytes(ReportSketch(whole.made_by, 2**62, 0, whole.tally).to_bytes())
+
+
+def test_a_bit_of_a_sketch_that_flips_is_noticed() -> None:
+    oracle = made("oue")
+    whole = oracle.sketch(oracle.randomize([1, 2] * 50)).to_bytes()
+    for place in range(0, len(whole), 7):
+        spoiled = bytearray(whole)
+        spoiled[place] ^= 1
+        with pytest.raises(SourceError):
+            ReportSketch.from_bytes(bytes(spoiled))
+
+
 def test_nothing_is_estimated_from_nothing() -> None:
     oracle = made("oue")
     with pytest.raises(SourceError) as raised:

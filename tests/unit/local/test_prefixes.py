@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import sfumato as sf
@@ -68,6 +69,38 @@ def test_words_are_found() -> None:
     assert set(found) == {"apple", "Äpfel", "pear"}
 
 
+@pytest.mark.parametrize(
+    ("bits", "kind"),
+    [(63, pa.int64()), (64, pa.uint64()), (65, pa.string()), (80, pa.string())],
+)
+def test_long_numbers_are_found(bits: int, kind: pa.DataType) -> None:
+    oracle = HeavyHitters(bits=bits, epsilon=6)
+    largest = (1 << bits) - 1
+    found = oracle.find(oracle.randomize([largest] * 3_000, SeededEntropy(4)), most=1)
+    assert found["value"].type == kind
+    assert int(found["value"][0].as_py()) == largest
+
+
+def test_an_empty_text_is_a_value_and_no_character_is_cut() -> None:
+    oracle = HeavyHitters(bits=24, epsilon=5, text=True)
+    people = ["", "éé", "toolong"] * 3_000
+    reports = oracle.randomize(people, SeededEntropy(4))
+    assert set(oracle.find(reports, most=3)["value"].to_pylist()) == {"", "é", "too"}
+
+
+def test_bytes_that_are_no_text_are_told_apart() -> None:
+    oracle = HeavyHitters(bits=8, epsilon=1, text=True)
+    assert len({oracle._value(code) for code in range(256)}) == 256
+
+
+@pytest.mark.parametrize("most", [0, -1, 4097, 10**12])
+def test_so_many_values_are_not_looked_for(most: int) -> None:
+    oracle = HeavyHitters(bits=8, epsilon=1)
+    with pytest.raises(ParameterError) as raised:
+        oracle.find(oracle.randomize([1] * 10), most=most)
+    assert raised.value.code == "parameter_out_of_range"
+
+
 def test_the_hash_collides_as_often_as_is_taken_off() -> None:
     oracle = HeavyHitters(bits=40, epsilon=1)
     assert oracle.chunks == 2
@@ -109,6 +142,11 @@ def test_a_group_without_reports_is_told() -> None:
         ({"bits": 8}, ["a"]),
         ({"bits": 8, "text": True}, [1]),
         ({"bits": 8}, {"a": 1}),
+        ({"bits": 16, "text": True}, ["\0"]),
+        ({"bits": 16, "text": True}, ["a\0"]),
+        ({"bits": 16, "text": True}, [b"a\0"]),
+        ({"bits": 16, "text": True}, [b"\xff"]),
+        ({"bits": 16, "text": True}, ["\ud800"]),
     ],
 )
 def test_other_values_are_refused(options: dict[str, int], values: object) -> None:

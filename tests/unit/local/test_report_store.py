@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sfumato.errors import InternalError, PolicyError, SourceError
-from sfumato.local.report_store import Item, ReportStore
+from sfumato.local.report_store import RENEWED_EVERY, Item, ReportStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,15 +76,57 @@ def test_nothing_beside_reports_is_kept(
     assert "WITHOUT ROWID" in tables["used"]
     columns = {
         (table, row[1])
-        for table in ("reports", "used", "rejected", "about")
+        for table in ("reports", "published", "used", "rejected", "about")
         for row in base.execute(f"PRAGMA table_info({table})")
     }
     assert columns == {
         *(("reports", "way"), ("reports", "report"), ("reports", "people")),
+        *(("published", "way"), ("published", "report"), ("published", "people")),
         *(("used", "ticket"), ("rejected", "reason"), ("rejected", "items")),
         *(("about", "name"), ("about", "value")),
     }
     assert (tmp_path / "r.sqlite").stat().st_mode & 0o777 == 0o600
+
+
+def test_no_file_beside_the_store_tells_what_came_with_which_ticket(
+    store: ReportStore, tmp_path: Path
+) -> None:
+    """A log of pages would hold every state of the bag, one delivery after another."""
+    numbers = range(10**30, 10**30 + 40)
+    for number in numbers:
+        add(store, [item(number, bytes([number % 3]))])
+    assert [one.name for one in tmp_path.iterdir() if one.stat().st_size] == ["r.sqlite"]
+    # The ticket of a delivery stands once in the whole file.
+    held = (tmp_path / "r.sqlite").read_bytes()
+    assert all(held.count(item(number).ticket) == 1 for number in numbers)
+
+
+def test_a_closed_store_is_the_same_file_in_whatever_order_reports_came(tmp_path: Path) -> None:
+    files = []
+    for name, order in (("a", range(60)), ("b", reversed(range(60)))):
+        with closing(ReportStore(tmp_path / name, "round")) as store:
+            for number in order:
+                add(store, [item(number, bytes([number % 7]))])
+            store.close_round("2027-01-01T00:00:00Z")
+        held = (tmp_path / name).read_bytes()
+        files.append(held[:24] + held[28:92] + held[100:])  # without SQLite's counts of changes
+    assert files[0] == files[1]
+
+
+def test_what_is_published_moves_by_groups_of_reports(store: ReportStore) -> None:
+    """Who asks after every report learns of groups, never what one said at its time."""
+    seen = []
+    for number in range(2 * RENEWED_EVERY + 1):
+        add(store, [item(number, bytes([number % 3]))])
+        seen.append(sum(store.published().reports.values()))
+    assert sorted(set(seen)) == [0, RENEWED_EVERY, 2 * RENEWED_EVERY]
+    assert people(store) == 2 * RENEWED_EVERY + 1
+    add(store, [item(10_000 + number) for number in range(RENEWED_EVERY + 5)])
+    assert store.published().reports == store.kept().reports
+    add(store, [item(20_000)])
+    assert store.published().reports != store.kept().reports
+    store.close_round("2027-01-01T00:00:00Z")
+    assert store.published() == store.kept()
 
 
 def test_closing_is_final(store: ReportStore, base: sqlite3.Connection) -> None:
@@ -180,3 +222,20 @@ def test_who_is_killed_leaves_whole_deliveries_and_what_was_told(tmp_path: Path)
         assert kept.rejected["malformed"] == deliveries
         assert acknowledged <= deliveries <= acknowledged + 1
         with_log.close()
+
+
+def test_a_file_put_in_its_place_takes_nothing_until_it_is_opened_again(
+    store: ReportStore, tmp_path: Path
+) -> None:
+    add(store, [item(1)])
+    with closing(sqlite3.connect(tmp_path / "copy")) as copy:
+        store._base.backup(copy)
+    (tmp_path / "copy").replace(tmp_path / "r.sqlite")
+    for suffix in ("-wal", "-shm"):
+        (tmp_path / f"r.sqlite{suffix}").unlink(missing_ok=True)
+    for action in (lambda: add(store, [item(2)]), store.kept, lambda: store.close_round("now")):
+        with pytest.raises(InternalError) as refused:
+            action()
+        assert refused.value.code == "report_store_replaced"
+    with closing(ReportStore(tmp_path / "r.sqlite", "round")) as again:
+        assert add(again, [item(1), item(2)]) == [0]

@@ -141,6 +141,62 @@ def test_after_a_failure_the_same_reports_go_with_the_same_tickets(path: Path) -
         assert code(gone) == "collector_unreachable"
 
 
+ODD_ANSWERS = [
+    *(b"", b"<html>", b"[]", b"{}", b"3", b"null", b"\xff\xfe", b"[" * 50_000),
+    b'{"accepted": 2}',
+    b'{"accepted": 999999, "rejected": []}',
+    b'{"accepted": "2", "rejected": []}',
+    b'{"accepted": true, "rejected": [{"index": 0, "code": "replayed"}]}',
+    b'{"accepted": -1, "rejected": []}',
+    b'{"accepted": 2, "rejected": null}',
+    b'{"accepted": 0, "rejected": [{"index": 0, "code": "replayed"}]}',
+    b'{"accepted": 1, "rejected": [{"index": 5000, "code": "replayed"}]}',
+    b'{"accepted": 1, "rejected": [{"index": 1, "code": "<script>"}]}',
+    b'{"accepted": 1, "rejected": [{"index": 1, "code": []}]}',
+    b'{"accepted": 1, "rejected": ["replayed"]}',
+    b'{"accepted": 0, "rejected": [{"index": 1, "code": "a"}, {"index": 1, "code": "a"}]}',
+    b'{"tickets": ["a"]}',
+    b'{"tickets": [1, 2]}',
+    b'{"tickets": ["\\u00e9", "b"]}',
+    b'{"tickets": ["5hKPbWy7siWkHNLl-Lny_w", "5hKPbWy7siWkHNLl-Lny_w"]}',
+]
+
+
+def test_odd_answers_of_a_collector_are_one_refusal_and_change_nothing(path: Path) -> None:
+    asked = Survey(path).round
+    page, reports_path = f"/survey/{asked.id}", f"/v1/reports/{asked.id}"
+    pages = {f"{page}/round.toml": (200, asked.toml().encode())}
+    with closing(Collection(path)) as collection:
+        tickets = json.dumps({"tickets": collection.tickets(2)}).encode()
+    with answering(pages) as url:
+        survey = Survey(url + page)
+        for body in ODD_ANSWERS:
+            for place in (f"{reports_path}/tickets", reports_path):
+                pages |= {f"{reports_path}/tickets": (200, tickets)}
+                pages |= {
+                    reports_path: (200, b'{"accepted": 2, "rejected": []}'),
+                    place: (200, body),
+                }
+                reports = survey.randomize(["yes", "no"])
+                before = [dict(one) for one in reports.items]
+                with pytest.raises(SourceError) as refusal:
+                    survey.send(reports)
+                assert code(refusal) == "collector_refused", body
+                if place != reports_path:
+                    assert reports.items == before
+
+
+def test_what_is_no_round_at_an_address_is_told_in_a_sentence(path: Path) -> None:
+    page = f"/survey/{Survey(path).round.id}"
+    with (
+        answering({f"{page}/round.toml": (200, b"\0\xff")}) as url,
+        pytest.raises(SourceError) as refusal,
+    ):
+        Survey(url + page)
+    assert code(refusal) == "round_unreadable"
+    assert refusal.value.message.startswith("The round at this address cannot be read: it is not")
+
+
 def test_what_cannot_be_sent_is_refused(path: Path, tmp_path: Path) -> None:
     survey = Survey(path)
     with pytest.raises(ParameterError) as refusal:
@@ -149,7 +205,8 @@ def test_what_cannot_be_sent_is_refused(path: Path, tmp_path: Path) -> None:
     with pytest.raises(ParameterError) as refusal:
         survey.send(["yes"])  # type: ignore[arg-type]
     assert code(refusal) == "type_wrong"
-    for wrong in ("ftp://x/survey/y", "http://", "https:///survey"):
+    odd = ("http://x:99999/survey/y", "http://[x/survey/y", "http://x:y/z", "http://x/a b")
+    for wrong in ("ftp://x/survey/y", "http://", "https:///survey", *odd):
         with pytest.raises(ParameterError) as refusal:
             Survey(wrong)
         assert code(refusal) == "survey_address"

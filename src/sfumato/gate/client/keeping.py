@@ -70,4 +70,7 @@ def export_there(office: Office, path: str | Path, *, overwrite: bool) -> None:
             stream.write(page)
             with reading("a ledger"):
                 last = json.loads(page.splitlines()[-1])
-                after = None if "head" in last else int(last["seq"])
+                found = None if "head" in last else int(last["seq"])
+                if found is not None and found <= after:
+                    raise ValueError(found)  # else it would go on for ever
+                after = found

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sfumato.gate import problems
 from sfumato.gate.forms import Input
 from sfumato.gate.routing import JSON, Call, Reply, Route
-from sfumato.gate.surveys import MOST_ITEMS, deliver
+from sfumato.gate.surveys import MOST_ITEMS, deliver, public_estimate
 from sfumato.local.round_folder import rounds_of
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def tickets(call: Call) -> Reply:
 
 def estimate(call: Call) -> Reply:
     """What the reports tell."""
-    return Reply(_round(call).estimate().to_json())
+    return Reply(public_estimate(_round(call)))
 
 
 ROUTES = (
@@ -93,7 +93,8 @@ ROUTES = (
     Route(
         method="GET",
         path="/reports/{round}",
-        told="What the reports of a round tell so far: the share of each choice, with its error.",
+        told="What the reports of a round tell so far: the share of each choice, with its error. "
+        "It is renewed by groups of reports.",
         handler=estimate,
         scope=None,
         gives={
@@ -101,6 +102,7 @@ ROUTES = (
             "properties": {
                 "n": {"type": "integer"},
                 "rejected": {"type": "integer"},
+                "renewed_every": {"type": "integer"},
                 "estimate": {"type": "object"},
             },
             "required": ["n", "rejected", "mechanism", "epsilon", "estimate"],
