@@ -91,8 +91,9 @@ class RemoteSession:
         gate: ReleaseGate | None = None,
     ) -> Answer:
         """Have what was prepared here charged and answered there."""
+        given.maybe_text(request_id, "request_id")
         if request_id is not None:
-            check_request(given.text(request_id, "request_id"))
+            check_request(request_id)
         if gate is not None:
             raise _rows_elsewhere("What attacks find is computed from the original rows")
         key = f"{_MADE}{secrets.token_hex(16)}" if request_id is None else request_id
