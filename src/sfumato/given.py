@@ -122,7 +122,8 @@ def shown(value: object) -> str:
 
 _FLAG = re.compile(
     r"(`sfumato[^`]*`|'sfumato[^']*')|--([a-z][a-z-]*)(?: (?:(\d[\d.e-]*\d|\d)|"
-    r"(drop|star|recursive|distinct|entropy|folk|equal|ordered|hierarchy|row)\b))?"
+    r"(drop|star|recursive|distinct|entropy|folk|equal|ordered|hierarchy|row|"
+    r"(?<=--purpose )[\w-]+|(?<=--population )[\w-]+)\b|((?<=--purposes )[\w,-]+)(?=\.)))?"
 )
 
 
@@ -132,10 +133,11 @@ def keywords(message: str) -> str:
 
 
 def _keyword(found: re.Match[str]) -> str:
-    command, name, number, word = found.groups()
+    command, name, number, word, words = found.groups()
     if command:
         return str(command)
-    value = "True" if name in _SWITCHES else number or (repr(word) if word else "")
+    quoted = repr(word) if word else repr(words.split(",")) if words else ""
+    value = "True" if name in _SWITCHES else number or quoted
     return f"{name.replace('-', '_')}={value}"
 
 

@@ -374,6 +374,17 @@ PEOPLE = [
     Case("ledger_rolled_back", ("principal", "list"), 3, restore_old_ledger),
     Case("ledger_rolled_back", ("token", "list"), 3, restore_old_ledger),
 ]  # fmt: skip
+AGAIN = (
+    "add",
+    "again",
+    "visits.csv",
+    "--schema",
+    "visits.toml",
+    "--population",
+    "persons",
+    "--purposes",
+    "care",
+)
 ASKED, FOR_CARE = asked_for_consent(), ("query", COUNT, "--epsilon", "0.1", "--purpose", "care")
 CONSENT = [
     Case("purpose_missing", ("query", COUNT, "--epsilon", "0.1"), 2, ASKED),
@@ -408,6 +419,7 @@ CONSENT = [
     Case("consent_time_wrong", ("consent", "withdraw", "1", "--time", "2999-01-01"), 2, ASKED),
     Case("name_invalid", ("consent", "withdraw", "1", "--operator", ""), 2, ASKED),
     Case("source_missing", ("consent", "import", "none.csv"), 2, ASKED),
+    Case("purposes_differ", AGAIN, 2, ASKED),
     Case("consent_file_wrong", ("consent", "import", "people.csv"), 2, ASKED),
     Case("consent_lines_bad", ("consent", "import", "said.csv"), 2,
          said_in_file("person,purpose,agreed\n1,care,yes\n2,cure,yes\n")),

@@ -70,6 +70,10 @@ def test_a_refusal_never_quotes_rows() -> None:
         ("Leave --epsilon out.", "Leave epsilon= out."),
         ("Give both --diversity recursive and --c C.", "Give both diversity='recursive' and c= C."),
         ("e.g. --delta 1e-7, say", "e.g. delta=1e-7, say"),
+        ("for: --purpose care. Allowed: care.", "for: purpose='care'. Allowed: care."),
+        ("Use --population visits.", "Use population='visits'."),
+        ("Add it with --purposes care,cure.", "Add it with purposes=['care', 'cure']."),
+        ("Add it with --purposes to ask.", "Add it with purposes= to ask."),
         ("let `sfumato inspect --write` do it", "let `sfumato inspect --write` do it"),
     ],
 )

@@ -180,9 +180,7 @@ def _check(
             'column role = "quasi".',
         )
     if not criteria:
-        raise ParameterError(
-            "criteria_none", "No criterion was asked for. Ask for one, such as --k 5."
-        )
+        raise no_criterion()
     bare = [name for name in quasi if name not in taxonomies]
     if bare:
         raise SchemaError(
@@ -218,3 +216,10 @@ def _check(
                 f"Column {criterion.column!r} cannot be quasi-identifier and sensitive at once. "
                 "Change its role, or ask the criterion of another column.",
             )
+
+
+def no_criterion() -> ParameterError:
+    """The error where nothing was asked to be promised."""
+    return ParameterError(
+        "criteria_none", "No criterion was asked for. Ask for one, such as --k 5."
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -235,9 +236,11 @@ class DuckDB:
         try:
             yield
         except BaseException:
-            # A stream that was left in the middle may hold it still; it goes with the engine.
-            with suppress(duckdb.Error):
-                self._execute(dropped(kind, named(name)))
+            # A stream that was left in the middle may hold it still; it goes with the engine. When
+            # the interpreter ends nothing can be imported any more, which writing SQL may need.
+            if not sys.is_finalizing():
+                with suppress(duckdb.Error):
+                    self._execute(dropped(kind, named(name)))
             raise
         self._execute(dropped(kind, named(name)))
 

@@ -116,7 +116,7 @@ def anonymize(
     algorithm refuses the options that it would ignore. A search that runs out of `limit_seconds`,
     or is interrupted, ends with the best it has found. `by` is who says to have made it.
     """
-    limit = _seconds(limit_seconds)
+    limit = seconds_of(limit_seconds)
     given = {
         "cost": cost,
         "suppress": suppress if probability(suppress, "suppress") else None,
@@ -243,7 +243,7 @@ def _require_known(suppressed: object) -> None:
         )
 
 
-def _seconds(limit: Number | None) -> float | None:
+def seconds_of(limit: Number | None) -> float | None:
     """A time limit that a clock can keep, and JSON can hold."""
     if limit is None:
         return None

@@ -118,7 +118,7 @@ def cut_in_engine(
     weights: Mapping[str, float] | None,
 ) -> CutTree:
     """Cut a table; its problem is posed at the roots, with columns by themselves alone."""
-    require_weighted(problem, weights)
+    require_weighted([column.name for column in problem.quasi], weights)
     if problem.people is not None:
         raise all_needed(NAME, cells_to_cut(table, problem.criteria))
     require_root(problem, Points.of(problem))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from sfumato import given
 from sfumato.cards import Shown
 from sfumato.vault.asking import Questions
-from sfumato.vault.config import OWNER
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.private import Private
 
@@ -38,11 +37,11 @@ class AnyVault(Shown, ABC):
         """The names of its data sets."""
 
     @abstractmethod
-    def accounts(self, *, principal: str = OWNER) -> list[dict[str, Any]]:
+    def accounts(self, *, principal: str | None = None) -> list[dict[str, Any]]:
         """A principal's accounts: each budget, what was spent, what one more question may cost."""
 
     @abstractmethod
-    def _asking(self, principal: str, purpose: str | None) -> AskerOf:
+    def _asking(self, principal: str | None, purpose: str | None) -> AskerOf:
         """Who asks, and who pays."""
 
     def publish(
@@ -51,7 +50,7 @@ class AnyVault(Shown, ABC):
         name: str,
         *,
         columns: Sequence[str] | str,
-        principal: str = OWNER,
+        principal: str | None = None,
         purpose: str | None = None,
         request_id: str | None = None,
         **asked: Unpack[PublishOptions],
@@ -66,7 +65,7 @@ class AnyVault(Shown, ABC):
         name: str,
         *,
         columns: Sequence[str] | str,
-        principal: str = OWNER,
+        principal: str | None = None,
         **asked: Unpack[PublishOptions],
     ) -> Publication:
         """Say what `publish`, asked the same, would choose and how far off it would be, free."""
@@ -76,7 +75,7 @@ class AnyVault(Shown, ABC):
         self,
         name: str,
         *,
-        principal: str = OWNER,
+        principal: str | None = None,
         purpose: str | None = None,
         request_id: str | None = None,
         **asked: Unpack[SynthesisOptions],
@@ -89,7 +88,7 @@ class AnyVault(Shown, ABC):
         self,
         asked: Asked,
         *,
-        principal: str = OWNER,
+        principal: str | None = None,
         purpose: str | None = None,
         **options: Unpack[QueryOptions],
     ) -> Answer:
@@ -97,16 +96,18 @@ class AnyVault(Shown, ABC):
         return self.questions(principal=principal, purpose=purpose).query(asked, **options)
 
     def explain(
-        self, asked: Asked, *, principal: str = OWNER, **cost: Unpack[QueryCost]
+        self, asked: Asked, *, principal: str | None = None, **cost: Unpack[QueryCost]
     ) -> Explanation:
         """Say what a question would cost and how far its answer would be off; spends nothing."""
         return self.questions(principal=principal).explain(asked, **cost)
 
-    def questions(self, *, principal: str = OWNER, purpose: str | None = None) -> Questions:
+    def questions(self, *, principal: str | None = None, purpose: str | None = None) -> Questions:
         """What a principal may ask of all data sets, for one purpose."""
         return Questions(self._session, self._asking(principal, purpose))
 
-    def private(self, name: str, *, principal: str = OWNER, purpose: str | None = None) -> Private:
+    def private(
+        self, name: str, *, principal: str | None = None, purpose: str | None = None
+    ) -> Private:
         """One private data set of the vault, to ask and to publish from."""
         asker_of = self._asking(principal, purpose)
         private = Private(self._session, asker_of, given.text(name, "name"))

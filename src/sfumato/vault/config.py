@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from sfumato import files
+from sfumato import files, given
 from sfumato.errors import InternalError, ParameterError, SchemaError
 from sfumato.files import sweep, whole
 from sfumato.privacy.filters import Budget
@@ -369,3 +369,8 @@ def covers(whole: Budget, part: Budget) -> bool:
         for loss in (whole.loss(), part.loss())
     )
     return epsilon <= most and delta <= most_delta
+
+
+def asking(principal: str | None) -> str:
+    """Who asks a vault at hand: its owner, where nobody is named."""
+    return OWNER if principal is None else given.text(principal, "principal")

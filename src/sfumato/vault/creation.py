@@ -29,7 +29,7 @@ from sfumato.vault.config import PrivateSet, locked, save
 from sfumato.vault.sources import KnownSources, look, rows_of, secret_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tomlkit.items import Array, Table
@@ -208,10 +208,12 @@ class Addition:
                 identify(source)
             raise
 
-    def identity(self, source: str, table: Rows, population: str | None) -> tuple[str, ...]:
+    def identity(
+        self, source: str, table: Rows, population: str | None, purposes: Sequence[str] = ()
+    ) -> tuple[str, ...]:
         """Refuse a source that is known by another name; return what to record of it."""
         new = look(source, table, self._secret)
-        found = self._sources.check(new, population, rows_of(table))
+        found = self._sources.check(new, population, rows_of(table), purposes)
         self._renewed = self._sources.renewed(found)
         return new.record
 

@@ -108,7 +108,7 @@ class Registration:
         with Addition(config, self.name, self.warn) as addition:
             with addition.opened(_found(self.source), schema) as table:
                 _check_people(table, self.warn)
-                identity = addition.identity(_found(self.source), table, population)
+                identity = addition.identity(_found(self.source), table, population, purposes)
             held = PrivateSet(source, at, schema.unit, population, self.consent, identity, purposes)
             budgets, amounts = {population: budget}, self._amounts(config, population)
             addition.make(held, self._entry(held), budgets=budgets, amounts=amounts)

@@ -17,7 +17,7 @@ from sfumato.errors import LedgerError, ParameterError, SfumatoError
 from sfumato.ledger.rules import damaged
 from sfumato.schema.names import quoted, suggestion
 from sfumato.vault.answer import Answer
-from sfumato.vault.config import OWNER, PrivateSet
+from sfumato.vault.config import OWNER, PrivateSet, asking
 from sfumato.vault.had import AnyRelease
 from sfumato.vault.jobs.anonymizing import ANONYMIZE, anonymized
 from sfumato.vault.jobs.asking import families
@@ -93,7 +93,7 @@ class Releases(Shown):
         self._vault = vault
 
     @given.in_python
-    def list(self, *, principal: str = OWNER) -> Sequence[KeptRelease]:
+    def list(self, *, principal: str | None = None) -> Sequence[KeptRelease]:
         """The newest releases that a principal may have, the last first."""
         person, opened = self._person(principal), self._opened()
         own = self._vault.jobs.done(None if person.is_owner else person.name, _MOST_LISTED)
@@ -104,7 +104,7 @@ class Releases(Shown):
         return [self._kept(one, person, opened) for one in newest]
 
     @given.in_python
-    def get(self, release: str, *, principal: str = OWNER) -> KeptRelease:
+    def get(self, release: str, *, principal: str | None = None) -> KeptRelease:
         """A release by its name; one that somebody may not have is not there."""
         found = self.look_up(given.text(release, "release"), principal=principal)
         if found is None:
@@ -114,7 +114,7 @@ class Releases(Shown):
             )
         return found
 
-    def look_up(self, release: str, *, principal: str = OWNER) -> KeptRelease | None:
+    def look_up(self, release: str, *, principal: str | None = None) -> KeptRelease | None:
         """A release by its name, or None; who may download nothing hears that first."""
         person, opened = self._person(principal), self._opened()
         job = self._vault.jobs.find(given.text(release, "release"))
@@ -190,8 +190,8 @@ class Releases(Shown):
         populations = (held.population,) if isinstance(held, PrivateSet) else ()
         return self._vault.people.asker(principal, job.purpose, populations)
 
-    def _person(self, principal: str) -> Principal:
-        return self._vault.people.admitted(given.text(principal, "principal"))
+    def _person(self, principal: str | None) -> Principal:
+        return self._vault.people.admitted(asking(principal))
 
     def _opened(self) -> Mapping[str, Sequence[str]]:
         found = self._vault.ledger.records(TOPIC)

@@ -31,7 +31,7 @@ from sfumato.vault.accounts import NODE, PASSING, VERSION, source_name, source_o
 from sfumato.vault.config import PrivateSet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from sfumato.engines.identity import Identity
     from sfumato.ledger.base import Ledger
@@ -101,10 +101,12 @@ class KnownSources:
     warn: Callable[[str], None]
 
     def check(
-        self, new: KnownSource, population: str | None, rows: int
+        self, new: KnownSource, population: str | None, rows: int, purposes: Sequence[str] = ()
     ) -> Mapping[str, KnownSource]:
         """Refuse a source that is known as another's; None is the population of public ones.
 
+        What its people are asked for is the same wherever it stands, or one name would go round
+        what another asks.
         Returns what was found of the sources that are registered already.
         """
         found: dict[str, KnownSource] = {}
@@ -118,8 +120,10 @@ class KnownSources:
                     unseen[name] = held
             if self._same(held, found.get(name), new):
                 _check_kind(name, held, population)
+                _check_purposes(name, held, purposes)
             if new.nodes & set(held.identity):
                 _check_kind(name, held, population, _MOVED)
+                _check_purposes(name, held, purposes, _MOVED)
         for bound in sorted(new.compared):
             account = self.ledger.account_of(bound)
             if account not in (None, population):
@@ -196,13 +200,15 @@ def check_apart(config: Config, ledger: Ledger, name: str, identity: Identity) -
     own = set(held.identity) if population is not None else set[str]()
     new = now.compared - own
     changed = not now.names | now.nodes <= set(held.identity)
+    asked = set(held.purposes) if isinstance(held, PrivateSet) else set[str]()
     for other, one in config.datasets.items():
-        if (one.population if isinstance(one, PrivateSet) else None) == population:
+        is_kin = (one.population if isinstance(one, PrivateSet) else None) == population
+        if is_kin and (not isinstance(one, PrivateSet) or set(one.purposes) == asked):
             continue
         recorded = {*one.identity, written_name(config, one)}
         near = _kept_by(one.source) == _kept_by(held.source)
         if new & recorded or (changed and near and _meet(config, one, now)):
-            raise _turned(name, f"the data set {quoted(other)}")
+            raise _turned(name, f"the data set {quoted(other)}", _UNASKED if is_kin else _POOR)
     for bound in sorted(now.names - own):
         account = ledger.account_of(bound)
         if account not in (None, population):
@@ -227,11 +233,14 @@ def _meet(config: Config, other: PrivateSet | PublicSet, now: KnownSource) -> bo
         return bool(now.nodes & set(other.identity))
 
 
-def _turned(name: str, whose: str) -> SourceError:
+_POOR, _UNASKED = "has no budget", "asks for other purposes"
+
+
+def _turned(name: str, whose: str, lacking: str = _POOR) -> SourceError:
     return SourceError(
         "source_unready",
         f"The data set {quoted(name)} cannot be read now: since it was added, its source has come "
-        f"to hold rows of {whose}, for which it has no budget. Nothing was charged. Let the "
+        f"to hold rows of {whose}, for which it {lacking}. Nothing was charged. Let the "
         "operator take these out of it, or put back what it was, and ask again.",
     )
 
@@ -288,6 +297,21 @@ def _check_kind(
             "join them as they are, so no budget protects them. Remove the public one first."
             + otherwise,
         )
+
+
+def _check_purposes(
+    name: str, held: PrivateSet | PublicSet, purposes: Sequence[str], otherwise: str = ""
+) -> None:
+    if not isinstance(held, PrivateSet) or set(held.purposes) == set(purposes):
+        return
+    asked = ",".join(held.purposes)
+    raise ParameterError(
+        "purposes_differ",
+        f"This source holds the rows of {quoted(name)}, whose people are asked for "
+        f"{asked or 'no purposes'}, and one source has one list of purposes. "
+        + (f"Add it with --purposes {asked}." if asked else "Leave --purposes out.")
+        + otherwise,
+    )
 
 
 def _unseen(name: str, owner: str) -> ParameterError:

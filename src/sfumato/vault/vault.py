@@ -25,7 +25,7 @@ from sfumato.vault.accounts import (
     verified,
 )
 from sfumato.vault.anywhere import AnyVault
-from sfumato.vault.config import OWNER, Config, PrivateSet, load, modified
+from sfumato.vault.config import Config, PrivateSet, asking, load, modified
 from sfumato.vault.consent.registry import Consents
 from sfumato.vault.datastore import DataStore
 from sfumato.vault.declared import catalogue, location, schema_of
@@ -231,13 +231,13 @@ class Vault(AnyVault):
         return self._session.gatekeeper
 
     @given.in_python
-    def accounts(self, *, principal: str = OWNER) -> list[dict[str, Any]]:
+    def accounts(self, *, principal: str | None = None) -> list[dict[str, Any]]:
         """A principal's accounts: each budget, what was spent, what one more question may cost.
 
         Those of an owner are all.
         """
         self._check_open()
-        person, found = self.people.get(principal), balances_of(self.ledger)
+        person, found = self.people.get(asking(principal)), balances_of(self.ledger)
         if person.is_owner:
             return found
         return [one for one in found if one["account"].partition("/")[2] == person.name]
@@ -305,8 +305,8 @@ class Vault(AnyVault):
         table = CardTable(("Data set", "What it hides", "Left"), rows)
         return Card(f"{self.config.folder}: {listed}", {}, table if rows else None)
 
-    def _asking(self, principal: str, purpose: str | None) -> AskerOf:
-        who = given.text(principal, "principal")
+    def _asking(self, principal: str | None, purpose: str | None) -> AskerOf:
+        who = asking(principal)
         return partial(self._asker, who, given.maybe_text(purpose, "purpose"))
 
     def _location(self, config: Config, name: str, schema: Schema) -> Location:

@@ -97,13 +97,13 @@ def test_a_repeat_is_free_and_a_request_id_names_one_question(vault: AnyVault) -
 def test_a_request_id_is_any_text_that_can_be_shown(
     local: AnyVault, remote: AnyVault, name: str
 ) -> None:
-    sql = f"SELECT COUNT(*) AS n FROM people WHERE age > {len(name)}"
+    sql = f"SELECT COUNT(*) AS n FROM people WHERE age > {sum(map(ord, name)) % 97}"
     there = remote.query(sql, epsilon=0.01, request_id=name)
     assert there.charged
     assert not local.query(sql, epsilon=0.01, request_id=name).charged
     for vault in (local, remote):
         with pytest.raises(SfumatoError) as refused:
-            vault.query(f"{sql} AND age < 90", epsilon=0.01, request_id=name)
+            vault.query(f"{sql} AND age < 99", epsilon=0.01, request_id=name)
         assert refused.value.code == "request_reused"
 
 
@@ -167,6 +167,12 @@ def test_a_principal_has_the_same_budget_by_both_doors(doors: Doors, local: AnyV
         with pytest.raises(PolicyError) as refused:
             remote.query(BY_CITY, epsilon=0.25, principal="bob")
         assert refused.value.code == "principal_of_token"
+        for ask in (remote.private, remote.questions, remote.jobs.list):
+            for other in ("owner", "nobody"):
+                given = ("people",) if ask == remote.private else ()
+                with pytest.raises(SfumatoError) as refused:
+                    ask(*given, principal=other)
+                assert refused.value.code == "principal_of_token"
         with pytest.raises(BudgetError) as refused_for_budget:
             remote.query(COUNT, epsilon=4.9)
         with pytest.raises(BudgetError) as locally:

@@ -68,6 +68,22 @@ def test_nothing_else_can_be_reached(
     assert not (tmp_path / "out.csv").exists()
 
 
+LEFT_OPEN = """
+import pyarrow as pa
+from sfumato.engines.sources import open_duckdb
+rows = pa.table({"a": [1]})
+engine = open_duckdb(rows)
+lent = engine.lend(rows)
+lent.__enter__()
+"""
+
+
+def test_what_is_left_open_when_the_interpreter_ends_is_left_in_silence() -> None:
+    command = [sys.executable, "-c", LEFT_OPEN]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ended.stderr == ""
+
+
 def test_tables_in_memory(opened: Callable[..., DuckDB]) -> None:
     frame = pd.DataFrame(
         {"n": [1.0, None, 3.0], "t": ["a", None, "c"], "d": pd.to_datetime(["2024-01-01"] * 3)}

@@ -294,10 +294,23 @@ def test_wishes_that_cannot_be_met_are_refused_at_once(vault: sf.Vault) -> None:
         "sensitive_none": {"dataset": "visits", "l": 2},
         "algorithm_unknown": {"k": 5, "algorithm": "nothing"},
         "recursive_needs_c": {"k": 5, "l": 2, "diversity": "recursive"},
+        "criteria_none": {},
+        "parameter_out_of_range": {"k": 5, "suppress": 2},
+        "parameter_negative": {"k": 5, "limit_seconds": -1},
+        "cost_unknown": {"k": 5, "cost": "nothing"},
+        "weight_column_unknown": {"k": 5, "weights": {"ill": 1}},
+        "weight_not_positive": {"k": 5, "weights": {"lon": -1}},
+        "requirement_unreadable": {"k": 5, "require": "nothing"},
+        "option_without_other": {"k": 5, "attacks": False, "publish_findings": True},
     }
     for code, wishes in refused.items():
         said: dict[str, Any] = {"dataset": "places", **wishes}
         assert code_of(vault.jobs.submit, "anonymize", **said) == code
+    for name in ("attacks", "publish_findings", "refine", "by", "weights", "sensitive", "require"):
+        wrong: dict[str, Any] = {name: 3}
+        assert code_of(vault.jobs.submit, "anonymize", "places", k=5, **wrong) == "type_wrong"
+    # How many rows there are is not for the submission to tell.
+    assert vault.jobs.submit("anonymize", "places", k=10**6).state == "waiting"
 
 
 def test_a_receipt_that_is_none_of_the_ledgers_is_no_release(vault: sf.Vault) -> None:

@@ -20,7 +20,7 @@ from sfumato.counting.room import SETTING, most_cells
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from sfumato.anonymize.outcome import Outcome
     from sfumato.anonymize.problem import Problem
@@ -83,7 +83,7 @@ def run(
             "algorithm_unknown",
             f"Algorithm {algorithm!r} is not known; take one of {', '.join(SEARCHES)}.",
         )
-    require_weighted(problem, weights)
+    require_weighted([column.name for column in problem.quasi], weights)
     member = SEARCHES[algorithm]
     chosen = named(cost or member.cost, weights)
     _require_people(problem, algorithm, member)
@@ -101,14 +101,14 @@ def run(
     return replace(found, ended=ended, minimised=chosen.name, notes=notes)
 
 
-def require_weighted(problem: Problem, weights: Mapping[str, float] | None) -> None:
+def require_weighted(quasi: Sequence[str], weights: Mapping[str, float] | None) -> None:
     """Refuse a weight of what is no quasi-identifier."""
-    unknown = set(weights or ()) - {column.name for column in problem.quasi}
+    unknown = set(weights or ()) - set(quasi)
     if unknown:
         raise ParameterError(
             "weight_column_unknown",
             f"Column {min(unknown)!r} has a weight but is no quasi-identifier; those are "
-            f"{', '.join(repr(column.name) for column in problem.quasi)}.",
+            f"{', '.join(map(repr, quasi))}.",
         )
 
 

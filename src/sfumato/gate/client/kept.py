@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from sfumato.vault.answer import Answer
     from sfumato.vault.private import Private
 
-    Admit = Callable[[str], object]
+    Admit = Callable[[str | None], object]
     """Refuses to ask in the name of somebody else than the token's holder."""
 
 _PAUSE_SECONDS = 0.2
@@ -78,7 +78,7 @@ class RemoteJobs(Shown):
         family: str,
         dataset: str,
         *,
-        principal: str = OWNER,
+        principal: str | None = None,
         purpose: str | None = None,
         request_id: str | None = None,
         plan: str | None = None,
@@ -105,25 +105,27 @@ class RemoteJobs(Shown):
         sent = {name: one for name, one in told.items() if one is not None}
         return job_of(self._kept.connection.send("POST", path, sent, key=key).json())
 
-    def get(self, job: str | Job, *, principal: str = OWNER) -> Job:
+    def get(self, job: str | Job, *, principal: str | None = None) -> Job:
         """A job as it is now; one of somebody else is not there."""
         self._kept.admit(principal)
         name = job.id if isinstance(job, Job) else given.text(job, "job")
         return job_of(self._kept.get("job", name).json())
 
-    def list(self, *, principal: str = OWNER, limit: int = 100) -> Sequence[Job]:
+    def list(self, *, principal: str | None = None, limit: int = 100) -> Sequence[Job]:
         """The newest jobs, the last first."""
         self._kept.admit(principal)
         number = given.whole(limit, "limit")
         told = self._kept.connection.get(f"jobs?limit={number}").json()
         return [job_of(one) for one in told.get("jobs", ())]
 
-    def cancel(self, job: str | Job, *, principal: str = OWNER) -> Job:
+    def cancel(self, job: str | Job, *, principal: str | None = None) -> Job:
         """End a job, whatever it is at. What was charged for it stays spent."""
         found = self.get(job, principal=principal)
         return job_of(self._kept.connection.send("DELETE", f"jobs/{found.id}").json())
 
-    def wait(self, job: str | Job, *, principal: str = OWNER, seconds: float | None = None) -> Job:
+    def wait(
+        self, job: str | Job, *, principal: str | None = None, seconds: float | None = None
+    ) -> Job:
         """Wait until a job has ended, at most so long, and give it as it is then."""
         end = None
         if seconds is not None:
@@ -149,13 +151,13 @@ class RemoteReleases(Shown):
     def __init__(self, kept: RemoteShelf) -> None:
         self._kept = kept
 
-    def list(self, *, principal: str = OWNER) -> Sequence[RemoteRelease]:
+    def list(self, *, principal: str | None = None) -> Sequence[RemoteRelease]:
         """The newest releases that the token's holder may have, the last first."""
         self._kept.admit(principal)
         told = self._kept.connection.get("releases").json()
         return [self._release(one) for one in told.get("releases", ())]
 
-    def get(self, release: str, *, principal: str = OWNER) -> RemoteRelease:
+    def get(self, release: str, *, principal: str | None = None) -> RemoteRelease:
         """A release by its name; one that somebody may not have is not there."""
         self._kept.admit(principal)
         return self._release(self._kept.get("release", given.text(release, "release")).json())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from sfumato import errors
@@ -12,6 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sfumato.gate.client.reading import Received
+
+
+_CODE = re.compile(r"[a-z0-9_]{1,80}")
+_LONGEST = 4000
+"""Characters of the longest refusal that is shown."""
 
 
 def refusal(received: Received) -> SfumatoError:
@@ -28,9 +34,18 @@ def refused(told: Mapping[str, Any]) -> SfumatoError:
     kind = getattr(errors, str(told.get("kind")), None)
     if not (isinstance(kind, type) and issubclass(kind, SfumatoError)):
         kind = InternalError
-    if "code" not in told or "message" not in told:
+    code, message = told.get("code"), told.get("message")
+    if not (isinstance(code, str) and _CODE.fullmatch(code) and isinstance(message, str)):
         return unexpected("a failure without a reason")
-    return kind(str(told["code"]), str(told["message"]))
+    return kind(code, _cleaned(message))
+
+
+def _cleaned(message: str) -> str:
+    """What a server says, as a terminal may show it: a server may be none of ours."""
+    shown = "".join(
+        one if one.isprintable() or one == "\n" else " " for one in message[: _LONGEST + 1]
+    )
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]} ..."
 
 
 def unexpected(what: str) -> InternalError:

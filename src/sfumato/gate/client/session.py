@@ -91,7 +91,8 @@ class RemoteSession:
         gate: ReleaseGate | None = None,
     ) -> Answer:
         """Have what was prepared here charged and answered there."""
-        if given.maybe_text(request_id, "request_id") is not None:
+        given.maybe_text(request_id, "request_id")
+        if request_id is not None:
             check_request(request_id)
         if gate is not None:
             raise _rows_elsewhere("What attacks find is computed from the original rows")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
@@ -52,10 +52,11 @@ class RemoteVault(AnyVault):
         """The files in use, which no answer may be saved over: none of this machine."""
         return ()
 
-    def accounts(self, *, principal: str = OWNER) -> list[dict[str, Any]]:
+    def accounts(self, *, principal: str | None = None) -> list[dict[str, Any]]:
         """A principal's accounts: each budget, what was spent, what one more question may cost."""
-        who = given.text(principal, "principal")
-        is_other = who not in (OWNER, self._catalogue.principal)
+        holder = self._catalogue.principal
+        who = holder if principal is None else given.text(principal, "principal")
+        is_other = who != holder
         if is_other:
             self._office.get("principals")  # which only owners may see
         found = self._connection.get("ledger").json().get("accounts")
@@ -176,17 +177,16 @@ class RemoteVault(AnyVault):
     def _kept(self) -> RemoteShelf:
         return RemoteShelf(self._connection, self._check_holder, self.private, self._office)
 
-    def _asking(self, principal: str, purpose: str | None) -> AskerOf:
-        who = given.text(principal, "principal")
-        return partial(self._asker, who, given.maybe_text(purpose, "purpose"))
-
-    def _asker(self, principal: str, purpose: str | None, _datasets: tuple[str, ...]) -> Asker:
+    def _asking(self, principal: str | None, purpose: str | None) -> AskerOf:
         """Who asks is the holder of the token; who pays, the server knows."""
-        return Asker(self._check_holder(principal), (), purpose=purpose)
+        asker = Asker(
+            self._check_holder(principal), (), purpose=given.maybe_text(purpose, "purpose")
+        )
+        return lambda _datasets: asker
 
-    def _check_holder(self, principal: str) -> str:
+    def _check_holder(self, principal: str | None) -> str:
         holder = self._catalogue.principal
-        if given.text(principal, "principal") not in (OWNER, holder):
+        if principal is not None and given.text(principal, "principal") != holder:
             raise PolicyError(
                 "principal_of_token",
                 f"The token is that of {quoted(holder)}, who asks here, not {quoted(principal)}. "

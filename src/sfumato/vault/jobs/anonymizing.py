@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from sfumato import given
+from sfumato.anonymize.cost import named
+from sfumato.anonymize.problem import no_criterion
+from sfumato.anonymize.search import SEARCHES, require_weighted
 from sfumato.engines.base import everything
 from sfumato.errors import ParameterError
+from sfumato.privacy.numbers import probability
 from sfumato.release.in_use import RELEASES
 from sfumato.release.release import Release
+from sfumato.schema.column import Role
 from sfumato.schema.names import suggestion
-from sfumato.steward.anonymize import check_options
+from sfumato.steward.anonymize import check_options, seconds_of
 from sfumato.steward.problem import CriteriaRequest
+from sfumato.steward.requirements import attacks_wanted, check_fitting, read_requirements
 from sfumato.steward.table import Table, read
 from sfumato.steward.wishes import criteria_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from sfumato.schema.schema import Schema
     from sfumato.vault.jobs.job import Job
     from sfumato.vault.private import Private
     from sfumato.vault.vault import Vault
@@ -46,16 +54,35 @@ def check_wish_names(asked: Iterable[str]) -> None:
 
 
 def check_wishes(vault: Vault, job: Job) -> None:
-    """Refuse what could not be done, before the job is kept."""
+    """Refuse what could not be done, before the job is kept; by the schema alone, not by rows."""
     asked = job.asked
     schema = vault.private(job.dataset, principal=job.principal, purpose=job.purpose).schema
+    _check_attacks(asked, schema)
+    given.maybe_text(asked.get("by"), "by")
     numbers = CriteriaRequest(**{name: asked[name] for name in _CRITERIA if name in asked})
-    sensitive = asked.get("sensitive", ())
-    columns = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)
-    algorithm = asked.get("algorithm", "optimal")
+    columns = given.names(asked.get("sensitive", ()), "sensitive")
+    algorithm = given.text(asked.get("algorithm", "optimal"), "algorithm")
     criteria, _ = criteria_of(schema, numbers, columns, algorithm)
+    limit, share = seconds_of(asked.get("limit_seconds")), asked.get("suppress", 0)
     wished = {name: asked.get(name) for name in _SEARCH if name != "algorithm"}
-    check_options(algorithm, {**wished, "sensitive": columns or None}, criteria)
+    wished |= {"sensitive": columns or None, "limit_seconds": limit}
+    wished |= {"suppress": share if probability(share, "suppress") else None}
+    wished |= {"refine": given.flag(asked.get("refine", False), "refine") or None}
+    check_options(algorithm, wished, criteria)
+    if not criteria:
+        raise no_criterion()
+    if algorithm in SEARCHES:
+        weights = given.amounts(asked.get("weights"), "weights")
+        named(given.maybe_text(asked.get("cost"), "cost") or SEARCHES[algorithm].cost, weights)
+        require_weighted([one.name for one in schema.columns if one.role is Role.QUASI], weights)
+
+
+def _check_attacks(asked: Mapping[str, Any], schema: Schema) -> None:
+    required = read_requirements(asked.get("require", ()))
+    check_fitting(required, schema)
+    publish = given.flag(asked.get("publish_findings", False), "publish_findings")
+    attacks = given.maybe_flag(asked.get("attacks"), "attacks")
+    attacks_wanted(attacks, required, publish=publish, off="attacks=False")
 
 
 def anonymize_dataset(vault: Vault, job: Job, beginning: Callable[[], None]) -> None:

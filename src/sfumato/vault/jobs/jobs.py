@@ -19,7 +19,7 @@ from sfumato.errors import ParameterError, PolicyError, SfumatoError
 from sfumato.release.in_use import JOBS
 from sfumato.schema.names import quoted
 from sfumato.vault.answer import paid_under
-from sfumato.vault.config import OWNER, PrivateSet
+from sfumato.vault.config import PrivateSet, asking
 from sfumato.vault.folder import note_request
 from sfumato.vault.jobs.anonymizing import ANONYMIZE, anonymize_dataset, check_wishes
 from sfumato.vault.jobs.asking import asked_plainly, check_request, families, family_named
@@ -93,7 +93,7 @@ class Jobs(Shown):
         family: str,
         dataset: str,
         *,
-        principal: str = OWNER,
+        principal: str | None = None,
         purpose: str | None = None,
         request_id: str | None = None,
         plan: str | None = None,
@@ -106,7 +106,7 @@ class Jobs(Shown):
         With a `plan`, the digest of one, anything else than that plan is refused.
         Somebody must work: `start`, `work`, a server, or 'sfumato job run'.
         """
-        who, name = given.text(principal, "principal"), given.text(dataset, "dataset")
+        who, name = asking(principal), given.text(dataset, "dataset")
         given.maybe_text(purpose, "purpose")
         made = token_hex(8)
         key = made if request_id is None else given.text(request_id, "request_id")
@@ -121,7 +121,7 @@ class Jobs(Shown):
         return kept
 
     @given.in_python
-    def get(self, job: str | Job, *, principal: str = OWNER) -> Job:
+    def get(self, job: str | Job, *, principal: str | None = None) -> Job:
         """A job as it is now; one of somebody else is not there."""
         name = job.id if isinstance(job, Job) else given.text(job, "job")
         found = self.look_up(name, principal=principal)
@@ -132,13 +132,13 @@ class Jobs(Shown):
             )
         return found
 
-    def look_up(self, job: str, *, principal: str = OWNER) -> Job | None:
+    def look_up(self, job: str, *, principal: str | None = None) -> Job | None:
         """A job as it is now, or None."""
         whose, name = self._whose(principal), given.text(job, "job")
         return self._store.get(name, whose) if self._begun else None
 
     @given.in_python
-    def list(self, *, principal: str = OWNER, limit: int = 100) -> Sequence[Job]:
+    def list(self, *, principal: str | None = None, limit: int = 100) -> Sequence[Job]:
         """The newest jobs of a principal, all for the owner, the last first."""
         number = given.whole(limit, "limit")
         if not 1 <= number <= _MOST_LISTED:
@@ -158,7 +158,7 @@ class Jobs(Shown):
         return self._store.list(principal, limit=limit, states=done) if self._begun else []
 
     @given.in_python
-    def cancel(self, job: str | Job, *, principal: str = OWNER) -> Job:
+    def cancel(self, job: str | Job, *, principal: str | None = None) -> Job:
         """End a job, whatever it is at. What was charged for it stays spent.
 
         One that has ended stays as it is.
@@ -169,7 +169,9 @@ class Jobs(Shown):
         return self.get(found, principal=principal)
 
     @given.in_python
-    def wait(self, job: str | Job, *, principal: str = OWNER, seconds: float | None = None) -> Job:
+    def wait(
+        self, job: str | Job, *, principal: str | None = None, seconds: float | None = None
+    ) -> Job:
         """Wait until a job has ended, at most so long, and give it as it is then."""
         end = None
         if seconds is not None:
@@ -258,9 +260,9 @@ class Jobs(Shown):
         charged = paid_under(answer, self._vault.ledger, job.principal, begun)
         return {"receipt": answer.entry, "charged": charged}
 
-    def _whose(self, principal: str) -> str | None:
+    def _whose(self, principal: str | None) -> str | None:
         """Of whom jobs are looked at: an owner's eyes are for all."""
-        person = self._vault.people.admitted(given.text(principal, "principal"))
+        person = self._vault.people.admitted(asking(principal))
         return None if person.is_owner else person.name
 
     def _card(self) -> Card:

@@ -197,6 +197,19 @@ def test_a_server_that_is_none_of_ours_is_told_in_words(odd: str) -> None:
         assert len(server.heard) == 1
 
 
+def test_what_a_server_says_is_shown_in_length_and_letters_that_do_no_harm() -> None:
+    body = json.dumps({"code": "odd", "detail": "\x1b[31m" + "x" * 100_000, "kind": "SystemExit"})
+    head = f"HTTP/1.1 422 X\r\nContent-Length: {len(body)}\r\n\r\n"
+    for sent in (body, body.replace('"odd"', "5"), body.replace('"odd"', '"\\u001b[31m"')):
+        length = f"Content-Length: {len(sent)}"
+        reply = head.replace(f"Content-Length: {len(body)}", length) + sent
+        with connected(reply.encode()) as (connection, _), pytest.raises(InternalError) as refused:
+            connection.get("a")
+        assert len(str(refused.value)) < 5000
+        assert str(refused.value).isprintable()
+        assert refused.value.code == ("odd" if sent is body else "server_unexpected")
+
+
 def test_half_an_answer_is_none() -> None:
     half = FINE.replace(b"Content-Length: 8", b"Content-Length: 800\r\nConnection: close")
     with connected(half, FINE) as (connection, server):

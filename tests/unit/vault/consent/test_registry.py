@@ -94,6 +94,29 @@ def test_a_registry_is_found_by_its_people_or_a_data_set(vault: sf.Vault) -> Non
         assert not Path("empty/consent.sqlite").exists()
 
 
+@pytest.mark.filterwarnings("ignore:The people of 'visits' are asked")
+def test_one_source_has_one_list_of_purposes(vault: sf.Vault) -> None:
+    def added(source: str, purposes: list[str] | None) -> str:
+        how = {"population": "visits", "purposes": purposes}
+        return code_of(lambda: vault.add("again", source, "visits.toml", **how))  # type: ignore[arg-type]
+
+    Path("link.csv").symlink_to("visits.csv")
+    Path("copy.csv").write_bytes(Path("visits.csv").read_bytes())
+    for source in ("visits.csv", "link.csv", "copy.csv"):
+        assert added(source, None) == "purposes_differ"
+        assert added(source, ["care"]) == "purposes_differ"
+    assert vault.datasets == ("visits",)
+    both = ["research", "care"]
+    vault.add("again", "visits.csv", "visits.toml", population="visits", purposes=both)
+    # Also where a source becomes that one later.
+    Path("later.csv").write_text("patient,agreed,cost\n1,true,5\n2,true,5\n2,true,5\n")
+    vault.add("later", "later.csv", "visits.toml", population="visits")
+    Path("later.csv").unlink()
+    Path("later.csv").symlink_to("visits.csv")
+    asked = "SELECT COUNT(*) AS n FROM later"
+    assert code_of(lambda: vault.query(asked, epsilon=1)) == "source_unready"
+
+
 def test_purposes_need_people_that_can_be_told_apart(files: Path) -> None:
     with sf.init(files / "other") as vault:
 
