@@ -243,6 +243,14 @@ def test_files_that_are_no_reports(tmp_path: Path) -> None:
         olh.sketch(tmp_path / "absent.reports")
 
 
+@pytest.mark.parametrize("data", [5, None, "text", [1]])
+def test_what_are_no_bytes_is_told(data: Any) -> None:
+    for reading in (made("olh").read, ReportSketch.from_bytes):
+        with pytest.raises(ParameterError) as raised:
+            reading(data)
+        assert raised.value.code == "type_wrong"
+
+
 def test_bytes_that_are_no_sketch() -> None:
     oracle = made("apple_hcms")
     whole = oracle.sketch(oracle.randomize([1, 2])).to_bytes()
