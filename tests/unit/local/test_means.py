@@ -168,3 +168,12 @@ def test_a_text_or_a_truth_value_is_no_amount(values: object) -> None:
 )
 def test_any_number_is_an_amount(values: object) -> None:
     assert len(sf.local.mean(bounds=(0, 80), epsilon=2).randomize(values)) in (1, 2)
+
+
+@pytest.mark.parametrize(("epsilon", "times"), [(1, 1.13), (4, 3.76)])
+def test_the_sd_of_signs_is_above_for_people_at_both_bounds(epsilon: int, times: float) -> None:
+    """As the guide says."""
+    oracle = Duchi((0, 1), epsilon=epsilon)
+    found = oracle.estimate(oracle.sketch(oracle.randomize([0, 1] * 5_000, SeededEntropy(1))))
+    true = math.sqrt(oracle.variance(10_000, 0))
+    assert found["sd"][0].as_py() / true == pytest.approx(times, abs=0.01)
