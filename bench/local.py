@@ -22,14 +22,14 @@ PEER_PEOPLE = PEOPLE if os.environ.get("SFUMATO_BENCH_ALL") else 10_000
 PEER_SECONDS = 3600
 WANTED = {"client": "at most 0.3", "olh server": "at most 2", "server": "at most 0.2"}
 ORACLES: dict[str, dict[str, Any]] = {
-    "k_ary": {},
+    "k-ary": {},
     "oue": {},
     "sue": {},
     "olh": {},
     "subset": {},
     "hadamard": {},
-    "apple_cms": {"rows": 128},
-    "apple_hcms": {"rows": 128},
+    "apple-cms": {"rows": 128},
+    "apple-hcms": {"rows": 128},
     "rappor": {},
 }
 

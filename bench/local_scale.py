@@ -25,7 +25,7 @@ MOST = int(os.environ.get("SFUMATO_BENCH_ROWS", 10**7))
 EACH = 10**6
 SOURCES = {"DuckDB": "{}", "Spark": "spark+parquet://{}"}
 ENGINES = os.environ.get("SFUMATO_BENCH_ENGINES", ",".join(SOURCES)).split(",")
-ORACLES = {"k_ary": 1024, "oue": 32, "hadamard": 1024}
+ORACLES = {"k-ary": 1024, "oue": 32, "hadamard": 1024}
 ONE = """
 import json, resource, sys, time
 from sfumato import local

@@ -36,6 +36,10 @@ settings.load_profile("unhurried")
 # DuckDB there ends it by SIGSEGV.
 os.register_at_fork(after_in_child=gc.disable)
 
+# Trees of sources are millions of objects that live on: to look at all of them again and again,
+# beside thousands of tests, took most of the time of whatever reads a source.
+gc.set_threshold(10_000)
+
 _SERVERS = {"spark": "spark_session", "postgres": "postgres_url"}
 """The servers, by the marker and the fixture that a test on them uses."""
 _LONGEST_FIRST = ("end", "property", "contract", "golden", "audit", "meta", "wrong")

@@ -74,7 +74,7 @@ def _timed(
 
 SKETCH = CMSServer(EPSILON, 128, SIZE)
 PURE: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
-    "k_ary": (lambda: DEClient(EPSILON, SIZE), lambda: DEServer(EPSILON, SIZE)),
+    "k-ary": (lambda: DEClient(EPSILON, SIZE), lambda: DEServer(EPSILON, SIZE)),
     "hadamard": (
         lambda: HadamardResponseClient(EPSILON, SIZE, None),
         lambda: HadamardResponseServer(EPSILON, SIZE),
@@ -83,14 +83,14 @@ PURE: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
         lambda: UEClient(EPSILON, SIZE, use_oue=True),
         lambda: UEServer(EPSILON, SIZE, use_oue=True),
     ),
-    "apple_cms": (lambda: CMSClient(EPSILON, SKETCH.get_hash_funcs(), SIZE), lambda: SKETCH),
+    "apple-cms": (lambda: CMSClient(EPSILON, SKETCH.get_hash_funcs(), SIZE), lambda: SKETCH),
     "olh": (
         lambda: LHClient(EPSILON, SIZE, use_olh=True),
         lambda: LHServer(EPSILON, SIZE, use_olh=True),
     ),
 }
 MULTI: dict[str, tuple[Callable[[int], Any], Callable[[list[Any]], object]]] = {
-    "k_ary": (
+    "k-ary": (
         lambda value: GRR_Client(value, SIZE, EPSILON),
         lambda reports: GRR_Aggregator_MI(reports, SIZE, EPSILON),
     ),

@@ -20,6 +20,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _LONGEST = 40
+_MOST_BITS = 10_000
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -113,6 +114,8 @@ def shown(value: object) -> str:
     """A value in a message: plain ones as they are written, others by their type."""
     if not isinstance(value, _PLAIN):
         return f"a value of type {type(value).__name__}"
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return "a number of very many digits"  # which Python refuses to write
     written = repr(value)
     return written if len(written) <= _LONGEST else f"{written[: _LONGEST - 3]}..."
 

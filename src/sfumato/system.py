@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 try:
     import fcntl
@@ -40,3 +43,25 @@ def needs_locks(what: str) -> None:
 def is_ours(status: os.stat_result) -> bool:
     """Whether a file belongs to this user."""
     return hasattr(os, "geteuid") and status.st_uid == os.geteuid()
+
+
+class OpenedFile:
+    """Where a file was opened, and which one it was: another may be put in its place any time.
+
+    Once its place was found to hold another, it counts as lost, also if it is put back: what
+    happened meanwhile is unknown. Decision 0372.
+    """
+
+    def __init__(self, path: Path, opened: os.stat_result) -> None:
+        self._path, self._opened = path.absolute(), opened
+        self._lost = False
+
+    def in_place(self) -> bool:
+        """Whether its place holds it, and has whenever this was asked."""
+        try:
+            found = self._path.lstat()
+        except FileNotFoundError:
+            self._lost = True
+        else:
+            self._lost = self._lost or not os.path.samestat(found, self._opened)
+        return not self._lost

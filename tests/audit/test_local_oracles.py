@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sfumato.noise.entropy import Entropy
 
 SMALL: dict[str, dict[str, Any]] = {
-    "k_ary": {},
+    "k-ary": {},
     "grid": {"columns": 2},
     "sue": {},
     "oue": {},
@@ -30,14 +30,14 @@ SMALL: dict[str, dict[str, Any]] = {
     "olh": {},
     "subset": {},
     "hadamard": {},
-    "hadamard-blocks": {"blocks": 2},
-    "apple_cms": {"rows": 2, "columns": 4},
-    "apple_hcms": {"rows": 2, "columns": 4},
+    "hadamard blocks": {"blocks": 2},
+    "apple-cms": {"rows": 2, "columns": 4},
+    "apple-hcms": {"rows": 2, "columns": 4},
 }
 
 
 def made(name: str, size: int = 4, epsilon: Any = 1) -> Any:
-    return local.oracle(name.partition("-")[0], size, epsilon=epsilon, **SMALL[name])
+    return local.oracle(name.partition(" ")[0], size, epsilon=epsilon, **SMALL[name])
 
 
 def numbered(oracle: Any, rows: NDArray[Any]) -> NDArray[np.int64]:

@@ -48,7 +48,7 @@ def draws() -> list[Draw]:
     found = []
     for size, epsilon in product((2, 3, 7, 100, 1000), ("0.1", "1", "log(3)", "4", "20")):
         choices = [f"choice {number}" for number in range(size)]
-        mechanism = oracle("k_ary" if size > 2 else "warner", domain=choices, epsilon=epsilon)
+        mechanism = oracle("k-ary" if size > 2 else "warner", domain=choices, epsilon=epsilon)
         assert isinstance(mechanism, KAry)
         for trial in range(12):
             words = source.words(64).tolist()

@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
+from sfumato.gate.round_server import RoundServer
+from sfumato.gate.serving import Listening
 from sfumato.local.collection import Collection
+from sfumato.testing.servers import running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,3 +68,12 @@ def serving(file: Path, made: Round) -> Iterator[Served]:
             os.kill(process.pid, signal.SIGINT)
             process.wait(timeout=30)
     assert process.returncode == 0
+
+
+@contextmanager
+def served_here(file: Path, made: Round) -> Iterator[Served]:
+    """Serve a round by a thread of this process, where the command is not what is tested."""
+    with closing(Collection(file)) as collection:
+        server = RoundServer(collection, Listening(port=0))
+        with running(server):
+            yield Served(file, made, server.url, server.page)

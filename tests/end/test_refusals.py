@@ -271,6 +271,8 @@ LEDGER += [
     Case("head_unreadable", JOIN, 2, text("head.json", '{"ledger": "3:ab"}')),
     Case("head_begun", JOIN, 2, text("head.json", f'{{"ledger": "1:{"0" * 64}"}}')),
     Case("head_not_held", JOIN, 3, another_ledgers_head),
+    Case("processes_wrong", ("serve", "--port", "0", "--processes", "0")),
+    Case("ledger_rolled_back", ("serve", "--port", "0", "--check"), 3, restore_old_ledger),
 ]
 BEGINNINGS = [
     Case("usage", ("init",)),

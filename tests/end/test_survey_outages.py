@@ -50,21 +50,12 @@ def test_two_servers_count_once_and_a_killed_one_loses_nothing_it_accepted(
         steady = stack.enter_context(serving(file, made))
         doomed = stack.enter_context(
             subprocess.Popen(
-                [
-                    sys.executable,
-                    "-c",
-                    PROGRAM,
-                    "survey",
-                    "serve",
-                    str(file),
-                    "--port",
-                    "0",
-                    "--json",
-                ],
+                [sys.executable, "-c", PROGRAM, *SERVE, str(file)],
                 stdout=subprocess.PIPE,
                 text=True,
             )
         )
+        stack.callback(doomed.kill)
         assert doomed.stdout is not None
         other = json.loads(doomed.stdout.readline())["url"]
         pool = stack.enter_context(ThreadPoolExecutor(4))

@@ -17,10 +17,11 @@ from sfumato.local.wire import to_wire
 
 from .browsing import SCREENS, needs_chromium, open_page, words_at_fault, worst_contrast
 from .survey_draws import PreparedWords
-from .survey_served import serving
+from .survey_served import served_here
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from playwright.sync_api import Browser, Page
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 pytestmark = needs_chromium
 
+QUICK = ("light 390", "dark 1280")
+"""Both colours and both widths; the other two pairs take their turn in the slow set."""
 CHOICES = ("Every day", "<b>Sometimes</b>", "Never in my whole life, " + "really " * 8 + "not")
 
 
@@ -35,11 +38,14 @@ CHOICES = ("Every day", "<b>Sometimes</b>", "Never in my whole life, " + "really
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     file = tmp_path_factory.mktemp("pages") / "smoking.toml"
     made = new_round(file, 'Do you "smoke" & drink?', CHOICES, epsilon="log(4)")
-    with serving(file, made) as found:
+    with served_here(file, made) as found:
         yield found
 
 
-@pytest.fixture(scope="module", params=SCREENS)
+@pytest.fixture(
+    scope="module",
+    params=[one if one in QUICK else pytest.param(one, marks=pytest.mark.slow) for one in SCREENS],
+)
 def screen(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
     page = open_page(browser, request.param)
     yield page
@@ -163,7 +169,7 @@ def test_the_page_sends_what_python_draws_from_the_same_bytes(
     browser: Browser, served: Served
 ) -> None:
     """Whole visits with known bytes: the report is often another choice than the answer."""
-    mechanism = oracle("k_ary", domain=list(CHOICES), epsilon=served.round.epsilon)
+    mechanism = oracle("k-ary", domain=list(CHOICES), epsilon=served.round.epsilon)
     sent, drawn = [], []
     for answer, byte in ((0, 0x17), (2, 0x01), (0, 0xEC), (1, 0x20)):
         page = open_page(browser, "light 390")
@@ -192,14 +198,17 @@ def test_headers_let_nothing_else_run_and_nothing_be_kept(served: Served) -> Non
             assert "set-cookie" not in answer.headers
 
 
-def test_when_it_is_closed_nobody_is_asked(browser: Browser, served: Served) -> None:
-    with closing(Collection(served.file)) as collection:
-        collection.close_round()
-    page = open_page(browser, "light 1280")
-    page.goto(served.page)
-    assert "This round is closed." in page.inner_text("header")
-    assert page.locator("input").count() == 0
-    page.goto(f"{served.page}/results")
-    assert "The final result" in page.inner_text("header")
-    assert page.locator("meta[http-equiv=refresh]").count() == 0
-    page.context.close()
+def test_when_it_is_closed_nobody_is_asked(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "smoking.toml"
+    made = new_round(file, "Do you smoke?", ("yes", "no"), epsilon=1)
+    with served_here(file, made) as served:
+        with closing(Collection(file)) as collection:
+            collection.close_round()
+        page = open_page(browser, "light 1280")
+        page.goto(served.page)
+        assert "This round is closed." in page.inner_text("header")
+        assert page.locator("input").count() == 0
+        page.goto(f"{served.page}/results")
+        assert "The final result" in page.inner_text("header")
+        assert page.locator("meta[http-equiv=refresh]").count() == 0
+        page.context.close()

@@ -59,7 +59,7 @@ class World:
         self.vault = sf.init(folder / "clinic")
         self.vault.add("people", folder / "people.parquet", folder / "people.toml", epsilon=9)
         (folder / "asked.csv").write_text("x\n1\n2\n")
-        asked = {"unit": "x", "max_rows": 1, "epsilon": 1, "purposes": ["care"]}
+        asked: dict[str, Any] = {"unit": "x", "max_rows": 1, "epsilon": 1, "purposes": ["care"]}
         self.vault.add("asked", folder / "asked.csv", ASKED, **asked)
         for name in ("bob", "zoe"):
             self.vault.people.add(name, "external", operator="ann", **GRANT)
@@ -88,6 +88,8 @@ SYNTHESIS: dict[str, Any] = {
 HISTOGRAM: dict[str, Any] = {"columns": "age", "epsilon": 0.01}
 GRANT: dict[str, Any] = {"epsilon": 0.1, "delta": 0, "population": "people"}
 ABOVE: dict[str, Any] = {"columns": "age", "workload": [[[1, 2]]], "threshold": 5, "epsilon": 0.01}
+OF_JOB: dict[str, Any] = {"job": "none", "principal": "owner"}
+OF_RELEASE: dict[str, Any] = {"release": "none", "principal": "owner"}
 Call = tuple["Callable[[World], Any]", dict[str, Any]]
 CALLS: dict[str, Call] = {
     "read": (lambda _: sf.read, {"source": ROWS, "schema": SCHEMA, "strict": True}),
@@ -320,13 +322,9 @@ CALLS: dict[str, Call] = {
         {"family": "publish", "dataset": "people", "principal": "owner", "purpose": None}
         | {"request_id": "r", "plan": None},
     ),
-    **{
-        f"Jobs.{name}": (
-            lambda w, name=name: getattr(w.vault.jobs, name),
-            {"job": "none", "principal": "owner"},
-        )
-        for name in ("get", "look_up", "cancel")
-    },
+    "Jobs.get": (lambda w: w.vault.jobs.get, OF_JOB),
+    "Jobs.look_up": (lambda w: w.vault.jobs.look_up, OF_JOB),
+    "Jobs.cancel": (lambda w: w.vault.jobs.cancel, OF_JOB),
     "Jobs.list": (lambda w: w.vault.jobs.list, {"principal": "owner", "limit": 9}),
     "Jobs.wait": (
         lambda w: w.vault.jobs.wait,
@@ -334,13 +332,8 @@ CALLS: dict[str, Call] = {
     ),
     "Jobs.start": (lambda w: w.vault.jobs.start, {"workers": -1}),
     "Jobs.stop": (lambda w: w.vault.jobs.stop, {"seconds": 0}),
-    **{
-        f"Releases.{name}": (
-            lambda w, name=name: getattr(w.vault.releases, name),
-            {"release": "none", "principal": "owner"},
-        )
-        for name in ("get", "look_up")
-    },
+    "Releases.get": (lambda w: w.vault.releases.get, OF_RELEASE),
+    "Releases.look_up": (lambda w: w.vault.releases.look_up, OF_RELEASE),
     "Releases.list": (lambda w: w.vault.releases.list, {"principal": "owner"}),
     "Releases.open_to": (
         lambda w: w.vault.releases.open_to,

@@ -15,7 +15,7 @@ K = 1024
 EPSILONS: list[Any] = ["0.5", "1", "log(3)", "2", "4"]
 # n times the variance of a rare value's share, k = 1024, at epsilon 0.5, 1, 2 and 4.
 VARIANCES = {
-    "k_ary": (2432.4, 347.07, 25.218, 0.37476),
+    "k-ary": (2432.4, 347.07, 25.218, 0.37476),
     "sue": (15.917, 3.9177, 0.92067, 0.18102),
     "oue": (15.671, 3.6827, 0.72406, 0.076022),
     "olh": (15.817, 3.6917, 0.72459, 0.076023),
@@ -23,7 +23,7 @@ VARIANCES = {
     "hadamard": (16.671, 4.6827, 1.7241, 1.0760),
 }
 SMALL: dict[str, dict[str, Any]] = {
-    "k_ary": {},
+    "k-ary": {},
     "grid": {"columns": 3},
     "sue": {},
     "oue": {},
@@ -31,8 +31,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "olh": {},
     "subset": {},
     "hadamard": {},
-    "apple_cms": {"rows": 2, "columns": 8},
-    "apple_hcms": {"rows": 2, "columns": 8},
+    "apple-cms": {"rows": 2, "columns": 8},
+    "apple-hcms": {"rows": 2, "columns": 8},
 }
 
 
@@ -53,7 +53,7 @@ def test_warner_is_as_published() -> None:
 
 
 def test_the_true_cell_of_a_grid_of_ten_by_ten_is_said_with_three_in_hundred_and_two() -> None:
-    oracle: Any = local.oracle("k_ary", 100, epsilon=local.log(3))
+    oracle: Any = local.oracle("k-ary", 100, epsilon=local.log(3))
     assert (oracle.p, oracle.q) == (Fraction(3, 102), Fraction(1, 102))
     assert oracle.ratio == oracle.channel().ratio == 3
 
@@ -133,7 +133,7 @@ def test_estimates_are_unbiased_and_as_far_off_as_told(name: str) -> None:
     oracle: Any = local.oracle(name, 4, epsilon=1, **options)
     squares = (truth**2).sum()
     for at, share in enumerate(truth):
-        if name in {"apple_cms", "apple_hcms"}:
+        if name in {"apple-cms", "apple-hcms"}:
             expected = oracle.variance(1000, share, squares - share**2)
         elif name == "grid":
             chances = oracle.channel().probabilities()

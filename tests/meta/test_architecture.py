@@ -15,11 +15,13 @@ GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "architecture.md"
 LONGEST = 15
 SCRIPT = r"""
 import json, sys, threading
+from contextlib import contextmanager
 from inspect import CO_OPTIMIZED
 from pathlib import Path
 import sfumato
 from typer.testing import CliRunner
 from sfumato.cli.main import build
+from sfumato.testing.servers import served
 
 ROOT = f"{Path(sfumato.__file__).parent}/"
 Path("people.toml").write_text('''
@@ -45,15 +47,23 @@ def seen(frame, event, _):
     if event == "call" and code.co_flags & CO_OPTIMIZED and code.co_filename.startswith(ROOT):
         crossed.setdefault(code.co_filename.removeprefix(ROOT))
 
-def walk(name, *words):
+@contextmanager
+def walking(name):
     crossed.clear()
     threading.setprofile(seen)
     sys.setprofile(seen)
-    done = CliRunner().invoke(build(), [*words])
+    yield
     sys.setprofile(None)
     threading.setprofile(None)
-    assert done.exit_code == 0, (done.output, done.exception)
     walks[name] = list(crossed)
+
+def run(*words):
+    done = CliRunner().invoke(build(), [*words])
+    assert done.exit_code == 0, (done.output, done.exception)
+
+def walk(name, *words):
+    with walking(name):
+        run(*words)
 
 schema = ("--schema", "people.toml")
 walk("An inspection", "inspect", "people.csv")
@@ -64,6 +74,16 @@ asked = "SELECT city, COUNT(*), AVG(age) FROM people GROUP BY city"
 walk("A question", "query", asked, "--epsilon", "1", "--vault", "clinic")
 told = ("--columns", "age", "--epsilon", "1", "--vault", "clinic", "-o", "tree.csv")
 walk("A publication", "publish", "tree", "people", *told)
+with sfumato.open("clinic") as vault:
+    token = vault.tokens.new("owner", operator="Ann")
+    with walking("A request through the gate"), served(vault) as server:
+        with sfumato.connect(server.url, token) as there:
+            there.query("SELECT COUNT(*) FROM people", epsilon=1)
+with walking("A survey"):
+    run("survey", "new", "q.toml", "--question", "Well?", "--choices", "a,b,c", "--epsilon", "1")
+    sfumato.Survey("q.toml").randomize(["a", "b"] * 9).save("monday.jsonl")
+    run("collect", "q.toml", "monday.jsonl")
+    run("survey", "estimate", "q.toml")
 print(json.dumps(walks))
 """
 

@@ -100,7 +100,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     # A client plans by the same modules as a vault, from what a server declares.
     "gate": {
         "cards", "errors", "files", "given", "local", "method", "privacy.events", "privacy.numbers",
-        "publish.options", "query.sql.tables", "release.codec", "release.release",
+        "privacy.units", "publish.options", "query.sql.tables", "release.codec", "release.release",
+        "schema.column", "schema.schema", "steward.table",
         "report.progress", "report.survey", "schema.exchange", "schema.names", "texts", "vault",
     },
     "cli": {

@@ -22,6 +22,8 @@ def _reached(metavar: str, told: str) -> Any:
 _NAMES = "A name by which others reach it, such as data.example.org; repeatable."
 _PROXY = "Be reached from this proxy alone, which encrypts; repeatable."
 _PROCESSES = "In how many processes to answer; about one for each core."
+_DATA = "A folder from which an owner may add data sets by a request; else none may be added so."
+_MOST_PROCESSES = 64
 _LINK = "Print a link for the owner though one has a token."
 
 
@@ -32,6 +34,7 @@ def serve(
     cert: Annotated[Path | None, _reached("FILE", "A certificate, to encrypt with.")] = None,
     key: Annotated[Path | None, _reached("FILE", "The certificate's key.")] = None,
     behind_proxy: Annotated[list[str] | None, _reached("ADDRESS", _PROXY)] = None,
+    data: Annotated[Path | None, option("DIR", _DATA)] = None,
     owner_link: Annotated[bool, option(None, _LINK, "--owner-link")] = False,
     processes: Annotated[int, option("N", _PROCESSES)] = 1,
     check: Annotated[
@@ -60,10 +63,9 @@ def serve(
         behind_proxy=tuple(behind_proxy or ()),
         certificate=cert,
         key=key,
+        data=data,
     )
-
-    if processes < 1:
-        raise ParameterError("processes_wrong", f"--processes must be at least 1, not {processes}.")
+    _check_processes(processes)
     if processes > 1 and not check:
         serving.answer_in(
             processes,
@@ -84,6 +86,15 @@ def serve(
             _tell(vault, server.url, None, as_json=as_json)
         else:
             server.answer(ready)
+
+
+def _check_processes(processes: int) -> None:
+    if not 1 <= processes <= _MOST_PROCESSES:
+        raise ParameterError(
+            "processes_wrong",
+            f"--processes must be from 1 to {_MOST_PROCESSES}, not {processes}. About one for each "
+            "core is best.",
+        )
 
 
 def _tell(vault: Path, url: str, link: str | None, *, as_json: bool) -> None:

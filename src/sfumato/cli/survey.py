@@ -32,7 +32,7 @@ _Choices = Annotated[str | None, option("A,B,...", "new: what can be answered.")
 _Epsilon = Annotated[
     str | None, option("EPSILON", "new: how much a report may reveal: 1, or log(3).")
 ]
-_Mechanism = Annotated[str, option("NAME", "new: auto, warner (two choices) or k_ary.")]
+_Mechanism = Annotated[str, option("NAME", "new: auto, warner (two choices) or k-ary.")]
 _Opens = Annotated[str | None, option("TIME", "new: from when on; by default now.")]
 _Closes = Annotated[str | None, option("TIME", "new: until when; by default 30 days later.")]
 _Host = Annotated[str, option("ADDRESS", "serve: where to listen.")]

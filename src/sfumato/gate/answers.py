@@ -1,7 +1,7 @@
 """Answers as they are sent: JSON for people's programs, or whole for `sf.connect`.
 
 The whole form is what the ledger keeps (`release.codec`), behind one line of JSON with what an
-answer says besides: what it cost, whether now, and what is left.
+answer says besides: what it cost, whether now or under the name of this request, and what is left.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sfumato.gate.routing import Reply
 from sfumato.release.codec import to_bytes
 from sfumato.texts import dumps
+from sfumato.vault.answer import paid_under
 
 if TYPE_CHECKING:
     from sfumato.gate.routing import Call
@@ -21,14 +22,18 @@ ANSWER = "application/vnd.sfumato.answer"
 
 def answered(call: Call, answer: Answer) -> Reply:
     """An answer in the form that the caller takes."""
-    return Reply(packed(answer), ANSWER) if call.wants(ANSWER) else Reply(answer.to_json())
+    if not call.wants(ANSWER):
+        return Reply(answer.to_json())
+    paid = paid_under(answer, call.vault.ledger, call.caller.principal, call.request_id)
+    return Reply(packed(answer, paid=paid), ANSWER)
 
 
-def packed(answer: Answer) -> bytes:
-    """An answer with everything that it says, as bytes."""
+def packed(answer: Answer, *, paid: bool) -> bytes:
+    """An answer with everything that it says, as bytes; `paid` under this very request or not."""
     beside = {
         "cost": answer.cost,
         "charged": answer.charged,
+        "paid": paid,
         "remaining": answer.remaining,
         "balance": answer.balance,
     }

@@ -22,6 +22,7 @@ from sfumato.gate.body import check_no_body, is_unread, read_json
 from sfumato.gate.callers import NOBODY, admitted, check_caller
 from sfumato.gate.forms import checked
 from sfumato.gate.headers import secured
+from sfumato.gate.keys import request_id_of
 from sfumato.gate.pace import Paces, Workers
 from sfumato.gate.problems import RequestError
 from sfumato.gate.query_string import read_query
@@ -130,6 +131,7 @@ class _Gate:
             checked(route.takes, told),
             _request_id(request) if route.keyed else None,
             request.headers.get("accept", "*/*"),
+            self.setting.data,
         )
 
     def refuse(self, error: SfumatoError, *, close: bool = False) -> Response:
@@ -184,19 +186,20 @@ def _request_id(request: Request) -> str | None:
     keys = request.headers.getlist("idempotency-key")
     if not keys:
         return None
-    key = keys[0]
+    found = request_id_of(keys[0]) if keys[0].isascii() else None
     if (
         len(keys) > 1
-        or not 1 <= len(key) <= _LONGEST_KEY
-        or not (key.isascii() and key.isprintable())
+        or found is None
+        or not (1 <= len(found) <= _LONGEST_KEY and found.isprintable())
     ):
         raise RequestError(
             422,
             "request_id_wrong",
             f"An Idempotency-Key must be one text of 1 to {_LONGEST_KEY} printable ASCII "
-            "characters. Make a new one for each new request.",
+            "characters, or other characters as utf-8''gr%C3%B6%C3%9Fe. Make a new one for each "
+            "new request.",
         )
-    return key
+    return found
 
 
 def _sent(route: Route, reply: Reply) -> Response:

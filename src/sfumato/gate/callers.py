@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from sfumato.vault.vault import Vault
 
 _BEARER = "bearer "
+AUTHORITY = "sfumato.authority"
+"""Where a request that names a host in its first line has it."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,8 @@ def refused() -> RequestError:
 def check_caller(scope: Scope, setting: Setting) -> None:
     """Refuse who comes by a name that is not ours, or past the proxy that encrypts."""
     names = [value for name, value in scope["headers"] if name == b"host"]
-    if len(names) != 1 or _without_port(names[0]) not in setting.hosts:
+    meant = [*names, scope.get(AUTHORITY, *names[:1])]
+    if len(names) != 1 or not setting.hosts.issuperset(map(_without_port, meant)):
         raise RequestError(421, "host_unknown", "This server does not answer under that name.")
     if setting.proxies and not _is_near(scope.get("client"), setting):
         raise RequestError(403, "proxy_only", "This server is reached through its proxy alone.")
@@ -105,6 +108,8 @@ def _is_near(peer: tuple[str, int] | None, setting: Setting) -> bool:
     if peer is None:
         return False
     address = ip_address(peer[0])
+    # One socket for both families shows the older addresses as part of the newer.
+    address = getattr(address, "ipv4_mapped", None) or address
     return address.is_loopback or any(address in one for one in setting.proxies)
 
 

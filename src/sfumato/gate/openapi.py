@@ -29,7 +29,10 @@ _KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "Makes it safe to repeat: same key and body, same answer, paid for once.",
+    "description": (
+        "Makes it safe to repeat: same key and body, same answer, paid for once. What is not "
+        "printable ASCII is written as in utf-8''gr%C3%B6%C3%9Fe."
+    ),
     "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[ -~]+$"},
 }
 

@@ -32,6 +32,10 @@ _BY_CODE = {
     "request_reused": 409,
     "token_refused": 401,
     "not_found": 404,
+    # Told to owners alone, whose paths name these.
+    **dict.fromkeys(
+        ("principal_unknown", "principal_unknown_here", "token_unknown", "registry_unknown"), 404
+    ),
 }
 _BY_KIND: tuple[tuple[type[SfumatoError], int], ...] = (
     (BudgetError, 402),
@@ -85,8 +89,9 @@ class UnreadyError(InternalError):
 
 def status_of(error: SfumatoError) -> int:
     """The status with which a refusal is sent."""
-    if isinstance(error, RequestError):
-        return error.status
+    own: int | None = getattr(error, "status", None)
+    if own is not None:
+        return own
     if error.code in _BY_CODE:
         return _BY_CODE[error.code]
     if isinstance(error, UnreadyError):

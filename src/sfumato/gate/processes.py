@@ -1,7 +1,8 @@
 """One server as several processes that share its socket: Python computes on one core at a time.
 
 Each opens the vault for itself, after it was forked; what they must agree on lies in the ledger. A
-process that dies is replaced, so that others go on being answered. Decision 0370.
+process that dies is replaced, so that others go on being answered; when the one that began them is
+gone, however it went, they end in order. Decision 0370.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import threading
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _LOOK_SECONDS = 0.1
-_SHORTEST_LIFE_SECONDS = 1.0
+_SHORT_LIFE_SECONDS = 1.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -54,6 +56,8 @@ class _Family:
     def __init__(self, serve: Callable[[Callable[[], None]], None]) -> None:
         self._serve = serve
         self._listening, self._tell = os.pipe()
+        # Nothing is ever written to it: it ends when the last who could write, the parent, does.
+        self._orphaned, self._alive = os.pipe()
         self._begun: dict[int, float] = {}
         self._ending = False
         self._parent = os.getpid()
@@ -81,12 +85,18 @@ class _Family:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         if child:
             return False
+        os.close(self._alive)
+        threading.Thread(target=_end_with, args=(self._orphaned,), daemon=True).start()
         self._serve(lambda: _say(self._tell))
         return True
 
     def watch(self, processes: int, ready: Callable[[], None]) -> None:
-        """Replace what dies, until told to end; before all have listened a death ends all."""
-        told = 0
+        """Replace what dies, until told to end.
+
+        Before all have listened a death ends all; so do short lives, more than there are processes
+        and none but those: one that somebody kills may have been young.
+        """
+        told = short = 0
         while not self.is_ending():
             if select.select([self._listening], [], [], _LOOK_SECONDS)[0]:
                 told += len(os.read(self._listening, processes))
@@ -95,10 +105,11 @@ class _Family:
             for lived in self._buried():
                 if self.is_ending():
                     return
-                if told < processes or lived < _SHORTEST_LIFE_SECONDS:
+                short = short + 1 if lived < _SHORT_LIFE_SECONDS else 0
+                if told < processes or short > processes:
                     raise InternalError(
                         "process_ended",
-                        "A process of the server ended as soon as it had begun; so all were ended. "
+                        "Processes of the server end as soon as they have begun, so all were. "
                         "Start it with --processes 1 to see why.",
                     )
                 if self.begin_one():
@@ -116,8 +127,8 @@ class _Family:
         while self._begun:
             list(self._buried())
             time.sleep(_LOOK_SECONDS if self._begun else 0)
-        os.close(self._listening)
-        os.close(self._tell)
+        for one in (self._listening, self._tell, self._orphaned, self._alive):
+            os.close(one)
 
     def _buried(self) -> list[float]:
         """How long each of those lived that have died, which are forgotten."""
@@ -133,3 +144,9 @@ def _say(tell: int) -> None:
     """Say that a process listens; once all have, nobody need hear it."""
     with suppress(BrokenPipeError):
         os.write(tell, b".")
+
+
+def _end_with(orphaned: int) -> None:
+    """Wait until the parent is gone, and tell this process to end as the parent would have."""
+    os.read(orphaned, 1)
+    os.kill(os.getpid(), signal.SIGTERM)

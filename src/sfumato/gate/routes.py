@@ -8,6 +8,7 @@ from sfumato.gate.doors import (
     consent,
     datasets,
     jobs,
+    keeping,
     ledger,
     questions,
     releases,
@@ -24,5 +25,6 @@ ROUTES = (
     *reports.ROUTES,
     *admin.ROUTES,
     *consent.ROUTES,
+    *keeping.ROUTES,
 )
 """Every route below /v1, in the order in which people are told of them."""

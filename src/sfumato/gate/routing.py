@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from sfumato.gate.callers import Caller
     from sfumato.gate.forms import Input
@@ -33,6 +34,8 @@ class Call:
     request_id: str | None = None
     """The Idempotency-Key, where one was given."""
     accept: str = "*/*"
+    data: Path | None = None
+    """The folder of the server from which an owner may add data sets, if any."""
 
     def wants(self, media: str) -> bool:
         """Whether the caller names a media type among those that it takes."""

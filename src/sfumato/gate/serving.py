@@ -37,6 +37,8 @@ _RELEASED = 1767225600.0
 """The first day of 2026, before which no clock can have stood."""
 _WORKERS = 2
 """So many jobs are done at a time; questions have their own threads."""
+_WIDEST_NETWORK = {4: 16, 6: 48}
+"""How many bits the addresses of proxies share at least: who is among them need not encrypt."""
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -52,6 +54,8 @@ class Listening:
     """The addresses of proxies that encrypt and pass requests on."""
     certificate: Path | None = None
     key: Path | None = None
+    data: Path | None = None
+    """The folder from which an owner may add data sets by a request."""
 
     @property
     def is_public(self) -> bool:
@@ -72,6 +76,12 @@ class Listening:
                 "secret_exposed",
                 f"'{self.key}' is a secret and may be read by others. Run: chmod 600 '{self.key}'.",
             )
+        if self.data is not None and not self.data.is_dir():
+            raise ParameterError(
+                "data_folder_missing",
+                f"There is no folder '{self.data}' to add data sets from. Name one with --data, or "
+                "leave it out.",
+            )
         if self.is_public and self.certificate is None and not self.behind_proxy:
             raise ParameterError(
                 "address_public",
@@ -89,6 +99,7 @@ class Listening:
             proxies=tuple(map(_network, self.behind_proxy)),
             is_encrypted=self.certificate is not None or bool(self.behind_proxy),
             limits=limits,
+            data=self.data,
         )
 
 
@@ -275,10 +286,13 @@ def _url(listening: Listening, listener: socket.socket) -> str:
 
 def _network(address: str) -> IPv4Network | IPv6Network:
     try:
-        return ip_network(address)
+        found = ip_network(address)
     except ValueError:
+        found = None
+    if found is None or found.prefixlen < _WIDEST_NETWORK[found.version]:
         raise ParameterError(
             "proxy_address",
-            f"--behind-proxy must be an address such as 10.0.0.5 or 10.0.0.0/24, not "
-            f"{quoted(address)}.",
-        ) from None
+            f"--behind-proxy must be the address of a proxy such as 10.0.0.5, or a network no "
+            f"wider than 10.0.0.0/16 or fd00::/48, not {quoted(address)}.",
+        )
+    return found

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
+    from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class Limits:
     """Requests that one token may make a second, in the long run."""
     at_once: int = 1000
     """Requests that one token may make in one go."""
+    pipelined: int = 16
+    """Requests of one connection that wait for the replies to those before."""
     header_bytes: int = 16 * 1024
     header_seconds: float = 10.0
     """How long the lines before a body may take to arrive."""
@@ -54,3 +57,5 @@ class Setting:
     is_encrypted: bool = False
     """Whether callers reach it by TLS, here or at a proxy."""
     limits: Limits = Limits()
+    data: Path | None = None
+    """The folder from which an owner may add data sets by a request, if any."""

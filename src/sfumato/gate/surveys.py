@@ -263,7 +263,7 @@ def _shown(collection: Collection) -> ShownRound:
         id=asked.id,
         question=asked.question,
         choices=asked.choices,
-        mechanism=_NAMES[asked.mechanism],
+        mechanism=_NAMES[collection.ways[DEVICE].name],
         epsilon=str(asked.epsilon),
         state=collection.state,
         opens=_moment(asked.opens),
@@ -272,7 +272,7 @@ def _shown(collection: Collection) -> ShownRound:
     )
 
 
-_NAMES = {"warner": "randomized response (Warner)", "k_ary": "randomized response (k-ary)"}
+_NAMES = {"warner": "randomized response (Warner)", "k-ary": "randomized response (k-ary)"}
 
 
 def _moment(when: datetime) -> str:

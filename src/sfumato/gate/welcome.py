@@ -17,6 +17,7 @@ import time
 from array import array
 from html import escape
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from starlette.responses import HTMLResponse, JSONResponse
 
@@ -96,7 +97,10 @@ class OwnerLink:
         right = hmac.compare_digest(_hash(request.path_params["secret"]), self._hash)
         if not right or self._clock() > self._until or not self._is_good():
             raise not_found()
-        if request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
+        page = urlsplit(request.headers.get("origin", "null"))
+        is_ours = page.geturl() == "null" or page.netloc == request.headers["host"].lower()
+        site = request.headers.get("sec-fetch-site", "none")
+        if not is_ours or site not in {"none", "same-origin"}:
             raise RequestError(403, "page_foreign", "Follow the link itself, not from a page.")
 
     def _is_good(self) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from sfumato.errors import CallerError, LedgerError, RefusedError, RolledBackError, SfumatoError
 from sfumato.ledger import rules
@@ -21,13 +21,18 @@ from sfumato.ledger.commit import GroupCommit, Result, Ticket
 from sfumato.ledger.failure import failure, pass_by
 from sfumato.ledger.receipt import Receipt, Stage, this_process
 from sfumato.ledger.records import Amendment, Decided, RecordCache, amend, write_record
-from sfumato.ledger.replay import Verification, check_book, events_seen, write_export
+from sfumato.ledger.replay import (
+    Verification,
+    check_book,
+    events_seen,
+    export_page,
+    write_export,
+)
 from sfumato.privacy.events import to_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime
-    from typing import TextIO
 
     from sfumato.ledger.book import Account, Entry, Key, Position, Reader, Store
     from sfumato.ledger.commit import OutsideHead
@@ -256,6 +261,11 @@ class Ledger:
         """Write every entry as a line of JSON, then the head that proves none is missing."""
         with self._reading(checked=True) as reader:
             write_export(reader, target)
+
+    def exported(self, after: int, most: int) -> list[str]:
+        """Some lines of what `export` writes: entries behind one, and the head if they are all."""
+        with self._reading(checked=True) as reader:
+            return export_page(reader, after, most)
 
     def acknowledge_rollback(
         self, *, operator: str, accounts: Mapping[str, Budget] | None = None

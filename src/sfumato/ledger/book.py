@@ -101,8 +101,8 @@ class Reader(Protocol):
     def entry(self, seq: int) -> Entry | None:
         """One entry."""
 
-    def entries(self) -> Iterator[Entry]:
-        """All entries, oldest first."""
+    def entries(self, after: int = 0) -> Iterator[Entry]:
+        """All entries behind one, oldest first."""
 
     def records(self, after: int) -> Iterator[tuple[Entry, str | None]]:
         """Records and rollbacks behind an entry, each with the hash of the entry before it."""

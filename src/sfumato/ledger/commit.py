@@ -6,9 +6,10 @@
 file of fixed size are overwritten in turn, each with its own check sum and synced before the
 receipt is given out. A crash can spoil only the slot being written; the other still holds the
 position before it, which is never ahead of the database. Overwriting in place needs no directory
-sync and no growing file, so a sync costs one disk write.
+sync and no growing file, so a sync costs one disk write. A file that another was put in the place
+of is not used any more: whoever opens it now would neither see its lock nor its position.
 
-Decision 0030.
+Decisions 0030 and 0372.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 from sfumato import files
 from sfumato.errors import LedgerError
 from sfumato.ledger.book import Position, digest
+from sfumato.ledger.failure import replaced
+from sfumato.system import OpenedFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -134,7 +137,9 @@ class OutsideHead:
         self._timeout_seconds = (
             files.PATIENCE_SECONDS if timeout_seconds is None else timeout_seconds
         )
+        self._name = path.name
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        self._opened = OpenedFile(path, os.fstat(self._file))
         try:
             with self.lock():
                 _make_durable(self._file, path)
@@ -153,12 +158,14 @@ class OutsideHead:
                 "end it, and try again.",
             )
         try:
+            self._check_in_place()  # who waited may have got the lock of a file that is gone
             yield
         finally:
             files.release_lock(self._file)
 
     def read(self) -> Position | None:
         """The newest position, or None in a file that holds none any more."""
+        self._check_in_place()
         found = [slot for slot in self._slots() if slot is not None]
         return max(found, key=lambda slot: slot[0])[1] if found else None
 
@@ -171,6 +178,11 @@ class OutsideHead:
         if os.pwrite(self._file, slot, older * _SLOT) != _SLOT:
             raise OSError("short write to the head file")
         _sync_data(self._file)
+        self._check_in_place()  # what was written to a file that is gone binds nobody
+
+    def _check_in_place(self) -> None:
+        if self._file != _CLOSED and not self._opened.in_place():
+            raise replaced(self._name)
 
     def _slots(self) -> list[tuple[int, Position] | None]:
         return [_parse(os.pread(self._file, _SLOT, start)) for start in (0, _SLOT)]

@@ -28,6 +28,16 @@ def failure(error: Exception, tell_operator: Callable[[str], None] = pass_by) ->
     )
 
 
+def replaced(name: str) -> LedgerError:
+    """The error for a file that another was put in the place of while it was open."""
+    return LedgerError(
+        "ledger_replaced",
+        f"The file {name!r} was replaced or removed while it was open, as by a restored backup; "
+        "what others spend is unknown and no answer is given. Open it again: open the vault anew, "
+        "or restart the server.",
+    )
+
+
 @contextmanager
 def closed_on_failure(tell_operator: Callable[[str], None] = pass_by) -> Iterator[None]:
     """Whatever goes wrong in opening a ledger, there is none."""

@@ -62,9 +62,9 @@ class MemoryStore:
         """One entry."""
         return self._entries[seq - 1] if 0 < seq <= len(self._entries) else None
 
-    def entries(self) -> Iterator[Entry]:
-        """All entries, oldest first."""
-        return iter(list(self._entries))
+    def entries(self, after: int = 0) -> Iterator[Entry]:
+        """All entries behind one, oldest first."""
+        return iter(self._entries[after:])
 
     def records(self, after: int) -> Iterator[tuple[Entry, str | None]]:
         """Records and rollbacks behind an entry, each with the hash of the entry before it."""

@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import ParameterError
@@ -299,6 +300,22 @@ def write_export(reader: Reader, target: TextIO) -> None:
     """Write every entry with its hash as a line of JSON, then the head as the last line."""
     position = Position(0, ORIGIN)
     for entry in reader.entries():
-        target.write(f'{entry.body[:-1]},"hash":"{entry.hash}"}}\n')
+        target.write(_line(entry))
         position = Position(entry.seq, entry.hash)
-    target.write(canonical({"head": {"hash": position.hash, "seq": position.seq}}) + "\n")
+    target.write(_head(position))
+
+
+def export_page(reader: Reader, after: int, most: int) -> list[str]:
+    """So many lines of the export behind an entry; the head is the last where these are all."""
+    lines = [_line(entry) for entry in islice(reader.entries(after), most)]
+    return lines if len(lines) == most else [*lines, _head(reader.position())]
+
+
+def _line(entry: Entry) -> str:
+    """An entry with its hash, as a line of JSON."""
+    return f'{entry.body[:-1]},"hash":"{entry.hash}"}}\n'
+
+
+def _head(position: Position) -> str:
+    """The last line, which proves that no entry is missing."""
+    return canonical({"head": {"hash": position.hash, "seq": position.seq}}) + "\n"

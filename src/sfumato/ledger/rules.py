@@ -159,7 +159,7 @@ def reserve(
         charge = cost(account.budget, event)
         spent = account.budget.add(account.spent, charge)
         if all(part is None for part in spent):
-            raise _exhausted(account, event, own=account.name in asked)
+            raise exhausted(account, event, own=account.name in asked)
         charges[account.name] = charge
         charged[account.name] = replace(account, spent=spent)
     flight = {} if mark is None else {"flight": mark}
@@ -385,7 +385,8 @@ def _with_ancestors(draft: Draft, names: Iterable[str]) -> list[Account]:
     return list(found.values())
 
 
-def _exhausted(account: Account, event: Event, *, own: bool) -> BudgetError:
+def exhausted(account: Account, event: Event, *, own: bool) -> BudgetError:
+    """The error for a charge that is more than is left."""
     # What others spent of a shared budget is not this principal's to know.
     told = shortage(account.budget, account.spent, event) if own else "ask its owner for budget."
     return BudgetError(

@@ -122,7 +122,7 @@ def heavy_hitters(
     from sfumato.local.tasks import make_task
 
     asked = {"bits": bits, "epsilon": epsilon, "text": text, **options}
-    return make_task("heavy_hitters", asked)  # type: ignore[return-value]
+    return make_task("heavy-hitters", asked)  # type: ignore[return-value]
 
 
 def planar_laplace(

@@ -172,7 +172,7 @@ def most_likely(oracle: Oracle, sketch: ReportSketch) -> pa.Table:
         raise ParameterError(
             "oracle_without_likelihood",
             f"The sketch of {oracle.name} does not count each report, so that their likelihood "
-            "cannot be told. Use k_ary, warner or grid, or `adjust`.",
+            "cannot be told. Use k-ary, warner or grid, or `adjust`.",
         )
     if sketch.n == 0:
         raise SourceError("reports_missing", "There is no report to estimate from.")

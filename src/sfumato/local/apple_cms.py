@@ -112,7 +112,7 @@ class AppleCMS(MeanSketch):
     *Reference*: Apple, Learning with privacy at scale, 2017.
     """
 
-    name = "apple_cms"
+    name = "apple-cms"
 
     def _prepare(self) -> None:
         self.odds = self.level.share(2).rational(_BITS)

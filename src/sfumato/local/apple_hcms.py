@@ -35,13 +35,13 @@ class AppleHCMS(MeanSketch):
     *Reference*: Apple, Learning with privacy at scale, 2017.
     """
 
-    name = "apple_hcms"
+    name = "apple-hcms"
 
     def _prepare(self) -> None:
         if self.columns.bit_count() != 1:
             raise ParameterError(
                 "parameter_out_of_range",
-                f"columns must be a power of 2 for apple_hcms, not {self.columns:,}.",
+                f"columns must be a power of 2 for apple-hcms, not {self.columns:,}.",
             )
         self.weights = odds_of(self.level, 2)
         truth, lie = self.weights

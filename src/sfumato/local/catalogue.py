@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import given
 from sfumato.errors import ParameterError, SourceError
+from sfumato.local.naming import hyphened
 from sfumato.local.tasks import TASKS, make_task
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 ORACLES: dict[str, tuple[str, str]] = {
     "warner": ("warner", "Warner"),
-    "k_ary": ("k_ary", "KAry"),
+    "k-ary": ("k_ary", "KAry"),
     "grid": ("grid", "DistanceGrid"),
     "sue": ("unary", "SUE"),
     "oue": ("unary", "OUE"),
@@ -26,8 +27,8 @@ ORACLES: dict[str, tuple[str, str]] = {
     "olh": ("olh", "OLH"),
     "subset": ("subset", "SubsetSelection"),
     "hadamard": ("hadamard", "HadamardResponse"),
-    "apple_cms": ("apple_cms", "AppleCMS"),
-    "apple_hcms": ("apple_hcms", "AppleHCMS"),
+    "apple-cms": ("apple_cms", "AppleCMS"),
+    "apple-hcms": ("apple_hcms", "AppleHCMS"),
     "longitudinal": ("longitudinal", "Longitudinal"),
 }
 """The module and the class of each."""
@@ -35,6 +36,7 @@ ORACLES: dict[str, tuple[str, str]] = {
 
 def make(name: str, domain: object, epsilon: Any, options: Mapping[str, Any]) -> Oracle:
     """An oracle by its name; `auto` chooses one and says why."""
+    name = hyphened(name)
     given.one_of(name, "The name of an oracle", (*ORACLES, "auto"))
     module, kind = ORACLES.get(name, ("auto", "choose"))
     maker = getattr(import_module(f"sfumato.local.{module}"), kind)
@@ -57,7 +59,7 @@ def make(name: str, domain: object, epsilon: Any, options: Mapping[str, Any]) ->
 
 def from_json(told: object) -> LocalMechanism:
     """The oracle, or other mechanism, that `to_json` described."""
-    named = told.get("mechanism") if isinstance(told, dict) else None
+    named = hyphened(told.get("mechanism")) if isinstance(told, dict) else None
     if isinstance(told, dict) and named in list(TASKS) and told.get("version") == 1:
         asked = {key: one for key, one in told.items() if key not in {"mechanism", "version"}}
         return make_task(named, asked)

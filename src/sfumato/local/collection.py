@@ -78,7 +78,7 @@ def ways_of(asked: Round) -> dict[str, Oracle]:
         DEVICE: oracle(asked.mechanism, domain=list(asked.choices), epsilon=asked.epsilon),
     }
     if asked.by_hand_epsilon is not None:
-        found[HAND] = oracle("k_ary", domain=list(asked.choices), epsilon=asked.by_hand_epsilon)
+        found[HAND] = oracle("k-ary", domain=list(asked.choices), epsilon=asked.by_hand_epsilon)
     return found
 
 

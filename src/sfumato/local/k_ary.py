@@ -55,7 +55,7 @@ class KAry(SupportOracle):
     *Reference*: Warner 1965; Kairouz, Oh & Viswanath 2014.
     """
 
-    name = "k_ary"
+    name = "k-ary"
     counted_once = True
 
     def _prepare(self) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from sfumato import given
 from sfumato.cards import Shown
 from sfumato.errors import SourceError
+from sfumato.local.naming import kept
 from sfumato.local.reports import Reports, check_same
 from sfumato.local.sketch import ReportSketch, unreadable
 from sfumato.noise.entropy import SystemEntropy
@@ -94,7 +95,7 @@ class LocalMechanism(Shown, ABC):
     def to_json(self) -> dict[str, Any]:
         """All that another program needs to make or to read reports."""
         return {
-            "mechanism": self.name,
+            "mechanism": kept(self.name),
             "version": VERSION,
             **self._asked(),
             "epsilon": str(self.level),

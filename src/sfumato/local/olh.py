@@ -45,7 +45,7 @@ class OLH(SupportOracle):
             raise ParameterError(
                 "parameter_out_of_range",
                 f"olh hashes to {self.buckets:,} numbers at epsilon {self.level}, of which "
-                f"{_MOST_BUCKETS:,} are the most. Use 'k_ary' or a smaller epsilon.",
+                f"{_MOST_BUCKETS:,} are the most. Use 'k-ary' or a smaller epsilon.",
             )
         self.hashes = AffineHashes.to(self.size, self.buckets)
         self.weights = odds_of(self.level, self.buckets)

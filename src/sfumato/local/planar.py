@@ -74,7 +74,7 @@ class PlanarLaplace(LocalMechanism):
     *Reference*: Andres, Bordenabe, Chatzikokolakis & Palamidessi 2013; decision 0334.
     """
 
-    name = "planar_laplace"
+    name = "planar-laplace"
     counted_once = True
 
     def __init__(

@@ -67,7 +67,7 @@ class HeavyHitters(LocalMechanism):
     *Reference*: Wang, Li & Jha 2021, the prefix extending method.
     """
 
-    name = "heavy_hitters"
+    name = "heavy-hitters"
     grouped = False
 
     def __init__(

@@ -26,6 +26,7 @@ from sfumato.local.choices import Choices, choices
 from sfumato.local.draws import below
 from sfumato.local.level import level
 from sfumato.local.mechanism import LocalMechanism
+from sfumato.local.naming import hyphened, kept
 from sfumato.local.reports import Code, ReportLayout
 from sfumato.local.sketch import ReportSketch
 
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 MOST_VALUES = 1 << 20
 
-LEVELS = ("olh", "oue", "sue", "k_ary", "subset", "hadamard")
+LEVELS = ("olh", "oue", "sue", "k-ary", "subset", "hadamard")
 """The oracles that can ask about a level."""
 
 
@@ -167,8 +168,8 @@ class Hierarchical(RangeOracle):
         oracle: str = "olh",
     ) -> None:
         self.choices, self.level = ordered(domain), level(epsilon)
-        self.fanout, self.oracle = given.whole(fanout, "fanout"), given.text(oracle, "oracle")
-        given.one_of(oracle, "oracle", LEVELS)
+        self.fanout, self.oracle = given.whole(fanout, "fanout"), hyphened(oracle)
+        given.one_of(self.oracle, "oracle", LEVELS)
         if not 2 <= self.fanout <= self.choices.size:
             raise ParameterError(
                 "parameter_out_of_range",
@@ -187,7 +188,7 @@ class Hierarchical(RangeOracle):
 
     def options(self) -> dict[str, Any]:
         """How wide the tree is, and which oracle asks about its levels."""
-        return {"fanout": self.fanout, "oracle": self.oracle}
+        return {"fanout": self.fanout, "oracle": kept(self.oracle)}
 
     @property
     def grouped(self) -> bool:  # type: ignore[override]

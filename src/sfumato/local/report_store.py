@@ -4,7 +4,8 @@ A report is kept as what it says and how many said it. No time, no address, no o
 stands beside it: used tickets lie in a table of their own, by digest, sorted by it. So whoever
 gets hold of the file learns what the randomized reports say together. An item is told accepted only
 when it is on the disk; a process that is killed leaves all of a delivery or nothing of it. Closing
-is final: the database itself refuses reports from then on. Decision 0343.
+is final: the database itself refuses reports from then on. A file that another was put in the place
+of, in which used tickets and the end of the round are unknown, takes nothing. Decisions 0343, 0372.
 
 What the public sees is a copy of the bag that is renewed by whole groups of reports: the exact one,
 asked for after every arrival, would tell what each report said and when. Decision 0345.
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import InternalError, PolicyError, SourceError
 from sfumato.files import sync
+from sfumato.system import OpenedFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -91,6 +93,7 @@ class ReportStore:
             self._base = sqlite3.connect(
                 path, timeout=_PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
             )
+            self._opened = OpenedFile(path, path.lstat())
             try:
                 self._prepare(round_id, fresh=fresh)
             except BaseException:
@@ -186,6 +189,7 @@ class ReportStore:
         with self._lock, self._told():
             self._base.execute("BEGIN")
             try:
+                self._check_in_place()
                 reports = self._base.execute(f"SELECT way, report, people FROM {table}").fetchall()
                 rejected = self._base.execute("SELECT reason, items FROM rejected").fetchall()
                 closed = self._about("closed")
@@ -203,6 +207,15 @@ class ReportStore:
         if self._about("closed") is not None:
             raise round_closed()
 
+    def _check_in_place(self) -> None:
+        if not self._opened.in_place():
+            raise InternalError(
+                "report_store_replaced",
+                f"The store of reports '{self._path.name}' was replaced or removed while it was "
+                "open; nothing of this delivery was kept. Put it back, restart whoever collects, "
+                "then send it again.",
+            )
+
     def _about(self, name: str) -> str | None:
         row = self._base.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
@@ -211,6 +224,7 @@ class ReportStore:
     def _writing(self) -> Iterator[None]:
         self._base.execute("BEGIN IMMEDIATE")
         try:
+            self._check_in_place()
             yield
         except BaseException:
             if self._base.in_transaction:

@@ -25,6 +25,7 @@ from sfumato.files import check_target, whole
 from sfumato.local.by_hand import device, likelihood_ratio
 from sfumato.local.level import level, log
 from sfumato.local.lookalikes import skeleton
+from sfumato.local.naming import hyphened
 from sfumato.local.signing import KEY_BYTES, public_key, sign, verify
 from sfumato.schema.document import read_text
 from sfumato.texts import dumps
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 MOST_CHOICES = 1000
-MECHANISMS = ("warner", "k_ary")
+MECHANISMS = ("warner", "k-ary")
 """What a browser can do, and `survey new` may be asked for."""
 LONGEST_QUESTION, LONGEST_CHOICE = 500, 200
 _USUAL_DAYS = 30
@@ -201,7 +202,9 @@ def parse_round(text: str, where: str) -> Round:
         )
     except (ParameterError, ValueError) as error:
         raise _no_round(where, str(error)) from None
-    given.one_of(found.mechanism, "mechanism", MECHANISMS)
+    given.one_of(
+        hyphened(found.mechanism), "mechanism", MECHANISMS
+    )  # it is signed as it is written
     _check_times(found.opens, found.closes)
     # One spelling of every fact is signed: '1.0' for '1' is a change, though it says the same.
     spelled = {name: raw[name] for name in found.facts()} == found.facts()
@@ -302,15 +305,16 @@ def _line(text: object, name: str, longest: int) -> str:
 
 def _mechanism(name: str, choices: int) -> str:
     """The mechanism by name; `auto` takes the one with the smallest error."""
+    name = hyphened(name)
     given.one_of(name, "mechanism", ("auto", *MECHANISMS))
     if name == "warner" and choices != 2:
         raise ParameterError(
             "warner_choices",
-            f"warner is for 2 choices, not {choices}. Take --mechanism k_ary, or auto.",
+            f"warner is for 2 choices, not {choices}. Take --mechanism k-ary, or auto.",
         )
     if name != "auto":
         return name
-    return "warner" if choices == 2 else "k_ary"
+    return "warner" if choices == 2 else "k-ary"
 
 
 def _check_times(start: datetime, end: datetime) -> None:

@@ -21,8 +21,8 @@ TASKS: dict[str, tuple[str, str]] = {
     "marginals": ("coefficients", "MarginalOracle"),
     "hierarchical": ("range_trees", "Hierarchical"),
     "haar": ("haar", "Haar"),
-    "heavy_hitters": ("prefixes", "HeavyHitters"),
-    "planar_laplace": ("planar", "PlanarLaplace"),
+    "heavy-hitters": ("prefixes", "HeavyHitters"),
+    "planar-laplace": ("planar", "PlanarLaplace"),
 }
 """The module and the class of each."""
 

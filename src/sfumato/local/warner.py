@@ -24,6 +24,6 @@ class Warner(KAry):
             raise ParameterError(
                 "domain_not_two",
                 f"warner asks a question of two answers, but domain has {self.size:,} values. "
-                "Use 'k_ary' for more.",
+                "Use 'k-ary' for more.",
             )
         super()._prepare()

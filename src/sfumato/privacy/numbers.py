@@ -103,7 +103,7 @@ def _not_number(value: object, name: str) -> ParameterError:
 
 
 def _quote(value: object) -> str:
-    if not isinstance(value, int | float | Fraction | Decimal):
+    if isinstance(value, int) or not isinstance(value, float | Fraction | Decimal):
         return given.shown(value)
     text = " ".join(str(value).split())
     return text if len(text) <= 40 else text[:37] + "..."
@@ -157,6 +157,26 @@ def positive(value: object, name: str) -> Fraction:
             name, "not_positive", f"{name} must be above 0, but {_quote(value)} was given."
         )
     return number
+
+
+def bounded(value: object, name: str, *, least: Fraction, most: Fraction) -> Fraction:
+    """Read an exact number from `least` to `most`."""
+    number = exact(value, name)
+    if not least <= number <= most:
+        raise _refuse(
+            name,
+            "out_of_range",
+            f"{name} must be from {plain(least)} to {plain(most)}, but {_quote(value)} was given.",
+        )
+    return number
+
+
+def weight(value: object, name: str) -> Fraction:
+    """Read how much something matters beside others, which all get a part that noise can hide."""
+    return bounded(value, name, least=1 / _LARGEST_WEIGHT, most=_LARGEST_WEIGHT)
+
+
+_LARGEST_WEIGHT = Fraction(10**6)
 
 
 def probability(value: object, name: str) -> Fraction:

@@ -87,9 +87,10 @@ def whole(value: object, name: str, *, least: int, most: int) -> int:
 def choice(value: object, name: str, allowed: Sequence[str]) -> str:
     """Read one of some words."""
     if value not in allowed:
+        word = value if isinstance(value, str) else given.shown(value)
         raise ParameterError(
             "option_not_allowed",
-            f"{name} cannot be {quoted(str(value))}; {suggestion(str(value), list(allowed))}",
+            f"{name} cannot be {quoted(word)}; {suggestion(word, list(allowed))}",
         )
     return str(value)
 

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato import given
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.quantile import Counted, Quantile
 from sfumato.mechanisms.smooth_median import SmoothMedian
 from sfumato.mechanisms.spending import spendings
 from sfumato.privacy.events import ExponentialChoice, Repeated
-from sfumato.privacy.numbers import exact
+from sfumato.privacy.numbers import exact, plain
 from sfumato.privacy.units import Neighbours
 from sfumato.publish import options
 from sfumato.publish.domain import blank_cells, figure_name, points
@@ -182,14 +183,16 @@ def _ranks(value: object) -> tuple[Fraction, ...]:
     if not isinstance(parts, list | tuple) or not 1 <= len(parts) <= MOST:
         raise ParameterError(
             "ranks_not_list",
-            f"ranks must be a list of 1 to {MOST:,} numbers such as 0.25,0.5,0.75, not {value!r}.",
+            f"ranks must be a list of 1 to {MOST:,} numbers such as 0.25,0.5,0.75, not "
+            f"{given.shown(value)}.",
         )
     found = sorted({exact(part, "rank") for part in parts})
     for rank in found:
         if not 0 <= rank <= 1 or (rank * _FINEST).denominator != 1:
             raise ParameterError(
                 "ranks_out_of_range",
-                f"Each rank must lie between 0 and 1 with at most six decimals, not {rank}.",
+                f"Each rank must lie between 0 and 1 with at most six decimals, not "
+                f"{plain(rank, digits=7)}.",
             )
     return tuple(found)
 

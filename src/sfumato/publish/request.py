@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from sfumato.counting.axes import Grid
 from sfumato.errors import ParameterError
+from sfumato.given import shown
 from sfumato.privacy.units import count_sensitivity
 from sfumato.publish.domain import points
 from sfumato.schema.column import Kind
@@ -106,7 +107,8 @@ def _number(value: object, *, dated: bool | None = None) -> Fraction:
             return Fraction(repr(value) if isinstance(value, float) else cast("str", value))
     raise ParameterError(
         "range_not_number",
-        f"A range must begin and end at numbers, or for a column of dates at dates, not {value!r}.",
+        f"A range must begin and end at numbers, or for a column of dates at dates, not "
+        f"{shown(value)}.",
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato import given
 from sfumato.cards import Card, Shown
 from sfumato.counting.axes import Listed
 from sfumato.counting.frequencies import BoundedCounter
@@ -81,14 +82,15 @@ class SynthesisRequest(Shown):
 
     def __post_init__(self) -> None:
         most, room = most_rows(self._assumed), key_room(self.encoding)
-        if room is not None and self.rows is not None and self.rows > room:
-            raise too_many_for_keys(self.rows, room)
         if self.rows is not None and not 1 <= self.rows <= most:
+            asked = f"{self.rows:,}" if abs(self.rows) < 10**18 else given.shown(self.rows)
             raise ParameterError(
                 "rows_wrong",
-                f"--rows must be from 1 to {most:,}, not {self.rows:,}. A model that --model "
-                "writes draws any number.",
+                f"--rows must be from 1 to {most:,}, not {asked}. A model that --model writes "
+                "draws any number.",
             )
+        if room is not None and self.rows is not None and self.rows > room:
+            raise too_many_for_keys(self.rows, room)
         _ = self._declared  # what cannot be measured is refused before anything is charged
         check_cells(self._declared.axes, self.sets)
 

@@ -18,6 +18,7 @@ from sfumato.texts import dumps
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from sfumato.gate.serving import GateServer
     from sfumato.vault.vault import Vault
 
 
@@ -74,6 +75,13 @@ def served(
     """A server before a vault that runs in a thread of this process."""
     place = listening or Listening(port=0)
     server = VaultServer(vault, place, limits=limits or Limits(), owner_link=True)
+    with running(server):
+        yield server
+
+
+@contextmanager
+def running(server: GateServer) -> Iterator[None]:
+    """A server that answers in a thread of this process."""
     thread = threading.Thread(target=server.answer, daemon=True)
     thread.start()
     until = time.monotonic() + 30
@@ -81,7 +89,7 @@ def served(
         time.sleep(0.01)
     assert server.started, "the server did not begin"
     try:
-        yield server
+        yield
     finally:
         server.should_exit = True
         thread.join(30)

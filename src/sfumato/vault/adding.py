@@ -39,19 +39,7 @@ def add_dataset(
     **asked: Any,
 ) -> None:
     """Add a private data set with its budget, or a public table."""
-    check_name(given.text(name, "name"), "A data set")
-    place = _place(source)
-    declared = source.schema if schema is None and isinstance(source, Table) else schema
-    if declared is None:
-        raise ParameterError(
-            "schema_missing",
-            f"What {quoted(name)} holds must be declared. Give schema='{name}.toml' or an "
-            "sf.Schema; sf.read(source).save_schema(path) writes one to begin with.",
-        )
-    if not (unit is None or isinstance(unit, str)):
-        allowed = "sf.Rows(), sf.Entity(...), 'row' or the name of a column"
-        declared = replace(_loaded(declared), unit=given.require(unit, "unit", UNITS, allowed))
-        unit = None
+    place, declared, unit = declared_of(name, source, schema, unit)
     what: dict[str, Any] = {"name": name, "source": place, "warn": warn}
     with _schema_file(folder, name, declared) as file:
         if not given.flag(public, "public"):
@@ -68,6 +56,26 @@ def add_dataset(
             )
         keys = {given.names(one, "unique"): 1 for one in unique}
         add_public(folder, schema=file, keys=keys, **what)
+
+
+def declared_of(
+    name: str, source: object, schema: object, unit: object
+) -> tuple[str, object, str | None]:
+    """Where a table lies, what is declared of it, and a unit in words that the schema has not."""
+    check_name(given.text(name, "name"), "A data set")
+    place = _place(source)
+    declared = source.schema if schema is None and isinstance(source, Table) else schema
+    if declared is None:
+        raise ParameterError(
+            "schema_missing",
+            f"What {quoted(name)} holds must be declared. Give schema='{name}.toml' or an "
+            "sf.Schema; sf.read(source).save_schema(path) writes one to begin with.",
+        )
+    if unit is None or isinstance(unit, str):
+        return place, declared, unit
+    allowed = "sf.Rows(), sf.Entity(...), 'row' or the name of a column"
+    found = given.require(unit, "unit", UNITS, allowed)
+    return place, replace(loaded(declared), unit=found), None
 
 
 def _texts(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,7 +99,8 @@ def _place(source: object) -> str:
     return str(place)
 
 
-def _loaded(schema: object) -> Schema:
+def loaded(schema: object) -> Schema:
+    """A schema, from its file where that is given."""
     if isinstance(schema, Schema):
         return schema
     return Schema.load(given.require(schema, "schema", (str, Path), "a path or an sf.Schema"))

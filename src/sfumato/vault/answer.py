@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isfinite
@@ -15,6 +16,8 @@ from sfumato.report.answers import notes, shown
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from sfumato.ledger.base import Ledger
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,6 +96,18 @@ class Answer(Release):
             "tables": {name: table.num_rows for name, table in self.tables.items()},
             "choices": self.provenance.parameters.get("method"),
         }
+
+
+def paid_under(answer: Answer, ledger: Ledger, principal: str, request_id: str | None) -> bool:
+    """Whether a principal paid for an answer under this very request, now or at an attempt before.
+
+    An answer that cost nothing now may have been paid for by a request whose answer got lost.
+    """
+    if answer.charged or request_id is None:
+        return answer.charged
+    entry = ledger.entry(int(answer.entry.partition(":")[0]))
+    charge = {} if entry is None else json.loads(entry.body)
+    return (charge.get("principal"), charge.get("request")) == (principal, request_id)
 
 
 def _plain(value: object) -> object:

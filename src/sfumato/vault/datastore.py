@@ -190,12 +190,17 @@ class DataStore:
                 f"{listed}. Name one of them with --purpose, if that is what it is for.",
             )
 
-    def check_readable(self, names: Sequence[str]) -> None:
-        """Refuse, before anything is charged, data sets that could not be read."""
+    def check_consent(self, names: Sequence[str]) -> None:
+        """Refuse data sets whose registry of consent cannot be gone by."""
         for name in sorted(names):
             register = self._locations[name].register
             if register is not None:
                 register.check()
+
+    def check_readable(self, names: Sequence[str]) -> None:
+        """Refuse, before anything is charged, data sets that could not be read."""
+        for name in sorted(names):
+            self.check_consent((name,))
             file = self._locations[name].file
             if file is not None and not file.exists():
                 raise SourceError(

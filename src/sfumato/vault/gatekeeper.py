@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 from sfumato.errors import BudgetError, EngineError, LedgerError, SfumatoError
 from sfumato.ledger.book import canonical, digest
 from sfumato.ledger.flight import Flights
+from sfumato.ledger.rules import exhausted
 from sfumato.privacy.balance import asked as needed
 from sfumato.privacy.balance import shortage
 from sfumato.privacy.events import Composed
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from sfumato.engines.base import Engine
     from sfumato.ledger.base import Ledger
-    from sfumato.ledger.book import Key
+    from sfumato.ledger.book import Account, Key
     from sfumato.ledger.flight import Flight
     from sfumato.ledger.receipt import Receipt
     from sfumato.method import Dataset, Prepared
@@ -136,17 +137,39 @@ class Gatekeeper:
         if not unpaid:
             return None
         event = Composed(tuple(unpaid))
-        waiting = [*asker.shared, *asker.own]
+        account = self._short(event, (*asker.shared, *asker.own))
+        if account is not None:
+            raise BudgetError(
+                "budget_exhausted",
+                f"The budget {account.name!r} has too little left for all of them together: "
+                f"{shortage(account.budget, account.spent, event)} Nothing was charged.",
+            )
+        return event
+
+    def check_payable(self, prepared: Prepared, asker: Asker, request_id: str) -> None:
+        """Refuse what could not be paid for now, in the words of a charge; nothing is charged.
+
+        Another asker may still come first.
+        """
+        body, event = self._body(prepared, asker), prepared.event
+        if self._free(asker, body, request_id) is not None:
+            return
+        is_there = self._hinted(asker.principal, body, own=False) is not None
+        payers = asker.own if is_there else (*asker.shared, *asker.own)
+        account = self._short(event, payers)
+        if account is not None:
+            told = exhausted(account, event, own=account.name in payers)
+            raise self._exhausted(event, asker) if asker.own else told
+
+    def _short(self, event: Event, payers: Sequence[str]) -> Account | None:
+        """The first account, of those that pay and those above them, that has too little left."""
+        waiting = [*payers]
         while waiting:
-            account = self.ledger.account(waiting.pop())
+            account = self.ledger.account(waiting.pop(0))
             waiting += [] if account.parent is None else [account.parent]
             if not account.budget.admits(account.spent, account.budget.charge(event)):
-                raise BudgetError(
-                    "budget_exhausted",
-                    f"The budget {account.name!r} has too little left for all of them together: "
-                    f"{shortage(account.budget, account.spent, event)} Nothing was charged.",
-                )
-        return event
+                return account
+        return None
 
     def _free(self, asker: Asker, body: str, request_id: str | None) -> bytes | None:
         """A stored answer that costs the asker nothing."""

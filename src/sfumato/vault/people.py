@@ -29,7 +29,7 @@ from sfumato.vault.principals import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from fractions import Fraction
     from pathlib import Path
@@ -77,12 +77,8 @@ class People(Shown):
         check_name(given.text(name, "name"), "A principal")
         the_kind = kind_named(kind)
         low, high = _range(min_epsilon, max_epsilon)
-        if the_kind is PrincipalKind.OWNER and (epsilon, low, high) != (None, None, None):
-            raise ParameterError(
-                "principal_owner",
-                "An owner draws on the budgets of the populations themselves. Leave out --epsilon, "
-                "--min-epsilon and --max-epsilon, or choose another --kind.",
-            )
+        if the_kind is PrincipalKind.OWNER:
+            _check_unbound(epsilon, low, high, shapes)
         person = Principal(
             name=name,
             kind=the_kind,
@@ -188,6 +184,8 @@ class People(Shown):
                     f"{quoted(name)} cannot become an owner or cease to be one: owners have no "
                     "budgets of their own. Let it expire, and add another.",
                 )
+            if person.is_owner:
+                _check_unbound(low, high, shapes)
             kept = shapes_named(new, shapes) if shapes or kind else person.shapes
             least = person.min_epsilon if low is None else low
             most = person.max_epsilon if high is None else high
@@ -222,10 +220,7 @@ class People(Shown):
         told = decided.of(PRINCIPALS).get(name)
         found = self._configured().get(name) if told is None else Principal.from_json(told)
         if found is None:
-            raise PolicyError(
-                "principal_unknown",
-                f"{quoted(name)} may not ask here. Ask the vault's owner for a budget.",
-            )
+            raise unknown_principal(name)
         return found
 
     def asker(self, name: str, purpose: str | None, populations: tuple[str, ...]) -> Asker:
@@ -256,19 +251,7 @@ class People(Shown):
         return [found[name] for name in sorted(found)]
 
     def _card(self) -> Card:
-        listed = self.list()
-        rows = [
-            (
-                one.name,
-                str(one.kind),
-                ", ".join(one.populations),
-                "" if one.expires is None else one.expires.isoformat(),
-            )
-            for one in listed
-        ]
-        table = CardTable(("Principal", "Kind", "Budgets for", "Expires"), rows)
-        names = ", ".join(one.name for one in listed) or "nobody but the owner"
-        return Card(names, {}, table if rows else None)
+        return card_of_people(self.list())
 
     def _amended(
         self, decide: Callable[[BookState], Amendment], name: str, operator: str
@@ -314,11 +297,7 @@ class People(Shown):
                 "vault.toml. Use 'sfumato ledger limit' for a budget there, or take it out of "
                 "vault.toml and add it here.",
             )
-        names = now.of(PRINCIPALS)
-        raise ParameterError(
-            "principal_unknown_here",
-            f"There is no principal {quoted(name)}; {suggestion(name, names)}",
-        )
+        raise unknown_here(name, now.of(PRINCIPALS))
 
     def _grants(self, now: BookState, population: str | None) -> Grants:
         where = self._population(population)
@@ -335,6 +314,38 @@ class People(Shown):
         return asked
 
 
+def card_of_people(listed: Sequence[Principal]) -> Card:
+    """Principals, one in each line."""
+    rows = [
+        (
+            one.name,
+            str(one.kind),
+            ", ".join(one.populations),
+            "" if one.expires is None else one.expires.isoformat(),
+        )
+        for one in listed
+    ]
+    table = CardTable(("Principal", "Kind", "Budgets for", "Expires"), rows)
+    names = ", ".join(one.name for one in listed) or "nobody but the owner"
+    return Card(names, {}, table if rows else None)
+
+
+def unknown_principal(name: str) -> PolicyError:
+    """What is said of a name that is nobody's."""
+    return PolicyError(
+        "principal_unknown",
+        f"{quoted(name)} may not ask here. Ask the vault's owner for a budget.",
+    )
+
+
+def unknown_here(name: str, names: Iterable[str]) -> ParameterError:
+    """What is said to who would change a principal that is none."""
+    return ParameterError(
+        "principal_unknown_here",
+        f"There is no principal {quoted(name)}; {suggestion(name, names)}",
+    )
+
+
 @contextmanager
 def people_of(folder: Path) -> Iterator[People]:
     """The people of a vault in a folder, whatever has become of its data sets."""
@@ -346,6 +357,17 @@ def people_of(folder: Path) -> Iterator[People]:
 def _look(name: str) -> str:
     """A name as a hasty reader sees it: without case, 0 as o, 1 and i as l."""
     return name.casefold().translate(_ALIKE)
+
+
+def _check_unbound(*limits: object) -> None:
+    """Refuse what would bind an owner: it would be shown and not applied."""
+    if any(one is not None for one in limits):
+        raise ParameterError(
+            "principal_owner",
+            "An owner may do everything, and draws on the budgets of the populations themselves. "
+            "Leave out --epsilon, --min-epsilon, --max-epsilon and --shapes, or add somebody of "
+            "another --kind.",
+        )
 
 
 def _range(low: object, high: object) -> tuple[Fraction | None, Fraction | None]:

@@ -123,10 +123,14 @@ class Principal(Shown):
     def from_json(cls, told: Mapping[str, Any]) -> Self:
         """Read what `to_json` wrote."""
         low, high, end = told["min_epsilon"], told["max_epsilon"], told["expires"]
+        kind, shapes = PrincipalKind(told["kind"]), frozenset(told["shapes"])
+        if kind is PrincipalKind.OWNER:
+            # Entries from before such limits were refused may hold some; they never bound anybody.
+            low, high, shapes = None, None, PERMITTED[kind]
         return cls(
             name=told["name"],
-            kind=PrincipalKind(told["kind"]),
-            shapes=frozenset(told["shapes"]),
+            kind=kind,
+            shapes=shapes,
             min_epsilon=None if low is None else Fraction(low),
             max_epsilon=None if high is None else Fraction(high),
             expires=None if end is None else datetime.fromisoformat(end),

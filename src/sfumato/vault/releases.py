@@ -14,23 +14,22 @@ from typing import TYPE_CHECKING, Any
 from sfumato import given
 from sfumato.cards import Card, CardTable, Shown
 from sfumato.errors import LedgerError, ParameterError, SfumatoError
-from sfumato.files import check_target, whole
 from sfumato.ledger.rules import damaged
 from sfumato.schema.names import quoted, suggestion
+from sfumato.vault.answer import Answer
 from sfumato.vault.config import OWNER, PrivateSet
+from sfumato.vault.had import AnyRelease
 from sfumato.vault.jobs.anonymizing import ANONYMIZE, anonymized
+from sfumato.vault.jobs.asking import families
 from sfumato.vault.jobs.job import Job, JobState
-from sfumato.vault.jobs.jobs import families
 from sfumato.vault.plans import plan_digest
 from sfumato.vault.rendering import file_names, rendered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from sfumato.ledger.base import Ledger
     from sfumato.release.release import Release
-    from sfumato.vault.answer import Answer
     from sfumato.vault.gatekeeper import Asker
     from sfumato.vault.principals import Principal
     from sfumato.vault.rendering import ReleaseFile
@@ -44,25 +43,19 @@ _MOST_LISTED = 1000
 
 
 @dataclass(frozen=True, repr=False)
-class KeptRelease(Shown):
-    """A release that can be had again, by whom it was made for or opened to."""
+class KeptRelease(AnyRelease):
+    """A release of a vault at hand."""
 
-    id: str
-    family: str
-    dataset: str
-    made: str | None
-    is_own: bool
-    principal: str | None = None
-    """Who had it made; told to its owner and to the vault's."""
-    opened_to: tuple[str, ...] | None = None
-    """To whom it is open; told to the vault's owner."""
     _releases: Releases = field(kw_only=True, compare=False)
     _job: Job = field(kw_only=True, compare=False)
 
     @cached_property
     def release(self) -> Release:
         """The release itself, its tables, what it guarantees and how far off it is."""
-        return self._releases.read(self._job)
+        found = self._releases.read(self._job)
+        if self.is_own and self._job.principal == OWNER:
+            return found
+        return _for_others(found, is_own=self.is_own)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -73,38 +66,9 @@ class KeptRelease(Shown):
         """It as a file, by its name."""
         return rendered(self.release, given.text(name, "name"))
 
-    @given.in_python
-    def save(self, path: str | Path, *, overwrite: bool = False) -> list[Path]:
-        """Write it as a file, by its ending: tables as any release does, .arrow, .html or .zip."""
-        target = given.path(path, "path")
-        kind = {".html": "report.html", ".zip": "release.zip", ".arrow": "release.arrow"}
-        name = kind.get(target.suffix.lower())
-        if name is None:
-            return self.release.public.save(target, overwrite=overwrite)
-        file = self.file(name)
-        check_target(target, overwrite=overwrite, kept=self.release.kept)
-        with whole(target, overwrite=overwrite) as new:
-            new.write_bytes(file.content)
-        return [target]
-
     def answer(self) -> Answer:
         """It as an answer, for whom it was made: with what it cost, and what is left now."""
         return self._releases.answer(self._job)
-
-    def to_json(self) -> dict[str, Any]:
-        """What it is, without a look at it."""
-        told: dict[str, Any] = {
-            "release": self.id,
-            "family": self.family,
-            "dataset": self.dataset,
-            "made": self.made,
-            "own": self.is_own,
-        }
-        if self.principal is not None:
-            told["principal"] = self.principal
-        if self.opened_to is not None:
-            told["opened_to"] = list(self.opened_to)
-        return told
 
     def described(self) -> dict[str, Any]:
         """What it is, what it guarantees, how far off it is and which files there are."""
@@ -120,11 +84,6 @@ class KeptRelease(Shown):
             "files": list(file_names(shown)),
             **({"receipt": shown.receipt} if self.is_own else {}),
         }
-
-    def _card(self) -> Card:
-        to = {} if self.opened_to is None else {"Open to": ", ".join(self.opened_to) or "nobody"}
-        facts = {"Made": self.made or "", **to}
-        return Card(f"{self.id}, {self.family} of {self.dataset}", facts)
 
 
 class Releases(Shown):
@@ -263,6 +222,17 @@ class Releases(Shown):
         titles = ("Release", "What", "Data set", "Made for", "Open to")
         table = CardTable(titles, rows[:10], len(rows[10:]))
         return Card(f"{len(listed)} kept", {}, table if rows else None)
+
+
+def _for_others(release: Release, *, is_own: bool) -> Release:
+    """A release as others than the vault's owner have it: without the budget and its entry.
+
+    The receipt, short of the entry's number, is told to whom it was made for.
+    """
+    if isinstance(release, Answer):
+        release = replace(release, entry="", charged=False, remaining={}, balance="")
+    receipt = (release.receipt or "").rpartition(":")[2] if is_own else ""
+    return replace(release, receipt=receipt or None)
 
 
 def _is_own(job: Job | None, person: Principal) -> bool:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from sfumato import given
 from sfumato.cards import Card, CardTable, Shown
@@ -31,7 +31,7 @@ from sfumato.vault.people import People
 from sfumato.vault.principals import moment, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from sfumato.ledger.base import Ledger
@@ -90,6 +90,18 @@ class Token(Shown):
             "used": None if self.used is None else self.used.isoformat(),
         }
 
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote."""
+        end, used = told["expires"], told["used"]
+        return cls(
+            id=told["id"],
+            principal=told["principal"],
+            scopes=tuple(told["scopes"]),
+            expires=None if end is None else datetime.fromisoformat(end),
+            used=None if used is None else datetime.fromisoformat(used),
+        )
+
     def _card(self) -> Card:
         end = "" if self.expires is None else f", until {self.expires.isoformat()}"
         return Card(f"{self.id} of {self.principal}: {', '.join(self.scopes)}{end}", {})
@@ -140,16 +152,12 @@ class Tokens(Shown):
     @given.in_python
     def revoke(self, token: str, *, operator: str) -> str:
         """Let a token never be used again, at any server, from now on; return its name."""
-        name = given.text(token, "token")[:_LONGEST]
-        if _FORM.fullmatch(name):  # somebody gave the whole of it
-            name = _id_of(name)
+        name = id_of(given.text(token, "token"))
 
         def decide(now: BookState) -> Amendment:
             known = now.of(TOPIC)
             if name not in known:
-                raise ParameterError(
-                    "token_unknown", f"There is no token {quoted(name)}; {suggestion(name, known)}"
-                )
+                raise unknown_token(name, known)
             return Amendment(records={(TOPIC, name): None})
 
         self._ledger.amend(decide, operator=given.text(operator, "operator"))
@@ -163,7 +171,7 @@ class Tokens(Shown):
     def holder(self, text: str) -> Holder:
         """Who holds a token; refused in one way whatever is wrong with it, or with them."""
         said = given.text(text, "token")[:_LONGEST]
-        name = _id_of(said) if _FORM.fullmatch(said) else ""
+        name = id_of(said) if _FORM.fullmatch(said) else ""
         decided = self._ledger.decided()
         told = decided.of(TOPIC).get(name)
         # The same work for a token that nobody has.
@@ -206,19 +214,30 @@ class Tokens(Shown):
             os.utime(mark, (hour, hour))
 
     def _card(self) -> Card:
-        listed = self.list()
-        rows = [
-            (
-                one.id,
-                one.principal,
-                ", ".join(one.scopes),
-                "" if one.expires is None else one.expires.isoformat(),
-            )
-            for one in listed
-        ]
-        table = CardTable(("Token", "Principal", "For", "Expires"), rows)
-        names = ", ".join(f"{one.id} of {one.principal}" for one in listed) or "none"
-        return Card(names, {}, table if rows else None)
+        return card_of_tokens(self.list())
+
+
+def card_of_tokens(listed: Sequence[Token]) -> Card:
+    """Tokens, one in each line."""
+    rows = [
+        (
+            one.id,
+            one.principal,
+            ", ".join(one.scopes),
+            "" if one.expires is None else one.expires.isoformat(),
+        )
+        for one in listed
+    ]
+    table = CardTable(("Token", "Principal", "For", "Expires"), rows)
+    names = ", ".join(f"{one.id} of {one.principal}" for one in listed) or "none"
+    return Card(names, {}, table if rows else None)
+
+
+def unknown_token(name: str, known: Iterable[str]) -> ParameterError:
+    """What is said of a token that is none."""
+    return ParameterError(
+        "token_unknown", f"There is no token {quoted(name)}; {suggestion(name, sorted(known))}"
+    )
 
 
 @contextmanager
@@ -258,8 +277,10 @@ def _random_token() -> tuple[str, str]:
     return f"{_PREFIX}{name}{secret}", name
 
 
-def _id_of(text: str) -> str:
-    return text[len(_PREFIX) : len(_PREFIX) + 8]
+def id_of(text: str) -> str:
+    """The name of a token, also where somebody gives the whole of it."""
+    said = text[:_LONGEST]
+    return said[len(_PREFIX) : len(_PREFIX) + 8] if _FORM.fullmatch(said) else said
 
 
 def _hash(text: str) -> str:

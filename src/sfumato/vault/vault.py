@@ -234,12 +234,13 @@ class Vault(AnyVault):
     def accounts(self, *, principal: str = OWNER) -> list[dict[str, Any]]:
         """A principal's accounts: each budget, what was spent, what one more question may cost.
 
-        Those of the owner are all.
+        Those of an owner are all.
         """
         self._check_open()
-        who = given.text(principal, "principal")
-        found = balances_of(self.ledger)
-        return [one for one in found if who in (OWNER, one["account"].partition("/")[2])]
+        person, found = self.people.get(principal), balances_of(self.ledger)
+        if person.is_owner:
+            return found
+        return [one for one in found if one["account"].partition("/")[2] == person.name]
 
     def verify(self) -> dict[str, Any]:
         """Walk every entry of the ledger; raises where it is not whole."""
@@ -264,6 +265,25 @@ class Vault(AnyVault):
         name = given.text(account, "account")
         set_limit(folder, name, epsilon=epsilon, delta=delta, operator=who)
         self.config = load(folder)
+
+    @property
+    def snapshot(self) -> int:
+        """Within which a stored answer is given again; yours to raise, when there is new data."""
+        return self.config.snapshot
+
+    @given.in_python
+    def raise_snapshot(self, to: int | None = None) -> int:
+        """Answer nothing from store of what was asked before: there is new data. Say its number.
+
+        The next, or `to`; do it on a schedule, and never because of what one person changed.
+        """
+        from sfumato.vault.snapshots import raise_snapshot
+
+        self._check_open()
+        number = None if to is None else given.whole(to, "to")
+        found = raise_snapshot(self.config.folder, number)
+        self.refresh()
+        return found
 
     @staticmethod
     def acknowledge(path: str | Path, *, operator: str) -> None:
@@ -297,19 +317,8 @@ class Vault(AnyVault):
         from sfumato.vault.sources import check_apart  # questions about what is known need none
 
         config = self.config
-        self._held(name)
+        _held(config, name)
         check_apart(config, self.ledger, name, identity)
-
-    def _held(self, name: str) -> PrivateSet | PublicSet:
-        """A data set that the vault still has, though a plan may be older."""
-        found = self.config.datasets.get(name)
-        if found is None:
-            raise SourceError(
-                "dataset_removed",
-                f"The data set {quoted(name)} was taken out of the vault meanwhile. Nothing was "
-                "charged. Look which there are, and ask again.",
-            )
-        return found
 
     def _check_open(self) -> None:
         if self._closed:
@@ -320,7 +329,7 @@ class Vault(AnyVault):
     def _asker(self, principal: str, purpose: str | None, datasets: tuple[str, ...]) -> Asker:
         """Who pays for a question of a principal about data sets."""
         self._check_open()
-        sets = [self._held(name) for name in datasets]
+        sets = [_held(self.config, name) for name in datasets]
         populations = sorted({one.population for one in sets if isinstance(one, PrivateSet)})
         return self.people.asker(principal, purpose, tuple(populations))
 
@@ -361,3 +370,15 @@ def create_vault(
     kept = None if head is None else given.path(head, "head")
     given.path(given.text(ledger, "ledger"), "ledger")
     return Vault(create(given.path(path, "path"), database=ledger, head=kept))
+
+
+def _held(config: Config, name: str) -> PrivateSet | PublicSet:
+    """A data set that the vault still has, though a plan may be older."""
+    found = config.datasets.get(name)
+    if found is None:
+        raise SourceError(
+            "dataset_removed",
+            f"The data set {quoted(name)} was taken out of the vault meanwhile. Nothing was "
+            "charged. Look which there are, and ask again.",
+        )
+    return found

@@ -155,9 +155,37 @@ def test_an_answer_that_got_lost_is_charged_once(
     monkeypatch.setattr(HTTPConnection, "getresponse", broken)
     monkeypatch.setattr(HTTPConnection, "request", noted)
     before = charges(doors)
-    assert asked[ask]().tables
+    assert asked[ask]().charged, "by the attempt that nobody heard of"
     assert len(lost) == 2, "it was worked on, twice, and nobody heard of it"
     assert charges(doors) == before + 1
+    assert not asked[ask]().charged
+
+
+def test_a_name_that_was_given_is_paid_for_once_however_it_gets_lost(
+    doors: Doors, remote: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask() -> Any:
+        return remote.query(f"{COUNT} WHERE age > 8", epsilon=0.1, request_id="mine")
+
+    assert ask().charged
+    lose_one(monkeypatch)
+    before = charges(doors)
+    assert not ask().charged, "it was paid by a call before"
+    assert charges(doors) == before
+
+
+def lose_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the next answer get lost."""
+    whole, lost = HTTPConnection.getresponse, list[int]()
+
+    def broken(self: HTTPConnection) -> Any:
+        received = whole(self)
+        if not lost:
+            lost.append(received.status)
+            raise RemoteDisconnected("lost")
+        return received
+
+    monkeypatch.setattr(HTTPConnection, "getresponse", broken)
 
 
 def test_who_stops_waiting_gets_the_answer_later(

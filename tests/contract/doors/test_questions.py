@@ -93,6 +93,20 @@ def test_a_repeat_is_free_and_a_request_id_names_one_question(vault: AnyVault) -
     assert refused.value.code == "request_reused"
 
 
+@pytest.mark.parametrize("name", ["größe 😀", " blanks ", "utf-8''a", "%41", "ä" * 200])
+def test_a_request_id_is_any_text_that_can_be_shown(
+    local: AnyVault, remote: AnyVault, name: str
+) -> None:
+    sql = f"SELECT COUNT(*) AS n FROM people WHERE age > {len(name)}"
+    there = remote.query(sql, epsilon=0.01, request_id=name)
+    assert there.charged
+    assert not local.query(sql, epsilon=0.01, request_id=name).charged
+    for vault in (local, remote):
+        with pytest.raises(SfumatoError) as refused:
+            vault.query(f"{sql} AND age < 90", epsilon=0.01, request_id=name)
+        assert refused.value.code == "request_reused"
+
+
 WRONG: dict[str, Callable[[Any], Any]] = {
     "syntax": lambda vault: vault.query("SELECT FROM WHERE", epsilon=0.1),
     "column": lambda vault: vault.query("SELECT COUNT(agee) FROM people", epsilon=0.1),
@@ -109,6 +123,9 @@ WRONG: dict[str, Callable[[Any], Any]] = {
     "two costs": lambda vault: vault.query(COUNT, epsilon=0.1, rho=0.1),
     "weights": lambda vault: vault.query(COUNT, epsilon=0.1, weights={"x": 1}),
     "request": lambda vault: vault.query(COUNT, epsilon=0.1, request_id=7),
+    "request of lines": lambda vault: vault.query(COUNT, epsilon=0.1, request_id="a\r\nX: y"),
+    "request of nothing": lambda vault: vault.query(COUNT, epsilon=0.1, request_id=""),
+    "request too long": lambda vault: vault.query(COUNT, epsilon=0.1, request_id="a" * 201),
     "dataset": lambda vault: vault.private("poeple"),
     "public set": lambda vault: vault.private("cities"),
     "kind": lambda vault: vault.plan("histogramm", "people", columns=["age"], epsilon=0.1),

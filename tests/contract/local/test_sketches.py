@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from sfumato.engines.base import Engine
 
 ORACLES: dict[str, dict[str, Any]] = {
-    "k_ary": {},
+    "k-ary": {},
     "oue": {},
     "olh": {},
     "hadamard": {},
     "rappor": {"bits": 40, "cohorts": 2},
     "subset": {},
-    "apple_hcms": {"rows": 4, "columns": 16},
+    "apple-hcms": {"rows": 4, "columns": 16},
 }
 SIZE = 36  # bits of two words, the second not full
 

@@ -282,3 +282,19 @@ def test_a_storage_that_fails_tells_nobody_why(place: Place) -> None:
         assert caught.value.code == "consent_failed"
         assert "secret" not in f"{caught.value} {caught.value.detail} {caught.value.__context__}"
     assert "secret" not in (place.config.folder / "failures.log").read_text()
+
+
+@pytest.mark.parametrize("part", ["log", "head"])
+def test_a_replaced_file_closes_the_log(place: Place, part: str) -> None:
+    """A withdrawal that others write to the file of that name must not be missed."""
+    database = place.config.folder / "consent.sqlite"
+    path = database if part == "log" else consent_head(place.config.head)
+    with closing(place.open()) as log:
+        say(log, ("a", True))
+        if not path.exists():
+            pytest.skip("a server keeps its own files")
+        copy = path.with_name("copy")
+        copy.write_bytes(path.read_bytes())
+        copy.replace(path)
+        for action in (log.check, log.verify, lambda: agreed(log), lambda: say(log, ("b", True))):
+            assert code_of(action) == "ledger_replaced"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -258,3 +261,28 @@ def test_servers_that_submit_the_same_at_once_get_one_job(opening: Callable[[], 
     assert len(set(found)) == 1
     for store in stores:
         store.close()
+
+
+def test_a_replaced_file_closes_the_store(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.sqlite"
+    with closing(JobStore(sqlite_engine(path, create=True), SqliteDialect())) as store:
+        store.add(job("a"))
+        copy = tmp_path / "copy"
+        copy.write_bytes(path.read_bytes())
+        copy.replace(path)
+        assert code_of(store.claim, "me", LONG) == "ledger_replaced"
+        assert code_of(store.get, "a", None) == "ledger_replaced"
+
+
+def test_opening_a_file_again_keeps_the_locks_that_this_process_holds_on_it(tmp_path: Path) -> None:
+    """A closed descriptor ends all locks of a process on its file, also those of SQLite."""
+    path = tmp_path / "jobs.sqlite"
+    with closing(JobStore(sqlite_engine(path, create=True), SqliteDialect())) as store:
+        store.add(job("a"))
+        sqlite_engine(path, create=True)
+        # Whoever is the last to close such a file removes its log: not while it is in use here.
+        other = f"import sqlite3; b = sqlite3.connect({str(path)!r}); b.execute('PRAGMA optimize')"
+        reads = "b.execute('SELECT * FROM sfumato_jobs').fetchall(); b.close()"
+        subprocess.run([sys.executable, "-c", f"{other}; {reads}"], check=True)
+        assert path.with_name("jobs.sqlite-wal").exists()
+        assert state(store, "a") == JobState.WAITING

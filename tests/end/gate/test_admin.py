@@ -18,6 +18,7 @@ PEOPLE = "/v1/admin/principals"
 TOKENS = "/v1/admin/tokens"
 ALICE = f"{PEOPLE}/alice"
 OF = {"population": "people"}
+DATASET = {"name": "new", "source": "people.csv", "schema": {}, "epsilon": 1}
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +89,7 @@ def test_a_token_is_shown_once_and_dies_at_once(gate: Served) -> None:
     assert one["used"] is not None
     assert gate.owner.ask("DELETE", f"{TOKENS}/{name}").json == {"revoked": name}
     assert narrow.ask("GET", "/v1/datasets").status == 401
-    assert refused(gate.owner, f"{TOKENS}/{name}", None, "DELETE") == (404, "not_found")
+    assert refused(gate.owner, f"{TOKENS}/{name}", None, "DELETE") == (404, "token_unknown")
 
 
 def test_another_owner_administers_in_their_own_name(gate: Served) -> None:
@@ -116,13 +117,17 @@ def test_another_owner_administers_in_their_own_name(gate: Served) -> None:
         (f"{ALICE}/grant", {**OF, "epsilon": True}, (422, "epsilon_not_number")),
         (f"{ALICE}/grant", {**OF, "epsilon": 9}, (422, "child_above_parent")),
         (f"{ALICE}/grant", {"epsilon": 7}, (422, "population_unknown")),
-        (f"{PEOPLE}/nobody/grant", {**OF, "epsilon": 1}, (404, "not_found")),
+        (f"{PEOPLE}/nobody/grant", {**OF, "epsilon": 1}, (404, "principal_unknown_here")),
         (f"{PEOPLE}/owner/grant", {**OF, "epsilon": 1}, (422, "principal_configured")),
         (f"{ALICE}/move", {"to": "alice", **OF, "epsilon": 1}, (422, "move_to_self")),
         (f"{ALICE}/move", {"to": "bob", **OF, "epsilon": 99}, (422, "move_too_much")),
         (f"{PEOPLE}/..%2F..%2Fx/grant", {**OF, "epsilon": 1}, (404, "not_found")),
         (TOKENS, {"principal": "alice", "scopes": ["admin"]}, (422, "scope_unknown")),
         (TOKENS, {"principal": "alice", "expires": "never"}, (422, "expiry_unreadable")),
+        ("/v1/admin/datasets", DATASET, (403, "source_not_allowed")),
+        ("/v1/admin/datasets", {**DATASET, "schema": {"columns": 5}}, (403, "source_not_allowed")),
+        ("/v1/admin/limit", {"account": "nobody", "epsilon": 1}, (422, "account_unknown")),
+        ("/v1/admin/snapshot", {"to": -1}, (422, "snapshot_lower")),
     ],
 )  # fmt: skip
 def test_R41_R49_what_is_wrong_changes_nothing(

@@ -80,7 +80,7 @@ def test_an_idempotency_key_names_one_request_for_good(gate: Served) -> None:
         409,
         "request_reused",
     )
-    for wrong in ("k" * 10_000, "", "ä", "a\tb"):
+    for wrong in ("k" * 10_000, "", "ä", "a\tb", "utf-8''%ff", "utf-8''%0a", "utf-8''%41"):
         assert code(gate.alice, "POST", "/v1/query", asked, Idempotency_Key=wrong) == (
             422,
             "request_id_wrong",
@@ -226,6 +226,11 @@ def test_a_server_answers_under_its_own_names_alone(gate: Served) -> None:
 
 def test_the_owners_link_is_good_once(gate: Served) -> None:
     path = gate.owner_link.removeprefix(gate.url)
+    for origin in ("https://evil.example", "http://localhost:1", gate.url + ".evil", "x", ""):
+        foreign = gate.nobody.ask("POST", path, headers={"Origin": origin})
+        assert (foreign.status, foreign.json["code"]) == (403, "page_foreign"), origin
+    for origin in ("null", gate.url):
+        assert gate.nobody.ask("GET", path, headers={"Origin": origin}).status == 200
     page = gate.nobody.ask("GET", path)
     assert (page.status, b"sfu_" in page.body) == (200, False)
     assert code(gate.nobody, "POST", path[:-1] + "!") == (404, "not_found")

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from sfumato.testing.servers import Client
 
 from .people_served import COUNT, people_vault
@@ -46,6 +48,7 @@ def test_processes_share_a_link_and_a_budget_and_are_replaced(tmp_path: Path) ->
     with people_vault(tmp_path) as vault:
         folder = vault.config.folder
     with serving(folder) as (server, told), ThreadPoolExecutor(8) as threads:
+        ready = time.monotonic()
         link = told["owner_link"].removeprefix(told["url"])
         nobody = Client(told["url"], headers={"Accept": "application/json"})
         replies = list(threads.map(lambda _: nobody.ask("POST", link), range(16)))
@@ -61,6 +64,7 @@ def test_processes_share_a_link_and_a_budget_and_are_replaced(tmp_path: Path) ->
         assert sum(one["cost"]["charged"] for one in answers) == 1  # the others had it from store
         first = children(server.pid)
         assert len(first) == 2
+        time.sleep(max(0.0, ready + 1.1 - time.monotonic()))  # one that dies at once ends them all
         os.kill(min(first), signal.SIGKILL)
         until = time.monotonic() + 30
         while (now := children(server.pid)) == first or len(now) < 2:
@@ -68,3 +72,34 @@ def test_processes_share_a_link_and_a_budget_and_are_replaced(tmp_path: Path) ->
             time.sleep(0.05)
         assert all(owner.ask("GET", "/v1/datasets").status == 200 for _ in range(8))
     assert server.returncode == 0
+
+
+def test_processes_end_in_order_when_who_began_them_is_killed(tmp_path: Path) -> None:
+    with people_vault(tmp_path) as vault:
+        folder = vault.config.folder
+    words = [*SERVE, "--port", "0", "--processes", "2", "--vault", str(folder)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        told = json.loads(server.stdout.readline())
+        left = children(server.pid)
+        assert len(left) == 2
+        server.kill()
+        server.wait()
+        try:
+            until = time.monotonic() + 15
+            while any(map(is_running, left)):
+                assert time.monotonic() < until, "they go on without who began them"
+                time.sleep(0.05)
+        finally:
+            for one in filter(is_running, left):
+                os.kill(one, signal.SIGKILL)
+    with pytest.raises(OSError, match="refused"):
+        Client(told["url"]).ask("GET", "/v1/health")
+
+
+def is_running(process: int) -> bool:
+    """Whether a process is there and no mere entry that nobody has read."""
+    try:
+        return ") Z " not in Path(f"/proc/{process}/stat").read_text(encoding="ascii")
+    except OSError:
+        return False

@@ -9,7 +9,9 @@ import ssl
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,6 +24,9 @@ from sfumato.testing.servers import Client, served
 from sfumato.vault.vault import open_vault
 
 from .people_served import COUNT, people_vault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 ANY = ("--port", "0", "--json")
 NAME = ("--allow-host", "data.example.org")
@@ -37,19 +42,31 @@ def clinic(tmp_path: Path) -> Path:
 class Started:
     """The command in a process of its own."""
 
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", COMMAND, "serve", "--vault", "clinic", *ANY],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stdout is not None
-        self.ready = json.loads(self.process.stdout.readline())
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        assert process.stdout is not None
+        self.ready = json.loads(process.stdout.readline())
 
     def ended(self) -> tuple[int, str]:
         _, errors = self.process.communicate(timeout=40)
         return self.process.returncode, errors
+
+
+@pytest.fixture
+def started(clinic: Path) -> Iterator[Callable[[], Started]]:
+    """Starts the command before the vault; it does not outlive a test that fails."""
+    words = [sys.executable, "-c", COMMAND, "serve", "--vault", str(clinic), *ANY]
+    pipe = subprocess.PIPE
+    with ExitStack() as stack:
+
+        def start() -> Started:
+            process = stack.enter_context(
+                subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True)
+            )
+            stack.callback(process.kill)
+            return Started(process)
+
+        yield start
 
 
 def code(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:
@@ -58,32 +75,36 @@ def code(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:
     return left, found["error"]["code"]
 
 
-def test_it_says_where_it_is_and_lets_the_first_owner_in_and_ends_in_order(clinic: Path) -> None:
-    started = Started()
-    ready = started.ready
+def test_it_says_where_it_is_and_lets_the_first_owner_in_and_ends_in_order(
+    clinic: Path, started: Callable[[], Started]
+) -> None:
+    server = started()
+    ready = server.ready
     assert set(ready) == {"url", "owner_link"}
     assert ready["owner_link"].startswith(f"{ready['url']}/welcome/")
     guest = Client(ready["url"], headers={"Accept": "application/json"})
     path = ready["owner_link"].removeprefix(ready["url"])
     owner = Client(ready["url"], guest.ask("POST", path).json["token"])
     assert owner.ask("POST", "/v1/query", {"sql": COUNT, "epsilon": 1}).status == 200
-    started.process.send_signal(signal.SIGTERM)
-    assert started.ended() == (0, "")
+    server.process.send_signal(signal.SIGTERM)
+    assert server.ended() == (0, "")
     with open_vault(clinic) as vault:
         assert vault.verify()["requests"] == 1
-        server = serving.VaultServer(vault, serving.Listening(port=0))
-        server.close()
-        assert server.owner_link is None, "an owner has a token now"
+        later = serving.VaultServer(vault, serving.Listening(port=0))
+        later.close()
+        assert later.owner_link is None, "an owner has a token now"
 
 
-def test_what_it_works_on_is_answered_before_it_ends(clinic: Path) -> None:
+def test_what_it_works_on_is_answered_before_it_ends(
+    clinic: Path, started: Callable[[], Started]
+) -> None:
     config = clinic / "vault.toml"
     text = config.read_text()
     config.write_text(text.replace("tick_milliseconds = 0", "tick_milliseconds = 900"))
     with open_vault(clinic) as vault:
         token = vault.tokens.new("owner", operator="Ann")
-    started = Started()
-    host, port = started.ready["url"].removeprefix("http://").split(":")
+    server = started()
+    host, port = server.ready["url"].removeprefix("http://").split(":")
     body = json.dumps({"sql": COUNT, "epsilon": 1})
     with socket.create_connection((host, int(port)), timeout=30) as wire:
         wire.sendall(
@@ -91,9 +112,9 @@ def test_what_it_works_on_is_answered_before_it_ends(clinic: Path) -> None:
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
         )
         time.sleep(0.3)
-        started.process.send_signal(signal.SIGINT)
+        server.process.send_signal(signal.SIGINT)
         assert wire.recv(65536).startswith(b"HTTP/1.1 200 OK")
-    assert started.ended() == (0, "")
+    assert server.ended() == (0, "")
 
 
 @pytest.mark.usefixtures("clinic")
@@ -105,7 +126,10 @@ def test_where_it_would_be_overheard_it_does_not_listen(capsys: pytest.CaptureFi
     assert run(["serve", "--vault", "clinic", *ANY, *unnamed, *NAME, "--check"]) == 0
     assert set(json.loads(capsys.readouterr().out)) == {"url", "owner_link"}
     assert code(capsys, "--behind-proxy", "proxy") == (2, "proxy_address")
+    for wide in ("0.0.0.0/0", "128.0.0.0/1", "10.0.0.0/8", "::/0", "2001:db8::/32"):
+        assert code(capsys, "--behind-proxy", wide, "--check") == (2, "proxy_address"), wide
     assert code(capsys, "--cert", "x.pem") == (2, "certificate_alone")
+    assert code(capsys, "--data", "nowhere") == (2, "data_folder_missing")
     assert code(capsys, "--cert", "x.pem", "--key", "y.pem") == (2, "certificate_unusable")
 
 
@@ -170,9 +194,9 @@ def test_who_comes_past_the_proxy_is_sent_away() -> None:
     setting = listening.setting(Limits())
     scope = {"headers": [(b"host", b"data.example.org")], "client": ("10.0.0.7", 5)}
     check_caller(scope, setting)
-    for near in ("fd00::7", "127.0.0.1", "::1"):
+    for near in ("fd00::7", "127.0.0.1", "::1", "::ffff:10.0.0.7", "::ffff:127.0.0.1"):
         check_caller({**scope, "client": (near, 5)}, setting)
-    for far in (("10.0.1.7", 5), ("fd00::8", 5), None):
+    for far in (("10.0.1.7", 5), ("::ffff:10.0.1.7", 5), ("fd00::8", 5), None):
         with pytest.raises(RequestError) as refusal:
             check_caller({**scope, "client": far}, setting)
         assert refusal.value.code == "proxy_only"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -15,8 +14,9 @@ from uuid import uuid4
 
 import pytest
 
+from sfumato.cli.main import run
 from sfumato.errors import ParameterError, RolledBackError
-from sfumato.testing.servers import Client
+from sfumato.testing.servers import Client, served
 from sfumato.vault.hosts import join, positions
 from sfumato.vault.vault import create_vault, open_vault
 
@@ -25,7 +25,8 @@ from .people_served import OTHERS, SCHEMA
 psycopg = pytest.importorskip("psycopg")
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 pytestmark = pytest.mark.postgres
@@ -58,7 +59,7 @@ def hosts(tmp_path: Path, database: str) -> tuple[Path, Path]:
 
 
 @contextmanager
-def serving(vault: Path) -> Iterator[str]:
+def in_a_process(vault: Path) -> Iterator[str]:
     words = [*COMMAND, "serve", "--json", "--port", "0", "--vault", str(vault)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
         try:
@@ -69,7 +70,18 @@ def serving(vault: Path) -> Iterator[str]:
             assert server.wait(60) == 0
 
 
-def test_two_servers_never_overspend(hosts: tuple[Path, Path]) -> None:
+@contextmanager
+def in_a_thread(vault: Path) -> Iterator[str]:
+    with open_vault(vault) as opened, served(opened) as server:
+        yield server.url
+
+
+@pytest.mark.parametrize(
+    "serving", [in_a_thread, pytest.param(in_a_process, marks=pytest.mark.slow)]
+)
+def test_two_servers_never_overspend(
+    hosts: tuple[Path, Path], serving: Callable[[Path], AbstractContextManager[str]]
+) -> None:
     with open_vault(hosts[0]) as vault:
         token = vault.tokens.new("owner", operator="Ann")
     with ExitStack() as stack, ThreadPoolExecutor(8) as threads:
@@ -134,11 +146,13 @@ def test_a_host_joins_once_and_only_where_another_stands(
     assert not head.exists()  # it may still join
 
 
-def test_the_command_tells_and_joins(hosts: tuple[Path, Path], tmp_path: Path) -> None:
-    words = [*COMMAND, "ledger", "head", "--vault", str(hosts[0])]
-    told = subprocess.run(words, capture_output=True, text=True, check=True, env={**os.environ})
-    assert json.loads(told.stdout) == positions(hosts[0])
-    (tmp_path / "head.json").write_text(told.stdout)
-    again = [*COMMAND, "ledger", "join", "--vault", str(hosts[1]), "--head"]
-    done = subprocess.run([*again, str(tmp_path / "head.json")], capture_output=True, check=False)
-    assert done.returncode in (0, 2)  # the same position again, or one that has moved
+def test_the_command_tells_and_joins(
+    hosts: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["ledger", "head", "--vault", str(hosts[0])]) == 0
+    told = capsys.readouterr().out
+    assert json.loads(told) == positions(hosts[0])
+    (tmp_path / "head.json").write_text(told)
+    join_again = ["ledger", "join", "--vault", str(hosts[1]), "--head"]
+    # The same position again, or one that has moved.
+    assert run([*join_again, str(tmp_path / "head.json")]) in (0, 2)

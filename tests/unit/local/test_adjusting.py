@@ -45,7 +45,7 @@ def test_the_simplex_is_the_nearest_point() -> None:
 
 
 def test_nothing_is_adjusted_unasked() -> None:
-    oracle = sf.local.oracle("k_ary", 50, epsilon="0.5")
+    oracle = sf.local.oracle("k-ary", 50, epsilon="0.5")
     found = oracle.estimate(oracle.sketch(oracle.randomize(np.zeros(2_000, dtype=int))))
     assert found["share"].to_numpy().min() < 0
 
@@ -62,7 +62,7 @@ def test_what_it_does_to_the_error_is_told() -> None:
 
 
 def test_the_effect_is_that_of_real_runs() -> None:
-    oracle = sf.local.oracle("k_ary", 20, epsilon=1)
+    oracle = sf.local.oracle("k-ary", 20, epsilon=1)
     values = np.arange(4_000) % 4
     true = np.bincount(values, minlength=20) / 4_000
     entropy = SeededEntropy(6)
@@ -76,7 +76,7 @@ def test_the_effect_is_that_of_real_runs() -> None:
 
 
 def test_most_likely_shares() -> None:
-    oracle = sf.local.oracle("k_ary", ["a", "b", "c"], epsilon=2)
+    oracle = sf.local.oracle("k-ary", ["a", "b", "c"], epsilon=2)
     sketch = oracle.sketch(oracle.randomize(["a"] * 3_000 + ["b"] * 1_000, SeededEntropy(1)))
     found = sf.local.most_likely(oracle, sketch)
     shares = found["share"].to_numpy()
@@ -99,7 +99,7 @@ def test_sketches_without_a_likelihood_are_refused() -> None:
     with pytest.raises(ParameterError) as raised:
         sf.local.most_likely(oracle, oracle.sketch(oracle.randomize([1, 2, 3])))
     assert raised.value.code == "oracle_without_likelihood"
-    small = sf.local.oracle("k_ary", 4, epsilon=1)
+    small = sf.local.oracle("k-ary", 4, epsilon=1)
     with pytest.raises(SourceError):
         sf.local.most_likely(small, small.empty())
 

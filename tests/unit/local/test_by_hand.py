@@ -33,7 +33,7 @@ def test_the_words_of_a_device_have_its_chance(one: HandDevice) -> None:
 @pytest.mark.parametrize("one", _DEVICES, ids=lambda one: str(one.truth))
 def test_the_channel_is_that_of_k_ary_exactly(one: HandDevice, choices: int) -> None:
     ratio = likelihood_ratio(one.truth, choices)
-    mechanism = oracle("k_ary", domain=choices, epsilon=log(ratio))
+    mechanism = oracle("k-ary", domain=choices, epsilon=log(ratio))
     lie = (1 - one.truth) / choices
     assert mechanism.q == lie  # type: ignore[attr-defined]
     assert mechanism.p == one.truth + lie  # type: ignore[attr-defined]

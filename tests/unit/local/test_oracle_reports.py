@@ -27,9 +27,9 @@ SMALL: dict[str, dict[str, Any]] = {
     "warner": {},
     "rappor": {"bits": 12, "cohorts": 2},
     "hadamard": {"blocks": 2},
-    "apple_cms": {"rows": 3, "columns": 10},
+    "apple-cms": {"rows": 3, "columns": 10},
     "longitudinal": {"forever": 2},
-    "apple_hcms": {"rows": 3, "columns": 8},
+    "apple-hcms": {"rows": 3, "columns": 8},
 }
 NAMES = sf.local.names()
 
@@ -79,8 +79,8 @@ def test_values_may_be_named() -> None:
         assert table["value"].to_pylist() == ["tea", "coffee", "neither"]
         assert table["share"].to_pylist() == pytest.approx([0.6, 0.3, 0.1], abs=0.4)
     assert len(oracle.randomize("tea")) == 1
-    assert len(made("k_ary").randomize(3)) == 1
-    assert len(made("k_ary").randomize([])) == 0
+    assert len(made("k-ary").randomize(3)) == 1
+    assert len(made("k-ary").randomize([])) == 0
     truths = made("warner", domain=[True, False], epsilon=12)
     assert truths.estimate(truths.sketch(truths.randomize([True] * 9)))["share"][0].as_py() > 0.5
 
@@ -100,12 +100,12 @@ def test_values_may_be_named() -> None:
 )
 def test_values_that_are_not_declared_are_refused_and_not_quoted(values: Any, code: str) -> None:
     with pytest.raises(ParameterError) as raised:
-        made("k_ary").randomize(values)
+        made("k-ary").randomize(values)
     assert raised.value.code == code
 
 
 def test_names_that_are_not_declared_are_refused() -> None:
-    oracle = made("k_ary", domain=["a", "b"])
+    oracle = made("k-ary", domain=["a", "b"])
     for values in (["c"], ["a", None]):
         with pytest.raises(ParameterError) as raised:
             oracle.randomize(values)
@@ -134,7 +134,7 @@ def test_names_that_are_not_declared_are_refused() -> None:
 )
 def test_no_domain(domain: Any, code: str) -> None:
     with pytest.raises(ParameterError) as raised:
-        sf.local.oracle("k_ary", domain, epsilon=1)
+        sf.local.oracle("k-ary", domain, epsilon=1)
     assert raised.value.code == code
 
 
@@ -156,9 +156,9 @@ def test_no_domain(domain: Any, code: str) -> None:
         ("rappor", 9, {"p": "3/4", "q": "1/2"}, "parameter_out_of_range"),
         ("rappor", 9, {"hashes": 0}, "parameter_out_of_range"),
         ("rappor", 2**20, {"cohorts": 2**13}, "parameter_out_of_range"),
-        ("apple_cms", 9, {"rows": 0}, "parameter_out_of_range"),
-        ("apple_cms", 9, {"rows": 2**20, "columns": 2**20}, "parameter_out_of_range"),
-        ("apple_hcms", 9, {"columns": 10}, "parameter_out_of_range"),
+        ("apple-cms", 9, {"rows": 0}, "parameter_out_of_range"),
+        ("apple-cms", 9, {"rows": 2**20, "columns": 2**20}, "parameter_out_of_range"),
+        ("apple-hcms", 9, {"columns": 10}, "parameter_out_of_range"),
         ("olh", 9, {"epsilon": 12}, "parameter_out_of_range"),
         ("auto", 9, {"most_bytes": 0}, "parameter_out_of_range"),
         ("auto", 9, {"n": 0}, "parameter_out_of_range"),
@@ -171,7 +171,7 @@ def test_no_oracle(name: Any, domain: Any, options: dict[str, Any], code: str) -
 
 
 def test_what_others_made_is_not_mixed() -> None:
-    first, second = made("k_ary"), made("k_ary", epsilon=2)
+    first, second = made("k-ary"), made("k-ary", epsilon=2)
     one, two = first.randomize([1]), second.randomize([1])
     mixes: list[Any] = [
         lambda: one + two,
@@ -188,7 +188,7 @@ def test_what_others_made_is_not_mixed() -> None:
 
 
 def test_what_cannot_be_a_report_is_counted() -> None:
-    oracle = made("k_ary")
+    oracle = made("k-ary")
     rows = oracle.layout.empty(4)
     rows["report"] = [3, 9, 255, 0]
     assert (oracle.sum_rows(rows).n, oracle.sum_rows(rows).rejected) == (2, 2)
@@ -252,7 +252,7 @@ def test_what_are_no_bytes_is_told(data: Any) -> None:
 
 
 def test_bytes_that_are_no_sketch() -> None:
-    oracle = made("apple_hcms")
+    oracle = made("apple-hcms")
     whole = oracle.sketch(oracle.randomize([1, 2])).to_bytes()
     head = whole[: whole.index(b"\n") + 1]
     for data in (b"", b"x", whole[:-8], whole[:-1], head, head + bytes(8), whole + bytes(8)):
@@ -362,8 +362,8 @@ def test_variances_need_people() -> None:
     ("domain", "epsilon", "options", "name"),
     [
         (2, 1, {}, "warner"),
-        (4, 1, {}, "k_ary"),
-        (100, 4, {}, "k_ary"),
+        (4, 1, {}, "k-ary"),
+        (100, 4, {}, "k-ary"),
         (1024, 1, {}, "olh"),
         (1024, 4, {}, "olh"),
         (1024, 1, {"most_bytes": 2}, "hadamard"),
@@ -389,7 +389,7 @@ def test_the_smallest_and_the_largest_epsilon(name: str, epsilon: str) -> None:
     assert np.isfinite(np.asarray(table["share"])).all()
     assert np.isfinite(np.asarray(table["sd"])).all()
     assert oracle.realised <= float(epsilon)
-    if epsilon == "20" and name not in {"rappor", "apple_cms", "apple_hcms", "grid", "hadamard"}:
+    if epsilon == "20" and name not in {"rappor", "apple-cms", "apple-hcms", "grid", "hadamard"}:
         assert table["share"][0].as_py() > 0.3
 
 

@@ -28,8 +28,8 @@ def planted(oracle: HeavyHitters, count: int, sds: float, entropy: SeededEntropy
 def test_planted_values_of_three_sd_are_found() -> None:
     oracle = HeavyHitters(bits=20, epsilon=2)
     entropy = SeededEntropy(12)
-    found = [one for _ in range(4) for one in planted(oracle, 20_000, 3.2, entropy)]
-    assert sum(found) >= 19
+    found = [one for _ in range(2) for one in planted(oracle, 20_000, 3.2, entropy)]
+    assert sum(found) >= 9
 
 
 @pytest.mark.slow
@@ -109,7 +109,7 @@ def test_the_hash_collides_as_often_as_is_taken_off() -> None:
     assert oracle.collision == sum(size * size for size in sizes) / oracle.collision.__class__(
         PRIME**2
     )
-    rows = oracle.randomize([5] * 40_000, SeededEntropy(3))
+    rows = oracle.randomize([5] * 10_000, SeededEntropy(3))
     other = oracle.find(rows, most=4).to_pylist()
     assert other[0]["value"] == 5
     assert all(abs(one["share"]) < 5 * one["sd"] for one in other[1:])

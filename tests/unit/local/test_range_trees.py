@@ -34,7 +34,7 @@ def skewed(size: int, count: int) -> np.ndarray:
 
 ORACLES: dict[str, Callable[[int], Any]] = {
     "haar": lambda size: Haar(size, epsilon=2),
-    "k_ary": lambda size: Hierarchical(size, epsilon=2, fanout=3, oracle="k_ary"),
+    "k-ary": lambda size: Hierarchical(size, epsilon=2, fanout=3, oracle="k-ary"),
     "olh": lambda size: Hierarchical(size, epsilon=2, fanout=4),
     "oue": lambda size: Hierarchical(size, epsilon=2, fanout=2, oracle="oue"),
 }
@@ -63,7 +63,7 @@ def test_all_ranges_come_out_within_their_sd(name: str, size: int) -> None:
 
 @pytest.mark.parametrize("size", [2, 5, 16, 37])
 def test_a_range_is_made_of_whole_blocks_that_do_not_overlap(size: int) -> None:
-    oracle = Hierarchical(size, epsilon=1, fanout=2 if size < 37 else 3, oracle="k_ary")
+    oracle = Hierarchical(size, epsilon=1, fanout=2 if size < 37 else 3, oracle="k-ary")
     pairs = np.array(list(combinations_with_replacement(range(size), 2)))
     covered = np.zeros((len(pairs), size), dtype=int)
     for depth, begin, end in oracle._blocks(pairs):
@@ -75,7 +75,7 @@ def test_a_range_is_made_of_whole_blocks_that_do_not_overlap(size: int) -> None:
 
 
 def test_consistent_shares_add_up_and_are_better() -> None:
-    oracle = Hierarchical(64, epsilon=1, fanout=4, oracle="k_ary")
+    oracle = Hierarchical(64, epsilon=1, fanout=4, oracle="k-ary")
     values = skewed(64, 30_000).astype(np.int64)
     true = np.bincount(values, minlength=64) / len(values)
     entropy = SeededEntropy(21)
@@ -103,11 +103,11 @@ def test_sketches_merge_and_engines_count_the_same(name: str) -> None:
 
 
 def test_reports_that_their_level_cannot_send_are_rejected() -> None:
-    oracle = Hierarchical(16, epsilon=1, fanout=4, oracle="k_ary")
+    oracle = Hierarchical(16, epsilon=1, fanout=4, oracle="k-ary")
     rows = oracle.layout.empty(4)
     rows["level"], rows["report"] = [0, 0, 1, 1], [3, 4, 15, 0]
     assert oracle.sum_rows(rows).rejected == 1
-    wide = Hierarchical(1024, epsilon=1, fanout=4, oracle="k_ary")
+    wide = Hierarchical(1024, epsilon=1, fanout=4, oracle="k-ary")
     rows = wide.layout.empty(1)
     rows["report"] = 257  # 1, where the level's own reports have a byte
     assert wide.sum_rows(rows).rejected == 1
@@ -119,7 +119,7 @@ def test_reports_that_their_level_cannot_send_are_rejected() -> None:
 
 
 def test_bars_hold_that_those_on_a_level_are_some_of_all_people() -> None:
-    oracle = Hierarchical(4, epsilon=8, fanout=2, oracle="k_ary")
+    oracle = Hierarchical(4, epsilon=8, fanout=2, oracle="k-ary")
     values = np.arange(2_000) % 2
     entropy = SeededEntropy(31)
     off = []

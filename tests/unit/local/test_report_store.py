@@ -222,3 +222,20 @@ def test_who_is_killed_leaves_whole_deliveries_and_what_was_told(tmp_path: Path)
         assert kept.rejected["malformed"] == deliveries
         assert acknowledged <= deliveries <= acknowledged + 1
         with_log.close()
+
+
+def test_a_file_put_in_its_place_takes_nothing_until_it_is_opened_again(
+    store: ReportStore, tmp_path: Path
+) -> None:
+    add(store, [item(1)])
+    with closing(sqlite3.connect(tmp_path / "copy")) as copy:
+        store._base.backup(copy)
+    (tmp_path / "copy").replace(tmp_path / "r.sqlite")
+    for suffix in ("-wal", "-shm"):
+        (tmp_path / f"r.sqlite{suffix}").unlink(missing_ok=True)
+    for action in (lambda: add(store, [item(2)]), store.kept, lambda: store.close_round("now")):
+        with pytest.raises(InternalError) as refused:
+            action()
+        assert refused.value.code == "report_store_replaced"
+    with closing(ReportStore(tmp_path / "r.sqlite", "round")) as again:
+        assert add(again, [item(1), item(2)]) == [0]

@@ -30,7 +30,7 @@ def test_a_round_survives_its_file(tmp_path: Path) -> None:
     )
     assert load_round(tmp_path / "smoking.toml") == made
     assert made.closes == datetime(2027, 1, 31, 16, tzinfo=UTC)
-    assert made.mechanism == "k_ary"
+    assert made.mechanism == "k-ary"
     assert str(made.epsilon) == "log(3)"
     assert key_file(tmp_path / "smoking.toml").stat().st_mode & 0o777 == 0o600
 
@@ -42,7 +42,7 @@ def test_a_round_survives_its_file(tmp_path: Path) -> None:
         ("Do you smoke?", "Did you smoke?"),
         ('"no"', '"No"'),
         ("2027-01-31", "2027-02-01"),
-        ('mechanism = "warner"', 'mechanism = "k_ary"'),
+        ('mechanism = "warner"', 'mechanism = "k-ary"'),
         ('epsilon = "1"', 'epsilon = "1.0"'),
         ('"Do you smoke?"', '" Do you smoke?"'),
         ('"no"', '"no "'),

@@ -23,8 +23,8 @@ MADE: dict[str, Callable[[], Any]] = {
     "hierarchical": lambda: local.ranges(domain=100, epsilon=1, fanout=5, oracle="hadamard"),
     "haar": lambda: local.ranges("haar", domain=["a", "b", "c"], epsilon=1),
     "marginals": lambda: local.marginals(["a", "b", "c"], epsilon=1, width=3),
-    "heavy_hitters": lambda: local.heavy_hitters(bits=16, epsilon=2, text=True),
-    "planar_laplace": lambda: local.planar_laplace((0, 5), step=2, cells=(9, 9), epsilon="0.1"),
+    "heavy-hitters": lambda: local.heavy_hitters(bits=16, epsilon=2, text=True),
+    "planar-laplace": lambda: local.planar_laplace((0, 5), step=2, cells=(9, 9), epsilon="0.1"),
 }
 
 
@@ -48,19 +48,19 @@ def test_a_mechanism_is_told_and_made_again(name: str) -> None:
 @pytest.mark.parametrize("name", MADE)
 def test_nobody_reports_nothing(name: str) -> None:
     oracle = MADE[name]()
-    widths = {"duchi": 2, "marginals": 3, "planar_laplace": 2}
+    widths = {"duchi": 2, "marginals": 3, "planar-laplace": 2}
     nobody: Any = np.zeros((0, widths[name])) if name in widths else []
     assert len(oracle.randomize(nobody)) == 0
-    if name != "heavy_hitters":
+    if name != "heavy-hitters":
         assert oracle.empty().n == 0
     with pytest.raises(sf.SfumatoError) as raised:
-        (oracle.find if name == "heavy_hitters" else oracle._own)(
-            oracle.randomize(nobody) if name == "heavy_hitters" else oracle.empty()
+        (oracle.find if name == "heavy-hitters" else oracle._own)(
+            oracle.randomize(nobody) if name == "heavy-hitters" else oracle.empty()
         )
     assert raised.value.code in {"reports_missing", "reports_too_few"}
 
 
-@pytest.mark.parametrize("name", ["hybrid", "duchi", "planar_laplace"])
+@pytest.mark.parametrize("name", ["hybrid", "duchi", "planar-laplace"])
 def test_missing_amounts_of_arrow_are_refused(name: str) -> None:
     for values in (pa.array([None, 1.0]), pa.table({"a": [1, None], "b": [0, 1]})):
         with pytest.raises(sf.SfumatoError) as raised:
@@ -113,7 +113,7 @@ REFUSED: dict[str, tuple[str, Callable[[], Any]]] = {
     "nobody": ("parameter_out_of_range", lambda: MADE["hybrid"]().variance(0)),
     "most": (
         "parameter_out_of_range",
-        lambda: MADE["heavy_hitters"]().find(MADE["heavy_hitters"]().randomize(["a"]), most=0),
+        lambda: MADE["heavy-hitters"]().find(MADE["heavy-hitters"]().randomize(["a"]), most=0),
     ),
     "no reports": (
         "parameter_out_of_range",
@@ -131,7 +131,7 @@ REFUSED: dict[str, tuple[str, Callable[[], Any]]] = {
     ),
     "no sketch": (
         "type_wrong",
-        lambda: local.most_likely(local.oracle("k_ary", 3, epsilon=1), None),  # type: ignore[arg-type]
+        lambda: local.most_likely(local.oracle("k-ary", 3, epsilon=1), None),  # type: ignore[arg-type]
     ),
     "no oracle": (
         "type_wrong",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from contextlib import chdir
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -114,3 +116,28 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "visits.toml").write_text(SCHEMA)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def as_made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Callable[[], None]], Path]:
+    """Gives a folder as it was when it was made, once for a module.
+
+    It is always the same one, because a ledger knows where its sources lie.
+    """
+    place = tmp_path_factory.mktemp("made") / "own"
+    kept = tmp_path_factory.mktemp("kept") / "own"
+
+    def stand(make: Callable[[], None]) -> Path:
+        if kept.exists():
+            shutil.rmtree(place)
+            shutil.copytree(kept, place)
+            return place
+        place.mkdir()
+        (place / "visits.csv").write_text(ROWS)
+        (place / "visits.toml").write_text(SCHEMA)
+        with chdir(place):
+            make()
+        shutil.copytree(place, kept)
+        return place
+
+    return stand

@@ -17,7 +17,7 @@ from sfumato.vault.people import people_of
 from sfumato.vault.registration import Registration, create
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 CLINIC = Path("clinic")
 COUNT = "SELECT city, COUNT(*) AS n FROM visits GROUP BY city"
@@ -25,16 +25,26 @@ BY = {"operator": "ann"}
 HISTOGRAM: dict[str, Any] = {"columns": ["city"], "epsilon": "0.1"}
 
 
-@pytest.fixture
-def vault(files: Path) -> Iterator[sf.Vault]:
+def make_clinic() -> None:
     create(CLINIC)
-    (files / "others.csv").write_text((files / "visits.csv").read_text() + "9999,north,1,n1\n")
+    Path("others.csv").write_text(Path("visits.csv").read_text() + "9999,north,1,n1\n")
     for name, epsilon in (("visits", "2"), ("others", "4")):
         source, schema = f"{name}.csv", Path("visits.toml")
         Registration(name=name, source=source, schema=schema, epsilon=epsilon).add_to(CLINIC)
-    path = files / CLINIC / "vault.toml"
+    path = CLINIC / "vault.toml"
     path.write_text(path.read_text() + '[principals.old.budgets.visits]\nepsilon = "1"\n')
-    with sf.open(CLINIC) as opened:
+
+
+@pytest.fixture
+def files(as_made: Callable[[Callable[[], None]], Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    place = as_made(make_clinic)
+    monkeypatch.chdir(place)
+    return place
+
+
+@pytest.fixture
+def vault(files: Path) -> Iterator[sf.Vault]:
+    with sf.open(files / CLINIC) as opened:
         yield opened
 
 

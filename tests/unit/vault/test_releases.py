@@ -21,7 +21,7 @@ from sfumato.vault.releases import TOPIC
 from sfumato.vault.synthesizing import Synthesized
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 CLINIC = Path("clinic")
 PLACES = """\
@@ -47,12 +47,10 @@ nullable = false
 """
 
 
-@pytest.fixture
-def vault(files: Path) -> Iterator[sf.Vault]:
-    """Data sets 'visits' and 'places'; ann and bob may publish, eve may download alone."""
+def make_clinic() -> None:
     Path("places.toml").write_text(PLACES)
     rows = [f"{(at % 9 - 4) / 4},{(at % 7 - 3) / 4},{at % 2 == 0}" for at in range(700)]
-    (files / "places.csv").write_text("\n".join(["lon,lat,ill", *rows]) + "\n")
+    Path("places.csv").write_text("\n".join(["lon,lat,ill", *rows]) + "\n")
     create(CLINIC)
     for name in ("visits", "places"):
         Registration(
@@ -63,6 +61,15 @@ def vault(files: Path) -> Iterator[sf.Vault]:
             given: dict[str, Any] = {"epsilon": 4, "delta": "1e-7", "population": "visits"}
             opened.people.add(name, "permanent-staff", **given, operator="me")
         opened.people.add("eve", "public", operator="me")
+
+
+@pytest.fixture
+def vault(
+    as_made: Callable[[Callable[[], None]], Path], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[sf.Vault]:
+    """Data sets 'visits' and 'places'; ann and bob may publish, eve may download alone."""
+    monkeypatch.chdir(as_made(make_clinic))
+    with sf.open(CLINIC) as opened:
         yield opened
 
 
@@ -114,6 +121,32 @@ def test_who_had_it_made_is_not_told_to_those_it_is_opened_to(vault: sf.Vault) -
     assert names(vault, "bob") == names(vault, "eve") == []
     assert names(vault, "ann") == [release]
     assert vault.verify()["entries"] > 0
+
+
+def test_no_file_of_an_opened_release_leads_to_who_had_it_made(vault: sf.Vault) -> None:
+    release = made(vault, principal="ann")
+    vault.releases.open_to(release, "bob", operator="the board")
+    own = vault.releases.get(release, principal="ann")
+    receipt = own.described()["receipt"]
+    # Numbers of entries between two receipts would tell how much others do.
+    assert len(receipt) == 64
+    assert own.answer().receipt == receipt
+    told = {}
+    for who in ("ann", "bob"):
+        kept = vault.releases.get(release, principal=who)
+        files = [kept.file(name).content for name in ("release.csv", "report.html")]
+        with zipfile.ZipFile(BytesIO(kept.file("release.zip").content)) as bundle:
+            files += [bundle.read(name) for name in bundle.namelist()]
+        kept.save(f"{who}.csv")
+        files += [Path(f"{who}.csv.json").read_bytes(), repr(kept.release).encode()]
+        told[who] = b"".join(files)
+    assert told["ann"].count(receipt.encode()) > 1
+    assert receipt.encode() not in told["bob"]
+    assert b"'ann'" not in told["bob"]
+    assert b'"ann"' not in told["bob"]
+    found = vault.releases.get(release, principal="bob").release
+    assert isinstance(found, Published)
+    assert (found.receipt, found.entry, found.balance, found.remaining) == (None, "", "", {})
 
 
 def test_the_public_is_whoever_may_download(vault: sf.Vault) -> None:

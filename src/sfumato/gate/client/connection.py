@@ -7,7 +7,6 @@ the answer that it has. So a connection that breaks in the middle costs nobody a
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import ssl
@@ -15,13 +14,16 @@ import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http.client import HTTPConnection, HTTPException, HTTPResponse
+from functools import partial
+from http.client import HTTPConnection, HTTPException
 from socket import gaierror
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import InternalError, ParameterError, SfumatoError
 from sfumato.gate.body import LARGEST
-from sfumato.gate.client.refusals import refusal, unexpected
+from sfumato.gate.client.reading import JSON, Received, TimelyResponse, received_of
+from sfumato.gate.client.refusals import refusal
+from sfumato.gate.keys import key_of
 from sfumato.texts import dumps
 
 if TYPE_CHECKING:
@@ -29,34 +31,12 @@ if TYPE_CHECKING:
 
     from sfumato.gate.client.address import Address
 
-JSON = "application/json"
 _PAUSES = (0.0, 0.2, 0.6, 1.5, 3.0, 6.0, 10.0)
 """Seconds before each further attempt; a kept connection may be stale, so the first is at once.
 
 A server that was there before may be starting again; one that never was is looked for less long.
 """
 _FIRST_PAUSES = (0.2, 0.6)
-
-
-@dataclass(frozen=True)
-class Received:
-    """What a server sent back."""
-
-    status: int
-    media: str
-    body: bytes
-    retry_after: float | None = None
-    """After how many seconds it is to be asked again, where it has too much to do."""
-
-    def json(self) -> dict[str, Any]:
-        """The object that it is in JSON."""
-        try:
-            found = json.loads(self.body) if self.media == JSON else None
-        except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
-            raise unexpected("something that is not JSON")
-        return found
 
 
 @dataclass(eq=False)
@@ -93,7 +73,7 @@ class Connection:
         """
         self._check_open()
         headers = {"Authorization": f"Bearer {self.token}", "Accept": accept}
-        headers |= {} if key is None else {"Idempotency-Key": key}
+        headers |= {} if key is None else {"Idempotency-Key": key_of(key)}
         headers |= {} if told is None else {"Content-Type": JSON}
         body = None if told is None else _written(told)
         deadline = time.monotonic() + self.seconds
@@ -135,15 +115,17 @@ class Connection:
         connection = self._connection(max(0.1, deadline - time.monotonic()))
         try:
             connection.request(method, f"{self.address.prefix}/v1/{path}", body, dict(headers))
-            return _read(connection.getresponse())
+            connection.response_class = partial(TimelyResponse, deadline)  # type: ignore[assignment]
+            received = received_of(connection.getresponse())
         except BaseException:
-            connection.close()  # also where somebody interrupts: half an answer is left in it
+            # Also where somebody interrupts: half a request or half an answer is left in it.
+            connection.close()
             self._let_go()  # where one broke off the others may have, too
             raise
-        finally:
-            self._idle.append(connection)
-            if self.is_closed:
-                self._let_go()
+        self._idle.append(connection)
+        if self.is_closed:
+            self._let_go()
+        return received
 
     def _let_go(self) -> None:
         with suppress(IndexError):
@@ -203,13 +185,6 @@ def _written(told: Mapping[str, Any]) -> bytes:
             "fewer ranges or sets of columns at a time.",
         )
     return body
-
-
-def _read(response: HTTPResponse) -> Received:
-    media = response.getheader("Content-Type", "").partition(";")[0].strip().lower()
-    again = response.getheader("Retry-After", "")
-    seconds = float(again) if again.isascii() and again.isdigit() else None
-    return Received(response.status, media, response.read(), seconds)
 
 
 def _accepted(received: Received) -> Received:

@@ -95,6 +95,13 @@ class RemoteCatalogue(Mapping[str, PrivateRows | PublicRows]):
         """Fetch everything anew when it is next needed."""
         self._seen, self._known = None, {}
 
+    def asked_for_consent(self, name: str) -> str | None:
+        """The population of a data set whose people are asked for consent; None for others."""
+        entry = self.get(name)
+        if not isinstance(entry, PrivateRows) or not self.declared(name).purposes:
+            return None
+        return entry.population
+
     def check(self, names: tuple[str, ...]) -> None:
         """Refuse private data sets that cannot be brought together."""
         check_together({name: self.declared(name).place for name in names})

@@ -14,7 +14,8 @@ from sfumato.report.progress import progress
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sfumato.gate.client.connection import Connection, Received
+    from sfumato.gate.client.connection import Connection
+    from sfumato.gate.client.reading import Received
 
 _FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 0.05, 2.0, 1.3
 _GOING_ON = ("waiting", "running")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from io import BytesIO
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from zipfile import BadZipFile, ZipFile
@@ -16,19 +17,26 @@ from sfumato.cards import Card, CardTable, Shown
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.files import Scratch, temporary_folder
 from sfumato.gate.answers import ANSWER
+from sfumato.gate.client.office import owners_only
 from sfumato.gate.client.refusals import unexpected
 from sfumato.gate.client.wire import answer_of
+from sfumato.gate.forms import DATASET, PLAN, family_told
 from sfumato.release.release import Release
 from sfumato.schema.names import quoted, suggestion
 from sfumato.vault.config import OWNER
-from sfumato.vault.families import FAMILIES
+from sfumato.vault.families import FAMILIES, PURPOSE
+from sfumato.vault.had import AnyRelease
+from sfumato.vault.jobs.anonymizing import ANONYMIZE
+from sfumato.vault.jobs.asking import asked_plainly, check_request, family_named
 from sfumato.vault.jobs.job import STAGES, Job, JobState
 from sfumato.vault.rendering import MEDIA, ReleaseFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from sfumato.gate.client.connection import Connection, Received
+    from sfumato.gate.client.connection import Connection
+    from sfumato.gate.client.office import Office
+    from sfumato.gate.client.reading import Received
     from sfumato.vault.answer import Answer
     from sfumato.vault.private import Private
 
@@ -46,6 +54,7 @@ class RemoteShelf:
     connection: Connection
     admit: Admit
     private: Callable[..., Private]
+    office: Office
 
     def get(self, kind: str, name: str, *, accept: str = "application/json") -> Received:
         """A job or a release as it is now; one that is not there for who asks is refused."""
@@ -62,6 +71,39 @@ class RemoteJobs(Shown):
 
     def __init__(self, kept: RemoteShelf) -> None:
         self._kept = kept
+
+    @given.in_python
+    def submit(
+        self,
+        family: str,
+        dataset: str,
+        *,
+        principal: str = OWNER,
+        purpose: str | None = None,
+        request_id: str | None = None,
+        plan: str | None = None,
+        **asked: object,
+    ) -> Job:
+        """Have something done that takes its time: publish, synthesize, above or anonymize.
+
+        The server works on it, whoever waits; `wait` does, or look at it with `get`.
+        """
+        self._kept.admit(principal)
+        name, why = given.text(dataset, "dataset"), given.maybe_text(purpose, "purpose")
+        key = _key(request_id)
+        plain = asked_plainly(given.text(family, "family"), asked)
+        told = {DATASET.name: name, PURPOSE.name: why, PLAN.name: given.maybe_text(plan, "plan")}
+        if family == ANONYMIZE:
+            with owners_only():
+                return self._submitted(ANONYMIZE, plain | told, key)
+        known = family_named(family)
+        # What cannot be planned is refused here, in the words that it has everywhere.
+        self._kept.private(name, purpose=why).prepare(known, **plain)
+        return self._submitted(known.command, family_told(plain) | told, key)
+
+    def _submitted(self, path: str, told: Mapping[str, Any], key: str) -> Job:
+        sent = {name: one for name, one in told.items() if one is not None}
+        return job_of(self._kept.connection.send("POST", path, sent, key=key).json())
 
     def get(self, job: str | Job, *, principal: str = OWNER) -> Job:
         """A job as it is now; one of somebody else is not there."""
@@ -118,6 +160,23 @@ class RemoteReleases(Shown):
         self._kept.admit(principal)
         return self._release(self._kept.get("release", given.text(release, "release")).json())
 
+    @given.in_python
+    def open_to(
+        self, release: str, to: Sequence[str] | str, *, operator: str = OWNER
+    ) -> RemoteRelease:
+        """Let others have a release: principals by name, or "public" for all who may download.
+
+        `to` is everybody to whom it is open from now on.
+        """
+        self._kept.office.check(operator)
+        found, names = self.get(release), given.names(to, "to")
+        path = f"releases/{quote(found.id, safe='')}/open"
+        return self._release(self._kept.office.send(path, {"to": list(names)}))
+
+    def shut(self, release: str, *, operator: str = OWNER) -> RemoteRelease:
+        """Let nobody else have a release any more; copies stay where they are."""
+        return self.open_to(release, (), operator=operator)
+
     def _release(self, told: Mapping[str, Any]) -> RemoteRelease:
         try:
             opened = told.get("opened_to")
@@ -141,16 +200,9 @@ class RemoteReleases(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class RemoteRelease(Shown):
-    """A release that can be had again, by whom it was made for or opened to."""
+class RemoteRelease(AnyRelease):
+    """A release of a vault elsewhere."""
 
-    id: str
-    family: str
-    dataset: str
-    made: str | None
-    is_own: bool
-    principal: str | None = None
-    opened_to: tuple[str, ...] | None = None
     _kept: RemoteShelf = field(kw_only=True, compare=False)
 
     @cached_property
@@ -211,10 +263,6 @@ class RemoteRelease(Shown):
         """What it is, what it guarantees, how far off it is and which files there are."""
         return self._kept.get("release", self.id).json()
 
-    def _card(self) -> Card:
-        to = {} if self.opened_to is None else {"Open to": ", ".join(self.opened_to) or "nobody"}
-        return Card(f"{self.id}, {self.family} of {self.dataset}", {"Made": self.made or "", **to})
-
 
 def job_of(told: Mapping[str, Any]) -> Job:
     """A job as a server told it."""
@@ -236,6 +284,14 @@ def job_of(told: Mapping[str, Any]) -> Job:
         )
     except (KeyError, ValueError, TypeError) as error:
         raise unexpected("a job that cannot be read") from error
+
+
+def _key(request_id: str | None) -> str:
+    """Under which a job is submitted once, however often it is sent."""
+    if request_id is None:
+        return token_hex(8)
+    check_request(given.text(request_id, "request_id"))
+    return request_id
 
 
 def _moment(told: str | None) -> datetime | None:

@@ -11,7 +11,7 @@ from sfumato.errors import InternalError, SfumatoError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sfumato.gate.client.connection import Received
+    from sfumato.gate.client.reading import Received
 
 
 def refusal(received: Received) -> SfumatoError:

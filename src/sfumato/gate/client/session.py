@@ -15,12 +15,13 @@ from weakref import finalize
 from sfumato import given
 from sfumato.errors import ParameterError, PolicyError
 from sfumato.gate.answers import ANSWER
-from sfumato.gate.client.connection import JSON
 from sfumato.gate.client.declared import no_budget
 from sfumato.gate.client.jobs import waited
+from sfumato.gate.client.reading import JSON
 from sfumato.gate.client.refusals import unexpected
 from sfumato.gate.client.wire import answer_of, told_of
 from sfumato.privacy.numbers import EPSILON_MAXIMUM
+from sfumato.vault.jobs.asking import check_request
 from sfumato.vault.plans import foreign_plan, plan_digest
 from sfumato.vault.session import Facts, prepared_of
 
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from fractions import Fraction
 
-    from sfumato.gate.client.connection import Connection, Received
+    from sfumato.gate.client.connection import Connection
     from sfumato.gate.client.declared import RemoteCatalogue
+    from sfumato.gate.client.reading import Received
     from sfumato.method import Dataset, Prepared
     from sfumato.privacy.events import Event
     from sfumato.vault.answer import Answer
@@ -89,14 +91,15 @@ class RemoteSession:
         gate: ReleaseGate | None = None,
     ) -> Answer:
         """Have what was prepared here charged and answered there."""
-        given.maybe_text(request_id, "request_id")
+        if given.maybe_text(request_id, "request_id") is not None:
+            check_request(request_id)
         if gate is not None:
             raise _rows_elsewhere("What attacks find is computed from the original rows")
         key = f"{_MADE}{secrets.token_hex(16)}" if request_id is None else request_id
         received = self._asked(family.command, prepared, asker_of, key)
         if received.status == ACCEPTED:
             received = waited(self.connection, received.json())
-        return family.read(answer_of(received), prepared)
+        return family.read(answer_of(received, made=request_id is None), prepared)
 
     def left(self, datasets: tuple[str, ...], asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
         """What one more question may cost whoever asks, for programs and for people."""

@@ -10,8 +10,12 @@ from sfumato.cards import Card, CardTable
 from sfumato.errors import ParameterError, PolicyError, SfumatoError
 from sfumato.gate.client.address import read_address, read_token, read_trust
 from sfumato.gate.client.connection import Connection
+from sfumato.gate.client.consent import RemoteRegistry, registries, registry_of
 from sfumato.gate.client.declared import RemoteCatalogue
+from sfumato.gate.client.keeping import add_there, export_there, limit_there, raise_there
 from sfumato.gate.client.kept import RemoteJobs, RemoteReleases, RemoteShelf
+from sfumato.gate.client.office import Office, reading
+from sfumato.gate.client.people import RemotePeople, RemoteTokens
 from sfumato.gate.client.refusals import unexpected
 from sfumato.gate.client.session import RemoteSession
 from sfumato.schema.names import quoted
@@ -20,8 +24,13 @@ from sfumato.vault.config import OWNER
 from sfumato.vault.gatekeeper import Asker
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from sfumato.privacy.numbers import Number
+    from sfumato.privacy.units import Unit
+    from sfumato.schema.schema import Schema
+    from sfumato.steward.table import Table
     from sfumato.vault.session import AskerOf
 
 
@@ -45,15 +54,109 @@ class RemoteVault(AnyVault):
 
     def accounts(self, *, principal: str = OWNER) -> list[dict[str, Any]]:
         """A principal's accounts: each budget, what was spent, what one more question may cost."""
-        self._check_holder(principal)
+        who = given.text(principal, "principal")
+        is_other = who not in (OWNER, self._catalogue.principal)
+        if is_other:
+            self._office.get("principals")  # which only owners may see
         found = self._connection.get("ledger").json().get("accounts")
         if not isinstance(found, list):
             raise unexpected("accounts that cannot be read")
-        return found
+        with reading("accounts"):
+            return [one for one in found if not is_other or one["account"].partition("/")[2] == who]
 
     def purposes(self, name: str) -> tuple[str, ...]:
         """The purposes of which questions about a data set must name one; none where any goes."""
         return self._catalogue.declared(given.text(name, "name")).purposes
+
+    @given.in_python
+    def add(
+        self,
+        name: str,
+        source: str | Path | Table,
+        schema: str | Path | Schema | None = None,
+        *,
+        unit: Unit | str | None = None,
+        max_rows: int | None = None,
+        max_groups: int | None = None,
+        epsilon: Number | None = None,
+        delta: Number = 0,
+        population: str | None = None,
+        consent: str | None = None,
+        purposes: Sequence[str] | None = None,
+        public: bool = False,
+        unique: Sequence[str | Sequence[str]] = (),
+    ) -> None:
+        """Add a data set, as `Vault.add` does; for owners.
+
+        The schema is an `sf.Schema` or a file of this machine. The source is a file of the server,
+        below the folder that 'sfumato serve --data' was given.
+        """
+        add_there(
+            self._office,
+            name,
+            source,
+            schema,
+            unit=unit,
+            max_rows=max_rows,
+            max_groups=max_groups,
+            epsilon=epsilon,
+            delta=delta,
+            population=population,
+            consent=consent,
+            purposes=purposes,
+            public=public,
+            unique=unique,
+        )
+        self._catalogue.forget()
+
+    @given.in_python
+    def limit(
+        self, account: str, *, epsilon: Number, delta: Number = 0, operator: str = OWNER
+    ) -> None:
+        """Give an account another budget; for owners."""
+        self._office.check(operator)
+        limit_there(self._office, account, epsilon, delta)
+        self._catalogue.forget()
+
+    @property
+    def snapshot(self) -> int:
+        """Within which a stored answer is given again; for owners."""
+        with reading("a snapshot"):
+            return int(self._office.get("snapshot")["snapshot"])
+
+    @given.in_python
+    def raise_snapshot(self, to: int | None = None) -> int:
+        """Answer nothing from store of what was asked before: there is new data. Say its number."""
+        return raise_there(self._office, to)
+
+    def verify(self) -> dict[str, Any]:
+        """Have the server walk every entry of the ledger; raises where it is not whole."""
+        return self._office.get("verify")
+
+    @given.in_python
+    def export(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write every entry of the ledger as JSONL, for somebody who trusts nobody; for owners."""
+        export_there(self._office, path, overwrite=overwrite)
+
+    @cached_property
+    def people(self) -> RemotePeople:
+        """Who may ask, with which budgets; for owners."""
+        return RemotePeople(self._office)
+
+    @cached_property
+    def tokens(self) -> RemoteTokens:
+        """The tokens by which the server knows who asks; for owners."""
+        return RemoteTokens(self._office)
+
+    @property
+    def consents(self) -> tuple[str, ...]:
+        """The populations whose people are asked for consent; for owners."""
+        return tuple(str(one["population"]) for one in registries(self._office))
+
+    @given.in_python
+    def consent(self, population: str | None = None) -> RemoteRegistry:
+        """Who of a population agreed to what; it may be left out where only one is asked."""
+        return registry_of(self._office, population, self._catalogue.asked_for_consent)
 
     @cached_property
     def jobs(self) -> RemoteJobs:
@@ -66,8 +169,12 @@ class RemoteVault(AnyVault):
         return RemoteReleases(self._kept)
 
     @property
+    def _office(self) -> Office:
+        return Office(self._connection, lambda: self._catalogue.principal)
+
+    @property
     def _kept(self) -> RemoteShelf:
-        return RemoteShelf(self._connection, self._check_holder, self.private)
+        return RemoteShelf(self._connection, self._check_holder, self.private, self._office)
 
     def _asking(self, principal: str, purpose: str | None) -> AskerOf:
         who = given.text(principal, "principal")

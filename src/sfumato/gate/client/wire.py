@@ -23,7 +23,7 @@ from sfumato.release.release import Release
 from sfumato.vault.answer import Answer
 
 if TYPE_CHECKING:
-    from sfumato.gate.client.connection import Received
+    from sfumato.gate.client.reading import Received
     from sfumato.vault.families import Family
     from sfumato.vault.session import Facts
 
@@ -69,8 +69,12 @@ def jsonable(value: object, name: str) -> Any:
     )
 
 
-def answer_of(received: Received) -> Answer:
-    """The answer that a server sent whole: a line of what was paid, and what the ledger keeps."""
+def answer_of(received: Received, *, made: bool = False) -> Answer:
+    """The answer that a server sent whole: a line of what was paid, and what the ledger keeps.
+
+    Where the name of the request was `made` for this call alone, what was paid for under it was
+    paid by this call, though it may have been by an attempt whose answer got lost.
+    """
     line, _, stored = received.body.partition(b"\n")
     try:
         if received.media != ANSWER:
@@ -78,7 +82,9 @@ def answer_of(received: Received) -> Answer:
         paid = json.loads(line)
         release = from_bytes(stored)
         given = {one.name: getattr(release, one.name) for one in fields(Release)}
-        return Answer(**given, **{name: paid[name] for name in _PAID})
+        told = {name: paid[name] for name in _PAID}
+        told["charged"] = bool(told["charged"] or (made and paid["paid"]))
+        return Answer(**given, **told)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise unexpected("an answer that cannot be read") from error
 

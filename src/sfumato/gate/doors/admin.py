@@ -6,19 +6,13 @@ Every change is an entry of the ledger, in the name of who made it and of the to
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sfumato.errors import SfumatoError
 from sfumato.gate.forms import NAME, NAMES, NUMBER, TEXT, Input
-from sfumato.gate.problems import not_found
 from sfumato.gate.routing import Call, Reply, Route
 from sfumato.vault.principals import PrincipalKind
-from sfumato.vault.tokens import SCOPES
+from sfumato.vault.tokens import SCOPES, id_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-_UNKNOWN = {"principal_unknown", "principal_unknown_here", "token_unknown"}
 _KIND = {"type": "string", "enum": [str(one) for one in PrincipalKind]}
 _MAYBE = {"type": ["string", "null"]}
 
@@ -69,24 +63,20 @@ def people(call: Call) -> Reply:
 
 def person(call: Call) -> Reply:
     """One principal."""
-    return _known(lambda: _told(call, call.path["name"]))
+    return Reply(_told(call, call.path["name"]))
 
 
 def add(call: Call) -> Reply:
     """Add a principal."""
-    made = call.vault.people.add(operator=_operator(call), **call.values)
+    made = call.vault.people.add(operator=operator_of(call), **call.values)
     return Reply(_told(call, made.name))
 
 
 def change(action: str, call: Call) -> Reply:
     """Change the principal of the path as `People` does by that name."""
-    name, method = call.path["name"], getattr(call.vault.people, action)
-
-    def changed() -> dict[str, Any]:
-        method(name, operator=_operator(call), **call.values)
-        return _told(call, name)
-
-    return _known(changed)
+    name = call.path["name"]
+    getattr(call.vault.people, action)(name, operator=operator_of(call), **call.values)
+    return Reply(_told(call, name))
 
 
 def tokens(call: Call) -> Reply:
@@ -96,19 +86,15 @@ def tokens(call: Call) -> Reply:
 
 def new_token(call: Call) -> Reply:
     """Make a token, which is shown this once."""
-
-    def made() -> dict[str, Any]:
-        text = call.vault.tokens.new(operator=_operator(call), **call.values)
-        listed = next(one for one in call.vault.tokens.list() if text.startswith(f"sfu_{one.id}"))
-        return {"token": text, **listed.to_json()}
-
-    return Reply(made())
+    text = call.vault.tokens.new(operator=operator_of(call), **call.values)
+    [listed] = [one for one in call.vault.tokens.list() if one.id == id_of(text)]
+    return Reply({"token": text, **listed.to_json()})
 
 
 def revoke(call: Call) -> Reply:
     """Revoke a token."""
     named = call.path["id"]
-    return _known(lambda: {"revoked": call.vault.tokens.revoke(named, operator=_operator(call))})
+    return Reply({"revoked": call.vault.tokens.revoke(named, operator=operator_of(call))})
 
 
 def _told(call: Call, name: str) -> dict[str, Any]:
@@ -118,18 +104,9 @@ def _told(call: Call, name: str) -> dict[str, Any]:
     return found.to_json() | {"budgets": own}
 
 
-def _operator(call: Call) -> str:
+def operator_of(call: Call) -> str:
+    """In whose name a change is made: the route says it, nobody else."""
     return f"{call.caller.principal} by token {call.caller.token}"
-
-
-def _known(told: Callable[[], dict[str, Any]]) -> Reply:
-    """What is told of the one that a path names, or that there is none."""
-    try:
-        return Reply(told())
-    except SfumatoError as error:
-        if error.code in _UNKNOWN:
-            raise not_found() from None
-        raise
 
 
 def _change(action: str, told: str, *takes: Input, example: dict[str, Any]) -> Route:

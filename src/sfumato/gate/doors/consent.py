@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import ParameterError
 from sfumato.gate.forms import FLAG, NAME, Input
-from sfumato.gate.problems import not_found
 from sfumato.gate.routing import Call, Reply, Route
 
 if TYPE_CHECKING:
@@ -42,8 +40,9 @@ _REGISTRY = {
     "properties": {
         **_WHICH,
         "purposes": {"type": "object", "additionalProperties": _COUNTS},
+        "person": {"enum": ["integer", "text"]},
     },
-    "required": ["population", "version", "purposes"],
+    "required": ["population", "version", "purposes", "person"],
 }
 _CHANGED = {
     "type": "object",
@@ -66,8 +65,8 @@ _OF_PERSON = {
 
 def listed(call: Call) -> Reply:
     """All registries, by how many agree."""
-    found = [call.vault.consent(one).show() for one in call.vault.consents]
-    return Reply({"registries": found})
+    found = [call.vault.consent(one) for one in call.vault.consents]
+    return Reply({"registries": [one.show() | {"person": str(one.kind)} for one in found]})
 
 
 def changed(call: Call) -> Reply:
@@ -92,12 +91,7 @@ def exported(call: Call) -> Reply:
 
 
 def _registry(call: Call) -> ConsentRegistry:
-    try:
-        return call.vault.consent(call.path["population"])
-    except ParameterError as error:
-        if error.code != "registry_unknown":
-            raise
-    raise not_found()
+    return call.vault.consent(call.path["population"])
 
 
 ROUTES = (

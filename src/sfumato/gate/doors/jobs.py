@@ -84,6 +84,7 @@ _EXAMPLE = {
     "release": None,
 }
 _LIMIT = Input("limit", "At most so many, the newest.", {**WHOLE, "minimum": 1, "maximum": 1000})
+_WEIGHTS = {"type": "object", "additionalProperties": NUMBER}
 _WISHES = (
     DATASET,
     Input("k", "How many each released row must be among.", WHOLE),
@@ -100,10 +101,12 @@ _WISHES = (
     Input("suppress", "The share of rows that may be left out.", NUMBER),
     Input("suppressed", "What becomes of these: drop, star.", NAME),
     Input("refine", "Whether suppressed rows are searched again.", FLAG),
+    Input("weights", "How much each column counts.", _WEIGHTS),
     Input("limit_seconds", "How long to search.", NUMBER),
     Input("by", "Who makes it.", TEXT),
     Input("attacks", "Whether attacks are tried before it is kept.", FLAG),
     Input("require", "What they may get at most, such as link<0.05.", NAMES),
+    Input("publish_findings", "Whether what attacks found is told with it.", FLAG),
     Input(PURPOSE.name, PURPOSE.help, NAME),
 )
 _APART = (DATASET.name, PURPOSE.name)

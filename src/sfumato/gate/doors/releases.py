@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sfumato.gate.answers import ANSWER, packed
+from sfumato.gate.doors.admin import operator_of
 from sfumato.gate.forms import NAME, Input
 from sfumato.gate.problems import not_found
 from sfumato.gate.routing import JSON, Call, Reply, Route
@@ -55,7 +56,8 @@ def shown(call: Call) -> Reply:
     """One release; whole, for whom it was made and who takes it so."""
     found = _release(call)
     if call.wants(ANSWER) and found.is_own and found.family != ANONYMIZE:
-        return Reply(packed(found.answer()), ANSWER)
+        answer = found.answer()
+        return Reply(packed(answer, paid=answer.charged), ANSWER)
     return Reply(found.described())
 
 
@@ -71,7 +73,7 @@ def downloaded(call: Call) -> Reply:
 def opened(call: Call) -> Reply:
     """A release that is open to others from now on."""
     found, to = _release(call), call.values[_TO.name]
-    call.vault.releases.open_to(found.id, to, operator=call.caller.principal)
+    call.vault.releases.open_to(found.id, to, operator=operator_of(call))
     return Reply(_release(call).to_json())
 
 

@@ -1,9 +1,13 @@
-"""SQLite, made durable: write-ahead log, full syncs, and a directory that we sync ourselves."""
+"""SQLite, made durable: write-ahead log, full syncs, and a directory that we sync ourselves.
+
+Every transaction asks whether the file is still where it was opened. Decision 0372.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -14,9 +18,10 @@ from sfumato.errors import LedgerError, ParameterError
 from sfumato.files import LEAST_ROOM
 from sfumato.ledger.base import Ledger
 from sfumato.ledger.commit import OutsideHead, sync_directory
-from sfumato.ledger.failure import closed_on_failure, pass_by
+from sfumato.ledger.failure import closed_on_failure, pass_by, replaced
 from sfumato.ledger.rules import damaged
 from sfumato.ledger.sql.store import SqlStore, missing
+from sfumato.system import OpenedFile
 
 if TYPE_CHECKING:
     import sqlite3
@@ -90,8 +95,11 @@ def sqlite_engine(path: Path, *, create: bool = False) -> Engine:
         raise missing()
     _check_room(path)
     if create:
-        # Created by us, so that neither it nor its log is readable to others.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+        # Created by us, so that neither it nor its log is readable to others. One that is there is
+        # not touched: to close it would end the locks that SQLite holds on it in this process.
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    opened = OpenedFile(path, path.lstat())
     # Opened by an address that asks for an existing file: SQLite must not put an empty one there.
     address = URL.create(
         "sqlite",
@@ -108,12 +116,18 @@ def sqlite_engine(path: Path, *, create: bool = False) -> Engine:
         _check_room(path)
         _prepare(connection, path)
 
+    @event.listens_for(engine, "do_connect")
+    def check_in_place(*_: object) -> None:
+        if not opened.in_place():
+            raise replaced(path.name)
+
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         immediate = connection.get_execution_options().get("immediate", False)
         if immediate:
             _check_room(path)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+        check_in_place()  # now that the wait for the lock is over
 
     return engine
 

@@ -81,9 +81,8 @@ class SqlView:
         row = self._connection.execute(tables.ONE_ENTRY, {"of_seq": seq}).first()
         return None if row is None else Entry(row.seq, row.body, row.hash)
 
-    def entries(self) -> Iterator[Entry]:
-        """All entries, oldest first."""
-        after = 0
+    def entries(self, after: int = 0) -> Iterator[Entry]:
+        """All entries behind one, oldest first."""
         while rows := self._page(tables.NEXT_ENTRIES, {"after": after}):
             yield from map(Entry._make, rows)
             after = rows[-1].seq

@@ -14,7 +14,7 @@ from sfumato.errors import ParameterError
 from sfumato.estimation.residuals import MarginalLattice
 from sfumato.mechanisms.spending import spendings
 from sfumato.privacy.events import Composed
-from sfumato.privacy.numbers import positive
+from sfumato.privacy.numbers import weight
 from sfumato.privacy.units import Neighbours
 from sfumato.publish.domain import blank_cells, figure_name
 from sfumato.publish.marginals.strategy import measured_residuals, measured_tables
@@ -194,4 +194,4 @@ def _weights(given: object, sets: tuple[Set, ...]) -> tuple[float, ...]:
             "weights_not_matching",
             f"weights must list {len(sets):,} numbers above 0, one for each marginal.",
         )
-    return tuple(float(positive(part, "weights")) for part in parts)
+    return tuple(float(weight(part, "weights")) for part in parts)

@@ -7,6 +7,7 @@ from math import comb, prod
 from typing import TYPE_CHECKING
 
 from sfumato.errors import ParameterError
+from sfumato.given import shown
 from sfumato.publish import options
 from sfumato.publish.domain import LARGEST
 from sfumato.schema.names import quoted, suggestion
@@ -83,7 +84,7 @@ def _not_sets(given: object) -> ParameterError:
     return ParameterError(
         "marginals_not_sets",
         "of must list sets of columns, such as 'age*sex,age*race' or [['age', 'sex']], not "
-        f"{quoted(str(given))}.",
+        f"{shown(given)}.",
     )
 
 

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato import given
 from sfumato.errors import ParameterError
 from sfumato.estimation.boxes import estimates, unevenness, variances
 from sfumato.estimation.trees import Generation, LeastSquares, descended, in_small_families
-from sfumato.privacy.numbers import exact
+from sfumato.privacy.numbers import exact, plain
 from sfumato.publish.domain import blank_boxes, blank_figures
 from sfumato.publish.postprocess import caveat, postprocess
 
@@ -35,19 +36,21 @@ if TYPE_CHECKING:
     from sfumato.publish.spatial.growth import Growth, Space
 
 _GRAIN = 1 << 20
+_LEAST_SHARE = Fraction(1, 10**6)
 USUAL_HEIGHT = 8
 """The height of a tree whose leaves most rows come to lie in."""
 
 
 def price_share(value: object, name: str, *, default: Fraction) -> Fraction:
     """Read the share of the price that is spent on the shape of a tree."""
-    given = default if value is None else exact(value, name)
-    if not 0 < given < 1:
+    share = default if value is None else exact(value, name)
+    if not _LEAST_SHARE <= share <= 1 - _LEAST_SHARE:
         raise ParameterError(
             "share_out_of_range",
-            f"{name} must be a share of the price between 0 and 1, both excluded, not {given}.",
+            f"{name} must be a share of the price from {plain(_LEAST_SHARE)} to "
+            f"{plain(1 - _LEAST_SHARE)}, not {given.shown(value)}.",
         )
-    return given
+    return share
 
 
 def level_shares(height: int, dimensions: int, spending: Spending) -> list[Fraction]:

@@ -77,7 +77,7 @@ def query_price(
         epsilon=offered.epsilon,
         rho=offered.rho,
         delta=offered.delta,
-        weights={name: numbers.positive(one, "weight") for name, one in (weights or {}).items()},
+        weights={name: numbers.weight(one, "weight") for name, one in (weights or {}).items()},
     )
 
 
@@ -204,10 +204,31 @@ def _spend(
     }
     shares = _weighted(plan, sizes, price.weights) if price.weights else sizes
     whole = sum(shares.values())
+    if price.weights:
+        _check_shares(way.spending, min(shares.values()) / whole)
     made: dict[Slot, Mechanism] = {
         slot: _mechanism(slot[1], one, way, shares[slot] / whole) for slot, one in effects.items()
     }
     return way, made
+
+
+def _check_shares(spending: Spending, least: Fraction) -> None:
+    """Refuse weights that leave a figure less than a budget counts, so nothing but noise."""
+    if spending.epsilon is not None:
+        left, unit = spending.epsilon * least, numbers.EPSILON_UNIT
+    else:
+        assert spending.rho is not None
+        left, unit = spending.rho * least, numbers.RHO_UNIT
+    if left < unit or least < _LEAST_SHARE:
+        raise ParameterError(
+            "weights_too_far_apart",
+            f"The weights leave one of the figures {numbers.plain(least, digits=2)} of the price, "
+            f"which is less than {numbers.plain(_LEAST_SHARE)} of it or than a budget counts. Give "
+            "weights that are closer together, or ask for more.",
+        )
+
+
+_LEAST_SHARE = Fraction(1, 10**9)
 
 
 def _weighted(

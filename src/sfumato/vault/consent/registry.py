@@ -10,35 +10,28 @@ from __future__ import annotations
 
 import csv
 import threading
-from collections.abc import Iterable
 from functools import partial
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
-from sfumato.cards import Card, CardTable, Shown
-from sfumato.errors import ParameterError
-from sfumato.files import check_target, whole
 from sfumato.ledger.rules import check_name
 from sfumato.release.in_use import CONSENT, consent_head, vault_files
-from sfumato.schema.names import quoted, suggestion
-from sfumato.vault.config import OWNER, PrivateSet, load
-from sfumato.vault.consent.importing import ANSWERS, COLUMNS, checked, moment, read_said
+from sfumato.vault.config import PrivateSet, load
+from sfumato.vault.consent.anyone import AnyRegistry, no_registry
+from sfumato.vault.consent.importing import ANSWERS, COLUMNS
 from sfumato.vault.consent.lending import Register
 from sfumato.vault.consent.people import check_person_kinds, person_kinds, written
-from sfumato.vault.consent.said import Said, now
 from sfumato.vault.folder import note_ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from sfumato.schema.column import Kind
     from sfumato.vault.config import Config
     from sfumato.vault.consent.log import ConsentLog
-
-
-_CHANGES = "a list of changes, each such as ('7', 'care', True, None)"
+    from sfumato.vault.consent.said import Said
 
 
 class Consents:
@@ -77,17 +70,7 @@ class Consents:
         if wanted is None and len(known) == 1:
             [wanted] = known
         if wanted not in known:
-            listed = ", ".join(sorted(known))
-            raise ParameterError(
-                "registry_unknown",
-                f"There is no registry of consent for {quoted(wanted)}; "
-                + suggestion(wanted, sorted(known))
-                if wanted and known
-                else f"Say which population is meant: --population NAME, one of {listed}."
-                if known
-                else "No data set of this vault asks for consent. Add one with --purposes, or "
-                'write purposes = ["care", "research"] under its [datasets.NAME] in vault.toml.',
-            )
+            raise no_registry(wanted, sorted(known))
         kind = check_person_kinds(person_kinds(self.config, wanted))
         return ConsentRegistry(self, wanted, known[wanted], kind)
 
@@ -109,77 +92,19 @@ class Consents:
                 self._log = None
 
 
-class ConsentRegistry(Shown):
-    """Who of a population agreed to which purpose."""
+class ConsentRegistry(AnyRegistry):
+    """Who of a population agreed to which purpose, in the log of a vault at hand."""
 
     def __init__(
         self, consents: Consents, population: str, purposes: tuple[str, ...], kind: Kind
     ) -> None:
-        self._consents, self.population, self.purposes = consents, population, purposes
-        self._kind = kind
+        super().__init__(population, purposes, kind)
+        self._consents = consents
 
     @property
     def version(self) -> int:
         """How many entries the log has; it stands beside every answer in the ledger."""
         return self._log.check().seq
-
-    @given.in_python
-    def give(
-        self, person: str | int, purpose: str, *, time: str | None = None, operator: str = OWNER
-    ) -> dict[str, Any]:
-        """Write down that a person agrees to a purpose, from the next fresh answer on."""
-        return self._say([person], [self._purpose(purpose)], True, time, operator)
-
-    @given.in_python
-    def withdraw(
-        self,
-        person: str | int,
-        purpose: str | None = None,
-        *,
-        time: str | None = None,
-        operator: str = OWNER,
-    ) -> dict[str, Any]:
-        """Write down that a person does not agree, to any purpose unless one is named."""
-        purposes = self.purposes if purpose is None else [self._purpose(purpose)]
-        return self._say([person], purposes, False, time, operator)
-
-    @given.in_python
-    def change(
-        self,
-        changes: Iterable[tuple[str | int, str, bool, str | None]],
-        *,
-        operator: str = OWNER,
-    ) -> dict[str, Any]:
-        """Write down who agrees or not: person, purpose, True or False, and when, if known.
-
-        All of it is taken, or nothing.
-        """
-        lines = (
-            (f"change {place}", _line(place, one))
-            for place, one in enumerate(given.require(changes, "changes", Iterable, _CHANGES), 1)
-        )
-        return self._record(checked(lines, self.purposes, self._kind), operator)
-
-    @given.in_python
-    def import_file(self, path: str | Path, *, operator: str = OWNER) -> dict[str, Any]:
-        """Take a CSV of person, purpose, yes or no and perhaps a time: all of it or nothing."""
-        said = read_said(given.path(path, "path"), self.purposes, self._kind)
-        return self._record(said, operator)
-
-    @given.in_python
-    def export(self, path: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
-        """Write all that stands as a CSV that can be imported."""
-        target = given.path(path, "path")
-        check_target(
-            target,
-            overwrite=given.flag(overwrite, "overwrite"),
-            kept=vault_files(self._consents.config.folder),
-        )
-        text = self.to_csv()
-        with whole(target, overwrite=overwrite, private=True) as new:
-            new.write_text(text, encoding="utf-8")
-        rows = text.count("\n") - 1  # a person is one line
-        return {"population": self.population, "rows": rows, "written": [str(target)]}
 
     def to_csv(self) -> str:
         """All that stands, as a CSV that can be imported."""
@@ -204,7 +129,7 @@ class ConsentRegistry(Shown):
                 for one in self.purposes
             }
             return told
-        history = self._log.history(self.population, written(person, self._kind))
+        history = self._log.history(self.population, written(person, self.kind))
         words = {agreed: word for word, agreed in ANSWERS.items()}
         standing = {purpose: words[agreed] for _, purpose, agreed, _ in history}
         told["purposes"] = {one: standing.get(one, "never asked") for one in self.purposes}
@@ -218,39 +143,9 @@ class ConsentRegistry(Shown):
     def _log(self) -> ConsentLog:
         return self._consents.log
 
-    def _purpose(self, purpose: str) -> str:
-        if given.text(purpose, "purpose") not in self.purposes:
-            raise ParameterError(
-                "consent_purpose_unknown",
-                f"Nobody of {quoted(self.population)} is asked to agree to {quoted(purpose)}; "
-                + suggestion(purpose, self.purposes),
-            )
-        return purpose
-
-    def _say(
-        self,
-        people: Iterable[object],
-        purposes: Sequence[str],
-        agreed: bool,
-        time: str | None,
-        operator: str,
-    ) -> dict[str, Any]:
-        told, today = None, now()
-        if time is not None:
-            told = moment(given.text(time, "time"))
-            if told is None or told > today:
-                raise ParameterError(
-                    "consent_time_wrong",
-                    "The time must be one such as 2026-03-01 or 2026-03-01T09:30:00Z, and not to "
-                    f"come; given: {quoted(time)}. Leave it out for now.",
-                )
-        who = [written(one, self._kind) for one in people]
-        said = [
-            Said(purpose, one, agreed, told or today, dated=told is not None)
-            for one in who
-            for purpose in purposes
-        ]
-        return self._record(said, operator)
+    @property
+    def _in_use(self) -> Iterable[Path]:
+        return vault_files(self._consents.config.folder)
 
     def _record(self, said: Sequence[Said], operator: str) -> dict[str, Any]:
         check_name(given.text(operator, "operator"), "operator")
@@ -262,25 +157,6 @@ class ConsentRegistry(Shown):
             "older": found.older,
             "version": found.version,
         }
-
-    def _card(self) -> Card:
-        told = self.show()
-        rows = [(one, said["yes"], said["no"]) for one, said in told["purposes"].items()]
-        line = ", ".join(f"{purpose} {yes} yes {no} no" for purpose, yes, no in rows)
-        table = CardTable(("Purpose", "Yes", "No"), rows)
-        return Card(f"{self.population}: {line}", {"Version": told["version"]}, table)
-
-
-def _line(place: int, change: object) -> tuple[str, str, str, str]:
-    """A change as a line of a file says it; whether it says something is seen there."""
-    match change:
-        case [str() | int() as who, str() as what, agreed, str() | None as time]:
-            words = [word for word, said in ANSWERS.items() if said is agreed]
-            return str(who), what, words[0] if words else given.shown(agreed), time or ""
-    raise ParameterError(
-        "type_wrong",
-        f"changes must be {_CHANGES}, but change {place} is {given.shown(change)}.",
-    )
 
 
 def purposes_of(config: Config) -> dict[str, tuple[str, ...]]:

@@ -16,7 +16,7 @@ from sfumato.steward.table import Table, read
 from sfumato.steward.wishes import criteria_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from sfumato.vault.jobs.job import Job
@@ -36,14 +36,18 @@ WISHES = (*_CRITERIA, *_SEARCH, *_OTHERS)
 """What may be wished of it: what `anonymize` of a table takes, but for another table of people."""
 
 
-def check_wishes(vault: Vault, job: Job) -> None:
-    """Refuse what could not be done, before the job is kept."""
-    asked = job.asked
+def check_wish_names(asked: Iterable[str]) -> None:
+    """Refuse what cannot be wished at all."""
     for name in asked:
         if name not in WISHES:
             raise ParameterError(
                 "wish_unknown", f"Anonymizing takes no {name!r}; {suggestion(name, WISHES)}"
             )
+
+
+def check_wishes(vault: Vault, job: Job) -> None:
+    """Refuse what could not be done, before the job is kept."""
+    asked = job.asked
     schema = vault.private(job.dataset, principal=job.principal, purpose=job.purpose).schema
     numbers = CriteriaRequest(**{name: asked[name] for name in _CRITERIA if name in asked})
     sensitive = asked.get("sensitive", ())

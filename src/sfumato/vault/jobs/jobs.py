@@ -10,44 +10,35 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
-from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
 from sfumato.cards import Card, CardTable, Shown
 from sfumato.errors import ParameterError, PolicyError, SfumatoError
-from sfumato.ledger.rules import check_name
 from sfumato.release.in_use import JOBS
-from sfumato.schema.names import quoted, suggestion
-from sfumato.vault.config import OWNER
+from sfumato.schema.names import quoted
+from sfumato.vault.answer import paid_under
+from sfumato.vault.config import OWNER, PrivateSet
 from sfumato.vault.folder import note_request
 from sfumato.vault.jobs.anonymizing import ANONYMIZE, anonymize_dataset, check_wishes
+from sfumato.vault.jobs.asking import asked_plainly, check_request, families, family_named
 from sfumato.vault.jobs.job import Job, JobState
 from sfumato.vault.jobs.store import JobStore
-from sfumato.vault.jobs.values import plain_values
 from sfumato.vault.jobs.workers import LEASE_SECONDS, JobWorkers
 from sfumato.vault.plans import check_plan, plan_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from sfumato.method import Prepared
     from sfumato.vault.config import Config
     from sfumato.vault.datastore import DataStore
-    from sfumato.vault.families import Family
     from sfumato.vault.private import Private
     from sfumato.vault.vault import Vault
 
 _MOST_LISTED = 1000
 _PAUSE_SECONDS = 0.05
-
-
-def families() -> dict[str, Family]:
-    """What a job may be of: every family of one data set, besides anonymizing."""
-    from sfumato.vault.families import FAMILIES
-
-    return {name: one for name, one in FAMILIES.items() if one.of_dataset}
 
 
 def in_postgres(config: Config) -> bool:
@@ -119,10 +110,12 @@ class Jobs(Shown):
         given.maybe_text(purpose, "purpose")
         made = token_hex(8)
         key = made if request_id is None else given.text(request_id, "request_id")
-        check_name(key, "request id")
+        check_request(key)
         given.text(family, "family")
-        job = self._planned(Job(made, family, name, who, asked, key, purpose), plan)
+        job, prepared = self._planned(Job(made, family, name, who, asked, key, purpose), plan)
         self._data.check_purpose((name,), purpose)
+        if self._store.under(who, key) is None:  # what was kept before may be paid for already
+            self._check_payable(job, prepared)
         kept = self._store.add(job)
         self._workers.wake()
         return kept
@@ -206,9 +199,9 @@ class Jobs(Shown):
         if "_store" in self.__dict__:
             self._store.close()
 
-    def _planned(self, job: Job, plan: str | None) -> Job:
+    def _planned(self, job: Job, plan: str | None) -> tuple[Job, Prepared | None]:
         """A job in plain values, as it would be done today; what cannot be done is refused."""
-        person, known = self._vault.people.admitted(job.principal), families()
+        person = self._vault.people.admitted(job.principal)
         if job.family == ANONYMIZE:
             if not person.is_owner:
                 raise PolicyError(
@@ -216,27 +209,31 @@ class Jobs(Shown):
                     f"{quoted(person.name)} may not do this: rows of people are released by their "
                     "owner. Ask for a publication or a synthesis.",
                 )
-            job = replace(job, asked=plain_values(job.asked, ("population",)))
+            job = replace(job, asked=asked_plainly(job.family, job.asked))
             check_wishes(self._vault, job)
-            return job
-        if job.family not in known:
-            names = [*known, ANONYMIZE]
-            raise ParameterError(
-                "job_family_unknown",
-                f"A job cannot be of {quoted(job.family)}; {suggestion(job.family, names)}",
-            )
-        family = known[job.family]
-        person.check(family.shape)
-        files = [one.name for one in family.fields if one.type is Path]
-        job = replace(job, asked=plain_values(job.asked, files))
-        _check_call(family, job.asked)
+            return job, None
+        shape = family_named(job.family).shape
+        person.check(shape)
+        job = replace(job, asked=asked_plainly(job.family, job.asked))
         _, prepared = self._prepared(job)
         check_plan(prepared, plan)
+        person.check(shape, prepared.parameters["cost"])
         if not job.asked.keys() & {"epsilon", "rho"}:
             # What nobody named a price for costs what it would cost today.
             usual = prepared.parameters["cost"]["epsilon"]
             job = replace(job, asked={**job.asked, "epsilon": usual})
-        return replace(job, plan=plan_digest(prepared))
+        return replace(job, plan=plan_digest(prepared)), prepared
+
+    def _check_payable(self, job: Job, prepared: Prepared | None) -> None:
+        """Refuse what would fail today, by the registry and the budgets; no row decides it."""
+        if prepared is None:
+            self._data.check_consent((job.dataset,))
+            return
+        self._data.check_consent(prepared.datasets)
+        held = (self._vault.config.datasets[name] for name in prepared.datasets)
+        populations = sorted({one.population for one in held if isinstance(one, PrivateSet)})
+        asker = self._vault.people.asker(job.principal, job.purpose, tuple(populations))
+        self._vault.gatekeeper.check_payable(prepared, asker, job.request_id)
 
     def _prepared(self, job: Job) -> tuple[Private, Prepared]:
         """What a job asks, by what is declared and permitted now."""
@@ -254,7 +251,10 @@ class Jobs(Shown):
         check_plan(prepared, job.plan)
         charging()
         answer = private.run(families()[job.family], prepared, request_id=job.request_id)
-        return {"receipt": answer.entry, "charged": answer.charged}
+        # A job that is begun again finds what it paid for before.
+        begun = job.request_id if job.attempts > 1 else None
+        charged = paid_under(answer, self._vault.ledger, job.principal, begun)
+        return {"receipt": answer.entry, "charged": charged}
 
     def _whose(self, principal: str) -> str | None:
         """Of whom jobs are looked at: an owner's eyes are for all."""
@@ -269,15 +269,3 @@ class Jobs(Shown):
         )
         waiting = sum(not one.is_over for one in listed)
         return Card(f"{len(listed)} kept, {waiting} not done yet", {}, table if rows else None)
-
-
-def _check_call(family: Family, asked: Mapping[str, object]) -> None:
-    """Refuse what the method of a family would not take."""
-    try:
-        family.signature.bind(**asked)
-    except TypeError as error:
-        takes = ", ".join(one.name for one in (*family.fields, *family.cost))
-        raise ParameterError(
-            "job_call_wrong",
-            f"A job of {family.name!r} cannot be asked so: {error}. It takes {takes}.",
-        ) from None

@@ -138,6 +138,13 @@ class JobStore:
             found = row.first()
         return None if found is None else _job(found)
 
+    def under(self, principal: str, request: str) -> Job | None:
+        """The job of a principal that was kept under a request."""
+        same = _jobs.c.principal == principal, _jobs.c.request == request
+        with self._reading() as connection:
+            found = connection.execute(select(_jobs).where(*same)).first()
+        return None if found is None else _job(found)
+
     def list(
         self, principal: str | None, *, limit: int, states: Sequence[JobState] = tuple(JobState)
     ) -> list[Job]:

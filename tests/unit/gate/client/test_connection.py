@@ -130,6 +130,15 @@ def test_a_connection_is_kept_and_renewed_when_it_has_ended() -> None:
     assert len(server.heard) == 4
 
 
+def test_what_cannot_be_sent_leaves_nothing_before_the_next_request() -> None:
+    with connected(FINE, FINE) as (connection, server):
+        assert connection.get("a").json() == {"a": 1}
+        with pytest.raises(ValueError, match="header"):
+            connection.get("a", accept="x\r\nX: y")
+        assert connection.get("c").json() == {"a": 1}
+    assert [one.split()[1] for one in server.heard] == [b"/v1/a", b"/v1/c"]
+
+
 def test_who_is_sent_away_comes_back_after_the_time_that_was_named() -> None:
     busy = problem(503, "too_many_requests", "InternalError", "Retry-After: 0")
     with connected(busy, busy, FINE) as (connection, server):

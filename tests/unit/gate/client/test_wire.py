@@ -13,9 +13,9 @@ import pytest
 
 from sfumato.errors import InternalError, ParameterError
 from sfumato.gate.answers import ANSWER
-from sfumato.gate.client.connection import Received
 from sfumato.gate.client.declared import _read
 from sfumato.gate.client.kept import job_of
+from sfumato.gate.client.reading import Received
 from sfumato.gate.client.wire import answer_of, jsonable
 
 

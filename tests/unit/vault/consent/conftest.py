@@ -10,7 +10,7 @@ import pytest
 import sfumato as sf
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 SCHEMA = """\
 table = "visits"
@@ -30,20 +30,28 @@ nullable = false
 PEOPLE = 300
 
 
-@pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder, to stand in, with two rows of each of three hundred people; one in ten says no."""
-    monkeypatch.chdir(tmp_path)
+def make_clinic() -> None:
     rows = [f"{one},{str(one % 10 > 0).lower()},5\n" for one in range(PEOPLE) for _ in "12"]
     Path("visits.csv").write_text("patient,agreed,cost\n" + "".join(rows))
     Path("visits.toml").write_text(SCHEMA)
-    return tmp_path
+    with sf.init("clinic") as made:
+        made.add("visits", "visits.csv", "visits.toml", epsilon=10, purposes=["care", "research"])
+
+
+@pytest.fixture
+def files(as_made: Callable[[Callable[[], None]], Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder, to stand in, with a vault of two rows of each of three hundred people.
+
+    One in ten says no.
+    """
+    place = as_made(make_clinic)
+    monkeypatch.chdir(place)
+    return place
 
 
 @pytest.fixture
 def vault(files: Path) -> Iterator[sf.Vault]:
-    with sf.init(files / "clinic") as opened:
-        opened.add("visits", "visits.csv", "visits.toml", epsilon=10, purposes=["care", "research"])
+    with sf.open(files / "clinic") as opened:
         yield opened
 
 

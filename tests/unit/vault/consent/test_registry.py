@@ -95,7 +95,7 @@ def test_a_registry_is_found_by_its_people_or_a_data_set(vault: sf.Vault) -> Non
 
 
 def test_purposes_need_people_that_can_be_told_apart(files: Path) -> None:
-    with sf.init(files / "clinic") as vault:
+    with sf.init(files / "other") as vault:
 
         def added(**how: object) -> str:
             given = {"epsilon": 1, "purposes": ["care"], **how}

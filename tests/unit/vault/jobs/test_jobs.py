@@ -15,6 +15,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import LedgerError, SourceError
 from sfumato.testing.ledgers import code_of
+from sfumato.vault.datastore import DataStore
 from sfumato.vault.gatekeeper import Gatekeeper
 from sfumato.vault.jobs import workers
 from sfumato.vault.jobs.job import JobState
@@ -86,6 +87,27 @@ def test_what_cannot_be_done_is_refused_at_once(vault: sf.Vault) -> None:
         "anonymize_owner_only"
     )
     assert vault.jobs.list() == []
+
+
+def test_what_the_budget_cannot_pay_is_refused_at_once(vault: sf.Vault) -> None:
+    words = []
+    for asked in (submit, lambda vault, **said: vault.publish(name="visits", **ASKED | said)):
+        for who, much in (("ann", 2.5), ("owner", 8.5)):
+            with pytest.raises(sf.SfumatoError) as refusal:
+                asked(vault, principal=who, epsilon=much)
+            words.append((refusal.value.code, str(refusal.value)))
+    assert words[:2] == words[2:]
+    assert vault.jobs.list() == []
+    first = submit(vault, epsilon=1.5, request_id="first")
+    second = submit(vault, epsilon=1.5, columns=["cost"])  # nothing is charged yet
+    vault.jobs.work()
+    states = [vault.jobs.get(one).state for one in (first, second)]
+    assert states == [JobState.DONE, JobState.FAILED]
+    assert vault.jobs.get(second).error["code"] == "budget_exhausted"
+    assert spent(vault) == 1.5
+    assert submit(vault, epsilon=1.5, request_id="first").id == first.id
+    assert submit(vault, epsilon=1.5).state is JobState.WAITING, "it is there already"
+    assert code_of(submit, vault, epsilon=1.5, columns=["cost"]) == "budget_exhausted"
 
 
 def test_a_request_id_stands_for_one_job_and_one_charge(vault: sf.Vault) -> None:
@@ -160,7 +182,7 @@ def test_a_job_cancelled_while_it_runs_is_over_and_its_engine_is_stopped(
         return run(gatekeeper, *given)
 
     monkeypatch.setattr(Gatekeeper, "_run", slow)
-    monkeypatch.setattr(sf.Vault, "stop_thread", lambda _vault, _thread: stopped.set())
+    monkeypatch.setattr(DataStore, "cancel", lambda _store, _thread: stopped.set())
     job = submit(vault)
     vault.jobs.start()
     assert begun.wait(30)
@@ -210,7 +232,9 @@ def test_a_job_whose_server_died_is_done_by_the_next_and_paid_for_once(
     died(vault)
     assert vault.jobs.work() == 1
     assert (vault.jobs.get(job).state, spent(vault)) == (JobState.DONE, 0.5)
-    assert vault.releases.get(job.id).release.tables["histogram"].num_rows == 2
+    release = vault.releases.get(job.id)
+    assert release.answer().charged, "by whichever attempt"
+    assert release.release.tables["histogram"].num_rows == 2
 
 
 def test_what_drew_noise_and_was_lost_is_not_drawn_again(
