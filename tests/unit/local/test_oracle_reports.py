@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -21,6 +22,7 @@ from sfumato.local.reports import Reports
 from sfumato.local.sketch import ReportSketch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -277,8 +279,8 @@ def test_sums_of_another_shape_are_no_sketch_of_this_oracle() -> None:
         ReportSketch.from_bytes(head + b"\n" + wide)
 
 
-MECHANISMS = {
-    **{name: lambda name=name: made(name) for name in NAMES},
+MECHANISMS: dict[str, Callable[[], Any]] = {
+    **{name: partial(made, name) for name in NAMES},
     "mean": lambda: sf.local.mean(bounds=(0, 1), epsilon=1),
     "duchi": lambda: sf.local.mean("duchi", bounds=(0, 1), epsilon=1, columns=2),
     "ranges": lambda: sf.local.ranges(domain=9, epsilon=1),
