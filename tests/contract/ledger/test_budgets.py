@@ -217,6 +217,7 @@ def test_L3_a_limit_that_is_lowered_while_it_is_spent_holds_from_its_entry_on(
     granted: list[int] = []
     lowered: list[int] = []
     late: list[int] = []
+    codes: set[str] = set()
 
     def spend(worker: int) -> None:
         for turn in range(12):
@@ -239,13 +240,14 @@ def test_L3_a_limit_that_is_lowered_while_it_is_spent_holds_from_its_entry_on(
                 else:
                     ledger.amend(lambda _, to=budget: Amendment({"visits": to}, {}), operator="Ann")
             except ParameterError as refused:
-                assert refused.code == "limit_below_spent"
+                codes.add(refused.code)
                 return
             lowered.append(percent)
 
     run_threads(lambda worker: (lower if worker == 3 else spend)(worker), 8)
     assert late == []
     assert lowered
+    assert codes <= {"limit_below_spent"}
     # By the entries alone, in their order: nothing was ever granted above the limit of its moment.
     limit, spent = 100, 0
     for entry in ledgers[0].entries():
