@@ -37,8 +37,12 @@ class Served:
 
     def held(self) -> int:
         """How many reports the collector has, of which the public may see fewer."""
+        return int(self.exactly()["n"])
+
+    def exactly(self) -> dict[str, Any]:
+        """What the collector itself is told."""
         with closing(Collection(self.file)) as collection:
-            return collection.estimate().n
+            return collection.estimate().to_json()
 
     def estimate(self) -> dict[str, Any]:
         """What the public is told."""

@@ -239,11 +239,11 @@ def test_a_limit_interrupted_half_way_is_settled_by_the_same_command(
     """Killed after the entry and before the file has its name, it says what is to be done."""
     code = (
         "import os, signal, sys; from pathlib import Path; from sfumato.ledger.base import Ledger\n"
-        "from sfumato.vault import accounts; done = Ledger.set_limit\n"
+        "from sfumato.vault import accounts; done = Ledger.amend\n"
         "def die(*given, **more):\n"
         "    done(*given, **more)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
-        "Ledger.set_limit = die\n"
+        "Ledger.amend = die\n"
         "accounts.set_limit(Path(sys.argv[1]), 'visits', epsilon='2', delta='0', operator='ann')\n"
     )
     killed = subprocess.run([sys.executable, "-c", code, clinic], capture_output=True, text=True)
