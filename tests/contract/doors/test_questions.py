@@ -170,7 +170,7 @@ def test_a_principal_has_the_same_budget_by_both_doors(doors: Doors, local: AnyV
         for ask in (remote.private, remote.questions, remote.jobs.list):
             for other in ("owner", "nobody"):
                 given = ("people",) if ask == remote.private else ()
-                with pytest.raises(SfumatoError) as refused:
+                with pytest.raises(PolicyError) as refused:
                     ask(*given, principal=other)
                 assert refused.value.code == "principal_of_token"
         with pytest.raises(BudgetError) as refused_for_budget:
