@@ -47,7 +47,7 @@ COLUMNS = {
     **dict.fromkeys(("quadtree", "kdtree", "hybrid", "privtree", "adaptive-grid"), ("age", "x")),
     **dict.fromkeys(("marginals", "mwem", "sparse"), ("age", "city")),
 }
-NEEDED = {
+NEEDED: dict[str, dict[str, Any]] = {
     "above": {"threshold": 3, "workload": [[[0, 3]], [[4, 9]]]},
     "quantiles": {"ranks": "0.5"},
 }

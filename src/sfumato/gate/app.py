@@ -7,6 +7,7 @@ is refused is refused as early as that, and nothing of it reaches the vault. Dec
 from __future__ import annotations
 
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 VERSION = "/v1"
 _LONGEST_KEY = 200
+_CHARGING = "sfumato.charging"
 
 
 def application(
@@ -110,6 +112,8 @@ class _Gate:
             caller = await self.workers.look(lambda: admitted(self.vault, route, shown))
         self.paces.check(caller)
         call = await self._call(route, request, caller)
+        if route.keyed and route.status == HTTPStatus.OK:  # jobs are charged when they are run
+            request.scope[_CHARGING] = True
         return _sent(route, await self.workers.work(lambda: route.handler(call)))
 
     async def welcomed(self, way: Callable[[Request], Response], request: Request) -> Response:
@@ -134,10 +138,12 @@ class _Gate:
             self.setting.data,
         )
 
-    def refuse(self, error: SfumatoError, *, close: bool = False) -> Response:
-        """A refusal as it is sent."""
-        headers = {**getattr(error, "headers", {}), **({"Connection": "close"} if close else {})}
-        body = dumps(problems.told(error), ensure_ascii=False)
+    def refuse(
+        self, error: SfumatoError, *, close: bool = False, charging: bool = False
+    ) -> Response:
+        """A refusal as it is sent; of a request for which something is charged, or of another."""
+        headers = {**problems.headers_of(error), **({"Connection": "close"} if close else {})}
+        body = dumps(problems.told(error, charging=charging), ensure_ascii=False)
         return Response(body, problems.status_of(error), headers, problems.MEDIA)
 
     async def send(self, response: Response, scope: Scope, receive: Receive, send: Send) -> None:
@@ -164,7 +170,8 @@ class _Endpoint:
         except ClientDisconnect:
             return
         except SfumatoError as error:
-            response = self._gate.refuse(error, close=is_unread(request))
+            charging = _CHARGING in request.scope
+            response = self._gate.refuse(error, close=is_unread(request), charging=charging)
         except Exception as error:  # noqa: BLE001  whatever it was, its text may quote data
             self._gate.tell_operator(request, error)
             response = self._gate.refuse(problems.failed_inside(), close=is_unread(request))

@@ -46,6 +46,14 @@ _BY_KIND: tuple[tuple[type[SfumatoError], int], ...] = (
     (EngineError, 503),
 )
 
+_BUSY_SECONDS = {"ledger_busy": "1", "jobs_unavailable": "10"}
+_MENDED_SECONDS = "60"
+"""When to come back where somebody must mend something first."""
+_MAYBE_CHARGED = (
+    "It may have been charged before that; sent again with the same Idempotency-Key it is not "
+    "charged twice."
+)
+
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -99,9 +107,25 @@ def status_of(error: SfumatoError) -> int:
     return next((status for kind, status in _BY_KIND if isinstance(error, kind)), 500)
 
 
-def told(error: SfumatoError) -> dict[str, Any]:
-    """A refusal as JSON-able data, in words for those who write no flags."""
+def headers_of(error: SfumatoError) -> dict[str, str]:
+    """The headers with which a refusal is sent; what may pass says when to come back."""
+    found: dict[str, str] = {**getattr(error, "headers", {})}
+    # What was charged and failed is not helped by asking again.
+    if status_of(error) == HTTPStatus.SERVICE_UNAVAILABLE and error.code != "answer_failed":
+        found.setdefault("Retry-After", _BUSY_SECONDS.get(error.code, _MENDED_SECONDS))
+    return found
+
+
+def told(error: SfumatoError, *, charging: bool = False) -> dict[str, Any]:
+    """A refusal as JSON-able data, in words for those who write no flags.
+
+    `charging` says that the request was one for which something is charged.
+    """
     status, message = status_of(error), given.keywords(error.message)
+    if status == HTTPStatus.SERVICE_UNAVAILABLE and "charge" not in message:
+        # Data is looked at before the charge; the ledger may fail on either side of it.
+        unknown = charging and isinstance(error, LedgerError)
+        message = f"{message} {_MAYBE_CHARGED if unknown else 'Nothing was charged.'}"
     return {
         "type": f"urn:sfumato:{error.code}",
         "title": HTTPStatus(status).phrase,

@@ -297,8 +297,12 @@ async def _form(request: Request, seconds: float) -> dict[str, object]:
         raise RequestError(
             408, "body_slow", "The form did not arrive in time. Send it again."
         ) from None
-    fields = dict(parse_qsl(raw.decode("ascii", errors="replace"), max_num_fields=8))
-    number = fields.get("number", "")
+    try:
+        pairs = parse_qsl(raw.decode("ascii", errors="replace"), max_num_fields=2)
+    except ValueError:
+        pairs = []
+    fields = dict(pairs)
+    number = fields.get("number", "") if len(fields) == len(pairs) else ""  # each field once
     report = int(number) - 1 if number.isascii() and number.isdigit() and len(number) < 9 else None
     return {"ticket": fields.get("ticket"), "report": report, "way": HAND}
 

@@ -7,6 +7,8 @@ does: only what is drawn afterwards leaves the device.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,7 +83,7 @@ def numbers_of(values: object, columns: int) -> Floats:
     elif isinstance(values, pa.Array | pa.ChunkedArray):
         values = np.asarray(values)
     try:
-        array = np.asarray(values, dtype=np.float64)
+        array = np.asarray(values, dtype=np.float64) if _numeric(values) else np.array([np.nan])
     except (TypeError, ValueError):
         array = np.full((1, columns), np.nan)
     rows = array.reshape(-1, 1) if array.ndim < 2 and columns == 1 else np.atleast_2d(array)
@@ -91,6 +93,16 @@ def numbers_of(values: object, columns: int) -> Floats:
             "type_wrong", f"values must be numbers, {shape}, and none of them missing."
         )
     return rows
+
+
+def _numeric(values: object) -> bool:
+    """Whether all of it are numbers: a text of digits or a truth value is none."""
+    if isinstance(values, list | tuple):
+        return all(map(_numeric, values))
+    if hasattr(values, "__array__") and not isinstance(values, np.generic):
+        array = np.asarray(values)
+        return array.dtype.kind in "iuf" or (array.dtype.kind == "O" and _numeric(array.tolist()))
+    return isinstance(values, Real | Decimal) and not isinstance(values, bool)
 
 
 def occur(parts: Floats, entropy: Entropy) -> NDArray[np.bool_]:

@@ -7,7 +7,7 @@ report with its ticket, as it would have been sent. A line that is none is rejec
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from sfumato.errors import SourceError
 from sfumato.files import whole
@@ -36,12 +36,21 @@ def read_batch(path: Path, round_id: str) -> Iterator[object]:
         with path.open("rb") as lines:
             _check_first(path, lines.readline(_LONGEST_LINE), round_id)
             while line := lines.readline(_LONGEST_LINE):
-                if line.strip():
+                if len(line) == _LONGEST_LINE and not line.endswith(b"\n"):
+                    _pass_over(lines)
+                    yield None
+                elif line.strip():
                     yield _item(line)
     except OSError as error:
         raise SourceError(
             "batch_unreadable", f"The batch '{path}' cannot be read: {error.strerror}."
         ) from None
+
+
+def _pass_over(lines: BinaryIO) -> None:
+    """Go to the end of a line that is too long to be a report: it is one item, not several."""
+    while (rest := lines.readline(_LONGEST_LINE)) and not rest.endswith(b"\n"):
+        pass
 
 
 def _check_first(path: Path, line: bytes, round_id: str) -> None:

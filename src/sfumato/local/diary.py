@@ -5,7 +5,8 @@ is on the disk before a report made of it is given out: a crash in between costs
 value is ever answered from two of them. Two processes of one person take turns by a lock.
 
 A lifetime allows so many different values. When they are used up, a value that is new is reported
-as the last one that was allowed: silence would tell that something changed. Decision 0335.
+as the last one that was allowed: silence would tell that something changed. The lifetime is written
+down with the first answer, and a longer one is taken only from who says so. Decision 0335.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from sfumato import given
 from sfumato.cards import Card, Shown
 from sfumato.errors import LedgerError, ParameterError, SourceError
-from sfumato.files import PATIENCE_SECONDS, acquire_lock, whole
+from sfumato.files import PATIENCE_SECONDS, acquire_lock, check_target, whole
 from sfumato.local.level import level
 from sfumato.local.reports import check_same
 from sfumato.noise.entropy import SystemEntropy
@@ -37,14 +38,16 @@ if TYPE_CHECKING:
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.numbers import Number
 
-_VERSION = 1
+_VERSION = 2
 
 
 class Diary(Shown):
     """One person's permanent answers, each drawn once, and how many more there may be."""
 
-    def __init__(self, oracle: Longitudinal, path: Path, lifetime: LocalEpsilon) -> None:
-        self.oracle, self.path, self.lifetime = oracle, path, lifetime
+    def __init__(
+        self, oracle: Longitudinal, path: Path, lifetime: LocalEpsilon, *, extend: bool = False
+    ) -> None:
+        self.oracle, self.path, self.lifetime, self._extend = oracle, path, lifetime, extend
 
     @property
     def most(self) -> int:
@@ -108,6 +111,7 @@ class Diary(Shown):
             not isinstance(told, dict)
             or told.get("version") != _VERSION
             or not isinstance(told.get("made_by"), dict)
+            or not isinstance(told.get("lifetime"), str)
             or not self._sound(kept)
         ):
             raise SourceError(
@@ -116,7 +120,16 @@ class Diary(Shown):
                 "Drawing them anew costs their epsilon again: do so by removing the file.",
             )
         check_same(told["made_by"], self.oracle.made_by, "Diaries")
+        self._check_lifetime(level(told["lifetime"]))
         return {str(code): answer for code, answer in kept}
+
+    def _check_lifetime(self, settled: LocalEpsilon) -> None:
+        if self.lifetime.lower > settled.lower and not self._extend:
+            raise ParameterError(
+                "lifetime_longer",
+                f"This diary was begun for a lifetime of epsilon {settled}, not {self.lifetime}. "
+                f"Give lifetime='{settled}', or extend=True where its owner wants to spend more.",
+            )
 
     def _sound(self, kept: Any) -> bool:
         size = self.oracle.size
@@ -129,7 +142,12 @@ class Diary(Shown):
 
     def _write(self, kept: dict[str, int]) -> None:
         answers = [[int(code), answer] for code, answer in kept.items()]
-        told = {"version": _VERSION, "made_by": self.oracle.made_by, "answers": answers}
+        told = {
+            "version": _VERSION,
+            "made_by": self.oracle.made_by,
+            "lifetime": str(self.lifetime),
+            "answers": answers,
+        }
         with whole(self.path, overwrite=True, private=True) as temporary:
             temporary.write_text(dumps(told) + "\n", encoding="utf-8")
 
@@ -147,9 +165,13 @@ class Diary(Shown):
         return Card(line, facts)
 
 
-def open_diary(oracle: Longitudinal, path: str | Path, lifetime: Number | LocalEpsilon) -> Diary:
+def open_diary(
+    oracle: Longitudinal, path: str | Path, lifetime: Number | LocalEpsilon, *, extend: bool
+) -> Diary:
     """The diary in a file, which need not be there yet."""
-    found = Diary(oracle, given.path(path, "path"), level(lifetime))
+    place = given.path(path, "path")
+    check_target(place, overwrite=True)
+    found = Diary(oracle, place, level(lifetime), extend=given.flag(extend, "extend"))
     if found.most < 1:
         raise ParameterError(
             "lifetime_too_short",

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from sfumato import given
 from sfumato.engines.base import column
 from sfumato.errors import SourceError
 from sfumato.local.reports import LONGEST_HEADER, Reports, check_same, read_header
@@ -35,6 +36,7 @@ _VALID, _COUNT, _SUM = "valid", "reports", "sum"
 
 def read_reports(oracle: LocalMechanism, data: bytes) -> Reports:
     """Read the bytes of a `.reports` file or of one client."""
+    given.require(data, "data", bytes, "the bytes of reports, as `to_bytes` wrote them")
     made_by, start = read_header(data[:LONGEST_HEADER])
     check_same(oracle.made_by, made_by, "Reports")
     size = oracle.layout.dtype.itemsize

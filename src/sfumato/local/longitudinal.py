@@ -129,11 +129,16 @@ class Longitudinal(SupportOracle):
         rows["report"] = respond(kept, self.size, self.instant, entropy or SystemEntropy())
         return Reports(self.made_by, self.layout, rows)
 
-    def diary(self, path: str | Path, *, lifetime: Number | LocalEpsilon) -> Diary:
-        """The memory of one person, in a file on their device, with what they spend in all."""
+    def diary(
+        self, path: str | Path, *, lifetime: Number | LocalEpsilon, extend: bool = False
+    ) -> Diary:
+        """The memory of one person, in a file on their device, with what they spend in all.
+
+        The file remembers its lifetime; a longer one is taken only with `extend`.
+        """
         from sfumato.local.diary import open_diary
 
-        return open_diary(self, path, lifetime)
+        return open_diary(self, path, lifetime, extend=extend)
 
     def _draw(self, codes: NDArray[np.int64], entropy: Entropy) -> NDArray[Any]:
         return self.tell(self.remember(codes, entropy), entropy).rows

@@ -313,8 +313,9 @@ class Duchi(LocalMechanism):
     def estimate(self, sketch: ReportSketch) -> pa.Table:
         """Estimate the means: a table of column, mean and sd, in the unit of the amounts.
 
-        Means are unbiased, so that one may lie outside of the bounds. `sd` is that of the error, or
-        a little above: how far people are from their mean cannot be told from signs.
+        Means are unbiased, so that one may lie outside of the bounds. `sd` is that of the error
+        where all people are at their mean, and above it the more of them are at the bounds: how far
+        they are from their mean cannot be told from signs.
         """
         size = float(self.signs.size)
         means = size * (2 * self._own(sketch).tally / sketch.n - 1)

@@ -62,20 +62,22 @@ class Round(Shown):
     salt: str
     signature: bytes = field(default=b"", compare=False)
 
-    def message(self) -> bytes:
-        """What is signed: every fact, in one spelling."""
-        facts = {
+    def facts(self) -> dict[str, Any]:
+        """What it says beside its times, in one spelling."""
+        return {
             "format": FORMAT,
             "question": self.question,
             "choices": list(self.choices),
             "mechanism": self.mechanism,
             "epsilon": str(self.epsilon),
-            "opens": stamp(self.opens),
-            "closes": stamp(self.closes),
             "key": _text(self.key),
             "salt": self.salt,
         }
-        return dumps(facts, sort_keys=True).encode()
+
+    def message(self) -> bytes:
+        """What is signed: every fact."""
+        times = {"opens": stamp(self.opens), "closes": stamp(self.closes)}
+        return dumps({**self.facts(), **times}, sort_keys=True).encode()
 
     @property
     def id(self) -> str:
@@ -184,7 +186,7 @@ def parse_round(text: str, where: str) -> Round:
         raw = tomllib.loads(text)
     except ValueError:
         raise _no_round(where, "it is not valid TOML") from None
-    if set(raw) != {*_FACTS, "signature"} or raw["format"] != FORMAT:
+    if set(raw) != {*_FACTS, "signature"} or type(raw["format"]) is not int:
         raise _no_round(where, "it does not have the fields of one")
     try:
         found = Round(
@@ -204,7 +206,9 @@ def parse_round(text: str, where: str) -> Round:
         hyphened(found.mechanism), "mechanism", MECHANISMS
     )  # it is signed as it is written
     _check_times(found.opens, found.closes)
-    if not verify(found.key, found.message(), found.signature):
+    # One spelling of every fact is signed: '1.0' for '1' is a change, though it says the same.
+    spelled = {name: raw[name] for name in found.facts()} == found.facts()
+    if not spelled or not verify(found.key, found.message(), found.signature):
         raise PolicyError(
             "round_changed",
             f"The round {where} is not as its collector signed it: nothing is sent for it. Get the "
@@ -339,8 +343,8 @@ def _time(value: str | datetime | None, name: str) -> datetime | None:
 
 
 def _aware(value: Any) -> datetime:
-    if not isinstance(value, datetime) or value.tzinfo is None:
-        raise ValueError("its times have no zone")
+    if not isinstance(value, datetime) or value.utcoffset() != timedelta(0) or value.microsecond:
+        raise ValueError("its times are not whole seconds of UTC, as 2027-01-31T18:00:00Z")
     return value.astimezone(UTC)
 
 

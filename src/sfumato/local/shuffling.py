@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -32,8 +33,6 @@ from sfumato.privacy import numbers
 from sfumato.privacy.elementary import exp_down
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from numpy.typing import NDArray
 
     from sfumato.local.level import LocalEpsilon
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+SMALLEST_DELTA = Fraction(1, 10**300)
 _MOST_PEOPLE = 10**8
 _BINS = 256
 _SLACK = 1 + 1e-9
@@ -132,7 +132,14 @@ def shuffle(*, epsilon: Number | LocalEpsilon, people: int, delta: object) -> Sh
             "parameter_out_of_range",
             f"people must be how many reports are shuffled, at least 1, not {count}.",
         )
-    return Shuffled(local, count, numbers.positive_delta(delta))
+    small = numbers.positive_delta(delta)
+    if small < SMALLEST_DELTA:
+        raise ParameterError(
+            "parameter_out_of_range",
+            f"delta must be at least {float(SMALLEST_DELTA):g} for shuffling, which is reckoned in "
+            "float64. Most take 1e-6 to 1e-12.",
+        )
+    return Shuffled(local, count, small)
 
 
 @dataclass(frozen=True)

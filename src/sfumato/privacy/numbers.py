@@ -159,21 +159,17 @@ def positive(value: object, name: str) -> Fraction:
     return number
 
 
-def bounded(value: object, name: str, *, least: Fraction, most: Fraction) -> Fraction:
-    """Read an exact number from `least` to `most`."""
-    number = exact(value, name)
-    if not least <= number <= most:
+def weight(value: object, name: str) -> Fraction:
+    """Read how much something matters beside others, which all get a part that noise can hide."""
+    number, most = positive(value, name), _LARGEST_WEIGHT
+    if not 1 / most <= number <= most:
         raise _refuse(
             name,
             "out_of_range",
-            f"{name} must be from {plain(least)} to {plain(most)}, but {_quote(value)} was given.",
+            f"{name} must be from {plain(1 / most)} to {plain(most)}, but {_quote(value)} was "
+            "given. Only how weights compare matters.",
         )
     return number
-
-
-def weight(value: object, name: str) -> Fraction:
-    """Read how much something matters beside others, which all get a part that noise can hide."""
-    return bounded(value, name, least=1 / _LARGEST_WEIGHT, most=_LARGEST_WEIGHT)
 
 
 _LARGEST_WEIGHT = Fraction(10**6)

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from sfumato.ledger.book import Key
 
 
-_APPENDING = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
 class AnswerIndex:
     """The requests under which each question was answered, in memory or in a folder.
 
@@ -46,7 +43,7 @@ class AnswerIndex:
             self._known[body] = {**self._known.get(body, {}), principal: request_id}
             return
         with suppress(OSError):
-            handle = os.open(self._folder / f"{body}.json", _APPENDING, 0o600)
+            handle = _appending(self._folder / f"{body}.json")
             try:
                 os.write(handle, f"{dumps({principal: request_id})}\n".encode())
             finally:
@@ -91,6 +88,12 @@ def _note(folder: Path, what: str, words: str) -> None:
     """Add a line for the operator's eyes only; what cannot be written must not be told either."""
     line = f"{utc_now().isoformat(timespec='seconds')} {what}: {' '.join(words.split())}\n"
     with suppress(OSError):
-        handle = os.open(folder / FAILURES, _APPENDING, 0o600)
+        handle = _appending(folder / FAILURES)
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as log:
             log.write(line)
+
+
+def _appending(path: Path) -> int:
+    """A file of ours, opened to be added to."""
+    ways = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(path, ways, 0o600)

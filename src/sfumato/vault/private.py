@@ -182,8 +182,10 @@ class Private(Questions):
 
     @property
     def largest_epsilon(self) -> Fraction:
-        """The most that one question about the table may cost."""
-        return self._session.facts(self._asker_of, self._dataset).maximum
+        """The most that one question about the table may cost whoever asks."""
+        facts = self._session.facts(self._asker_of, self._dataset)
+        own = None if facts.rights is None else facts.rights.max_epsilon
+        return facts.maximum if own is None else min(own, facts.maximum)
 
     @property
     def balance(self) -> str:

@@ -5,6 +5,7 @@ What cannot be written is refused before the charge: decision 0181.
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -36,12 +37,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import ArrayLike, NDArray
 
+    from sfumato.counting.axes import Axis
     from sfumato.publish.kinds import Publication
     from sfumato.schema.column import Column
     from sfumato.vault.session import Facts, Offer
 
 
 _GEOJSON = ".geojson"
+_SEARCHING = ("auto", "tree")
+"""The kinds whose plan is searched for, longer the more cells there are."""
+MOST_SEARCHED = 1_000_000
 
 
 def check_targets(
@@ -110,6 +115,7 @@ def prepare(
             "columns_wrong", "Name at least one column to publish, and each only once."
         )
     axes = tuple(declared(schema.column(name)) for name in names)
+    _check_search(facts, kind, axes)
     request = Request(
         dataset=schema.table,
         axes=axes,
@@ -124,6 +130,18 @@ def prepare(
         postprocess=several(postprocess, "postprocess") if postprocess else (),
     )
     return kinds.prepare(kind, request, options)
+
+
+def _check_search(facts: Facts, kind: str, axes: Sequence[Axis]) -> None:
+    """Refuse a search that takes seconds to who is not the owner: a plan costs them nothing."""
+    cells = math.prod(axis.size for axis in axes)
+    limited = facts.rights is not None and not facts.rights.is_owner
+    if limited and kind in _SEARCHING and cells > MOST_SEARCHED:
+        raise ParameterError(
+            "too_many_cells",
+            f"A publication of kind {kind!r} searches at most {MOST_SEARCHED:,} cells for who is "
+            f"not the owner, not {cells:,}. Name fewer columns, or another kind such as 'wavelet'.",
+        )
 
 
 def spelled(

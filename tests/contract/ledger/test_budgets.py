@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sfumato.errors import BudgetError, ParameterError
+from sfumato.ledger.records import Amendment
 from sfumato.privacy.filters import Budget
 from sfumato.testing.ledgers import BODY, charge, code_of, nano, pure, run_threads
 
@@ -203,3 +205,60 @@ def test_bad_requests_are_refused_and_charge_nothing(
     assert caught.value.code == code
     assert nano(ledger) == 0
     ledger.reserve(pure("1/10"), **good)  # a refusal is no failure
+
+
+@pytest.mark.parametrize("way", ["limit", "amendment"])
+def test_L3_a_limit_that_is_lowered_while_it_is_spent_holds_from_its_entry_on(
+    place: Any, one: Budget, way: str
+) -> None:
+    """Several lower it step by step, by several ledgers, while others spend; any order may come."""
+    ledgers = [place.open() for _ in range(2)]
+    ledgers[0].open_account("visits", budget=one)
+    granted: list[int] = []
+    lowered: list[int] = []
+    late: list[int] = []
+    codes: set[str] = set()
+
+    def spend(worker: int) -> None:
+        for turn in range(12):
+            known = min(lowered, default=100)
+            try:
+                charge(ledgers[worker % 2], "1/100", f"{worker}-{turn}")
+            except BudgetError:
+                continue
+            granted.append(worker)
+            if (nano(ledgers[worker % 2]) or 0) > known * 10_000_000:
+                late.append(known)
+
+    def lower(worker: int) -> None:
+        for percent in range(90, 20, -10):
+            budget = Budget.for_epsilon_delta(epsilon=Fraction(percent, 100))
+            ledger = ledgers[worker % 2]
+            try:
+                if way == "limit":
+                    ledger.set_limit("visits", budget=budget, operator="Ann")
+                else:
+                    ledger.amend(lambda _, to=budget: Amendment({"visits": to}, {}), operator="Ann")
+            except ParameterError as refused:
+                codes.add(refused.code)
+                return
+            lowered.append(percent)
+
+    run_threads(lambda worker: (lower if worker == 3 else spend)(worker), 8)
+    assert late == []
+    assert lowered
+    assert codes <= {"limit_below_spent"}
+    # By the entries alone, in their order: nothing was ever granted above the limit of its moment.
+    limit, spent = 100, 0
+    for entry in ledgers[0].entries():
+        body = json.loads(entry.body)
+        if body["kind"] == "limit":
+            [[units]] = Budget.from_record(body["budget"]).limits()
+            limit = units // 10_000_000
+        elif body["kind"] == "charge":
+            spent += 1
+        assert spent <= limit
+    assert limit == lowered[-1]
+    assert spent == len(granted) == min(limit, 7 * 12)
+    assert nano(ledgers[1]) == spent * 10_000_000
+    ledgers[0].verify()

@@ -93,6 +93,14 @@ def test_an_idempotency_key_stands_for_one_job(gate: Served) -> None:
     assert (other.status, other.json["code"]) == (409, "request_reused")
 
 
+def test_the_key_of_a_question_is_none_for_a_job(gate: Served) -> None:
+    key = {"Idempotency-Key": "a question"}
+    asked = {"sql": "SELECT COUNT(*) AS n FROM people", "epsilon": "0.01"}
+    assert gate.alice.ask("POST", "/v1/query", asked, key).status == 200
+    reused = gate.alice.ask("POST", "/v1/publish", HISTOGRAM, key)
+    assert (reused.status, reused.json["code"]) == (409, "request_reused")
+
+
 def test_what_is_somebody_elses_is_as_if_it_had_never_been(gate: Served) -> None:
     release = released(gate.alice, columns=["age"])
     for method, path in (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -70,6 +72,18 @@ def test_bad_items_are_rejected_one_by_one(gate: Served, asked: Round) -> None:
     for body in bodies:
         assert gate.nobody.ask("POST", path, body).status == 422
     assert gate.nobody.ask("POST", f"{path}/tickets", {"count": 1001}).status == 422
+
+
+@pytest.mark.parametrize("form", ["{}&number=1&number=2", "{0}&{0}&number=1", "{}&number=1&x=1"])
+def test_a_form_with_a_field_twice_is_no_report(gate: Served, asked: Round, form: str) -> None:
+    path = f"/v1/reports/{asked.id}"
+    (ticket,) = gate.nobody.ask("POST", f"{path}/tickets", {}).json["tickets"]
+    body = form.format(f"ticket={ticket}").encode()
+    request = Request(f"{gate.url}/survey/{asked.id}/by-hand", body)
+    with pytest.raises(HTTPError) as refused:
+        urlopen(request, timeout=30)
+    assert refused.value.code == 422
+    assert b"Not counted" in refused.value.read()
 
 
 def test_pages_are_shown_with_the_headers_of_the_gate(gate: Served, asked: Round) -> None:

@@ -7,7 +7,14 @@ import pickle
 import pytest
 
 from sfumato import errors
-from sfumato.gate.problems import RequestError, UnreadyError, failed_inside, status_of, told
+from sfumato.gate.problems import (
+    RequestError,
+    UnreadyError,
+    failed_inside,
+    headers_of,
+    status_of,
+    told,
+)
 
 STATUSES = {
     errors.ParameterError("epsilon_not_number", "m"): 422,
@@ -32,6 +39,18 @@ STATUSES = {
 def test_a_refusal_has_the_status_of_its_kind(error: errors.SfumatoError) -> None:
     assert status_of(error) == STATUSES[error]
     assert told(error)["status"] == STATUSES[error]
+
+
+@pytest.mark.parametrize("error", [one for one in STATUSES if STATUSES[one] == 503], ids=str)
+def test_what_cannot_be_done_now_says_when_and_whether_it_was_charged(
+    error: errors.SfumatoError,
+) -> None:
+    assert ("Retry-After" in headers_of(error)) == (error.code != "answer_failed")
+    free, charging = told(error)["detail"], told(error, charging=True)["detail"]
+    assert free == f"{error.message} Nothing was charged."
+    assert ("same Idempotency-Key" in charging) == isinstance(error, errors.LedgerError)
+    said = type(error)(error.code, "The charge stays spent.")
+    assert told(said, charging=True)["detail"] == said.message
 
 
 def test_neither_details_nor_passwords_nor_flags_are_told() -> None:

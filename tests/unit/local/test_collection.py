@@ -223,6 +223,9 @@ def test_a_batch_is_of_one_round_and_its_bad_lines_are_counted(
     told = collection.collect_file(place)
     assert told.accepted == 2
     assert told.reasons == {"malformed": 3, "replayed": 1}
+    long = "[" + "1," * 100_000 + "1]"
+    place.write_text("\n".join([*lines, long, "x" * 300_000]))
+    assert collection.collect_file(place).reasons == {"malformed": 2, "replayed": 2}
     place.write_text("\n".join([lines[0].replace(collection.round.id, "x" * 20), *lines[1:]]))
     with pytest.raises(SourceError) as refusal:
         collection.collect_file(place)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.errors import LedgerError, ParameterError, SourceError
+from sfumato.errors import LedgerError, OutputError, ParameterError, SourceError
 from sfumato.local.longitudinal import Longitudinal
 from sfumato.testing.entropy import SeededEntropy
 
@@ -128,7 +128,7 @@ def test_a_failed_write_gives_no_report(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", '{"version": 1}', '{"version": 2, "made_by": {}, "answers": []}'],
+    ["", "{", "[]", '{"version": 2}', '{"version": 3, "made_by": {}, "answers": []}'],
 )
 def test_a_diary_that_cannot_be_read_is_never_begun_anew(tmp_path: Path, text: str) -> None:
     path = tmp_path / "me.json"
@@ -142,7 +142,7 @@ def test_a_diary_that_cannot_be_read_is_never_begun_anew(tmp_path: Path, text: s
 @pytest.mark.parametrize("answers", [[[0, 3]], [[-1, 0]], [[0]], [["0", 1]], [[True, 1]], {"0": 1}])
 def test_answers_that_cannot_be_are_not_believed(tmp_path: Path, answers: object) -> None:
     path = tmp_path / "me.json"
-    told = {"version": 1, "made_by": made().made_by, "answers": answers}
+    told = {"version": 2, "made_by": made().made_by, "lifetime": "4", "answers": answers}
     path.write_text(json.dumps(told))
     with pytest.raises(SourceError):
         made().diary(path, lifetime=4).report("bus")
@@ -159,6 +159,28 @@ def test_a_lifetime_must_allow_one_value(tmp_path: Path) -> None:
     with pytest.raises(ParameterError) as raised:
         made().diary(tmp_path / "me.json", lifetime="1.9")
     assert raised.value.code == "lifetime_too_short"
+
+
+def test_a_longer_lifetime_is_not_slipped_in(tmp_path: Path) -> None:
+    path = tmp_path / "me.json"
+    made().diary(path, lifetime=4).report("bus")
+    for longer in (6, "4.1", sf.local.log(60)):
+        with pytest.raises(ParameterError) as raised:
+            made().diary(path, lifetime=longer).report("car")
+        assert raised.value.code == "lifetime_longer"
+    made().diary(path, lifetime=2).report("car")  # a shorter one binds at once
+    assert made().diary(path, lifetime=4).used == 1
+    diary = made().diary(path, lifetime=6, extend=True)
+    for value in ("car", "foot"):
+        diary.report(value)
+    assert (diary.used, diary.most) == (3, 3)
+    assert made().diary(path, lifetime=6).used == 3  # it is remembered from then on
+
+
+def test_a_diary_needs_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(OutputError) as raised:
+        made().diary(tmp_path / "nowhere" / "me.json", lifetime=4)
+    assert raised.value.code == "output_unwritable"
 
 
 def _answer(path: str) -> None:

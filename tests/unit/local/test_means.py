@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -145,3 +146,34 @@ def test_extreme_epsilons_stay_exact() -> None:
             assert oracle.window.total < 1 << 62
         signs = Duchi((0, 1), epsilon=epsilon, columns=64)
         assert signs.realised == pytest.approx(float(epsilon), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        *(["5"], [True], [1, True], [1.5, "2"], [b"5"], [None], [1j], "5", True),
+        *(np.array(["5"]), np.array([True]), np.array([1, "2"], dtype=object)),
+        *(pa.array(["5"]), pa.array([True])),
+    ],
+    ids=repr,
+)
+def test_a_text_or_a_truth_value_is_no_amount(values: object) -> None:
+    with pytest.raises(ParameterError) as raised:
+        sf.local.mean(bounds=(0, 80), epsilon=2).randomize(values)
+    assert raised.value.code == "type_wrong"
+
+
+@pytest.mark.parametrize(
+    "values", [[5], 5, [Fraction(1, 2)], [Decimal("1.5")], [np.float32(1)], pa.array([1, 2])]
+)
+def test_any_number_is_an_amount(values: object) -> None:
+    assert len(sf.local.mean(bounds=(0, 80), epsilon=2).randomize(values)) in (1, 2)
+
+
+@pytest.mark.parametrize(("epsilon", "times"), [(1, 1.13), (4, 3.76)])
+def test_the_sd_of_signs_is_above_for_people_at_both_bounds(epsilon: int, times: float) -> None:
+    """As the guide says."""
+    oracle = Duchi((0, 1), epsilon=epsilon)
+    found = oracle.estimate(oracle.sketch(oracle.randomize([0, 1] * 5_000, SeededEntropy(1))))
+    true = math.sqrt(oracle.variance(10_000, 0))
+    assert found["sd"][0].as_py() / true == pytest.approx(times, abs=0.01)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -21,6 +22,7 @@ from sfumato.local.reports import Reports
 from sfumato.local.sketch import ReportSketch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -243,6 +245,14 @@ def test_files_that_are_no_reports(tmp_path: Path) -> None:
         olh.sketch(tmp_path / "absent.reports")
 
 
+@pytest.mark.parametrize("data", [5, None, "text", [1]])
+def test_what_are_no_bytes_is_told(data: Any) -> None:
+    for reading in (made("olh").read, ReportSketch.from_bytes):
+        with pytest.raises(ParameterError) as raised:
+            reading(data)
+        assert raised.value.code == "type_wrong"
+
+
 def test_bytes_that_are_no_sketch() -> None:
     oracle = made("apple-hcms")
     whole = oracle.sketch(oracle.randomize([1, 2])).to_bytes()
@@ -269,8 +279,8 @@ def test_sums_of_another_shape_are_no_sketch_of_this_oracle() -> None:
         ReportSketch.from_bytes(head + b"\n" + wide)
 
 
-MECHANISMS = {
-    **{name: lambda name=name: made(name) for name in NAMES},
+MECHANISMS: dict[str, Callable[[], Any]] = {
+    **{name: partial(made, name) for name in NAMES},
     "mean": lambda: sf.local.mean(bounds=(0, 1), epsilon=1),
     "duchi": lambda: sf.local.mean("duchi", bounds=(0, 1), epsilon=1, columns=2),
     "ranges": lambda: sf.local.ranges(domain=9, epsilon=1),

@@ -43,6 +43,9 @@ def test_a_round_survives_its_file(tmp_path: Path) -> None:
         ('"no"', '"No"'),
         ("2027-01-31", "2027-02-01"),
         ('mechanism = "warner"', 'mechanism = "k-ary"'),
+        ('epsilon = "1"', 'epsilon = "1.0"'),
+        ('"Do you smoke?"', '" Do you smoke?"'),
+        ('"no"', '"no "'),
         ('    "yes",\n    "no",\n', '    "no",\n    "yes",\n'),
     ],
 )
@@ -167,13 +170,17 @@ def test_what_is_no_round_is_told_so(text: str) -> None:
 
 def test_a_signed_round_of_odd_types_is_no_round(tmp_path: Path) -> None:
     path = tmp_path / "smoking.toml"
-    declared(path)
+    declared(path, opens="2027-01-01")
     text = path.read_text()
     for before, after in [
         ('epsilon = "1"', "epsilon = 1"),
         ('question = "Do you smoke?"', "question = 3"),
         ('key = "', 'key = "é'),
         ("opens = 2", 'opens = "2'),
+        ("format = 1", "format = 1.0"),
+        ("format = 1", "format = true"),
+        ("00Z\ncloses", "00.5Z\ncloses"),
+        ("Z\ncloses", "+00:30\ncloses"),
     ]:
         assert before in text
         with pytest.raises(SourceError):

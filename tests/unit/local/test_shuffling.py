@@ -91,3 +91,11 @@ def test_binomial_masses_keep_their_digits() -> None:
     counts = np.arange(0.0, 31.0)
     exact = [math.comb(30, n) * 0.3**n * 0.7 ** (30 - n) for n in range(31)]
     assert _binomial(counts, 30.0, 0.3) == pytest.approx(exact, rel=1e-13)
+
+
+@pytest.mark.parametrize("delta", ["1e-400", "1e-320"])
+def test_a_delta_below_any_float_is_refused(delta: str) -> None:
+    with pytest.raises(ParameterError) as raised:
+        sf.local.shuffle(epsilon=1, people=100, delta=delta)
+    assert raised.value.code == "parameter_out_of_range"
+    assert sf.local.shuffle(epsilon=1, people=100, delta="1e-300").epsilon <= 1

@@ -154,7 +154,7 @@ ODD_ANSWERS = [
     b'{"accepted": 1, "rejected": [{"index": 1, "code": "<script>"}]}',
     b'{"accepted": 1, "rejected": [{"index": 1, "code": []}]}',
     b'{"accepted": 1, "rejected": ["replayed"]}',
-    b'{"accepted": 0, "rejected": [{"index": 1, "code": "a"}, {"index": 1, "code": "a"}]}',
+    b'{"accepted": 0, "rejected": [' + b", ".join([b'{"index": 1, "code": "closed"}'] * 2) + b"]}",
     b'{"tickets": ["a"]}',
     b'{"tickets": [1, 2]}',
     b'{"tickets": ["\\u00e9", "b"]}',

@@ -173,6 +173,29 @@ def test_a_plan_is_run_by_who_may(vault: sf.Vault) -> None:
     assert code_of(vault.questions(principal="dear").run, family, plan) == "epsilon_not_permitted"
 
 
+def test_a_search_that_is_free_is_short_for_all_but_the_owner(
+    vault: sf.Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sfumato.vault.publishing.MOST_SEARCHED", 1)
+    vault.people.add("ann", "permanent-staff", population="visits", epsilon=1, **BY)
+    theirs, ours = vault.private("visits", principal="ann"), vault.private("visits")
+    for kind in ("auto", "tree"):
+        code, words = said(theirs.plan, kind, **HISTOGRAM)
+        assert code == "too_many_cells"
+        assert "'wavelet'" in words
+        assert code_of(ours.plan, kind, **HISTOGRAM) != "too_many_cells"
+    assert theirs.plan("histogram", **HISTOGRAM).kind == "histogram"
+
+
+def test_the_largest_epsilon_that_is_told_is_ones_own(vault: sf.Vault) -> None:
+    vault.people.add("low", "permanent-staff", population="visits", epsilon=1,
+                     max_epsilon="0.2", **BY)  # fmt: skip
+    vault.people.add("free", "permanent-staff", population="visits", epsilon=1, **BY)
+    assert vault.private("visits", principal="low").largest_epsilon == Fraction("0.2")
+    whole = vault.private("visits").largest_epsilon
+    assert whole == vault.private("visits", principal="free").largest_epsilon > 1
+
+
 def test_the_smallest_and_the_largest_epsilon_hold_for_every_price(vault: sf.Vault) -> None:
     low_high = {"min_epsilon": "0.25", "max_epsilon": "0.5"}
     vault.people.add("alice", "permanent-staff", population="visits", epsilon=1, **low_high, **BY)

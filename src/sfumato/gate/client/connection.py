@@ -89,7 +89,7 @@ class Connection:
                 wait = pause
             else:
                 self._reached = True
-                if received.retry_after is None:
+                if received.retry_after is None or received.retry_after > _PAUSES[-1]:
                     return _accepted(received)
                 lost = refusal(received)
                 wait = None if pause is None else max(pause, received.retry_after)

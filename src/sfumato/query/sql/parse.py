@@ -6,6 +6,7 @@ parser, so it is taken out of the words before they are parsed. Decision 0002.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -149,8 +150,12 @@ def _expect(token: Token | None, sign: str) -> None:
         )
 
 
-LENGTH, TOKENS, NESTING, DEPTH = 65_536, 5_000, 60, 200
-"""Limits: characters, words and signs, open brackets, height of the tree."""
+LENGTH, TOKENS, NESTING, DEPTH, BRANCHES = 65_536, 5_000, 60, 200, 64
+"""Limits: characters, words and signs, open brackets, height of the tree, joins and unions."""
+_SCANNED = 4 * TOKENS
+"""Words and signs by a scan that takes texts apart too: of more none is looked at closely."""
+_SCAN = re.compile(r"\w+|[^\w\s]")
+_BRANCHING = {TokenType.JOIN, TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT}
 
 _BEGIN = {TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN}
 _OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
@@ -219,12 +224,22 @@ def _too_deep() -> QueryError:
     )
 
 
+def _too_many_words(found: int) -> QueryError:
+    return QueryError(
+        "sql_too_long",
+        f"Cannot read SQL of {found:,} words and signs; at most {TOKENS:,} are allowed.",
+    )
+
+
 def _check_characters(sql: str) -> None:
     if len(sql) > LENGTH:
         raise QueryError(
             "sql_too_long",
             f"Cannot read SQL of {len(sql):,} characters; at most {LENGTH:,} are allowed.",
         )
+    scanned = sum(1 for _ in _SCAN.finditer(sql))
+    if scanned > _SCANNED:
+        raise _too_many_words(scanned)
     for number, sign in enumerate(sql, 1):
         if sign in _QUOTES:
             raise QueryError(
@@ -242,10 +257,7 @@ def _check_characters(sql: str) -> None:
 
 def _check_tokens(tokens: Sequence[Token]) -> None:
     if len(tokens) > TOKENS:
-        raise QueryError(
-            "sql_too_long",
-            f"Cannot read SQL of {len(tokens):,} words and signs; at most {TOKENS:,} are allowed.",
-        )
+        raise _too_many_words(len(tokens))
     ends = [place for place, token in enumerate(tokens) if token.token_type is TokenType.SEMICOLON]
     if not tokens or (ends and ends[0] + len(ends) < len(tokens)):
         raise QueryError(
@@ -254,6 +266,12 @@ def _check_tokens(tokens: Sequence[Token]) -> None:
         )
     if tokens[0].token_type not in _BEGIN:
         raise _not_select(quoted(tokens[0].text))
+    branches = sum(token.token_type in _BRANCHING for token in tokens)
+    if branches > BRANCHES:
+        raise QueryError(
+            "sql_too_long",
+            f"Cannot read SQL of {branches:,} joins and unions; at most {BRANCHES} are allowed.",
+        )
     nesting = 0
     for token in tokens:
         nesting += (token.token_type in _OPEN) - (token.token_type in _CLOSE)
