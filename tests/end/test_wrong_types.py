@@ -253,6 +253,7 @@ CALLS: dict[str, Call] = {
     "Vault.consent": (lambda w: w.vault.consent, {"population": None}),
     "Vault.purposes": (lambda w: w.vault.purposes, {"name": "people"}),
     "Vault.accounts": (lambda w: w.vault.accounts, {"principal": "owner"}),
+    "Vault.raise_snapshot": (lambda w: w.vault.raise_snapshot, {"to": None}),
     "Vault.limit": (
         lambda w: w.vault.limit,
         {"account": "people", "epsilon": 9, "delta": 0, "operator": "ann"},

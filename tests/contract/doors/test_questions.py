@@ -168,10 +168,10 @@ def test_a_principal_has_the_same_budget_by_both_doors(doors: Doors, local: AnyV
             remote.query(BY_CITY, epsilon=0.25, principal="bob")
         assert refused.value.code == "principal_of_token"
         for ask in (remote.private, remote.questions, remote.jobs.list):
-            for other in ("owner", "nobody"):
+            for who in ("owner", "nobody"):
                 given = ("people",) if ask == remote.private else ()
-                with pytest.raises(SfumatoError) as refused:
-                    ask(*given, principal=other)
+                with pytest.raises(PolicyError) as refused:
+                    ask(*given, principal=who)
                 assert refused.value.code == "principal_of_token"
         with pytest.raises(BudgetError) as refused_for_budget:
             remote.query(COUNT, epsilon=4.9)

@@ -103,7 +103,7 @@ def test_what_the_budget_cannot_pay_is_refused_at_once(vault: sf.Vault) -> None:
     vault.jobs.work()
     states = [vault.jobs.get(one).state for one in (first, second)]
     assert states == [JobState.DONE, JobState.FAILED]
-    assert vault.jobs.get(second).error["code"] == "budget_exhausted"
+    assert (vault.jobs.get(second).error or {})["code"] == "budget_exhausted"
     assert spent(vault) == 1.5
     assert submit(vault, epsilon=1.5, request_id="first").id == first.id
     assert submit(vault, epsilon=1.5).state is JobState.WAITING, "it is there already"
