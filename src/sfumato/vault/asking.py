@@ -89,10 +89,6 @@ class Questions(Shown):
         who = self._asker_of
         return self._session.run(family, prepared, who, request_id=request_id, gate=gate)
 
-    def check_request(self, prepared: Prepared, request_id: str) -> None:
-        """Refuse a request id under which something else was charged."""
-        self._session.check_request(prepared, self._asker_of, request_id)
-
     def left_after(self, prepared: Prepared) -> tuple[Mapping[str, float], str]:
         """What would be left once this was charged, for programs and for people."""
         return self._session.left_after(prepared, self._asker_of)

@@ -126,14 +126,6 @@ class Gatekeeper:
                     return self._alone(asked, flight, request_id)
             return self.read(stored, asker, charged=False)
 
-    def check_request(self, prepared: Prepared, asker: Asker, request_id: str) -> None:
-        """Refuse a request id under which something else was charged; nothing is charged."""
-        try:
-            self._stored((asker.principal, request_id), self._body(prepared, asker))
-        except LedgerError as error:
-            if error.code != "answer_lost":  # of the same, which may be on its way
-                raise
-
     def check_all(self, wanted: Sequence[Prepared], asker: Asker) -> Event | None:
         """What several methods cost together that are not in store; refused if it is too much.
 

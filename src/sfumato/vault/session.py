@@ -175,10 +175,6 @@ class Asking(Protocol):
         """Refuse a plan of which whoever asks may not be told."""
         ...
 
-    def check_request(self, prepared: Prepared, asker_of: AskerOf, request_id: str) -> None:
-        """Refuse a request id under which whoever asks was charged for something else."""
-        ...
-
     def left(self, datasets: tuple[str, ...], asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
         """What one more question may cost whoever asks, for programs and for people."""
         ...
@@ -307,10 +303,6 @@ class Session:
 
     def confirm(self, prepared: Prepared, asker_of: AskerOf) -> None:
         """Nothing: who may not be told of a plan could not have it prepared here."""
-
-    def check_request(self, prepared: Prepared, asker_of: AskerOf, request_id: str) -> None:
-        """Refuse a request id under which whoever asks was charged for something else."""
-        self.gatekeeper.check_request(prepared, asker_of(prepared.datasets), request_id)
 
     def left(self, datasets: tuple[str, ...], asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
         """What one more question may cost whoever asks, for programs and for people."""

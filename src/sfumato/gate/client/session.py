@@ -120,9 +120,6 @@ class RemoteSession:
         """Have the server say whether it means the same, and tells it to whoever asks."""
         self._explained(prepared, asker_of)
 
-    def check_request(self, prepared: Prepared, asker_of: AskerOf, request_id: str) -> None:
-        """Nothing: the server looks, whenever it is asked."""
-
     def _explained(self, prepared: Prepared, asker_of: AskerOf) -> dict[str, Any]:
         """What the server says of a plan; free."""
         family = self._planned(prepared).family

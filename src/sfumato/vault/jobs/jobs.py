@@ -217,11 +217,9 @@ class Jobs(Shown):
         shape = family_named(job.family).shape
         person.check(shape)
         job = replace(job, asked=asked_plainly(job.family, job.asked))
-        private, prepared = self._prepared(job)
+        _, prepared = self._prepared(job)
         check_plan(prepared, plan)
         person.check(shape, prepared.parameters["cost"])
-        if not self._store.has(job.principal, job.request_id):
-            private.check_request(prepared, job.request_id)
         if not job.asked.keys() & {"epsilon", "rho"}:
             # What nobody named a price for costs what it would cost today.
             usual = prepared.parameters["cost"]["epsilon"]

@@ -131,12 +131,6 @@ class JobStore:
                 continue
         raise self._failure("a job was added and is gone")
 
-    def has(self, principal: str, request_id: str) -> bool:
-        """Whether a job is kept under a request id."""
-        same = _jobs.c.principal == principal, _jobs.c.request == request_id
-        with self._reading() as connection:
-            return connection.execute(select(_jobs.c.id).where(*same)).first() is not None
-
     def get(self, name: str, principal: str | None) -> Job | None:
         """A job by its name, of one principal or of anybody."""
         with self._reading() as connection:
