@@ -155,7 +155,7 @@ def test_extreme_epsilons_stay_exact() -> None:
         *(np.array(["5"]), np.array([True]), np.array([1, "2"], dtype=object)),
         *(pa.array(["5"]), pa.array([True])),
     ],
-    ids=repr,
+    ids=lambda one: f"{type(one).__name__} {str(one)[:9]}".replace("\n", ""),
 )
 def test_a_text_or_a_truth_value_is_no_amount(values: object) -> None:
     with pytest.raises(ParameterError) as raised:
