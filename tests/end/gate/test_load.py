@@ -30,10 +30,10 @@ SERVE = [sys.executable, "-c", "from sfumato.cli import main; main()", "serve", 
 
 @pytest.fixture
 def vault(tmp_path: Path) -> Path:
-    return made(tmp_path)
+    return vault_in(tmp_path)
 
 
-def made(tmp_path: Path) -> Path:
+def vault_in(tmp_path: Path) -> Path:
     """A vault of 300 people with room for a million questions."""
     (tmp_path / "people.csv").write_text("\n".join(["sex,age,ill", *ROWS]) + "\n")
     (tmp_path / "people.toml").write_text(SCHEMA)
@@ -117,7 +117,7 @@ def charges(folder: Path) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def minute(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What 64 clients heard within a minute, and what the server held before and after."""
-    folder = made(tmp_path_factory.mktemp("minute"))
+    folder = vault_in(tmp_path_factory.mktemp("minute"))
     held = tokens(folder, CLIENTS)
     with serving(folder, "--processes", "2") as (server, port):
         with begun(port, held, 5) as crowd:
