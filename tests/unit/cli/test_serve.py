@@ -67,13 +67,13 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> Begun:
 def test_it_listens_on_this_machine_alone_unless_told_otherwise(begun: Begun) -> None:
     assert run(["serve", "--vault", "clinic"]) == 0
     plain = {"host": "127.0.0.1", "port": 8321, "allow_hosts": (), "behind_proxy": ()}
-    assert begun.told[0] == {**plain, "certificate": None, "key": None}
+    assert begun.told[0] == {**plain, "certificate": None, "key": None, "data": None}
     assert begun.told[1:] == [("one", "vault clinic", False), "answered"]
 
 
 def test_flags_reach_the_server(begun: Begun) -> None:
     words = ["serve", "--host", "0.0.0.0", "--port", "0", "--allow-host", "a.org"]
-    words += ["--allow-host", "b.org", "--cert", "c.pem", "--key", "k.pem"]
+    words += ["--allow-host", "b.org", "--cert", "c.pem", "--key", "k.pem", "--data", "given"]
     assert run([*words, "--behind-proxy", "10.0.0.1", "--owner-link"]) == 0
     assert begun.told[0] == {
         "host": "0.0.0.0",
@@ -82,6 +82,7 @@ def test_flags_reach_the_server(begun: Begun) -> None:
         "behind_proxy": ("10.0.0.1",),
         "certificate": Path("c.pem"),
         "key": Path("k.pem"),
+        "data": Path("given"),
     }
     assert begun.told[1] == ("one", "vault .", True)
 
