@@ -24,6 +24,8 @@ VAULT, ANSWERS, FAILURES, SECRET = "vault.toml", "answers", "failures.log", "fin
 why charged questions or the ledger failed (it may quote data), the key of its fingerprints."""
 JOBS, RELEASES = "jobs.sqlite", "releases"
 """And its jobs, unless they are in PostgreSQL, and the anonymized releases of its owner."""
+CONSOLE = "console.sqlite"
+"""And what its console keeps of passwords and sessions, unless that is in PostgreSQL."""
 
 CONSENT = "consent.sqlite"
 """Where a vault keeps who agreed to what, unless its ledger is in a database elsewhere."""
@@ -70,7 +72,7 @@ def vault_files(folder: Path) -> tuple[Path, ...]:
     The configuration is read as it is: files are in use even of a vault that cannot be opened.
     """
     found = [folder / name for name in (VAULT, FAILURES, SECRET, ANSWERS, RELEASES)]
-    found += [folder / f"{JOBS}{end}" for end in _BESIDE]
+    found += [folder / f"{name}{end}" for name in (JOBS, CONSOLE) for end in _BESIDE]
     document: dict[str, Any] = {}
     with suppress(OSError, ValueError, RecursionError):
         document = tomllib.loads((folder / VAULT).read_text(encoding="utf-8"))
