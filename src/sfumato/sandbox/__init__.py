@@ -1,0 +1,1 @@
+"""Where other people's code may run."""
