@@ -9,6 +9,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from sfumato.errors import PolicyError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -79,7 +81,12 @@ class Chamber(Protocol):
         ...
 
     def run(
-        self, program: Program, blocks: Sequence[bytes], width: int, limits: BlockLimits, workers: int
+        self,
+        program: Program,
+        blocks: Sequence[bytes],
+        width: int,
+        limits: BlockLimits,
+        workers: int,
     ) -> list[bytes | None]:
         """The record of each block, in their order: `width` little-endian float64.
 
@@ -89,7 +96,9 @@ class Chamber(Protocol):
         """
         ...
 
-    def rehearse(self, program: Program, block: bytes, width: int, limits: BlockLimits) -> Rehearsal:
+    def rehearse(
+        self, program: Program, block: bytes, width: int, limits: BlockLimits
+    ) -> Rehearsal:
         """Run it as a block would, on made-up rows alone, and tell what it said."""
         ...
 
@@ -98,3 +107,13 @@ def longest_seconds(blocks: int, workers: int, limits: BlockLimits) -> float:
     """No run takes longer: known before it starts, whatever the rows make of it."""
     rounds = math.ceil(blocks / workers)
     return START_SECONDS + rounds * (limits.seconds + OVERHEAD_SECONDS)
+
+
+def unavailable(detail: str) -> PolicyError:
+    """That no program is run here; why is for the operator."""
+    return PolicyError(
+        "sandbox_unavailable",
+        "Programs are not run here: no sandbox on this machine passes its own test. Nothing was "
+        "run and nothing was charged. Its operator can see why with 'sfumato sandbox'.",
+        detail=detail,
+    )

@@ -37,7 +37,7 @@ class Bubblewrap(ForkingChamber):
         steps = sealed(seccomp.first_filter(platform.machine(), programs=True))
         try:
             reader, writer = os.pipe2(os.O_CLOEXEC)
-            with open(reader, "rb") as told:
+            with os.fdopen(reader, "rb") as told:
                 try:
                     process = subprocess.Popen(
                         [
@@ -74,7 +74,7 @@ def _seen() -> list[str]:
     arguments = [word for path in found.paths for word in ("--ro-bind", str(path), str(path))]
     for top in ("/lib", "/lib64"):
         if Path(top).is_symlink():
-            arguments += ["--symlink", os.readlink(top), top]
+            arguments += ["--symlink", str(Path(top).readlink()), top]
     for path in found.hidden:
         arguments += ["--tmpfs", str(path), "--remount-ro", str(path)]
     for name, value in runtime.ENVIRONMENT.items():

@@ -14,6 +14,7 @@ import struct
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from sfumato.sandbox.base import OVERHEAD_SECONDS, RECORD_ITEM, START_SECONDS
@@ -77,8 +78,8 @@ class Worker:
         """Wait until it has loaded what programs need; whether it has."""
         if self._told(seconds) != b"R":
             return False
-        with open(f"/proc/{self._inside}/statm") as file:
-            self._base = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        pages, *_ = Path(f"/proc/{self._inside}/statm").read_text().split()
+        self._base = int(pages) * os.sysconf("SC_PAGE_SIZE")
         return True
 
     def run(self, block: bytes, width: int, limits: BlockLimits, *, listen: bool) -> Outcome | None:
@@ -93,7 +94,8 @@ class Worker:
                 return None
             while files:
                 os.close(files.pop())
-            kept = dict(zip(readers, ((record, width * RECORD_ITEM + 1), (said, limits.said))))
+            rooms = ((record, width * RECORD_ITEM + 1), (said, limits.said))
+            kept = dict(zip(readers, rooms, strict=False))
             late = not self._gathered(kept, end)
             if late and not self._ended():
                 return None

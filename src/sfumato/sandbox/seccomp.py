@@ -124,9 +124,7 @@ def last_filter(machine: str) -> bytes:
     """What a block's program may still ask of the kernel; all else fails as not permitted."""
     column = _MACHINES[machine].column
     code = [
-        _one(
-            numbers[column], _checked(_ONLY_SO[name]) if name in _ONLY_SO else _returned(_ALLOW)
-        )
+        _one(numbers[column], _checked(_ONLY_SO[name]) if name in _ONLY_SO else _returned(_ALLOW))
         for name, numbers in _COMPUTING.items()
     ]
     return _assembled(machine, code, _refused())

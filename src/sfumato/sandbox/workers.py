@@ -11,9 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import PolicyError
 from sfumato.sandbox import runtime, seccomp
-from sfumato.sandbox.base import OVERHEAD_SECONDS, START_SECONDS, Rehearsal
+from sfumato.sandbox.base import OVERHEAD_SECONDS, START_SECONDS, Rehearsal, unavailable
 from sfumato.sandbox.launcher import Worker, sealed
 from sfumato.sandbox.probe import probe
 from sfumato.texts import dumps
@@ -190,13 +189,3 @@ class _Job:
         except OSError:
             return None
         return worker if worker.ready(max(latest - time.monotonic(), 0.0)) else None
-
-
-def unavailable(detail: str) -> PolicyError:
-    """That no program is run here; why is for the operator."""
-    return PolicyError(
-        "sandbox_unavailable",
-        "Programs are not run here: no sandbox on this machine passes its own test. Nothing was "
-        "run and nothing was charged. Its operator can see why with 'sfumato sandbox'.",
-        detail=detail,
-    )

@@ -22,10 +22,12 @@ import socket
 import struct
 import sys
 import traceback
-from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 from types import ModuleType
-from typing import Any, Never
+from typing import TYPE_CHECKING, Any, Never
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
 
 _INPUT, _OUTPUT = 3, 4
 _PARENT_DEATH_SIGNAL, _DUMPABLE, _SECCOMP, _DROP_BOUND, _NO_NEW_PRIVILEGES = 1, 4, 22, 24, 38
@@ -55,7 +57,7 @@ def main() -> None:
     _load(bytes.fromhex(setup["first_filter"]))
     # Set last: from now on nobody but root may look into this process.
     _checked(_libc.prctl(_DUMPABLE, 0, 0, 0, 0))
-    sys.meta_path.append(_Declared(setup["packages"]))  # type: ignore[arg-type]
+    sys.meta_path.append(_Declared(setup["packages"]))
     for name in setup["modules"]:
         _loaded(name)
     gc.collect()
@@ -89,14 +91,11 @@ class _Declared:
     def __init__(self, homes: dict[str, str]) -> None:
         self._homes = homes
 
-    def find_spec(
-        self, name: str, path: object = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
         home = self._homes.get(name)
         if home is None:
             return None
-        package = home.endswith("/__init__.py")
-        folders = [os.path.dirname(home)] if package else None
+        folders = [home.rpartition("/")[0]] if home.endswith("/__init__.py") else None
         return spec_from_file_location(name, home, submodule_search_locations=folders)
 
 
@@ -122,16 +121,15 @@ def _served(control: socket.socket, setup: dict[str, Any]) -> bool:
     for fd in fds:
         os.close(fd)
     watched = os.pidfd_open(child)
-    ready, _, _ = select.select([watched, control], [], [])
+    ready, _, _ = select.select([watched, control.fileno()], [], [])
     os.close(watched)
-    if control in ready:
-        if not control.recv(64):
-            os.kill(child, signal.SIGKILL)
-            return False
+    wanted = watched in ready or bool(control.recv(64))
+    if watched not in ready:
         os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    control.send(b"D")
-    return True
+    if wanted:
+        control.send(b"D")
+    return wanted
 
 
 def _block(parent: int, memory: int, fds: list[int], setup: dict[str, Any]) -> Never:
@@ -162,7 +160,7 @@ def _confine(memory: int, fds: list[int], setup: dict[str, Any]) -> mmap.mmap | 
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     for number in (signal.SIGINT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
-    sys.meta_path[:] = [_Unloaded]  # type: ignore[list-item]
+    sys.meta_path[:] = [_Unloaded]
     _load(code)
     return mapped
 
@@ -178,7 +176,7 @@ class _Unloaded:
     """Where libraries would be found: nowhere, for no file can be opened any more."""
 
     @staticmethod
-    def find_spec(name: str, path: object = None, target: ModuleType | None = None) -> None:
+    def find_spec(name: str, *_: object) -> ModuleSpec | None:
         raise ImportError(
             f"No module '{name}' is loaded. Only Python's own library and numpy, scipy, sklearn, "
             f"pandas and pyarrow are there, and they are loaded before the rows come: write "
@@ -192,7 +190,7 @@ def _computed(setup: dict[str, Any], rows: mmap.mmap | None) -> bytes:
     # What a traceback shows of the program; its file is nowhere.
     linecache.cache["program.py"] = (len(source), None, source.splitlines(keepends=True), "")
     program = ModuleType("program")
-    exec(compile(source, "program.py", "exec", dont_inherit=True), program.__dict__)
+    exec(compile(source, "program.py", "exec", dont_inherit=True), program.__dict__)  # noqa: S102 - what all this is for
     function = getattr(program, setup["function"], None)
     if not callable(function):
         raise NameError(f"the program has no function '{setup['function']}'")
