@@ -32,6 +32,7 @@ __all__ = [
     "Rehearsal",
     "chamber",
     "chambers",
+    "checked_choice",
     "longest_seconds",
 ]
 
@@ -47,14 +48,7 @@ def chamber(choice: str | None = None) -> Chamber:
     Ask for one before each job: what a machine allows may change. `choice` is what a vault's owner
     has written, and goes before the variable.
     """
-    choice = choice or os.environ.get(VARIABLE) or None
-    if choice is not None and choice not in PROVIDERS:
-        allowed = " or ".join(PROVIDERS)
-        raise ParameterError(
-            "sandbox_unknown",
-            f"There is no sandbox '{choice}'. Write {allowed}, or nothing to have the first that "
-            f"passes its test: in vault.toml (sandbox = ...) or in {VARIABLE}.",
-        )
+    choice = checked_choice(choice or os.environ.get(VARIABLE))
     found: list[str] = []
     for one in chambers():
         if choice in {None, one.name}:
@@ -63,6 +57,17 @@ def chamber(choice: str | None = None) -> Chamber:
                 return one
             found += tried.findings
     raise unavailable("; ".join(found) or f"{sys.platform} on {platform.machine()} has none")
+
+
+def checked_choice(choice: str | None) -> str | None:
+    """What somebody chose, if anything; what there is not is refused."""
+    if choice and choice not in PROVIDERS:
+        raise ParameterError(
+            "sandbox_unknown",
+            f"There is no sandbox '{choice}'. Write {' or '.join(PROVIDERS)}, or nothing to have "
+            f"the first that passes its test: in vault.toml (sandbox = ...) or in {VARIABLE}.",
+        )
+    return choice or None
 
 
 def chambers() -> Iterator[Chamber]:

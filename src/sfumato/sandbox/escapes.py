@@ -34,9 +34,9 @@ def read_secret() -> bool:
 def read_system() -> bool:
     """Read what any user of the machine may, or list it."""
     return _any(
-        lambda: bool(os.listdir("/")),
-        lambda: bool(os.listdir(PLANTED["folder"])),
-        lambda: bool(open("/etc/passwd").read()),
+        lambda: any(Path("/").iterdir()),
+        lambda: any(Path(PLANTED["folder"]).iterdir()),
+        lambda: bool(Path("/etc/passwd").read_text()),
     )
 
 
