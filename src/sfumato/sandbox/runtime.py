@@ -7,6 +7,7 @@ import sys
 import sysconfig
 from functools import cache
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -15,6 +16,12 @@ PACKAGES: Final = ("numpy", "pandas", "pyarrow", "scipy", "sklearn")
 
 _NEEDED = ("dateutil", "joblib", "narwhals", "pytz", "six", "threadpoolctl", "tzdata")
 _BUNDLED = ("numpy.libs", "pandas.libs", "pyarrow.libs", "scipy.libs", "scikit_learn.libs")
+_COMPANIONS = {
+    "numpy": ("numpy.fft", "numpy.linalg", "numpy.ma", "numpy.polynomial", "numpy.random"),
+    "pandas": ("pyarrow.pandas_compat", "pyarrow.vendored.version"),
+    "pyarrow": ("pyarrow.acero", "pyarrow.compute"),
+}
+"""What these load only when it is used, which is too late."""
 _IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+([^\n;#(]+)(\([^)]*\))?", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
@@ -97,4 +104,6 @@ def modules_of(source: str) -> list[str]:
         else:
             names |= dict.fromkeys(one.split(" as ")[0].strip() for one in match[1].split(","))
     known = {*PACKAGES, *sys.stdlib_module_names}
-    return [one for one in names if _NAME.fullmatch(one) and one.split(".")[0] in known]
+    named = [one for one in names if _NAME.fullmatch(one) and one.split(".")[0] in known]
+    companions = [_COMPANIONS.get(one.split(".")[0], ()) for one in named]
+    return list(dict.fromkeys([*named, *chain.from_iterable(companions)]))

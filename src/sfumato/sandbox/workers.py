@@ -69,7 +69,10 @@ class ForkingChamber(ABC):
             raise unavailable(f"{self.name}: the worker was lost")
         said = outcome.said.decode(errors="replace")
         if outcome.late:
-            said += f"It was ended because it took longer than {limits.seconds:g} seconds.\n"
+            said += (
+                f"It was ended because it took longer than {limits.seconds:g} seconds. Threads "
+                "cannot be started: what waits for some needs use_threads=False, or n_jobs=1.\n"
+            )
         elif outcome.record is None and not said:
             said = f"It ended without a result; it may use {limits.memory >> 20} MiB of memory.\n"
         return Rehearsal(outcome.record, said)

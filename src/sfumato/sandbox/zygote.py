@@ -60,6 +60,7 @@ def main() -> None:
     sys.meta_path.append(_Declared(setup["packages"]))
     for name in setup["modules"]:
         _loaded(name)
+    _settle()
     gc.collect()
     gc.freeze()
     control.send(b"R")
@@ -105,6 +106,13 @@ def _loaded(name: str) -> None:
         importlib.import_module(name)
     except BaseException:  # noqa: BLE001 - whatever a library does here, the program is to be told
         return
+
+
+def _settle() -> None:
+    """Have libraries ask now what they could not ask later, or need not."""
+    if control := sys.modules.get("threadpoolctl"):
+        # It would look for libraries to keep from starting threads, which nobody can.
+        control.ThreadpoolController._load_libraries = lambda _: None
 
 
 def _served(control: socket.socket, setup: dict[str, Any]) -> bool:
