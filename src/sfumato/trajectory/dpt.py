@@ -12,7 +12,7 @@ from sfumato.trajectory.ends import distance_classes, measured_lengths, settled
 from sfumato.trajectory.measuring import Cost, Measuring
 from sfumato.trajectory.prefix_tree import measured_trees, steps_of
 from sfumato.trajectory.pruning import density
-from sfumato.trajectory.sampling import PathModel
+from sfumato.trajectory.sampling import PathModel, begun
 from sfumato.trajectory.selection import best_systems, measured_speeds
 
 if TYPE_CHECKING:
@@ -31,14 +31,13 @@ SHARES = {
     "trees": Fraction(40, 100),
     "turns": Fraction(4, 100),
     "switches": Fraction(2, 100),
-    "visits": Fraction(16, 100),
-    "starts": Fraction(8, 100),
+    "visits": Fraction(10, 100),
+    "ends": Fraction(14, 100),
     "trips": Fraction(16, 100),
     "lengths": Fraction(7, 100),
     "hours": Fraction(3, 100),
 }
 """What each table takes of the price; they add up to 1."""
-HOURS = 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +105,9 @@ class DPT:
     ) -> PathModel:
         systems = self.systems
         origins, ends = finest[paths.first], finest[paths.first + paths.lengths - 1]
-        starts = density(
-            bench, systems, known.chosen, origins, paths.owners, SHARES["starts"], cap=self.trips
+        starts, finish = (
+            density(bench, systems, known.chosen, one, paths.owners, SHARES["ends"] / 2, cap=self.trips)
+            for one in (origins, ends)
         )
         pairs = self._pair_system(known.people)
         grid, belongs = systems.systems[pairs], systems.above[pairs]
@@ -119,16 +119,13 @@ class DPT:
             bench, paths.lengths, distance_classes(grid.centres, belongs[origins], belongs[ends]),
             paths.owners, SHARES["lengths"], most=self.most, cap=self.trips,
         )  # fmt: skip
-        hour = (self.last_time - self.first_time) / HOURS
-        begun = np.floor((paths.times[paths.first] - self.first_time) / hour)
-        hours = bench.table(
-            np.clip(begun, 0, HOURS - 1).astype(np.int64), HOURS, paths.owners, SHARES["hours"],
-            cap=self.trips,
-        )  # fmt: skip
+        hours = begun(
+            bench, paths, self.first_time, self.last_time, SHARES["hours"], self.trips
+        )
         return PathModel(
             systems, known.chosen, known.trees, known.deviations, known.turns, known.switches,
-            known.visits, starts, pairs, settled(trips).reshape(grid.size, grid.size), lengths,
-            settled(hours), self.first_time, hour, self.every,
+            known.visits, starts, finish, pairs, settled(trips).reshape(grid.size, grid.size), lengths,
+            hours, self.first_time, (self.last_time - self.first_time) / len(hours), self.every,
         )  # fmt: skip
 
     def _pair_system(self, people: float) -> int:

@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.trajectory.ends import among, distance_classes, picked
+from sfumato.trajectory.ends import among, distance_classes, picked, settled
 from sfumato.trajectory.paths import Paths
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from numpy.typing import NDArray
 
     from sfumato.noise.entropy import Entropy
     from sfumato.trajectory.ends import Lengths
+    from sfumato.trajectory.measuring import Measuring
     from sfumato.trajectory.prefix_tree import PrefixTree
     from sfumato.trajectory.reference_systems import ReferenceSystems
 
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 1 << 15
 _LEAST = 1e-12
+HOURS = 24
+"""The parts that the time is told by."""
 _DOUBT = 2.0
 """How many deviations of noise the prior of a move weighs."""
 
@@ -38,6 +43,15 @@ _DOUBT = 2.0
 def uniform(count: int, entropy: Entropy) -> Reals:
     """Uniform numbers from 0 to below 1."""
     return np.asarray((entropy.words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+
+
+def begun(
+    measuring: Measuring, paths: Paths, first: float, last: float, share: Fraction, cap: int
+) -> Reals:
+    """How many paths begin in each of the equal parts of a declared time."""
+    part = np.floor((paths.times[paths.first] - first) / (last - first) * HOURS)
+    cells = np.clip(part, 0, HOURS - 1).astype(np.int64)
+    return settled(measuring.table(cells, HOURS, paths.owners, share, cap=cap))
 
 
 @dataclass(frozen=True)
@@ -55,6 +69,7 @@ class PathModel:
     visits: Reals
     """Of each of the finest cells."""
     starts: Reals
+    ends: Reals
     pairs: int
     """The number of the system whose cells ends are told by."""
     trips: Reals
@@ -65,6 +80,11 @@ class PathModel:
     hour: float
     """How long the time is that each of the hours stands for."""
     every: float
+
+    @property
+    def people(self) -> float:
+        """How many there are, about."""
+        return float(self.lengths.counts.sum())
 
     @cached_property
     def step(self) -> float:
@@ -141,7 +161,7 @@ class PathModel:
         classes = distance_classes(grid.centres, start, end)
         lengths = self.lengths.drawn(classes, uniform(count, entropy))
         cell = _by_parent(belongs, self.starts, grid.size, start, uniform(count, entropy))
-        goal = _by_parent(belongs, self.visits, grid.size, end, uniform(count, entropy))
+        goal = _by_parent(belongs, self.ends, grid.size, end, uniform(count, entropy))
         finest = self.systems.systems[0]
         aim = finest.centres[goal]
         cells = np.zeros((count, int(lengths.max())), dtype=np.int64)
@@ -155,10 +175,13 @@ class PathModel:
                 cells[alive, step - 1], system[alive], before[alive], aim[alive], left, entropy
             )
             cells[alive, step], system[alive], before[alive] = found
+        longer = np.flatnonzero(lengths > 1)
+        cells[longer, lengths[longer] - 1] = goal[longer]
         path = np.repeat(np.arange(count), lengths)
         number = np.arange(len(path)) - (np.cumsum(lengths) - lengths)[path]
-        drawn = uniform(2 * len(path), entropy).reshape(-1, 2)
-        points = finest.within(cells[path, number], drawn)
+        # A path keeps its place within cells: drawn anew, it would go to and fro where it rests.
+        within = uniform(2 * count, entropy).reshape(-1, 2)
+        points = finest.within(cells[path, number], within[path])
         begun = among(self.hours + _LEAST, uniform(count, entropy)) + uniform(count, entropy)
         times = self.first_time + self.hour * begun[path] + self.every * number
         return Paths(np.arange(count), lengths, times, *_smoothed(points, number, lengths[path]).T)

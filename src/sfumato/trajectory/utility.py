@@ -26,7 +26,7 @@ _QUESTIONS = 200
 _LEAST = 0.01
 """Shares of paths below this count as this, where an error is set against them."""
 _BINS = 20
-_ENDS, _PATTERNS, _TOP = 6, 12, 100
+_ENDS, _PATTERNS, _TOP = 6, 10, 100
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,7 +42,7 @@ class PathUtility(Shown):
     diameter: float
     """The divergence of the largest distances between points of a path."""
     patterns: float
-    """The share of the 100 commonest pairs and triples of cells, 12 x 12, that are common in both."""
+    """The share of the 100 commonest pairs and triples of cells, 10 x 10, that are common in both."""
 
     def to_json(self) -> dict[str, float]:
         """All of them by name."""
