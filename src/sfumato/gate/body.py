@@ -106,9 +106,7 @@ def _check_head(request: Request, media: str) -> None:
     kind, _, parameters = request.headers.get("content-type", "").partition(";")
     charset = parameters.strip().lower().replace('"', "")
     if kind.strip().lower() != media or charset not in {"", "charset=utf-8"}:
-        raise RequestError(
-            415, "body_not_json", f"Send the body as JSON, with Content-Type: {media}."
-        )
+        raise RequestError(415, "body_not_json", f"Send the body with Content-Type: {media}.")
 
 
 def _in_pieces(request: Request) -> bool:

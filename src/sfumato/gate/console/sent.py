@@ -70,9 +70,7 @@ async def _parts(request: Request, uploads: int, seconds: float) -> AsyncIterato
     try:
         # A file of a gigabyte takes its time; what must not happen is that it takes for ever.
         async with asyncio.timeout(seconds + int(length) / 1e5):
-            found = await request.form(
-                max_files=_FILES, max_fields=_FIELDS, max_part_size=LARGEST
-            )
+            found = await request.form(max_files=_FILES, max_fields=_FIELDS, max_part_size=LARGEST)
     except TimeoutError:
         raise RequestError(
             408, "body_slow", "The file did not arrive in time. Send it again."

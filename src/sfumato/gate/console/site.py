@@ -30,7 +30,7 @@ from sfumato.gate.console.pages import PAGES
 from sfumato.gate.console.passwords import HASHED_AT_A_TIME
 from sfumato.gate.console.sent import asked, form
 from sfumato.gate.console.sessions import VisitSession, find_session, send_cookie
-from sfumato.gate.console.visit import FORM, Download, Page, PageRoute, Redirect, Visit, Who
+from sfumato.gate.console.visit import FORM, Download, PageRoute, Redirect, Visit, Who
 from sfumato.gate.headers import secured
 from sfumato.gate.pace import Paces, Workers
 from sfumato.gate.problems import RequestError
@@ -67,10 +67,8 @@ def console_pages(
     for route in pages:
         by_path.setdefault(route.path, {})[route.method] = partial(site.page, route)
     by_path[rendering.STATIC] = {"GET": site.file}
-    by_path["/console/{rest:path}"] = {method: site.nothing for method in _METHODS}
-    return [
-        PathRoute(path, site.guarded(ways), methods=_METHODS) for path, ways in by_path.items()
-    ]
+    by_path["/console/{rest:path}"] = dict.fromkeys(_METHODS, site.nothing)
+    return [PathRoute(path, site.guarded(ways), methods=_METHODS) for path, ways in by_path.items()]
 
 
 class _Site:
@@ -165,9 +163,7 @@ class _Site:
             check_no_body(request)
             return asked(request)
         seconds = self._setting.limits.body_seconds
-        sent = await kept.enter_async_context(
-            form(request, uploads=route.uploads, seconds=seconds)
-        )
+        sent = await kept.enter_async_context(form(request, uploads=route.uploads, seconds=seconds))
         check_word(session.word, sent.values.get(FORM, ""))
         return sent
 
