@@ -15,8 +15,9 @@ from sfumato.vault.folder import note_request
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy import Connection, MetaData
+    from sqlalchemy import Connection, Engine, MetaData
 
+    from sfumato.ledger.sql.store import Dialect
     from sfumato.vault.config import Config
 
 
@@ -25,6 +26,8 @@ class BesideLedger:
 
     def __init__(self, config: Config, file: str, tables: MetaData) -> None:
         self._tell = partial(note_request, config.folder, file)
+        self._engine: Engine
+        self._dialect: Dialect
         if config.database.startswith(("postgresql://", "postgres://")):
             from sfumato.ledger.sql.postgres import PostgresDialect, postgres_engine
 

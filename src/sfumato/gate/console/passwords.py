@@ -61,10 +61,10 @@ def check_password(vault: Vault, name: str, password: str) -> bool:
         )
     kept = vault.logins.hash_of(name)
     try:
-        right = hasher().verify(_nobodys() if kept is None else kept, password[:LONGEST])
+        hasher().verify(_nobodys() if kept is None else kept, password[:LONGEST])
     except (VerificationError, InvalidHashError):
-        right = False
-    if kept is None or not right:
+        return False
+    if kept is None:
         return False
     if hasher().check_needs_rehash(kept):
         vault.logins.rehash(name, kept, hasher().hash(password))
