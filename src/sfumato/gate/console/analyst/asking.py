@@ -49,7 +49,7 @@ def ask(visit: Visit) -> Page | Redirect:
         return _asked(visit, said, request, {"explained": _explained(visit, said)})
     try:
         questions, prepared = _planned(visit, said)
-        answer = questions.run(_QUERY, prepared, request_id=f"console/{request}")
+        answer = questions.answer(_QUERY, prepared, request_id=f"console/{request}")
     except SfumatoError as error:
         told = _refusal(error, charging=True)
         # A new request: what was refused for good under this one must not stand in the way.
