@@ -84,7 +84,7 @@ def answered(visit: Visit) -> Page:
             "more": max(answer.table.num_rows - len(rows), 0),
             "pictures": pictures_of(answer) if rows else [],
             "notes": [*told.notes, *answer.guarantee.parameters.get("notes", ())],
-            "cost": answer.cost_in_words,
+            "cost": answer.cost_in_words if answer.charged else "nothing: it was paid for before",
             "balance": answer.balance,
             "guarantee": answer.guarantee.statement,
             "receipt": answer.receipt,
