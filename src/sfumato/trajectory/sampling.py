@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     Reals = NDArray[np.float64]
 
 _AT_ONCE = 1 << 15
+_LOOSE = 0.6
 _LEAST = 1e-12
 HOURS = 24
 """The parts that the time is told by."""
@@ -192,7 +193,7 @@ class PathModel:
         """The next cells, by which system and which move."""
         lines = np.arange(len(cell))
         here = self.systems.systems[0].centres[cell]
-        spread = (self.step * 0.6 * left) ** 2 + self._side(self.pairs) ** 2 / 16
+        spread = (self.step * _LOOSE * left) ** 2 + self._side(self.pairs) ** 2 / 16
         weights, targets = [], []
         switches = self.switches[system] + _LEAST
         for place, number in enumerate(self.chosen):
