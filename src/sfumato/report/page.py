@@ -135,6 +135,11 @@ def _anchor(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "section"
 
 
+def fragment(blocks: Sequence[Block]) -> str:
+    """Blocks as a part of another page of ours, which has the style sheet of pictures."""
+    return _templates().get_template("fragment.html").render(blocks=blocks)
+
+
 def fill(template: str, **facts: object) -> str:
     """A template of ours with these facts, every one of them escaped."""
     return _templates().get_template(template).render(**facts)
