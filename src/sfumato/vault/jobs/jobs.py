@@ -257,7 +257,7 @@ class Jobs(Shown):
         private, prepared = self._prepared(job)
         check_plan(prepared, job.plan)
         charging()
-        answer = private.run(families()[job.family], prepared, request_id=job.request_id)
+        answer = private.answer(families()[job.family], prepared, request_id=job.request_id)
         # A job that is begun again finds what it paid for before.
         begun = job.request_id if job.attempts > 1 else None
         charged = paid_under(answer, self._vault.ledger, job.principal, begun)
