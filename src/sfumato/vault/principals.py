@@ -190,7 +190,7 @@ def shapes_named(kind: PrincipalKind, words: Iterable[str] | str | None) -> froz
 
 
 def the_public(people: Iterable[Principal], now: datetime) -> Principal | None:
-    """In whose name whoever shows no token reads: the first of kind public whose time is not over."""
+    """In whose name who shows no token reads: the first of kind public whose time is not over."""
     return next(
         (one for one in people if one.kind is PrincipalKind.PUBLIC and not one.expired(now)), None
     )

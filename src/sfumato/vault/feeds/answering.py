@@ -55,7 +55,7 @@ class Answering:
         self._vault = vault
 
     def placed(self, feed: Feed, begins: date | None, ends: date | None) -> Feed:
-        """A feed with its data set and its days, by what is declared; refused where it cannot be."""
+        """A feed with its data set and its days, by what is declared."""
         facts = self._facts(feed)
         names = (feed.dataset,) if feed.dataset else self._of_question(feed, facts)
         found = next((one for one in names if _dates(facts, one, feed.column) is not None), None)

@@ -167,7 +167,7 @@ class Feeds(Shown):
         return self._answering.read(self.get(name, principal=principal), most)
 
     def state(self, feed: Feed) -> dict[str, Any]:
-        """How many periods there are, how many are over, answered or lost, and what it waits for."""
+        """How many periods are over, answered or lost, and what it waits for."""
         return self._answering.state(feed)
 
     def described(self, feed: Feed, *, principal: str | None = None) -> dict[str, Any]:
