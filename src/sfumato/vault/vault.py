@@ -83,7 +83,12 @@ class Vault(AnyVault):
         )
         self._kept = list(vault_files(config.folder))
         self._session = Session(
-            catalogue(config, schemas), self._store, gatekeeper, config.max_epsilon, self._kept
+            catalogue(config, schemas),
+            self._store,
+            gatekeeper,
+            config.max_epsilon,
+            self._kept,
+            config.sandbox,
         )
 
     @cached_property
