@@ -85,7 +85,12 @@ class Vault(Consoled, AnyVault):
         )
         self._kept = list(vault_files(config.folder))
         self._session = Session(
-            catalogue(config, schemas), self._store, gatekeeper, config.max_epsilon, self._kept
+            catalogue(config, schemas),
+            self._store,
+            gatekeeper,
+            config.max_epsilon,
+            self._kept,
+            config.sandbox,
         )
 
     @cached_property
