@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from sqlglot import exp
 
@@ -50,6 +50,9 @@ class FormRequest:
 
     Their budget is that of these people too, so one charge pays for all.
     """
+
+    columns: ClassVar[tuple[str, ...]] = ()
+    axes: ClassVar[tuple[()]] = ()
 
 
 class FormMethod(Protocol):

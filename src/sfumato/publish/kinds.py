@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from sfumato.publish.request import Method, Request
 
 
-
 @dataclass(frozen=True, repr=False)
 class Publication(Shown):
     """What the gatekeeper charges and runs. Nothing in it saw data."""
@@ -190,9 +189,7 @@ def prepare(kind: str, request: Request, options: Mapping[str, object]) -> Publi
     return Publication(kind, request, _made(kind, request, options))
 
 
-def prepare_form(
-    kind: str, request: FormRequest, options: Mapping[str, object]
-) -> FormPublication:
+def prepare_form(kind: str, request: FormRequest, options: Mapping[str, object]) -> FormPublication:
     """The same of a table whose rows are not people."""
     return FormPublication(kind, request, _made(kind, request, options))
 

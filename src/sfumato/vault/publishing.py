@@ -18,6 +18,7 @@ from sfumato.errors import OutputError, ParameterError
 from sfumato.files import check_target
 from sfumato.publish import kinds
 from sfumato.publish.forms import FormPublication, FormRequest, form_of
+from sfumato.publish.kinds import Publication
 from sfumato.publish.options import several
 from sfumato.publish.request import Request, to_codes
 from sfumato.publish.spatial.maps import nearest, smallest, to_geojson
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from sfumato.counting.axes import Axis
-    from sfumato.publish.kinds import Publication
     from sfumato.schema.column import Column
     from sfumato.vault.session import Facts, Offer
 
@@ -53,7 +53,7 @@ MOST_SEARCHED = 1_000_000
 
 
 def check_targets(
-    publication: Publication,
+    publication: Publication | FormPublication,
     out: Path,
     report: Path | None,
     *,
@@ -66,7 +66,7 @@ def check_targets(
     """
     tables = publication.method.tables
     in_use = (*kept, *vault_files_around(out))
-    if out.suffix.lower() == _GEOJSON:
+    if out.suffix.lower() == _GEOJSON and isinstance(publication, Publication):
         to_geojson(_boxes(publication, tables), publication.request.axes)
         written = [out, sidecar_file(out)]
         for place in written:
@@ -121,7 +121,9 @@ def prepare(
             "columns_wrong",
             f"A publication of kind {kind!r} is of columns. Name them with --columns A,B.",
         )
-    return _of_columns(facts, offer, kind, several(columns, "columns"), workload, postprocess, options)
+    return _of_columns(
+        facts, offer, kind, several(columns, "columns"), workload, postprocess, options
+    )
 
 
 def form_request(facts: Facts, offer: Offer, form: str, what: str) -> FormRequest:
@@ -286,7 +288,23 @@ class Published(Answer):
         return writer.written
 
 
-def result(answer: Answer, publication: Publication) -> Published:
+@dataclass(frozen=True, repr=False)
+class FormPublished(Answer):
+    """A publication of a graph, of paths or of sets that was paid for."""
+
+    publication: FormPublication = field(kw_only=True)
+
+    def _facts(self) -> dict[str, Any]:
+        return {**super()._facts(), "Expected error": dict(self.error or {})}
+
+    def summary(self) -> dict[str, Any]:
+        """Its kind, its tables by their lengths, and the choices that were made for them."""
+        return {"kind": self.publication.kind, **super().summary()}
+
+
+def result(answer: Answer, publication: Publication | FormPublication) -> Published | FormPublished:
     """The answer of the gatekeeper to a publication, with the means to read it."""
     given = {one.name: getattr(answer, one.name) for one in fields(answer)}
+    if isinstance(publication, FormPublication):
+        return FormPublished(**given, publication=publication)
     return Published(**given, publication=publication)
