@@ -167,7 +167,7 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
                 check_kept(places, owners_page, overwrite=overwrite, kept=kept)
         release_collector()
         with progress("Answering" if out is None else "Publishing"):
-            answer: Answer = asked.run(family, prepared, request_id=request_id, gate=gate)
+            answer: Answer = asked.answer(family, prepared, request_id=request_id, gate=gate)
     written: list[Path] = []
     with paid():
         if out is not None:

@@ -66,7 +66,7 @@ class Private(Questions):
         asked: dict[str, Any] = {"workload": workload, "postprocess": postprocess, **options}
         family = FAMILIES["publish"]
         planned = self.prepare(family, kind, columns=columns, **cost, **asked)
-        found: Published = self.run(family, planned, request_id=request_id, gate=gate)
+        found: Published = self.answer(family, planned, request_id=request_id, gate=gate)
         return found
 
     @given.in_python
@@ -95,7 +95,7 @@ class Private(Questions):
         gate = _gate(require, attacks, publish_findings)
         family = FAMILIES["synthesize"]
         request = self.prepare(family, **asked)
-        found: Synthesized = self.run(family, request, request_id=request_id, gate=gate)
+        found: Synthesized = self.answer(family, request, request_id=request_id, gate=gate)
         return found
 
     @given.in_python
@@ -153,7 +153,7 @@ class Private(Questions):
                 f"This plan is of {quoted(publication.datasets[0])}, not of "
                 f"{quoted(self._dataset)}. Plan it again with the table that is to answer it.",
             )
-        found: Published = self.run(FAMILIES["publish"], publication, request_id=request_id)
+        found: Published = self.answer(FAMILIES["publish"], publication, request_id=request_id)
         return found
 
     def _card(self) -> Card:

@@ -21,7 +21,6 @@ from sfumato.vault.config import OWNER, PrivateSet, asking
 from sfumato.vault.had import AnyRelease
 from sfumato.vault.jobs.anonymizing import ANONYMIZE, anonymized
 from sfumato.vault.jobs.asking import families
-from sfumato.vault.jobs.job import Job, JobState
 from sfumato.vault.plans import plan_digest
 from sfumato.vault.rendering import file_names, rendered
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from sfumato.ledger.base import Ledger
     from sfumato.release.release import Release
     from sfumato.vault.gatekeeper import Asker
+    from sfumato.vault.jobs.job import Job
     from sfumato.vault.principals import Principal
     from sfumato.vault.rendering import ReleaseFile
     from sfumato.vault.vault import Vault
@@ -241,7 +241,7 @@ def _is_own(job: Job | None, person: Principal) -> bool:
 
 def _may(job: Job, person: Principal, opened: Mapping[str, Sequence[str]]) -> bool:
     """Whether somebody may have what a job gave: as an answer of theirs, or as a download."""
-    if job.state is not JobState.DONE:
+    if job.release is None:
         return False
     if _is_own(job, person):
         known = families().get(job.family)

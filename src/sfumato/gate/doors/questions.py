@@ -63,7 +63,7 @@ def explained(family: Family, call: Call) -> Reply:
 def query(call: Call) -> Reply:
     """The answer to a question."""
     asked, prepared = planned(call, _QUERY)
-    return answered(call, asked.run(_QUERY, prepared, request_id=call.request_id))
+    return answered(call, asked.answer(_QUERY, prepared, request_id=call.request_id))
 
 
 ROUTES = (
