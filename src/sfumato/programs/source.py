@@ -9,15 +9,17 @@ import builtins
 import dis
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato import given
 from sfumato.errors import ParameterError
 from sfumato.sandbox.base import Program
 from sfumato.schema.names import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 LONGEST = 64 * 1024
 """Bytes of a program's source."""
@@ -61,7 +63,9 @@ def check_length(size: int) -> None:
         )
 
 
-def text_of(program: Callable[..., Any] | str | Path, function: str | None) -> tuple[str, str | None]:
+def text_of(
+    program: Callable[..., Any] | str | Path, function: str | None
+) -> tuple[str, str | None]:
     """The source of a function or a file, and the function's name."""
     if callable(program):
         return _function(program), program.__name__ if function is None else function
