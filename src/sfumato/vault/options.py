@@ -55,6 +55,8 @@ class SynthesisOptions(TypedDict, total=False):
     workload: Sequence[Sequence[str]] | str | Path | None
     child: str | None
     key: str | None
+    form: str | None
+    nodes: int | str | None
 
 
 class ProgramOptions(TypedDict, total=False):
