@@ -73,7 +73,8 @@ class Scale:
         """Ratings as places on the grid; what lies beyond an end is moved to it."""
         numbers = values.cast(pa.float64()).to_numpy()
         places = np.rint((np.nan_to_num(numbers, nan=self.low) - self.low) / self.step)
-        return np.clip(places, 0, self.last).astype(np.int64)
+        codes: Ints = np.clip(places, 0, self.last).astype(np.int64)
+        return codes
 
     def values(self, codes: Reals) -> Reals:
         """Places on the grid as ratings; averages may lie between two."""

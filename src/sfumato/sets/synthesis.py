@@ -145,7 +145,8 @@ class BasketTwin:
 
     def _ratings(self, held: HeldItems, places: Ints, entropy: Entropy) -> tuple[Ints, Ints]:
         """The noisy histogram of all ratings, and the noisy sums of the items told of."""
-        assert self.ratings is not None and self.facts.form.rating is not None
+        assert self.ratings is not None
+        assert self.facts.form.rating is not None
         scale = self.ratings.scale
         items, codes = rated(held, scale, self.facts.form.rating)
         histogram = np.bincount(codes, minlength=scale.last + 1)
@@ -259,14 +260,13 @@ def prepare(request: FormRequest, *, rows: object = None) -> BasketTwin:
     facts = ItemFacts.of(request)
     many = None if rows is None else given.whole(rows, "rows")
     found = [
-        _paid(request, facts, one, many) for one in payments(request, public=facts.values is not None)
+        _paid(request, facts, one, many)
+        for one in payments(request, public=facts.values is not None)
     ]
     return min(found, key=lambda one: one.keys.reach)
 
 
-def _paid(
-    request: FormRequest, facts: ItemFacts, payment: Payment, rows: int | None
-) -> BasketTwin:
+def _paid(request: FormRequest, facts: ItemFacts, payment: Payment, rows: int | None) -> BasketTwin:
     """The twin with the noise that one way to pay gives."""
     rating, unit, spending = facts.form.rating, facts.unit, payment.spending
     shares = _SHARES if rating is None else _RATED
