@@ -63,6 +63,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cards", "errors", "given", "schema", "release", "noise", "privacy", "mechanisms", "method",
         "counting", "estimation",
     },
+    "graph": {
+        "errors", "given", "schema", "noise", "privacy", "mechanisms", "publish.forms",
+        "publish.options",
+    },
     # An evaluation can be told to people as a page; the page is loaded only when asked for.
     "synth": {
         "cards", "errors", "given", "schema", "files", "engines.base", "engines.kinds",

@@ -286,6 +286,13 @@ FAMILIES = _listed(
                 type=Path,
             ),
             Field(
+                "form",
+                "What to make up: graph, paths, baskets or table; by default as the schema says.",
+                "FORM",
+                flag="--as",
+            ),
+            Field("nodes", "Of a graph: how many nodes it has, a number that is public.", "N"),
+            Field(
                 "child",
                 "A data set with several rows a person, to be had with this one.",
                 "NAME",

@@ -113,8 +113,9 @@ def prepare(
     found = kinds.kind_named(kind)
     if found.form != "rows":
         useless = {"columns": columns, "workload": workload, "postprocess": postprocess}
-        _refuse_useless(kind, useless)
-        request = form_request(facts, offer, found.form, f"A publication of kind {kind!r}")
+        what = f"A publication of kind {quoted(kind)}"
+        refuse_useless(what, useless)
+        request = form_request(facts, offer, found.form, what)
         return kinds.prepare_form(kind, request, options)
     if columns is None:
         raise ParameterError(
@@ -146,12 +147,13 @@ def form_request(facts: Facts, offer: Offer, form: str, what: str) -> FormReques
     )
 
 
-def _refuse_useless(kind: str, said: Mapping[str, object]) -> None:
+def refuse_useless(what: str, said: Mapping[str, object]) -> None:
+    """Refuse what a table of rows can be asked with, and another form cannot."""
     for name, value in said.items():
         if value is not None and not (isinstance(value, str | tuple | list) and not value):
             raise ParameterError(
                 "option_unknown",
-                f"A publication of kind {quoted(kind)} has no option {quoted(name)}. Leave it out.",
+                f"{what} has no option {quoted(name)}. Leave it out.",
             )
 
 
@@ -296,6 +298,17 @@ class FormPublished(Answer):
 
     def _facts(self) -> dict[str, Any]:
         return {**super()._facts(), "Expected error": dict(self.error or {})}
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        overwrite: bool = False,
+        report: str | Path | None = None,
+        model: None = None,  # noqa: ARG002  # that a table's twin has
+    ) -> list[Path]:
+        """Write its tables as any release does."""
+        return super().save(path, overwrite=overwrite, report=report)
 
     def summary(self) -> dict[str, Any]:
         """Its kind, its tables by their lengths, and the choices that were made for them."""
