@@ -168,6 +168,7 @@ _WORKLOAD = Field(
     "workload", "The ranges that matter: a table with A_low and A_high.", "FILE", type=Path
 )
 _COLUMNS = Field("columns", "The columns to publish.", "A,B", required=True)
+_SOME = "The columns to publish; graphs, paths and sets have none to name."
 
 FAMILIES = _listed(
     Family(
@@ -204,7 +205,7 @@ FAMILIES = _listed(
                 positional=True,
                 choices={name: kind.told for name, kind in KINDS.items()},
             ),
-            _COLUMNS,
+            replace(_COLUMNS, help=_SOME, required=False),
             _WORKLOAD,
             Field(
                 "postprocess",
@@ -284,6 +285,13 @@ FAMILIES = _listed(
                 "FILE",
                 type=Path,
             ),
+            Field(
+                "form",
+                "What to make up: graph, paths, baskets or table; by default as the schema says.",
+                "FORM",
+                flag="--as",
+            ),
+            Field("nodes", "Of a graph: how many nodes it has, a number that is public.", "N"),
             Field(
                 "child",
                 "A data set with several rows a person, to be had with this one.",

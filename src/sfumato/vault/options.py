@@ -55,3 +55,5 @@ class SynthesisOptions(TypedDict, total=False):
     workload: Sequence[Sequence[str]] | str | Path | None
     child: str | None
     key: str | None
+    form: str | None
+    nodes: int | str | None

@@ -40,7 +40,7 @@ class Private(Questions):
         self,
         kind: KindName | str,
         *,
-        columns: Sequence[str] | str,
+        columns: Sequence[str] | str | None = None,
         epsilon: Number | None = None,
         rho: Number | None = None,
         delta: Number | None = None,
@@ -130,7 +130,7 @@ class Private(Questions):
         self,
         kind: KindName | str,
         *,
-        columns: Sequence[str] | str,
+        columns: Sequence[str] | str | None = None,
         **asked: Unpack[PublishOptions],
     ) -> Publication:
         """Say what `publish`, asked the same, would choose and how far off it would be, free."""

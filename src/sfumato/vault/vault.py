@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from sfumato.vault.datastore import Location
     from sfumato.vault.gatekeeper import Asker
     from sfumato.vault.jobs.jobs import Jobs
+    from sfumato.vault.logins import Logins
     from sfumato.vault.releases import Releases
     from sfumato.vault.session import AskerOf
 
@@ -95,6 +96,14 @@ class Vault(AnyVault):
     def tokens(self) -> Tokens:
         """The tokens by which a server knows who asks."""
         return Tokens(self.ledger, self.people, self.config.folder)
+
+    @cached_property
+    def logins(self) -> Logins:
+        """The passwords and sessions by which the console knows who visits."""
+        from sfumato.vault.logins import Logins
+
+        self._check_open()
+        return Logins(self.config, self.people)
 
     @property
     def kept(self) -> tuple[Path, ...]:
@@ -337,6 +346,8 @@ class Vault(AnyVault):
         """Let go of engines and of the ledger; what jobs are at is waited for, for a while."""
         if "jobs" in self.__dict__:
             self.jobs.close()
+        if "logins" in self.__dict__:
+            self.logins.close()
         self._closed = True
         self._store.close()
         self._consents.close()

@@ -1,0 +1,11 @@
+"""The one table of pages. A new chapter is a module with `PAGES`, and its name here."""
+
+from __future__ import annotations
+
+from sfumato.gate.console import entry, home
+
+PAGES = (
+    *home.PAGES,
+    *entry.PAGES,
+)
+"""Every page of the console, in the order in which the navigation has them."""
