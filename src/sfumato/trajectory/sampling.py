@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     Reals = NDArray[np.float64]
 
 _AT_ONCE = 1 << 15
+_LOOSE = 1.2
+"""How far from straight to its end a path may go, in steps for each step that is left."""
+_TRIED = 4
+"""Of so many places within a cell, the one is taken to which the move leads straightest."""
 _LEAST = 1e-12
 HOURS = 24
 """The parts that the time is told by."""
@@ -123,6 +127,23 @@ class PathModel:
         at = np.searchsorted(summed, low + drawn * (high - low), side="right") - 1
         return order[np.clip(at, first[cells], first[cells + 1] - 1)]
 
+    def _reached(self, place: int, cell: Ints, target: Ints, entropy: Entropy) -> Ints:
+        """One of the finest cells that a move leads to from another, as straight as may be."""
+        number = self.chosen[place]
+        if number == 0:
+            return target
+        grid, centres = self.systems.systems[number], self.systems.systems[0].centres
+        straight = centres[cell] + grid.centres[target]
+        straight -= grid.centres[self.systems.above[number][cell]]
+        best = self._descend(place, target, uniform(len(cell), entropy))
+        for _ in range(_TRIED - 1):
+            other = self._descend(place, target, uniform(len(cell), entropy))
+            nearer = ((centres[other] - straight) ** 2).sum(axis=1) < (
+                (centres[best] - straight) ** 2
+            ).sum(axis=1)
+            best = np.where(nearer, other, best)
+        return best
+
     @cached_property
     def _chances(self) -> list[tuple[Reals, Reals, Reals]]:
         """Of each system: moves of the first order, what turns add, and how near its cells are."""
@@ -197,7 +218,7 @@ class PathModel:
         """The next cells, by which system and which move."""
         lines = np.arange(len(cell))
         here = self.systems.systems[0].centres[cell]
-        spread = (self.step * 0.6 * left) ** 2 + self._side(self.pairs) ** 2 / 16
+        spread = (self.step * _LOOSE * left) ** 2 + self._side(self.pairs) ** 2 / 16
         weights, targets = [], []
         switches = self.switches[system] + _LEAST
         for place, number in enumerate(self.chosen):
@@ -235,14 +256,12 @@ class PathModel:
         found, _ = picked(np.concatenate(scaled, axis=1), uniform(len(cell), entropy))
         place = np.searchsorted(np.cumsum(widths), found, side="right")
         move = found - (np.cumsum(widths) - widths)[place]
-        drawn = uniform(len(cell), entropy)
         result = cell.copy()
         for number, target in enumerate(targets):
             mine = lines[place == number]
-            reached = target[mine, move[mine]]
-            result[mine] = self._descend(number, np.maximum(reached, 0), drawn[mine])
-            stays = mine[(move[mine] == 0)]
-            result[stays] = cell[stays] if number == 0 else result[stays]
+            result[mine] = self._reached(
+                number, cell[mine], np.maximum(target[mine, move[mine]], 0), entropy
+            )
         return result, place, move
 
 
