@@ -113,7 +113,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cards", "errors", "files", "given", "local", "method", "privacy.events", "privacy.numbers",
         "privacy.units", "publish.options", "query.sql.tables", "release.codec", "release.release",
         "schema.column", "schema.schema", "steward.table",
-        "programs", "report.page", "report.palette", "report.progress", "report.survey", "schema.exchange", "schema.names", "texts", "vault",
+        "privacy.price", "programs", "report", "schema.exchange", "schema.names", "texts", "vault",
     },
     "cli": {
         "errors", "schema.names", "files", "texts", "inspection", "report", "release", "steward",
