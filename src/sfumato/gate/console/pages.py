@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from sfumato.gate.console import entry, home
+from sfumato.gate.console.owner import budgets, consent, people, releases, tables
 
 PAGES = (
     *home.PAGES,
+    *tables.PAGES,
+    *people.PAGES,
+    *budgets.PAGES,
+    *consent.PAGES,
+    *releases.PAGES,
     *entry.PAGES,
 )
 """Every page of the console, in the order in which the navigation has them."""
