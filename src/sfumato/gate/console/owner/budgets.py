@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import SfumatoError
-from sfumato.gate.console.owner.filled import wrong
+from sfumato.gate.console.owner.filled import Filled, wrong
 from sfumato.gate.console.visit import Page, PageRoute, Redirect, Visit, Who
 from sfumato.report import charts
 from sfumato.vault.spending import by_principal, of_population, spending
@@ -76,7 +76,7 @@ def _facts(visit: Visit, said: Any = None, errors: Any = None) -> dict[str, Any]
             "name": name, "account": told[name], "by_whom": by_whom, "newest": newest,
             "picture": spending_picture(own, name, now) if own else None,
         })  # fmt: skip
-    return {"populations": found, "said": said or {}, "errors": errors or {}, "here": BUDGETS}
+    return {"populations": found, "said": Filled(said or {}), "errors": Filled(errors or {}), "here": BUDGETS}
 
 
 def _day(time: datetime) -> float:

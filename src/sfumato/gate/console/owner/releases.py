@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import quote
 
 from sfumato.errors import SfumatoError
-from sfumato.gate.console.owner.filled import words, wrong
+from sfumato.gate.console.owner.filled import Filled, words, wrong
 from sfumato.gate.console.visit import Download, Page, PageRoute, Redirect, Visit, Who
 from sfumato.gate.problems import not_found
 from sfumato.schema.column import Role
@@ -194,8 +194,8 @@ def _making(visit: Visit, said: Any = None, errors: Any = None, status: int = 20
         "methods": fields["method"],
         "request": token_hex(8),
         "here": f"{RELEASES}/new/{quote(name)}",
-        "said": said or {},
-        "errors": errors or {},
+        "said": Filled(said or {}),
+        "errors": Filled(errors or {}),
     }
     return Page(facts, status)
 
@@ -212,7 +212,7 @@ def _listed(visit: Visit, errors: Any = None) -> dict[str, Any]:
         "compare": COMPARE,
         "request": token_hex(8),
         "here": RELEASES,
-        "errors": errors or {},
+        "errors": Filled(errors or {}),
     }
 
 
@@ -223,7 +223,7 @@ def _page(visit: Visit, found: KeptRelease, errors: Any = None, status: int = 20
         "asked": visit.vault.jobs.get(found.id, principal=visit.principal).asked,
         "readers": [PUBLIC, *people],
         "here": f"{RELEASES}/{found.id}",
-        "errors": errors or {},
+        "errors": Filled(errors or {}),
     }
     return Page(facts, status)
 

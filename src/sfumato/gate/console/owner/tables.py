@@ -9,7 +9,7 @@ from urllib.parse import quote
 from sfumato.errors import SfumatoError
 from sfumato.gate.console.owner import schema_form
 from sfumato.gate.console.owner.drafts import TableDraft, TableDrafts, offered
-from sfumato.gate.console.owner.filled import words, wrong
+from sfumato.gate.console.owner.filled import Filled, words, wrong
 from sfumato.gate.console.owner.uploads import ENDINGS, MOST_BYTES
 from sfumato.gate.console.visit import Page, PageRoute, Redirect, Visit, Who
 from sfumato.gate.problems import not_found
@@ -183,7 +183,7 @@ def _listed(visit: Visit, errors: dict[str, str] | None = None) -> dict[str, Any
         "sources": sources,
         "endings": ",".join(ENDINGS),
         "most": MOST_BYTES // 1024**2,
-        "errors": problems,
+        "errors": Filled(problems),
     }
 
 
@@ -212,8 +212,8 @@ def _editing(
         "private": private,
         "promise": held.unit.sentence() if isinstance(held, PrivateSet) else "",
         "columns": columns,
-        "fields": found.fields,
-        "errors": found.errors,
+        "fields": Filled(found.fields),
+        "errors": Filled(found.errors),
         "kinds": schema_form.KINDS,
         "roles": schema_form.ROLES,
         "hierarchies": schema_form.HIERARCHIES,
@@ -246,8 +246,8 @@ def _adding(
 ) -> Page:
     facts = {
         "draft": one,
-        "said": said,
-        "errors": errors or {},
+        "said": Filled(said),
+        "errors": Filled(errors or {}),
         "unit": one.schema.unit.sentence(),
         "populations": list(visit.vault.config.budgets),
         "here": DRAFTS,
