@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import SfumatoError
+from sfumato.gate.console.home import gauges
 from sfumato.gate.console.owner.filled import Filled, wrong
 from sfumato.gate.console.visit import Page, PageRoute, Redirect, Visit, Who
 from sfumato.report import charts
@@ -64,7 +65,7 @@ def spending_picture(spent: Sequence[Spent], population: str, now: datetime) -> 
 
 def _facts(visit: Visit, said: Any = None, errors: Any = None) -> dict[str, Any]:
     spent, now = spending(visit.vault.ledger), datetime.now(UTC)
-    told = {one["account"]: one for one in visit.vault.accounts(principal=visit.principal)}
+    told = {one["account"]: one for one in gauges(visit)}
     found = []
     for name in visit.vault.config.budgets:
         own = of_population(spent, name)
@@ -76,7 +77,12 @@ def _facts(visit: Visit, said: Any = None, errors: Any = None) -> dict[str, Any]
             "name": name, "account": told[name], "by_whom": by_whom, "newest": newest,
             "picture": spending_picture(own, name, now) if own else None,
         })  # fmt: skip
-    return {"populations": found, "said": Filled(said or {}), "errors": Filled(errors or {}), "here": BUDGETS}
+    return {
+        "populations": found,
+        "said": Filled(said or {}),
+        "errors": Filled(errors or {}),
+        "here": BUDGETS,
+    }
 
 
 def _day(time: datetime) -> float:
