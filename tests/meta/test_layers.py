@@ -103,7 +103,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "gate": {
         "cards", "errors", "files", "given", "local", "method", "privacy.events", "privacy.numbers",
         "privacy.units", "publish.options", "query.sql.tables", "release.codec", "release.release",
-        "schema.column", "schema.schema", "steward.table",
+        "schema", "steward.table", "steward.declaring", "steward.wishes", "release.in_use",
+        "report.charts", "report.looked_at", "report.picture",
         "report.page", "report.palette", "report.progress", "report.survey", "schema.exchange", "schema.names", "texts", "vault",
     },
     "cli": {

@@ -189,15 +189,15 @@ def test_releases_are_made_compared_and_opened(console: Console, owner: Visitor)
     assert b" style=" not in compared.body
     saved = owner.get(f"{OFFICE}/comparisons/{job.id}/file")
     assert saved.headers["content-disposition"].startswith("attachment")
-    one = f"{here}/{ids[0]}"
-    unseen = owner.send(f"{one}/open", one, to="public")
+    kept = f"{here}/{ids[0]}"
+    unseen = owner.send(f"{kept}/open", kept, to="public")
     assert unseen.status == 422
     assert b'id="approved-problem"' in unseen.body
-    assert owner.send(f"{one}/open", one, to="public", approved="yes").status == 303
+    assert owner.send(f"{kept}/open", kept, to="public", approved="yes").status == 303
     assert vault.releases.get(ids[0]).opened_to == ("public",)
-    assert owner.get(f"{one}/files/release.csv").headers["content-disposition"].startswith("att")
-    assert owner.get(f"{one}/files/..%2fvault.toml").status == 404
-    assert owner.send(f"{one}/open", one).status == 303
+    assert owner.get(f"{kept}/files/release.csv").headers["content-disposition"].startswith("att")
+    assert owner.get(f"{kept}/files/..%2fvault.toml").status == 404
+    assert owner.send(f"{kept}/open", kept).status == 303
     assert vault.releases.get(ids[0]).opened_to == ()
 
 

@@ -148,8 +148,8 @@ def _candidates(visit: Visit, family: str) -> list[dict[str, Any]]:
             if visit.said(name) == _YES:
                 asked[name] = True
     several = _SEVERAL[family]
-    listed = words(asked.pop(several, "")) or [None]
-    found = [{**asked, **({} if one is None else {several: one})} for one in listed]
+    listed = words(asked.pop(several, ""))
+    found = [{**asked, several: one} for one in listed] or [asked]
     return [{name: _number(name, one) for name, one in each.items()} for each in found]
 
 
