@@ -20,6 +20,17 @@ if TYPE_CHECKING:
 ROWS = "city,age,ill\n" + "".join(
     f"{'north' if n % 2 else 'south'},{n % 80},{('flu', 'gout')[n % 3 == 0]}\n" for n in range(240)
 )
+ASKED = """\
+table = "asked"
+unit = { column = "id", max_rows = 1 }
+[columns.id]
+role = "identifier"
+kind = "integer"
+nullable = false
+[columns.age]
+kind = "integer"
+bounds = [0, 99]
+"""
 TABLES, OFFICE = "/console/owner/tables", "/console/owner"
 PAGES = (*tables.PAGES, *people.PAGES, *budgets.PAGES, *consent.PAGES, *releases.PAGES)
 
@@ -34,8 +45,7 @@ def upload(visitor: Visitor, path: str, page: str, name: str, content: bytes) ->
     edge = "x0x0x0x"
     parts = [
         f'--{edge}\r\nContent-Disposition: form-data; name="form"\r\n\r\n{visitor.word(page)}\r\n',
-        f'--{edge}\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n'
-        "Content-Type: application/octet-stream\r\n\r\n",
+        f'--{edge}\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n',
     ]
     body = "".join(parts).encode() + content + f"\r\n--{edge}--\r\n".encode()
     headers = {**FORM, **SAME, "Cookie": f"sfumato={visitor.cookie}",
@@ -199,6 +209,39 @@ def test_releases_are_made_compared_and_opened(console: Console, owner: Visitor)
     assert owner.get(f"{kept}/files/..%2fvault.toml").status == 404
     assert owner.send(f"{kept}/open", kept).status == 303
     assert vault.releases.get(ids[0]).opened_to == ()
+
+
+def test_consent_is_given_withdrawn_imported_and_shown(console: Console, owner: Visitor) -> None:
+    home = console.vault.config.folder.parent
+    (home / "asked.csv").write_text("id,age\n" + "".join(f"{n},{n % 60}\n" for n in range(50)))
+    (home / "asked.toml").write_text(ASKED)
+    console.vault.add(
+        "asked", home / "asked.csv", home / "asked.toml", epsilon=1, purposes=["care", "study"]
+    )
+    here = f"{OFFICE}/consent/asked"
+    assert b"asked" in owner.get(f"{OFFICE}/consent").body
+    assert owner.send(here, person="7", purpose="care", answer="yes").status == 303
+    shown = owner.send(f"{here}/person", here, person="7").body.decode()
+    assert "<td>care</td><td>yes</td>" in shown
+    assert "<td>study</td><td>never asked</td>" in shown
+    assert owner.send(here, person="7", purpose="every purpose", answer="no").status == 303
+    assert console.vault.consent("asked").show(7)["purposes"] == {"care": "no", "study": "no"}
+    for wrong in ({"person": "seven"}, {"purpose": "gossip"}):
+        said = {"person": "7", "purpose": "care", "answer": "yes", **wrong}
+        reply = owner.send(here, **said)
+        assert reply.status == 422
+        assert f'id="say.{next(iter(wrong))}-problem"' in reply.body.decode()
+    file = b"person,purpose,agreed\n8,care,yes\n9,care,yes\n"
+    assert upload(owner, f"{here}/import", here, "a.csv", file).status == 303
+    broken = upload(
+        owner, f"{here}/import", here, "a.csv", b"person,purpose,agreed\n8,care,maybe\n"
+    )
+    assert broken.status == 422
+    assert b"consent.csv" not in broken.body
+    saved = owner.get(f"{here}/file")
+    assert saved.headers["content-disposition"].startswith("attachment")
+    assert b"9,care,yes" in saved.body
+    assert owner.get(f"{OFFICE}/consent/nobody").status == 404
 
 
 @pytest.mark.parametrize("name", [None, "alice", "reader"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -48,14 +49,15 @@ def limited(visit: Visit) -> Page | Redirect:
 def spending_picture(spent: Sequence[Spent], population: str, now: datetime) -> Picture:
     """How what each principal spent grew, up to now."""
     points = []
+    begin, end = math.floor(_day(spent[0].time)), math.ceil(_day(now))  # whole days have labels
     for name in by_principal(spent):
         total = 0.0
         own = [one for one in spent if one.principal == name]
-        points.append(charts.Point(name, _day(own[0].time), 0.0))
+        points.append(charts.Point(name, begin, 0.0))
         for one in own:
             total += float(one.epsilon)
             points.append(charts.Point(name, _day(one.time), total))
-        points.append(charts.Point(name, _day(now), total))
+        points.append(charts.Point(name, end, total))
     return charts.line(
         points,
         label=f"What was spent of {population}, by whom",

@@ -241,13 +241,13 @@ def _compared(visit: Visit, name: str) -> str:
     return found
 
 
-_ROUTE = partial(PageRoute, who=Who.OWNER, title="Releases")
+_ROUTE = partial(PageRoute, who=Who.OWNER, title="Release data")
 _NEW, _ONE = f"{RELEASES}/new/{{name}}", f"{RELEASES}/{{release}}"
 _COMPARED = "/console/owner/comparisons/{job}"
 _LIST, _MAKE, _EACH = "owner/releases.html", "owner/making.html", "owner/release.html"
 PAGES = (
     _ROUTE(
-        method="GET", path=RELEASES, handler=listed, template=_LIST, nav="Releases"
+        method="GET", path=RELEASES, handler=listed, template=_LIST, nav="Release data"
     ),
     _ROUTE(method="POST", path=f"{RELEASES}/compare", handler=compare, template=_LIST),
     _ROUTE(method="GET", path=_NEW, title="A new release", handler=making_page, template=_MAKE),
