@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from sfumato.vault.config import PublicSet
     from sfumato.vault.consent.registry import ConsentRegistry
     from sfumato.vault.datastore import Location
+    from sfumato.vault.feeds.feeds import Feeds
     from sfumato.vault.gatekeeper import Asker
     from sfumato.vault.jobs.jobs import Jobs
     from sfumato.vault.releases import Releases
@@ -84,7 +85,12 @@ class Vault(Consoled, AnyVault):
         )
         self._kept = list(vault_files(config.folder))
         self._session = Session(
-            catalogue(config, schemas), self._store, gatekeeper, config.max_epsilon, self._kept
+            catalogue(config, schemas),
+            self._store,
+            gatekeeper,
+            config.max_epsilon,
+            self._kept,
+            config.sandbox,
         )
 
     @cached_property
@@ -226,6 +232,19 @@ class Vault(Consoled, AnyVault):
         self._check_open()
         return Releases(self)
 
+    @cached_property
+    def feeds(self) -> Feeds:
+        """Standing questions, answered for every period."""
+        from sfumato.vault.feeds.feeds import Feeds
+
+        self._check_open()
+        return Feeds(self)
+
+    @property
+    def session(self) -> Session:
+        """What may be asked through, as the configuration is now."""
+        return self._session
+
     @property
     def gatekeeper(self) -> Gatekeeper:
         """The one before all private answers, as the configuration is now."""
@@ -308,7 +327,7 @@ class Vault(Consoled, AnyVault):
 
     def _asking(self, principal: str | None, purpose: str | None) -> AskerOf:
         who = asking(principal)
-        return partial(self._asker, who, given.maybe_text(purpose, "purpose"))
+        return partial(self.asker, who, given.maybe_text(purpose, "purpose"))
 
     def _location(self, config: Config, name: str, schema: Schema) -> Location:
         apart = partial(self._check_apart, name)
@@ -327,7 +346,7 @@ class Vault(Consoled, AnyVault):
                 "vault_closed", "A vault that was closed answers nothing. Open it again."
             )
 
-    def _asker(self, principal: str, purpose: str | None, datasets: tuple[str, ...]) -> Asker:
+    def asker(self, principal: str, purpose: str | None, datasets: tuple[str, ...]) -> Asker:
         """Who pays for a question of a principal about data sets."""
         self._check_open()
         sets = [_held(self.config, name) for name in datasets]
@@ -336,6 +355,8 @@ class Vault(Consoled, AnyVault):
 
     def close(self) -> None:
         """Let go of engines and of the ledger; what jobs are at is waited for, for a while."""
+        if "feeds" in self.__dict__:
+            self.feeds.stop_working()
         if "jobs" in self.__dict__:
             self.jobs.close()
         self.close_console()
