@@ -112,8 +112,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "gate": {
         "cards", "errors", "files", "given", "local", "method", "privacy.events", "privacy.numbers",
         "privacy.units", "publish.options", "query.sql.tables", "release.codec", "release.release",
-        "schema.column", "schema.schema", "steward.table",
-        "programs", "report.page", "report.palette", "report.progress", "report.survey", "schema.exchange", "schema.names", "texts", "vault",
+        "schema", "steward.table", "steward.declaring", "steward.wishes", "release.in_use",
+        "programs", "report", "texts", "vault",
     },
     "cli": {
         "errors", "schema.names", "files", "texts", "inspection", "report", "release", "steward",
