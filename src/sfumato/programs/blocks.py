@@ -77,7 +77,9 @@ class Cut:
             )
         ).from_(table.copy())
         rows, whose = (
-            self._by_person(rows, names, salt) if self.unit.by_person else _by_row(rows, names, salt)
+            self._by_person(rows, names, salt)
+            if self.unit.by_person
+            else _by_row(rows, names, salt)
         )
         parts = self.blocks // self.repeats
         query: exp.Query | None = None

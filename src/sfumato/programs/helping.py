@@ -71,9 +71,7 @@ class InputQuartiles:
         each = epsilon / (2 * len(self.axes))
         found = []
         for axis in self.axes:
-            counted = count(
-                data.engine, data.table, [axis], unit=unit, salt=salt, outside="drop"
-            )
+            counted = count(data.engine, data.table, [axis], unit=unit, salt=salt, outside="drop")
             codes = counted.codes[0].astype(np.int64)
             inside = codes < axis.points
             points, counts = codes[inside], counted.counts[inside]

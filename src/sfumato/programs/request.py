@@ -30,7 +30,6 @@ from sfumato.sandbox.base import Program, longest_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from fractions import Fraction
 
     from numpy.typing import NDArray
 

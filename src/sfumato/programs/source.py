@@ -61,7 +61,9 @@ def check_length(size: int) -> None:
         )
 
 
-def text_of(program: Callable[..., Any] | str | Path, function: str | None) -> tuple[str, str | None]:
+def text_of(
+    program: Callable[..., Any] | str | Path, function: str | None
+) -> tuple[str, str | None]:
     """The source of a function or a file, and the function's name."""
     if callable(program):
         return _function(program), program.__name__ if function is None else function
