@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
@@ -26,7 +26,7 @@ _SPREADS = ("sd", "bound95")
 
 def atom(feed: Feed, items: Sequence[FeedItem], home: str) -> bytes:
     """The feed in Atom (RFC 4287), the newest period first."""
-    top = ElementTree.Element("feed", {"xmlns": _ATOM})
+    top = ET.Element("feed", {"xmlns": _ATOM})
     times = [one.made.isoformat(timespec="seconds") for one in items]
     told = {
         "id": _id(feed, home),
@@ -34,21 +34,21 @@ def atom(feed: Feed, items: Sequence[FeedItem], home: str) -> bytes:
         "updated": max(times, default=_began(feed)),
     }
     for name, text in told.items():
-        ElementTree.SubElement(top, name).text = text
-    author = ElementTree.SubElement(top, "author")
-    ElementTree.SubElement(author, "name").text = "Sfumato"
+        ET.SubElement(top, name).text = text
+    author = ET.SubElement(top, "author")
+    ET.SubElement(author, "name").text = "Sfumato"
     if home:
-        ElementTree.SubElement(top, "link", {"rel": "self", "href": f"{home}.atom"})
+        ET.SubElement(top, "link", {"rel": "self", "href": f"{home}.atom"})
     for item, time in zip(reversed(items), reversed(times), strict=True):
-        entry = ElementTree.SubElement(top, "entry")
+        entry = ET.SubElement(top, "entry")
         for name, text in {
             "id": _id(feed, home, item),
             "title": f"{feed.name}, {item.period.name}",
             "updated": time,
             "content": _content(item),
         }.items():
-            ElementTree.SubElement(entry, name).text = text
-    return ElementTree.tostring(top, encoding="utf-8", xml_declaration=True)
+            ET.SubElement(entry, name).text = text
+    return ET.tostring(top, encoding="utf-8", xml_declaration=True)
 
 
 def json_feed(feed: Feed, items: Sequence[FeedItem], home: str) -> bytes:
