@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -11,12 +10,15 @@ import sys
 import time
 from collections import Counter
 from datetime import date, timedelta
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import sfumato as sf
 from sfumato.vault.vault import open_vault
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SCHEMA = """\
 table = "visits"
@@ -54,9 +56,7 @@ def test_every_period_is_answered_once_and_charged_once(tmp_path: Path, continua
         "0",
         "--json",
     ]
-    seed = int.from_bytes(os.urandom(4))
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+    chance = random.SystemRandom()
     for _ in range(KILLS):
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
             assert server.stdout is not None

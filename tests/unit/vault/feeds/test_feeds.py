@@ -207,7 +207,7 @@ def test_a_feed_in_every_form(vault: sf.Vault) -> None:
     assert rows[0].keys() == {"period", "from", "to", "city", "n", "n sd", "n bound95"}
     told = json.loads(written(feed, items, "json", "https://x.org/v1/feeds/cities")[1])
     assert told["version"] == "https://jsonfeed.org/version/1.1"
-    assert [one["_sfumato"]["period"] for one in told["items"]][0] == "2024-07"
+    assert told["items"][0]["_sfumato"]["period"] == "2024-07"
     atom = ET.fromstring(written(feed, items, "atom")[1])
     space = "{http://www.w3.org/2005/Atom}"
     assert len(atom.findall(f"{space}entry")) == 7

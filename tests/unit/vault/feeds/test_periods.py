@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +20,7 @@ def test_days_belong_to_one_period_each(every: str, begins: date, days: int) -> 
     ends = begins + timedelta(days=days)
     found = periods(every, begins, ends)
     assert (found[0].low, found[-1].high) == (begins, ends)
-    for before, after in zip(found, found[1:], strict=False):
+    for before, after in pairwise(found):
         assert before.high + timedelta(days=1) == after.low
         assert before.name < after.name
     assert [one.number for one in found] == list(range(1, len(found) + 1))
