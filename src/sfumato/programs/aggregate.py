@@ -30,15 +30,6 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Neighbours
     from sfumato.programs.outputs import Output
 
-HOW = {
-    "mean": "the mean of what the blocks gave, each within its range",
-    "median": "the middle one of what the blocks gave: no wild block moves it far",
-}
-RANGES = {
-    "tight": "as declared",
-    "loose": "the middle half of what the blocks gave, found for half of the price",
-    "helper": "what a function of the program makes of quartiles of columns, for half of the price",
-}
 LOWER, UPPER = Fraction(1, 4), Fraction(3, 4)
 BETA = 0.05
 

@@ -76,7 +76,7 @@ class Cut:
                 for one, name in zip(self.columns, names, strict=True)
             )
         ).from_(table.copy())
-        rows, whose = (
+        known, whose = (
             self._by_person(rows, names, salt)
             if self.unit.by_person
             else _by_row(rows, names, salt)
@@ -97,7 +97,7 @@ class Cut:
             .from_(query.subquery("sf_dealt"))
             .order_by(exp.column(_BLOCK), exp.column(_SEAL))
         )
-        return ordered.with_(_NUMBERED, as_=rows)
+        return ordered.with_(_NUMBERED, as_=known)
 
     def _by_person(
         self, rows: exp.Select, names: Sequence[str], salt: str
@@ -146,4 +146,5 @@ def to_stream(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows)
-    return sink.getvalue().to_pybytes()
+    written: bytes = sink.getvalue().to_pybytes()
+    return written

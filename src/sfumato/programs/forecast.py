@@ -39,16 +39,14 @@ class ProgramForecast(Shown):
         """The forecast for people."""
         made = self.choices["method"]
         repeated = f", everybody in {made['repeats']} of them" if made["repeats"] > 1 else ""
-        return "\n".join(
-            [
-                f"Cost: {amounts_in_words(self.choices['cost'])}. Nothing was spent; the program "
-                "ran well on made-up rows.",
-                f"Blocks: {made['blocks']}{repeated}, at most {made['seconds']:g} seconds each. "
-                f"The answer comes after {self.seconds:,.0f} seconds, never sooner.",
-                *(f"Expected error, {name}: {_told(one)}" for name, one in self.error.items()),
-                *self.notes,
-            ]
+        lines = (
+            f"Cost: {amounts_in_words(self.choices['cost'])}. Nothing was spent; the program ran "
+            f"well on made-up rows.\nBlocks: {made['blocks']}{repeated}, at most "
+            f"{made['seconds']:g} seconds each. The answer comes after {self.seconds:,.0f} "
+            "seconds, never sooner."
         )
+        errors = (f"Expected error, {name}: {_told(one)}" for name, one in self.error.items())
+        return "\n".join([lines, *errors, *self.notes])
 
 
 def _told(error: Mapping[str, float]) -> str:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.units import Unit
     from sfumato.programs.aggregate import Aggregate
-    from sfumato.sandbox.base import Chamber, Limits
+    from sfumato.sandbox.base import BlockLimits, Chamber
     from sfumato.schema.column import Column
 
 
@@ -82,7 +82,9 @@ class InputQuartiles:
             ]
             found.append(np.sort(np.concatenate(chosen)))
         ends = [
-            pa.chunked_array([_reals(axis, pair[place]) for axis, pair in zip(self.axes, found)])
+            pa.chunked_array(
+                [_reals(axis, pair[place]) for axis, pair in zip(self.axes, found, strict=True)]
+            )
             for place in (0, 1)
         ]
         names = pa.array([axis.column for axis in self.axes])
@@ -94,7 +96,7 @@ class InputQuartiles:
         program: Program,
         quartiles: pa.Table,
         aggregate: Aggregate,
-        limits: Limits,
+        limits: BlockLimits,
     ) -> list[tuple[float, float]] | None:
         """What the helper makes of quartiles; None where it fails, which tells nothing new."""
         width = 2 * len(aggregate.outputs)

@@ -34,7 +34,7 @@ class Output:
         """The step of the public grid onto which outputs are rounded: a power of two."""
         span = (self.high - self.low) / 2**_FINENESS
         exponent = span.numerator.bit_length() - span.denominator.bit_length() - 1
-        return Fraction(2) ** exponent
+        return Fraction(2**exponent) if exponent >= 0 else Fraction(1, 2**-exponent)
 
     @property
     def ends(self) -> tuple[Fraction, Fraction]:
@@ -48,7 +48,7 @@ class Output:
 
 
 def read_outputs(said: object) -> tuple[Output, ...]:
-    """What was declared: pairs (low, high), or mappings with a name and a share, or JSON of them."""
+    """What was declared: pairs (low, high), mappings with a name and a share, or JSON of them."""
     listed = _parsed(said) if isinstance(said, str) else said
     if isinstance(listed, Mapping) or (_is_pair(listed) and not _is_pairs(listed)):
         listed = [listed]
@@ -84,15 +84,15 @@ def _parsed(text: str) -> Any:
     except (ValueError, RecursionError):
         raise ParameterError(
             "output_not_json",
-            f"output must be a list of ranges in JSON, such as {_EXAMPLE}, not {given.shown(text)}.",
+            f"output must be a list of ranges in JSON, such as {_EXAMPLE}, "
+            f"not {given.shown(text)}.",
         ) from None
 
 
 def _output(said: object, place: int) -> Output:
     name = f"output {place}"
     if _is_pair(said):
-        low, high = said  # type: ignore[misc]
-        said = {"low": low, "high": high}
+        said = dict(zip(("low", "high"), said, strict=True))  # type: ignore[call-overload]
     if not isinstance(said, Mapping) or not {"low", "high"} <= said.keys():
         raise _missing(said)
     for key in said:

@@ -22,7 +22,6 @@ from sfumato.errors import ParameterError
 from sfumato.noise.entropy import secret
 from sfumato.programs.blocks import Cut, to_stream
 from sfumato.programs.forecast import ProgramForecast
-from sfumato.programs.helping import InputQuartiles
 from sfumato.programs.twin import made_up
 from sfumato.release.release import Guarantee, Provenance, Release, today
 from sfumato.sandbox import chamber
@@ -38,7 +37,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event
     from sfumato.privacy.price import Price
     from sfumato.programs.aggregate import Aggregate
-    from sfumato.sandbox.base import Chamber, Limits
+    from sfumato.programs.helping import InputQuartiles
+    from sfumato.sandbox.base import BlockLimits, Chamber
 
 VALUES = "values"
 _READING_TICK = 1.0
@@ -55,7 +55,7 @@ class ProgramRun:
     cut: Cut
     aggregate: Aggregate
     price: Price
-    limits: Limits
+    limits: BlockLimits
     helper: InputQuartiles | None = None
     sandbox: str | None = None
     """The chamber that is asked for, where the owner chose one."""
@@ -106,6 +106,15 @@ class ProgramRun:
         """How long the blocks may take here; an answer never leaves sooner."""
         return longest_seconds(self.aggregate.blocks, workers(), self.limits)
 
+    def check_in_time(self, deadline: float | None) -> None:
+        """Refuse what could not be answered before the deadline of a vault."""
+        if deadline is not None and self.seconds > deadline:
+            raise ParameterError(
+                "program_too_slow",
+                f"The blocks may take {self.seconds:,.0f} seconds together, and nothing is "
+                f"answered after {deadline:g}. Give fewer --blocks, or fewer --seconds for each.",
+            )
+
     def rehearse(self) -> tuple[str, ...]:
         """Run the program on rows about nobody; refused, in its own words, where it fails.
 
@@ -147,12 +156,12 @@ class ProgramRun:
         """What a reader of the answer must know, from public facts."""
         blocks, repeats = self.aggregate.blocks, self.aggregate.repeats
         part = f"1/{blocks}" if repeats == 1 else f"{repeats}/{blocks}"
-        return (
+        stated = (
             "The error stated is that of the noise alone, which is known. The program itself saw "
             f"about {part} of the people at a time: what it loses by that is not known, grows with "
-            "the number of blocks, and does not go away with a larger epsilon.",
-            *self.notes,
+            "the number of blocks, and does not go away with a larger epsilon."
         )
+        return stated, *self.notes
 
     @property
     def guarantee(self) -> Guarantee:
@@ -223,7 +232,7 @@ def _by_row(errors: list[Mapping[str, float]]) -> dict[str, Any]:
     return {name: [one[name] for one in errors] for name in names}
 
 
-def _failed(program: Program, said: str, limits: Limits) -> ParameterError:
+def _failed(program: Program, said: str, limits: BlockLimits) -> ParameterError:
     return ParameterError(
         "program_failed",
         f"{program.function!r} failed on made-up rows, before anything was charged: "

@@ -9,15 +9,17 @@ import builtins
 import dis
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato import given
 from sfumato.errors import ParameterError
 from sfumato.sandbox.base import Program
 from sfumato.schema.names import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 LONGEST = 64 * 1024
 """Bytes of a program's source."""

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from sfumato.method import Dataset, Prepared
     from sfumato.privacy.events import Event
     from sfumato.privacy.price import Price
+    from sfumato.programs.forecast import ProgramForecast
+    from sfumato.programs.request import ProgramRun
     from sfumato.query.answer.explain import Explanation
     from sfumato.query.sql.tables import Catalogue
     from sfumato.vault.answer import Answer
@@ -76,6 +78,8 @@ class Facts:
     """Refuses whoever may not ask about these data sets."""
     rights: Principal | None = None
     """What whoever asks may do, where that is limited."""
+    sandbox: str | None = None
+    """Where programs run, where the owner chose."""
 
     @property
     def declared(self) -> PrivateRows:
@@ -183,6 +187,10 @@ class Asking(Protocol):
         """Refuse a plan of which whoever asks may not be told."""
         ...
 
+    def dry_run(self, prepared: ProgramRun, asker_of: AskerOf) -> ProgramForecast:
+        """Try a program on made-up rows, and say what it would cost; free."""
+        ...
+
     def left(self, datasets: tuple[str, ...], asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
         """What one more question may cost whoever asks, for programs and for people."""
         ...
@@ -211,6 +219,8 @@ class Session:
     """The largest epsilon that one question or publication may cost."""
     kept: Sequence[Path] = ()
     """The files in use, which no answer may be saved over."""
+    sandbox: str | None = None
+    """Where programs run, where the owner chose."""
     _prepared: Mapping[str, WeakValueDictionary[int, Prepared]] = field(
         default_factory=partial(defaultdict, WeakValueDictionary), repr=False, compare=False
     )
@@ -231,7 +241,9 @@ class Session:
         """What may be known by whoever asks."""
         usual, rights = partial(self._usual, asker_of), asker_of(()).rights
         check = self.store.check
-        return Facts(self._seen(rights), dataset, self.maximum, usual, check, asker_of, rights)
+        seen = self._seen(rights)
+        public = usual, check, asker_of, rights, self.sandbox
+        return Facts(seen, dataset, self.maximum, *public)
 
     def _seen(self, rights: Principal | None) -> Catalogue:
         """The data sets that exist for somebody: those about nobody, and those they may ask."""
@@ -301,12 +313,20 @@ class Session:
             asked,
             asker,
             lambda: self._opened(datasets, public, purpose, versions),
-            check_data=lambda: self.store.check_readable((*datasets, *public)),
+            check_data=lambda: self._check_ready(prepared),
             request_id=request_id,
             consent=versions,
             taped=part is not None,
         )
         return replace(answer, kept=tuple(self.kept))
+
+    def _check_ready(self, prepared: Prepared) -> None:
+        """Refuse, before anything is charged, what cannot be read or would not run."""
+        self.store.check_readable((*prepared.datasets, *prepared.public))
+        rehearse = getattr(prepared, "rehearse", None)
+        if rehearse is not None:
+            prepared.check_in_time(self.gatekeeper.deadline_seconds)  # type: ignore[attr-defined]
+            rehearse()
 
     @contextmanager
     def _opened(
@@ -328,6 +348,11 @@ class Session:
 
     def confirm(self, prepared: Prepared, asker_of: AskerOf) -> None:
         """Nothing: who may not be told of a plan could not have it prepared here."""
+
+    def dry_run(self, prepared: ProgramRun, asker_of: AskerOf) -> ProgramForecast:
+        """Try a program on made-up rows, and say what it would cost; free."""
+        _check(asker_of(prepared.datasets), "code", prepared)
+        return prepared.explain()
 
     def left(self, datasets: tuple[str, ...], asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
         """What one more question may cost whoever asks, for programs and for people."""

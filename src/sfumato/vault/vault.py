@@ -26,6 +26,7 @@ from sfumato.vault.accounts import (
 from sfumato.vault.anywhere import AnyVault
 from sfumato.vault.config import Config, PrivateSet, asking, load, modified
 from sfumato.vault.consent.registry import Consents
+from sfumato.vault.consoled import Consoled
 from sfumato.vault.datastore import DataStore
 from sfumato.vault.declared import catalogue, location, schema_of, still_held
 from sfumato.vault.folder import AnswerIndex, note_charge
@@ -48,12 +49,11 @@ if TYPE_CHECKING:
     from sfumato.vault.feeds.feeds import Feeds
     from sfumato.vault.gatekeeper import Asker
     from sfumato.vault.jobs.jobs import Jobs
-    from sfumato.vault.logins import Logins
     from sfumato.vault.releases import Releases
     from sfumato.vault.session import AskerOf
 
 
-class Vault(AnyVault):
+class Vault(Consoled, AnyVault):
     """An open vault. Safe for any number of threads; each process opens its own."""
 
     _session: Session
@@ -83,7 +83,12 @@ class Vault(AnyVault):
         )
         self._kept = list(vault_files(config.folder))
         self._session = Session(
-            catalogue(config, schemas), self._store, gatekeeper, config.max_epsilon, self._kept
+            catalogue(config, schemas),
+            self._store,
+            gatekeeper,
+            config.max_epsilon,
+            self._kept,
+            config.sandbox,
         )
 
     @cached_property
@@ -95,14 +100,6 @@ class Vault(AnyVault):
     def tokens(self) -> Tokens:
         """The tokens by which a server knows who asks."""
         return Tokens(self.ledger, self.people, self.config.folder)
-
-    @cached_property
-    def logins(self) -> Logins:
-        """The passwords and sessions by which the console knows who visits."""
-        from sfumato.vault.logins import Logins
-
-        self._check_open()
-        return Logins(self.config, self.people)
 
     @property
     def kept(self) -> tuple[Path, ...]:
@@ -360,8 +357,7 @@ class Vault(AnyVault):
             self.feeds.stop_working()
         if "jobs" in self.__dict__:
             self.jobs.close()
-        if "logins" in self.__dict__:
-            self.logins.close()
+        self.close_console()
         self._closed = True
         self._store.close()
         self._consents.close()
