@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from sfumato.gate.console import entry, home
+from sfumato.gate.console import entry, home, reading
 from sfumato.gate.console.analyst import asking, datasets, work
 
 PAGES = (
     *home.PAGES,
+    *reading.PAGES,
     *asking.PAGES,
     *datasets.PAGES,
     *work.PAGES,

@@ -137,9 +137,7 @@ def downloaded(visit: Visit) -> Download:
 
 def _candidates(visit: Visit, family: str) -> list[dict[str, Any]]:
     """What is asked, once for each number of a list."""
-    asked: dict[str, Any] = {
-        name: visit.said(name) for name in _TAKES[family] if visit.said(name)
-    }
+    asked: dict[str, Any] = {name: visit.said(name) for name in _TAKES[family] if visit.said(name)}
     boxes = _BOXES[family]
     if visit.several.get(boxes):
         asked[boxes] = [*visit.several[boxes]]
