@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import sysconfig
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -29,6 +30,7 @@ def chamber(request: pytest.FixtureRequest) -> Chamber:
     return provided(request.param)
 
 
+@cache
 def provided(name: str) -> Chamber:
     """A sandbox by name; a test of one that cannot start here is skipped with the reason."""
     found = next((one for one in chambers() if one.name == name), None)

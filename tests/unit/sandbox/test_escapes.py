@@ -10,8 +10,6 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from sfumato.sandbox.base import Probe
 from sfumato.sandbox.bubblewrap import Bubblewrap
 from sfumato.sandbox.landlock import Landlock

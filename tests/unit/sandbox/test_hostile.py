@@ -45,7 +45,7 @@ HOSTILE = {
     "reads its memory": "open('/proc/self/mem', 'rb').read(1)",
     "kills all": "os.kill(-1, signal.SIGKILL)",
     "prints a gigabyte": "[print('Bob' * 1000) for _ in range(10**9)]",
-    "eats the stack": "ctypes.CFUNCTYPE(None)",
+    "eats the stack": "sys.setrecursionlimit(10**9); repr(eval('[' * 90 + ']' * 90)); harm()",
     "closes everything": "os.closerange(0, 64); raise SystemExit",
 }
 
@@ -57,12 +57,12 @@ def test_a_hostile_program_fails_alone(runs: Runs, harm: str) -> None:
     assert runs(source, 1.0, BOB, 3.0, limits=limits) == [(1.0,), None, (3.0,)]
 
 
-@pytest.mark.parametrize(
-    "given", ["'seven'", "None", "[x, x]", "[]", "b'1'", "table", "{'x': 1}", "10**400"]
-)
-def test_what_is_no_record_is_a_failure(runs: Runs, given: str) -> None:
-    source = f"def f(table):\n    x = table['x'][0].as_py()\n    return {given}\n"
-    assert runs(source, 1.0) == [None]
+def test_what_is_no_record_is_a_failure(runs: Runs) -> None:
+    given = ("'seven'", "None", "[1, 2]", "[]", "b'1'", "table", "{'x': 1}", "10**400", "x")
+    source = f"def f(table):\n    x = table['x'][0].as_py()\n    return eval({given!r}[int(x)])\n"
+    *wrong, right = runs(source, *range(len(given)))
+    assert wrong == [None] * 8
+    assert right == (8.0,)
 
 
 def test_the_state_attack_of_gupt_meets_a_fresh_process(runs: Runs) -> None:
@@ -109,7 +109,8 @@ def f(table):
 
 def test_records_are_in_the_order_of_blocks(chamber: Chamber) -> None:
     """The first is done last."""
-    source = b"import time\ndef f(t):\n    x = t['x'][0].as_py()\n    time.sleep(.3 - x / 20)\n    return x\n"
+    source = b"import time\ndef f(t):\n    x = t['x'][0].as_py()\n"
+    source += b"    time.sleep(0.3 - x / 20)\n    return x\n"
     blocks = [stream(pa.table({"x": [float(one)]})) for one in range(5)]
     found = chamber.run(Program(source, "f"), blocks, 1, LIMITS, 3)
     assert found == [struct.pack("<d", one) for one in range(5)]
