@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Never
 
 from sfumato import given
 from sfumato.errors import ParameterError
@@ -41,6 +41,7 @@ class Rows:
     relation: Neighbours = Neighbours.ADD_REMOVE
 
     column: ClassVar[None] = None
+    columns: ClassVar[tuple[str, ...]] = ()
     max_rows: ClassVar[int] = 1
     max_groups: ClassVar[int] = 1
     groups: ClassVar[int] = 1
@@ -78,20 +79,12 @@ class Entity:
     def __post_init__(self) -> None:
         given.text(self.column, "column")
         given.require(self.relation, "relation", Neighbours, "one of sf.Neighbours")
-        bounds: dict[str, object] = {"max_rows": self.max_rows, "max_groups": self.groups}
-        for name, value in bounds.items():
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ParameterError(
-                    "bound_not_positive",
-                    f"{name} of the privacy unit must be a whole number of at least 1, "
-                    f"not {given.shown(value)}.",
-                )
-            if value > MOST_ROWS:
-                raise ParameterError(
-                    "bound_too_large",
-                    f"{name} of the privacy unit is {value:,}; at most {MOST_ROWS:,} is allowed. "
-                    "Noise grows with it: declare what people really have.",
-                )
+        _check_bounds(max_rows=self.max_rows, max_groups=self.groups)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that say whose a row is."""
+        return (self.column,)
 
     @property
     def groups(self) -> int:
@@ -116,10 +109,104 @@ class Entity:
         return {**facts, **_unusual(self.relation)}
 
 
+@dataclass(frozen=True)
+class Ties:
+    """Every row ties two people and belongs to both: hidden is a person with all of their rows.
+
+    Cutting a table down by each person's rows alone bounds nothing here: who leaves frees a place
+    at every neighbour. So what people of one owner are asked by is refused (`unit_of_two`), at
+    every property by which other units are bounded; a method of graphs bounds by projection, to at
+    most `max_rows` ties of each person (`graph.projection`). Decision 0388.
+    """
+
+    people: tuple[str, str]
+    max_rows: int
+
+    relation: ClassVar[Neighbours] = Neighbours.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        pair = given.names(self.people, "people")
+        if len(pair) != 2 or len(set(pair)) < 2:
+            raise ParameterError(
+                "people_not_two",
+                "people of the privacy unit must be two different columns, not "
+                f'{given.shown(self.people)}. Write people = ["from", "to"].',
+            )
+        object.__setattr__(self, "people", (pair[0], pair[1]))
+        _check_bounds(max_rows=self.max_rows)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that say whose a row is."""
+        return self.people
+
+    @property
+    def column(self) -> Never:
+        """Refused: no one column says whose a row is."""
+        raise self._refusal()
+
+    @property
+    def by_person(self) -> Never:
+        """Refused: rows are of two people each."""
+        raise self._refusal()
+
+    @property
+    def groups(self) -> Never:
+        """Refused: one person can move rows of others."""
+        raise self._refusal()
+
+    @property
+    def max_groups(self) -> Never:
+        """Refused: one person can move rows of others."""
+        raise self._refusal()
+
+    @property
+    def bounded(self) -> Never:
+        """Refused: rows of two people are bounded by projection alone."""
+        raise self._refusal()
+
+    def _refusal(self) -> ParameterError:
+        first, second = self.people
+        return ParameterError(
+            "unit_of_two",
+            f"Every row belongs to two people, {first!r} and {second!r}, so that counts of rows "
+            "cannot be bounded by person. Publish 'node-degrees', which bounds by projection; or "
+            'declare unit = "row", which hides single rows only.',
+        )
+
+    def sentence(self) -> str:
+        """Say what the unit hides."""
+        first, second = self.people
+        return (
+            f"Hides whether any one person of {first!r} and {second!r} is present with all of "
+            f"their rows, of which a projection keeps at most {self.max_rows}."
+        )
+
+    def facts(self) -> dict[str, object]:
+        """What a schema or a vault's configuration says of it."""
+        return {"people": list(self.people), "max_rows": self.max_rows}
+
+
 _VERB = {Neighbours.ADD_REMOVE: "is present", Neighbours.REPLACE_ONE: "is itself or another"}
 
-Unit = Rows | Entity
-UNITS = (Rows, Entity)
+Unit = Rows | Entity | Ties
+UNITS = (Rows, Entity, Ties)
+
+
+def _check_bounds(**bounds: object) -> None:
+    for name, value in bounds.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ParameterError(
+                "bound_not_positive",
+                f"{name} of the privacy unit must be a whole number of at least 1, "
+                f"not {given.shown(value)}.",
+            )
+        if value > MOST_ROWS:
+            raise ParameterError(
+                "bound_too_large",
+                f"{name} of the privacy unit is {value:,}; at most {MOST_ROWS:,} is allowed. "
+                "Noise grows with it: declare what people really have.",
+            )
 
 
 def _unusual(relation: Neighbours) -> dict[str, object]:
@@ -141,7 +228,8 @@ def count_sensitivity(unit: Unit, *, grouped: bool = False) -> Sensitivity:
 
 def people_sensitivity(unit: Unit, *, grouped: bool = False) -> Sensitivity:
     """Bound the count of people, each counted once, in total or per group."""
-    groups = Fraction(unit.groups if grouped else 1)
+    reached = unit.groups  # which refuses rows of two people
+    groups = Fraction(reached if grouped else 1)
     if grouped and unit.relation is Neighbours.REPLACE_ONE:
         # One person leaves all of its groups and another one enters as many other ones.
         groups *= 2
@@ -157,11 +245,11 @@ def sum_sensitivity(
     that always contribute keep a replacement within upper - lower.
     """
     low, high = bounds(lower, upper, constant=True)
-    rows = unit.max_rows
+    rows, by_person = unit.max_rows, unit.by_person  # which refuses rows of two people
     largest = rows * max(abs(low), abs(high))
     if unit.relation is Neighbours.ADD_REMOVE:
         return Sensitivity(l1=largest, l2_squared=largest**2)
-    if optional or grouped or unit.by_person:
+    if optional or grouped or by_person:
         low, high = min(low, Fraction(0)), max(high, Fraction(0))
     spread = rows * (high - low)
     if grouped:
@@ -177,6 +265,7 @@ def quantile_sensitivity(unit: Unit, quantile: object) -> Fraction:
         raise ParameterError(
             "quantile_out_of_range", f"quantile must be from 0 to 1, but {share} was given."
         )
+    rows = unit.max_rows if unit.by_person else 1  # which refuses rows of two people
     if unit.relation is Neighbours.REPLACE_ONE:
-        return Fraction(unit.max_rows)
-    return unit.max_rows * max(share, 1 - share)
+        return Fraction(rows)
+    return rows * max(share, 1 - share)

@@ -35,6 +35,7 @@ def schema_to_json(schema: Schema) -> dict[str, Any]:
     told = {
         "table": schema.table,
         "unit": schema.unit.facts() or "row",
+        "form": {} if schema.form is None else schema.form.facts(),
         "file": schema.layout.facts(),
         "columns": [_column(one) for one in schema.columns],
         "constraints": [{one.key: one.fact} for one in schema.constraints],

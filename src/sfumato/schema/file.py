@@ -174,6 +174,8 @@ def dump(
     known = seen or schema
     unit = _unit(schema.unit, known.unit)
     head = f"{_HEAD if seen else ''}table = {_value(schema.table)}\n{unit}\n"
+    if schema.form is not None:
+        head += f"form = {_value(schema.form.facts())}\n"
     facts = schema.layout.facts()
     file = "".join(f"{key} = {_value(fact)}\n" for key, fact in facts.items())
     parts = [f"[file]\n{file}"] if facts else []

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato.errors import ParameterError, SchemaError
-from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
+from sfumato.privacy.units import Entity, Neighbours, Rows, Ties, Unit
 from sfumato.schema.column import Column, Kind, Role, check_ordered, from_toml
 from sfumato.schema.constraints import (
     CONSTRAINT_KEYS,
@@ -19,6 +19,7 @@ from sfumato.schema.constraints import (
     check_constraint,
 )
 from sfumato.schema.domain import Bounds, Domain, Values
+from sfumato.schema.forms import Edges, Form, Items, Points
 from sfumato.schema.hierarchy.base import ROOT
 from sfumato.schema.hierarchy.rules import Calendar, Mask, Removal, Side, Step, Widths
 from sfumato.schema.hierarchy.tree import Tree, read_tree
@@ -40,13 +41,14 @@ if TYPE_CHECKING:
 
     Choice = TypeVar("Choice", bound=StrEnum)
 
-_KEYS = ("table", "unit", "file", "columns", "constraints")
+_KEYS = ("table", "unit", "form", "file", "columns", "constraints")
 _FILE_KEYS = ("encoding", "separator", "sheet", "header_row")
 _COLUMN_KEYS = (
     "role", "kind", "values", "bounds", "step", "length", "hierarchy", "nullable", *SPELLING_KEYS,
 )  # fmt: skip
 _HIERARCHY_KEYS = ("mask", "widths", "dates", "tree", "file")
-_UNIT_KEYS = ("column", "max_rows", "max_groups", "relation")
+_UNIT_KEYS = ("column", "people", "max_rows", "max_groups", "relation")
+_FORM_KEYS = ("edges", "points", "items")
 
 _NAMES: dict[type, str] = {
     str: "a text in quotes",
@@ -75,12 +77,15 @@ class Parser:
         unit = self._unit(document.get("unit", "row"), ("unit",))
         layout = self._layout(document.get("file", {}), ("file",))
         constraints = self._constraints(document.get("constraints", []), columns)
+        form = self._form(document["form"], ("form",)) if "form" in document else None
         try:
-            return Schema(table, columns, unit, layout, constraints)
+            return Schema(table, columns, unit, layout, constraints, form)
         except SchemaError as error:
             place: Place = ("table",)
             if error.code.startswith("unit_"):
                 place = ("unit",)
+            elif error.code.startswith("form_"):
+                place = ("form",)
             elif pair := clash(declared):
                 place = ("columns", list(declared)[pair[1]])
             raise self._lines.error(error.code, place, error.message) from None
@@ -97,11 +102,53 @@ class Parser:
             relation = self._choice(Neighbours, raw["relation"], (*place, "relation"))
         if set(raw) == {"relation"}:
             return Rows(relation=relation)
+        if "people" in raw:
+            return self._ties(raw, place)
         column = self._need(raw, "column", str, place)
         most = self._need(raw, "max_rows", int, place)
         groups = self._need(raw, "max_groups", int, place) if "max_groups" in raw else None
         with self._at(place):
             return Entity(column, most, groups, relation)
+
+    def _ties(self, raw: dict[str, object], place: Place) -> Ties:
+        self._known(raw, ("people", "max_rows"), place)
+        people = self._two(self._need(raw, "people", object, place), (*place, "people"))
+        most = self._need(raw, "max_rows", int, place)
+        with self._at(place):
+            return Ties(people, most)
+
+    def _form(self, raw: object, place: Place) -> Form:
+        table = self._typed(raw, dict, place)
+        self._known(table, _FORM_KEYS, place)
+        if len(table) != 1:
+            message = f"a form is exactly one of {', '.join(_FORM_KEYS)}."
+            raise self._lines.error("form_not_one", place, message)
+        [(key, value)] = table.items()
+        at = (*place, key)
+        if key == "edges":
+            ends = self._two(value, at)
+            with self._at(at):
+                return Edges(*ends)
+        parts = self._typed(value, dict, at)
+        if key == "points":
+            self._known(parts, ("path", "time", "at"), at)
+            path, time = (self._need(parts, part, str, at) for part in ("path", "time"))
+            place_of = self._two(self._need(parts, "at", object, at), (*at, "at"))
+            with self._at(at):
+                return Points(path, time, *place_of)
+        self._known(parts, ("of", "item", "rating", "time"), at)
+        owner, item = (self._need(parts, part, str, at) for part in ("of", "item"))
+        more = {one: self._need(parts, one, str, at) for one in ("rating", "time") if one in parts}
+        with self._at(at):
+            return Items(owner, item, **more)
+
+    def _two(self, raw: object, place: Place) -> tuple[str, str]:
+        """The names of two columns."""
+        names = self._columns(raw, place)
+        if len(names) != 2:
+            message = f'{place[-1]!r} must name two columns, such as ["from", "to"].'
+            raise self._lines.error("value_wrong_type", place, message)
+        return names[0], names[1]
 
     def _layout(self, raw: object, place: Place) -> FileLayout:
         table = self._typed(raw, dict, place)

@@ -14,6 +14,7 @@ from sfumato.privacy.units import UNITS, Rows, Unit
 from sfumato.schema.advice import NOT_NULLABLE, add_line
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.constraints import check_constraint
+from sfumato.schema.forms import FORMS, check_form
 from sfumato.schema.layout import FileLayout
 from sfumato.schema.names import check_name, check_names, count, quoted, suggestion
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.schema.constraints import Constraint
+    from sfumato.schema.forms import Form
+
+_FORMS = "Edges, Points or Items of sfumato.schema.forms"
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,6 +36,8 @@ class Schema(Shown):
     unit: Unit = field(default_factory=Rows)
     layout: FileLayout = field(default_factory=FileLayout)
     constraints: tuple[Constraint, ...] = ()
+    form: Form | None = None
+    """What its rows are where they are not people: edges, points or items."""
 
     def __post_init__(self) -> None:
         check_name(given.text(self.table, "The name of a table"), "The table")
@@ -43,12 +49,14 @@ class Schema(Shown):
         if not self.columns:
             raise SchemaError("columns_none", "A schema must declare at least one column.")
         check_names([column.name for column in self.columns])
-        if self.unit.column is not None:
-            self._check_unit(self.unit.column)
+        for name in self.unit.columns:
+            self._check_unit(name)
         listed = given.require(self.constraints, "constraints", (tuple, list), "a tuple of them")
         object.__setattr__(self, "constraints", tuple(listed))
         for constraint in self.constraints:
             check_constraint(constraint, self._by_name)
+        if self.form is not None:
+            check_form(given.require(self.form, "form", FORMS, _FORMS), self._by_name)
 
     def _check_unit(self, name: str) -> None:
         column = self._by_name.get(name)

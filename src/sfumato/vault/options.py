@@ -55,3 +55,18 @@ class SynthesisOptions(TypedDict, total=False):
     workload: Sequence[Sequence[str]] | str | Path | None
     child: str | None
     key: str | None
+    form: str | None
+    nodes: int | str | None
+
+
+class ProgramOptions(TypedDict, total=False):
+    """What may be said of a program on blocks besides what it is, gives and costs."""
+
+    blocks: int | None
+    people: int | None
+    repeats: int
+    aggregate: str
+    ranges: str
+    helper: str | None
+    columns: Sequence[str] | str | None
+    seconds: Number

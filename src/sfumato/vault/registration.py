@@ -13,7 +13,7 @@ from sqlglot import exp
 from sfumato.engines.sources import duckdb_parts
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.privacy.filters import Budget
-from sfumato.privacy.units import Entity, Rows
+from sfumato.privacy.units import Entity, Rows, Ties
 from sfumato.query.sql.tables import fanouts
 from sfumato.schema.advice import DOMAIN, section
 from sfumato.schema.file import load as load_schema
@@ -96,7 +96,7 @@ class Registration:
         _check_no_secret(self.source)
         schema = _checked(config, self.name, self.schema)
         schema = replace(schema, unit=self._unit(schema))
-        _check_bounds(schema, self.schema)
+        check_bounds(schema, self.schema)
         schema.layout.check_private()
         if self.consent is not None:
             check_consent(schema, self.consent)
@@ -150,6 +150,8 @@ class Registration:
         declared = schema.unit
         if self.unit == "row":
             return Rows(relation=declared.relation)
+        if self.unit is None and isinstance(declared, Ties):
+            return declared if self.max_rows is None else Ties(declared.people, self.max_rows)
         if self.unit is None and not declared.by_person:
             if self.max_rows is not None or self.max_groups is not None:
                 raise ParameterError(
@@ -158,7 +160,7 @@ class Registration:
                     "row. Name the column that tells people apart with --unit.",
                 )
             return declared
-        usual = declared if declared.by_person else None
+        usual = declared if isinstance(declared, Entity) else None
         most = self.max_rows
         if most is None and usual is not None:
             most = usual.max_rows
@@ -171,7 +173,7 @@ class Registration:
                 f"With the unit {quoted(self.unit or '')} say how many rows of one person are used "
                 "at most: --max-rows 10.",
             )
-        column = self.unit or declared.column or ""
+        column = self.unit or ("" if usual is None else usual.column)
         return Entity(column, most, groups, declared.relation)
 
     def _budget(self, config: Config, population: str) -> Budget:
@@ -242,6 +244,8 @@ def _checked(config: Config, name: str, schema: Path) -> Schema:
 def _check_people(table: People, warn: Callable[[str], None]) -> None:
     """Refuse a unit's column that names nobody or one person only; warn where it is idle."""
     unit = table.schema.unit
+    if isinstance(unit, Ties):
+        return  # rows without one of the two are nobody's tie
     if unit.column is None:
         if name := repeated_number(table):
             warn(
@@ -269,7 +273,7 @@ def _check_people(table: People, warn: Callable[[str], None]) -> None:
         warn(f'Every row has a {unit.column!r} of its own, so unit = "row" would say the same.')
 
 
-def _check_bounds(schema: Schema, file: Path) -> None:
+def check_bounds(schema: Schema, file: Path) -> None:
     """Refuse numbers and dates of which nothing is declared: what is not public is not known."""
     if bare := unbounded(schema):
         names = ", ".join(quoted(column.name) for column in bare)

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
-from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
+from sfumato.errors import ParameterError
+from sfumato.privacy.units import (
+    Entity,
+    Neighbours,
+    Rows,
+    Ties,
+    Unit,
+    count_sensitivity,
+    people_sensitivity,
+    quantile_sensitivity,
+    sum_sensitivity,
+)
 
 REPLACE = Neighbours.REPLACE_ONE
 
@@ -53,3 +66,22 @@ def test_a_row_is_one_person_of_one_row() -> None:
     rows = Rows()
     assert (rows.column, rows.max_rows, rows.groups, rows.by_person) == (None, 1, 1, False)
     assert Entity("who", 3).by_person
+
+
+def test_rows_of_two_people_are_bounded_by_no_older_way() -> None:
+    """Each property by which rows of one owner are bounded refuses, and so do all sensitivities."""
+    unit = Ties(("from", "to"), 3)
+    for asked in ("column", "by_person", "groups", "max_groups", "bounded"):
+        with pytest.raises(ParameterError) as refused:
+            getattr(unit, asked)
+        assert refused.value.code == "unit_of_two"
+    for sensitivity in (
+        lambda: count_sensitivity(unit),
+        lambda: people_sensitivity(unit),
+        lambda: sum_sensitivity(unit, 0, 1, optional=False),
+        lambda: quantile_sensitivity(unit, Fraction(1, 2)),
+    ):
+        with pytest.raises(ParameterError) as refused:
+            sensitivity()
+        assert refused.value.code == "unit_of_two"
+    assert "any one person" in unit.sentence()

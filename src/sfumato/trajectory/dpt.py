@@ -1,0 +1,162 @@
+"""Differentially private trajectories by hierarchical reference systems (DPT)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.trajectory.ends import distance_classes, measured_lengths, settled
+from sfumato.trajectory.measuring import Cost, Measuring
+from sfumato.trajectory.prefix_tree import measured_trees, steps_of
+from sfumato.trajectory.pruning import density
+from sfumato.trajectory.sampling import PathModel, begun
+from sfumato.trajectory.selection import best_systems, measured_speeds
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.noise.entropy import Entropy
+    from sfumato.trajectory.paths import Paths
+    from sfumato.trajectory.prefix_tree import PrefixTree
+    from sfumato.trajectory.reference_systems import ReferenceSystems
+
+    Ints = NDArray[np.int64]
+    Reals = NDArray[np.float64]
+
+SHARES = {
+    "selection": Fraction(4, 100),
+    "trees": Fraction(40, 100),
+    "turns": Fraction(4, 100),
+    "switches": Fraction(2, 100),
+    "visits": Fraction(10, 100),
+    "ends": Fraction(14, 100),
+    "trips": Fraction(16, 100),
+    "lengths": Fraction(7, 100),
+    "hours": Fraction(3, 100),
+}
+"""What each table takes of the price; they add up to 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPT:
+    """Learn a model of paths: prefix trees of moves by speed, of systems chosen by noisy gain.
+
+    *Guarantee*: the price in full, for everything measured; the choice of systems is among it.
+    Drawing reads what was measured alone.
+    *Sensitivity*: a person's steps, points and paths weigh no more than their caps together in any
+    table (`measuring`), before anything is counted: so a table moves by the cap, in L1 and L2.
+    *Error*: of each table known beforehand (`Cost.stddev`); of paths drawn, not known.
+    *Edges*: points beyond the box count as at its edge; a path of one point has no step. No paths
+    at all give noise, and at least one path.
+    *Reference*: He, Cormode, Machanavajjhala, Procopiuc & Srivastava 2015; decision 0393.
+    """
+
+    systems: ReferenceSystems
+    cost: Cost
+    most: int
+    """The longest path, in points: longer ones count as of this length."""
+    every: float
+    first_time: float
+    last_time: float
+    steps: int = 1
+    """How many steps of a person count in full."""
+    trips: int = 1
+    """How many paths of a person count in full."""
+
+    def learn(self, paths: Paths, entropy: Entropy) -> PathModel:
+        """Choose and measure: the only step that sees paths."""
+        bench = Measuring(self.cost, entropy)
+        systems, cap = self.systems, self.steps
+        finest = systems.locate(paths.x, paths.y)
+        of_points, steps = paths.owners[paths.path_of], paths.steps
+        share = SHARES["trees"] / 3
+        speeds = measured_speeds(
+            bench, systems, finest[steps], finest[steps + 1], of_points[steps],
+            SHARES["selection"], cap,
+        )  # fmt: skip
+        chosen = best_systems(systems, speeds, self.cost.stddev(share, cap))
+        told = steps_of(systems, chosen, finest, steps, of_points)
+        trees, deviations = measured_trees(bench, systems, chosen, told, SHARES["trees"], cap)
+        moves = [systems.systems[one].neighbours.shape[1] for one in chosen]
+        widths = np.array([(one + 1) * one for one in moves])
+        begin = np.cumsum(widths) - widths
+        wide = np.array(moves)[told.system]
+        turn = bench.table(
+            begin[told.system] + told.before * wide + told.move, int(widths.sum()), told.owners,
+            SHARES["turns"], cap=cap,
+        )  # fmt: skip
+        switch = bench.table(
+            told.previous * len(chosen) + told.system, (len(chosen) + 1) * len(chosen),
+            told.owners, SHARES["switches"], cap=cap,
+        )  # fmt: skip
+        visits = density(bench, systems, chosen, finest, of_points, SHARES["visits"], cap=cap)
+        return self._with_ends(
+            bench, paths, finest,
+            PartModel(chosen, trees, deviations, _parts(turn, begin, moves),
+                      np.maximum(switch, 0).reshape(-1, len(chosen)), visits,
+                      float(speeds.sum()) / cap),
+        )  # fmt: skip
+
+    def _with_ends(
+        self, bench: Measuring, paths: Paths, finest: Ints, known: PartModel
+    ) -> PathModel:
+        systems = self.systems
+        origins, ends = finest[paths.first], finest[paths.first + paths.lengths - 1]
+        starts, finish = (
+            density(
+                bench, systems, known.chosen, one, paths.owners, SHARES["ends"] / 2, cap=self.trips
+            )
+            for one in (origins, ends)
+        )
+        pairs = self._pair_system(known.people)
+        grid, belongs = systems.systems[pairs], systems.above[pairs]
+        trips = bench.table(
+            belongs[origins] * grid.size + belongs[ends], grid.size**2, paths.owners,
+            SHARES["trips"], cap=self.trips,
+        )  # fmt: skip
+        lengths = measured_lengths(
+            bench, paths.lengths, distance_classes(grid.centres, belongs[origins], belongs[ends]),
+            paths.owners, SHARES["lengths"], most=self.most, cap=self.trips,
+        )  # fmt: skip
+        hours = begun(bench, paths, self.first_time, self.last_time, SHARES["hours"], self.trips)
+        return PathModel(
+            systems, known.chosen, known.trees, known.deviations, known.turns, known.switches,
+            known.visits, starts, finish, pairs, settled(trips).reshape(grid.size, grid.size), lengths,
+            hours, self.first_time, (self.last_time - self.first_time) / len(hours), self.every,
+        )  # fmt: skip
+
+    def _pair_system(self, people: float) -> int:
+        """The finest system whose pairs of cells stand out of their noise, for so many people."""
+        stddev = self.cost.stddev(SHARES["trips"], self.trips)
+        worth = [
+            number
+            for number, grid in enumerate(self.systems.systems)
+            if grid.size**2 * stddev <= people * self.trips and grid.size <= MOST_ENDS
+        ]
+        return worth[0] if worth else len(self.systems.systems) - 1
+
+
+MOST_ENDS = 1 << 10
+
+
+@dataclass(frozen=True)
+class PartModel:
+    """What was measured of steps."""
+
+    chosen: tuple[int, ...]
+    trees: list[PrefixTree]
+    deviations: tuple[float, float, float]
+    turns: list[Reals]
+    switches: Reals
+    visits: Reals
+    people: float
+
+
+def _parts(turn: Reals, begin: Ints, moves: list[int]) -> list[Reals]:
+    return [
+        np.maximum(turn[first : first + (one + 1) * one], 0).reshape(one + 1, one)
+        for first, one in zip(begin, moves, strict=True)
+    ]

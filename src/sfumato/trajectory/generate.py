@@ -1,0 +1,102 @@
+"""Made-up paths through a made-up town, as a fixed function of their numbers: about nobody.
+
+Homes lie in a few quarters; people walk, cycle or drive to places of work and of leisure. Drivers
+go by the nearest of two avenues and a ring, at a speed of their own; walkers go straight. So paths
+have speeds that differ, places where they crowd, and directions that they keep.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.trajectory.cells import Box
+from sfumato.trajectory.paths import Paths
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Reals = NDArray[np.float64]
+
+TOWN = Box(0.0, 0.0, 16_000.0, 16_000.0)
+"""In metres."""
+EVERY = 60.0
+"""Seconds from point to point."""
+_QUARTERS = np.array(
+    [[3_000, 4_000], [4_500, 11_500], [12_500, 12_000], [11_000, 4_500], [7_500, 8_500]],
+    dtype=np.float64,
+)
+_PLACES = np.array(
+    [[8_000, 8_000], [8_600, 7_300], [13_500, 7_900], [3_500, 8_100], [8_100, 13_800]],
+    dtype=np.float64,
+)
+_AVENUES = 8_000.0
+_SPEEDS = (80.0, 250.0, 600.0)
+"""Metres a minute: on foot, by bicycle, by car."""
+_MOST = 48
+_MIXERS = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)
+
+
+def made_up(count: int, *, first: int = 0) -> Paths:
+    """So many paths, each of a person of its own."""
+    number = np.arange(first, first + count, dtype=np.uint64)
+    quarter = (_uniform(number, 0) ** 1.4 * 5).astype(np.int64)
+    place = (_uniform(number, 1) ** 1.6 * 5).astype(np.int64)
+    home = _QUARTERS[quarter] + 900 * np.stack([_bell(number, 2), _bell(number, 3)], axis=1)
+    work = _PLACES[place] + 350 * np.stack([_bell(number, 4), _bell(number, 5)], axis=1)
+    near = np.hypot(*(work - home).T)
+    mood = _uniform(number, 6)
+    mode = np.where(near < 1_800, 0, np.where(mood < 0.3, 1, 2))
+    back = _uniform(number, 7) < 0.4
+    start, end = np.where(back[:, None], work, home), np.where(back[:, None], home, work)
+    corners = _route(start, end, mode)
+    legs = np.hypot(*np.moveaxis(np.diff(corners, axis=1), 2, 0))
+    reach = legs.cumsum(axis=1)
+    speed = np.array(_SPEEDS)[mode] * (0.75 + 0.5 * _uniform(number, 8))
+    lengths = np.clip(np.floor(reach[:, -1] / speed).astype(np.int64) + 1, 2, _MOST)
+    path = np.repeat(np.arange(count), lengths)
+    step = np.arange(len(path)) - (np.cumsum(lengths) - lengths)[path]
+    gone = reach[path, -1] * step / (lengths - 1)[path]
+    leg = (gone[:, None] > reach[path]).sum(axis=1).clip(max=legs.shape[1] - 1)
+    before = np.where(leg > 0, reach[path, leg - 1], 0.0)
+    share = ((gone - before) / np.maximum(legs[path, leg], 1e-9))[:, None]
+    at = corners[path, leg] * (1 - share) + corners[path, leg + 1] * share
+    point = number[path] * np.uint64(64) + step.astype(np.uint64)
+    at = at + 25 * np.stack([_bell(point, 9), _bell(point, 10)], axis=1)
+    begun = np.where(back, 17, 8) * 3600 + 3600 * _bell(number, 11)
+    x, y = TOWN.inside(*at.T)
+    times = np.floor(np.clip(begun, 0, 82_800)[path] + EVERY * step)
+    return Paths(np.arange(count, dtype=np.int64), lengths, times, x, y)
+
+
+def _route(start: Reals, end: Reals, mode: NDArray[np.int64]) -> Reals:
+    """The corners of a way: straight on foot, by streets and an avenue otherwise."""
+    by_east = np.abs(start[:, 1] - end[:, 1]) < np.abs(start[:, 0] - end[:, 0])
+    avenue = np.full(len(start), _AVENUES)
+    first = np.where(
+        by_east[:, None],
+        np.stack([start[:, 0], avenue], axis=1),
+        np.stack([avenue, start[:, 1]], axis=1),
+    )
+    second = np.where(
+        by_east[:, None],
+        np.stack([end[:, 0], avenue], axis=1),
+        np.stack([avenue, end[:, 1]], axis=1),
+    )
+    afoot = (mode == 0)[:, None]
+    first, second = np.where(afoot, start, first), np.where(afoot, end, second)
+    return np.stack([start, first, second, end], axis=1)
+
+
+def _uniform(number: NDArray[np.uint64], fact: int) -> Reals:
+    words = number + np.uint64((fact + 1) << 48)
+    for mixer in _MIXERS:
+        words = (words ^ (words >> np.uint64(33))) * np.uint64(mixer)
+    words = words ^ (words >> np.uint64(33))
+    return np.asarray((words >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+
+
+def _bell(number: NDArray[np.uint64], fact: int) -> Reals:
+    """Around 0 with spread about 1, never beyond 3."""
+    return np.asarray(2 * sum(_uniform(number, 16 * fact + one) for one in range(16, 19)) - 3)

@@ -1,0 +1,129 @@
+"""One prefix tree of moves for each reference system: how often each move follows what came before.
+
+Below the root are the cells that steps start from, below a cell the moves out of it, and below
+these, by the move that led into the cell, the moves that follow: a Markov chain of the second order
+where there is enough, of the first where there is less. Every level of every tree holds each step
+once, so that a level of all trees together is one table of items; each level pays its own share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.trajectory.pruning import outstanding
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.trajectory.measuring import Measuring
+    from sfumato.trajectory.reference_systems import ReferenceSystems
+
+    Ints = NDArray[np.int64]
+    Reals = NDArray[np.float64]
+
+LEVELS = (Fraction(3, 10), Fraction(4, 10), Fraction(3, 10))
+"""The parts of a tree's share that cells, their moves, and moves after moves take."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of paths as trees hold them."""
+
+    start: Ints
+    """The finest cell that each starts from."""
+    system: Ints
+    """The place among the chosen systems that tells it."""
+    move: Ints
+    before: Ints
+    """The move that led there; the number of moves where another system told that, or none."""
+    previous: Ints
+    """The place of the system of the step before; their number where there was none."""
+    owners: Ints
+
+
+def steps_of(
+    systems: ReferenceSystems, chosen: tuple[int, ...], finest: Ints, steps: Ints, owners: Ints
+) -> Steps:
+    """Tell every step at the finest of the chosen systems that can; owners are those of points."""
+    start, end = finest[steps], finest[steps + 1]
+    system, move = systems.told(start, end, chosen)
+    follows = np.zeros(len(steps), dtype=bool)
+    follows[1:] = np.diff(steps) == 1
+    previous = np.full(len(steps), len(chosen))
+    previous[1:] = np.where(follows[1:], system[:-1], len(chosen))
+    moves = np.array([systems.systems[one].neighbours.shape[1] for one in chosen])
+    before = moves[system] if len(steps) else system
+    alike = follows & (previous == system)
+    before[1:] = np.where(alike[1:], move[:-1], before[1:])
+    return Steps(start, system, move, before, previous, owners[steps])
+
+
+@dataclass(frozen=True)
+class PrefixTree:
+    """Noisy counts of one system's moves; what was pruned is 0."""
+
+    cells: Reals
+    """(cells,)"""
+    moves: Reals
+    """(cells, moves)"""
+    after: Reals
+    """(cells, moves before, moves)"""
+
+
+def measured_trees(
+    measuring: Measuring,
+    systems: ReferenceSystems,
+    chosen: tuple[int, ...],
+    steps: Steps,
+    share: Fraction,
+    cap: int,
+) -> tuple[list[PrefixTree], tuple[float, float, float]]:
+    """The trees of all chosen systems, level by level, and the deviations of their counts."""
+    shares = [share * part for part in LEVELS]
+    deviations = tuple(measuring.cost.stddev(one, cap) for one in shares)
+    sizes = np.array([systems.systems[one].size for one in chosen])
+    moves = np.array([systems.systems[one].neighbours.shape[1] for one in chosen])
+    cell = np.zeros(len(steps.start), dtype=np.int64)
+    for place, number in enumerate(chosen):
+        mine = steps.system == place
+        cell[mine] = systems.above[number][steps.start[mine]]
+    own = steps.system
+
+    first = np.cumsum(sizes) - sizes
+    cells = measuring.table(first[own] + cell, int(sizes.sum()), steps.owners, shares[0], cap=cap)
+    worth = outstanding(cells, deviations[0])
+    wide = np.repeat(moves, sizes)
+    ends = np.cumsum(wide) - wide
+    asked = np.flatnonzero(np.repeat(worth, wide))
+    codes = ends[first[own] + cell] + steps.move
+    second = measuring.table(codes, int(wide.sum()), steps.owners, shares[1], cap=cap, asked=asked)
+
+    # A step without a move of the same system before it goes to a place that nobody asks for.
+    square = wide * wide
+    corner = np.cumsum(square) - square
+    known = steps.before < moves[own]
+    codes = corner[first[own] + cell] + steps.before * moves[own] + steps.move
+    codes = np.where(known, codes, int(square.sum()))
+    crowded = outstanding(np.sqrt(np.maximum(cells, 0) / wide), np.sqrt(deviations[2]))
+    asked = np.flatnonzero(np.repeat(worth & crowded, square))
+    third = measuring.table(
+        codes, int(square.sum()) + 1, steps.owners, shares[2], cap=cap, asked=asked
+    )
+
+    trees = []
+    for place in range(len(chosen)):
+        low, many, out = first[place], sizes[place], moves[place]
+        pairs = second[ends[low] : ends[low] + many * out]
+        triples = third[corner[low] : corner[low] + many * out * out]
+        trees.append(
+            PrefixTree(
+                np.maximum(cells[low : low + many], 0),
+                np.maximum(pairs, 0).reshape(many, out),
+                np.maximum(triples, 0).reshape(many, out, out),
+            )
+        )
+    return trees, (deviations[0], deviations[1], deviations[2])
