@@ -35,6 +35,7 @@ ELSEWHERE = {
     "vault/sources.py": "add is tested by itself",
     "schema/": "schema files are read when a vault is opened, before its ledger is",
     "testing/": "for tests",
+    "sandbox/": "sandboxes are tried before anything is charged: tests/unit/sandbox",
     "gate/": "what a server refuses, and when one cannot begin: tests/end/gate",
     "vault/feeds/": "feeds are tested by themselves: tests/unit/vault/feeds, test_feed_commands.py",
     "vault/jobs/values.py": "JSON is plain, and no longer than a line: tests/unit/vault/jobs",
