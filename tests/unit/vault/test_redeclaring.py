@@ -40,7 +40,9 @@ def changed(schema: Schema, name: str, **facts: object) -> Schema:
 def test_every_process_asks_by_what_is_declared_now(vault: sf.Vault, files: Path) -> None:
     with sf.open(files / "clinic") as other:
         before = vault.private("visits").explain("SELECT SUM(cost) FROM visits", epsilon=1)
-        wider = changed(load(files / "visits.toml"), "cost", domain=Bounds(0, 1000), role=Role.QUASI)
+        wider = changed(
+            load(files / "visits.toml"), "cost", domain=Bounds(0, 1000), role=Role.QUASI
+        )
         redeclare(vault, "visits", wider)
         other.refresh()
         for one in (vault, other):
