@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.privacy.units import Neighbours
-    from sfumato.programs.outputs import Output
+    from sfumato.programs.outputs import ProgramOutput
 
 LOWER, UPPER = Fraction(1, 4), Fraction(3, 4)
 BETA = 0.05
@@ -48,7 +48,7 @@ class Released:
 class Aggregate:
     """Everything that decides what leaves; all of it is public."""
 
-    outputs: tuple[Output, ...]
+    outputs: tuple[ProgramOutput, ...]
     epsilon: Fraction
     blocks: int
     repeats: int
