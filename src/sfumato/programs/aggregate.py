@@ -94,7 +94,7 @@ class Aggregate:
 
     def _error(self, mechanism: SampleAggregate | BlockQuantile) -> dict[str, Any]:
         if isinstance(mechanism, BlockQuantile):
-            return {"ranks95": math.ceil(mechanism.bound(BETA))}
+            return {"blocks95": math.ceil(mechanism.bound(BETA))}
         return {"sd": mechanism.stddev, "bound95": mechanism.bound(BETA)}
 
     def release(

@@ -65,7 +65,7 @@ def read_outputs(said: object) -> tuple[ProgramOutput, ...]:
     if len(set(names)) < len(names):
         twice = next(one for one in names if names.count(one) > 1)
         raise ParameterError(
-            "output_twice", f"Two outputs are called {quoted(twice)}. Give each its own name."
+            "output_named_twice", f"Two outputs are called {quoted(twice)}. Give each its own name."
         )
     return found
 

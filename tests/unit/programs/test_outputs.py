@@ -47,7 +47,7 @@ def test_the_grid_covers_the_range_finely(ends: tuple[float, float]) -> None:
         ([(0, "nan")], "bound_not_number"),
         ([(0, 1e300)], "bounds_too_wide"),
         ([{"low": 0, "high": 1, "hgih": 2}], "output_key_unknown"),
-        ([{"low": 0, "high": 1, "name": "a"}] * 2, "output_twice"),
+        ([{"low": 0, "high": 1, "name": "a"}] * 2, "output_named_twice"),
         ([{"low": 0, "high": 1, "share": 0}], "share_not_positive"),
         ([(0, 1)] * 1001, "outputs_too_many"),
     ],

@@ -76,7 +76,7 @@ def test_an_answer_has_the_keys_of_the_contract(private: sf.Private, room: OpenC
     told = answer.to_json()
     expected = {"values", "error", "blocks", "cost", "remaining", "receipt", "notes"}
     assert told.keys() == expected
-    assert told["error"] == [{"sd": answer.error["value"]["sd"][0],  # type: ignore[index]
+    assert told["error"] == answer.errors == [{"sd": answer.error["value"]["sd"][0],  # type: ignore[index]
                               "bound95": answer.error["value"]["bound95"][0]}]  # type: ignore[index]  # fmt: skip
     assert told["blocks"] == 20 == len(room.outputs)
     assert room.tables[0].column_names == ["age", "cost"]  # identifiers are not shown unasked
@@ -198,6 +198,18 @@ def test_refusals_are_one_line_and_cost_nothing(
 ) -> None:
     assert code_of(private.run, mean_age, **{**AGES, **asked}) == code
     assert private.remaining["epsilon"] == 9
+
+
+def test_who_is_not_the_owner_has_an_hour_of_the_machine(tmp_path: Path) -> None:
+    (tmp_path / "p.toml").write_text(SCHEMA)
+    (tmp_path / "p.csv").write_text("who,age,cost\n1,30,2.5\n")
+    sf.create(tmp_path / "v")
+    with sf.open(tmp_path / "v") as vault:
+        vault.add("people", tmp_path / "p.csv", schema=tmp_path / "p.toml", epsilon=9)
+        vault.people.add("ext", "external", population="people", epsilon=5, by="owner")
+        asked: dict[str, Any] = {**AGES, "blocks": 5000, "seconds": 1}
+        private = vault.private("people", principal="ext")
+        assert code_of(private.dry_run, mean_age, **asked) == "blocks_take_too_long"
 
 
 def test_a_helper_narrows_the_range(private: sf.Private, room: OpenChamber, tmp_path: Path) -> None:
