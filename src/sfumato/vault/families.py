@@ -260,6 +260,12 @@ FAMILIES = _listed(
                 "N",
                 type=int,
             ),
+            Field(
+                "form",
+                "What to make up: table or paths; by default what the schema's form says.",
+                "FORM",
+                flag="--as",
+            ),
             Field("columns", "The columns to have; by default all.", "A,B"),
             Field(
                 "quantiles",
@@ -310,6 +316,7 @@ FAMILIES = _listed(
         ),
         explain=("--plan", "--explain"),
         explores=True,
+        has_options=True,
         examples=(
             "sfumato synthesize people --epsilon 1 --vault clinic -o twin.csv",
             "sfumato synthesize people --epsilon 1 --vault clinic -o twin.csv --plan",
