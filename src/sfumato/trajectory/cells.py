@@ -163,7 +163,9 @@ class Hexagons:
         h3 = _h3()
         resolution = h3.get_resolution(self.names[0])
         x, y = box.inside(x, y)
-        cells = [h3.latlng_to_cell(north, east, resolution) for north, east in zip(y, x, strict=True)]
+        cells = [
+            h3.latlng_to_cell(north, east, resolution) for north, east in zip(y, x, strict=True)
+        ]
         names = np.array(self.names, dtype=np.uint64)
         found = np.searchsorted(names, np.array(cells, dtype=np.uint64)).clip(max=self.size - 1)
         return found.astype(np.int64)
@@ -188,7 +190,9 @@ class Hexagons:
                     east, north = self.centres[near] - self.centres[number]
                     turn = np.arctan2(north, east * np.cos(np.radians(self.centres[number, 1])))
                     sixth = int(np.floor(turn / (np.pi / 3))) % 6
-                    free = [one % 6 for one in range(sixth, sixth + 6) if found[number, 1 + one % 6] < 0]
+                    free = [
+                        one % 6 for one in range(sixth, sixth + 6) if found[number, 1 + one % 6] < 0
+                    ]
                     found[number, 1 + free[0]] = near
         return found
 

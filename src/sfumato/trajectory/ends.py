@@ -56,8 +56,14 @@ def distance_classes(centres: Reals, start: Ints, end: Ints) -> Ints:
 
 
 def measured_lengths(
-    measuring: Measuring, lengths: Ints, classes: Ints, owners: Ints, share: Fraction, *,
-    most: int, cap: int,
+    measuring: Measuring,
+    lengths: Ints,
+    classes: Ints,
+    owners: Ints,
+    share: Fraction,
+    *,
+    most: int,
+    cap: int,
 ) -> Lengths:
     """Measure them all at once; longer paths than the most count as the most."""
     edges = length_edges(most)

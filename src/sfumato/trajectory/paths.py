@@ -38,7 +38,11 @@ class Paths:
         first = np.flatnonzero(new)
         _, people = np.unique(owners[first], return_inverse=True)
         return cls(
-            people.astype(np.int64), np.diff(first, append=len(owners)).astype(np.int64), times, x, y
+            people.astype(np.int64),
+            np.diff(first, append=len(owners)).astype(np.int64),
+            times,
+            x,
+            y,
         )
 
     def __len__(self) -> int:

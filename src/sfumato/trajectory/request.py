@@ -20,6 +20,7 @@ from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
 from sfumato.schema.forms import Points
 from sfumato.schema.names import quoted
+from sfumato.trajectory import adatrace, one_level
 from sfumato.trajectory.adatrace import AdaTrace
 from sfumato.trajectory.cells import Box, Squares
 from sfumato.trajectory.dpt import DPT, SHARES
@@ -128,12 +129,28 @@ class PathRequest(Shown):
             return OneLevel(grid=Squares.of(self.box, _ONE_LEVEL, _ONE_LEVEL), **common)
         if self.method == "adatrace":
             return AdaTrace(box=self.box, trips=self.trips, **common)
-        systems = (
-            ReferenceSystems.squares(self.box, self.cells)
-            if self.hexagons is None
-            else ReferenceSystems.hexagons(self.box, self.hexagons)
-        )
-        return DPT(systems=systems, steps=self.steps, trips=self.trips, **common)
+        return DPT(systems=self._systems, steps=self.steps, trips=self.trips, **common)
+
+    @property
+    def _systems(self) -> ReferenceSystems:
+        if self.hexagons is None:
+            return ReferenceSystems.squares(self.box, self.cells)
+        box = self.box
+        if box.west < -180 or box.east > 180 or box.south < -85 or box.north > 85:
+            raise ParameterError(
+                "parameter_out_of_range",
+                "Hexagons lie on the earth: places must be declared as degrees, from -180 to 180 "
+                "east and from -85 to 85 north. Leave out hexagons, which takes squares.",
+            )
+        # An area of hexagons at resolution 0, in square degrees at the equator; each is seven.
+        many = (box.east - box.west) * (box.north - box.south) / 350 * 7**self.hexagons
+        if many > _MOST_CELLS**2:
+            raise ParameterError(
+                "parameter_out_of_range",
+                f"hexagons of resolution {self.hexagons} would be about {many:,.0f}; at most "
+                f"{_MOST_CELLS**2:,} are possible. Give a lower resolution.",
+            )
+        return ReferenceSystems.hexagons(box, self.hexagons)
 
     @property
     def event(self) -> Event:
@@ -142,8 +159,11 @@ class PathRequest(Shown):
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """How far a count of trips is off, known before anything is spent; of paths it is not."""
-        return {"trips": {"sd": self.cost.stddev(SHARES["trips"], self.trips)}}
+        """How far a table's counts are off, known before anything is spent; of paths it is not."""
+        shares = {"dpt": SHARES, "adatrace": adatrace.SHARES, "one-level": one_level.SHARES}
+        return {
+            name: {"sd": self.cost.stddev(share)} for name, share in shares[self.method].items()
+        }
 
     @cached_property
     def parameters(self) -> Mapping[str, Any]:
@@ -160,10 +180,6 @@ class PathRequest(Shown):
                 "hexagons": self.hexagons, "trips": self.trips, "steps": self.steps,
             },
         }  # fmt: skip
-
-    def explain(self) -> PathRequest:
-        """What it would be: itself."""
-        return self
 
     def _card(self) -> Card:
         line = f"paths of {self.dataset}, would cost {self.price.sentence()}"
@@ -279,7 +295,10 @@ def _typed(column: Column, values: Any) -> pa.Array:
     if column.kind is Kind.INTEGER:
         return pa.array(np.floor(values).astype(np.int64))
     if column.kind is Kind.REAL:
-        return pa.array(np.asarray(values, dtype=np.float64))
+        domain = column.public_domain
+        step = float(domain.grid_step or 0) if isinstance(domain, Bounds) else 0.0
+        found = np.asarray(values, dtype=np.float64)
+        return pa.array(np.round(np.round(found / step) * step, 9) if step else found)
     if np.asarray(values).dtype.kind == "i":
         return pa.array(values).cast(pa.string())
     whole = np.floor(values).astype(np.int64)

@@ -112,7 +112,9 @@ class PathModel:
             belongs = self.systems.above[number]
             order = np.argsort(belongs, kind="stable")
             summed = np.concatenate([[0.0], np.cumsum(self.visits[order] + _LEAST)])
-            first = np.searchsorted(belongs[order], np.arange(self.systems.systems[number].size + 1))
+            first = np.searchsorted(
+                belongs[order], np.arange(self.systems.systems[number].size + 1)
+            )
             found.append((order, summed, first))
         return found
 
@@ -152,7 +154,10 @@ class PathModel:
         return Paths(
             np.arange(count),
             lengths,
-            *(np.concatenate([getattr(one, name) for one in parts]) for name in ("times", "x", "y")),
+            *(
+                np.concatenate([getattr(one, name) for one in parts])
+                for name in ("times", "x", "y")
+            ),
         )
 
     def _walks(self, count: int, entropy: Entropy) -> Paths:
@@ -214,7 +219,9 @@ class PathModel:
             centres = self.systems.systems[number].centres
             shift = centres[target] - centres[at][:, None]
             gone = ((here[:, None] + shift - aim[:, None]) ** 2).sum(axis=2)
-            chance = chance * np.exp(-(gone - gone.min(axis=1, keepdims=True)) / (2 * spread[:, None]))
+            chance = chance * np.exp(
+                -(gone - gone.min(axis=1, keepdims=True)) / (2 * spread[:, None])
+            )
             apart = gone.min(axis=1) / (2 * spread)
             weights.append((chance * (switches[:, place] * near[at])[:, None], apart))
             targets.append(target)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sfumato.publish.catalogue import KINDS
-from sfumato.synth.methods import METHOD_WORDS
+from sfumato.synth.methods import METHOD_WORDS, PATH_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -252,7 +252,7 @@ FAMILIES = _listed(
                 "How to choose what is measured: one of the methods below.",
                 "METHOD",
                 default="auto",
-                choices=METHOD_WORDS,
+                choices=METHOD_WORDS | PATH_WORDS,
             ),
             Field(
                 "rows",

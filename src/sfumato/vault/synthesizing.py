@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from sfumato.release.places import Places
     from sfumato.privacy.price import Price
+    from sfumato.release.places import Places
     from sfumato.schema.column import Column
     from sfumato.schema.schema import Schema
     from sfumato.synth.request import ColumnSets
@@ -129,12 +129,11 @@ def _is_of_paths(schema: Schema, form: str | None) -> bool:
     """Whether paths are asked for: by name, or because that is what the schema says rows are."""
     if form is None:
         return isinstance(schema.form, Points)
-    return given.one_of(form, "form", FORM_WORDS) == "paths"
+    given.one_of(form, "form", FORM_WORDS)
+    return form == "paths"
 
 
-def _paths(
-    schema: Schema, price: Price, beside: Mapping[str, object], **asked: Any
-) -> PathRequest:
+def _paths(schema: Schema, price: Price, beside: Mapping[str, object], **asked: Any) -> PathRequest:
     """A synthesis of paths, which takes nothing that is about columns."""
     for name, value in beside.items():
         if value is not None and value != ():
@@ -189,6 +188,8 @@ def check_targets(
 
     Given are the places that it takes, first that of the release.
     """
+    if model is not None and isinstance(request, PathRequest):
+        raise _model_not_kept()
     in_use = (*kept, *vault_files_around(out))
     found = check_places(out, request.datasets, overwrite=overwrite, kept=in_use)
     for name, file in found.files.items():
@@ -395,6 +396,28 @@ class PathTwin(Answer):
             "columns": self.table.column_names,
             "measured": [],
         }
+
+    @given.in_python
+    def save(
+        self,
+        path: str | Path,
+        *,
+        overwrite: bool = False,
+        report: str | Path | None = None,
+        model: str | Path | None = None,
+    ) -> list[Path]:
+        """Write the points as any release does; their model is not kept."""
+        if model is not None:
+            raise _model_not_kept()
+        return super().save(path, overwrite=overwrite, report=report)
+
+
+def _model_not_kept() -> ParameterError:
+    return ParameterError(
+        "model_not_kept",
+        "A model of paths is not kept: leave out --model, and draw as many as you need with "
+        "--rows N.",
+    )
 
 
 def _path_twin(paid: dict[str, Any], request: PathRequest) -> PathTwin:
