@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from argon2 import PasswordHasher
+from tests.end.browsing import open_page
+from tests.end.gate.people_served import ROWS, people_vault
 
 from sfumato.gate.console import passwords
 from sfumato.testing.servers import served
 
-from ..browsing import open_page
-from ..gate.people_served import ROWS, people_vault
 from .visitors import PASSWORD, Console
 
 if TYPE_CHECKING:

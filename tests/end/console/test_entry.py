@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..browsing import needs_chromium
+from tests.end.browsing import needs_chromium
 
 if TYPE_CHECKING:
     from collections.abc import Callable

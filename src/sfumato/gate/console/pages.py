@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from sfumato.gate.console import entry, home
+from sfumato.gate.console.analyst import asking, datasets, work
 
 PAGES = (
     *home.PAGES,
+    *asking.PAGES,
+    *datasets.PAGES,
+    *work.PAGES,
     *entry.PAGES,
 )
 """Every page of the console, in the order in which the navigation has them."""
