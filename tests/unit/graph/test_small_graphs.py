@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import combinations
 from math import exp
 
-import networkx as nx
+import networkx as nx  # type: ignore[import-untyped]  # it has no types
 import numpy as np
 import pytest
 
@@ -86,7 +86,8 @@ def _kept(graph: Graph, most: int, order: dict[tuple[int, int], int]) -> np.ndar
 
 
 def test_a_person_moves_the_projected_numbers_by_no_more_than_twice_the_bound() -> None:
-    generator, worst = np.random.default_rng(3), {}
+    generator = np.random.default_rng(3)
+    worst: dict[int, int] = {}
     for most in (1, 2, 3):
         order = dict(zip(PAIRS, generator.permutation(len(PAIRS)).tolist(), strict=True))
         for graph in ALL:
