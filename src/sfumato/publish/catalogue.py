@@ -44,5 +44,16 @@ KINDS = {
     "triangles": PublicationKind(
         "of a graph: how many triangles it has", "sfumato.graph.triangles", "edges"
     ),
+    "stars": PublicationKind(
+        "of a graph: how many pairs of ties meet in a node", "sfumato.graph.stars", "edges"
+    ),
+    "degrees": PublicationKind(
+        "of a graph: how many ties nodes have, sorted", "sfumato.graph.degrees", "edges"
+    ),
+    "node-degrees": PublicationKind(
+        "of a graph: how many people have so many ties, hiding people",
+        "sfumato.graph.node_degrees",
+        "edges",
+    ),
 }
 """In the order in which people are told of them."""

@@ -33,6 +33,9 @@ KindName = Literal[
     "kdtree",
     "privtree",
     "triangles",
+    "stars",
+    "degrees",
+    "node-degrees",
 ]
 """The kinds of publications by name, for whoever completes them."""
 

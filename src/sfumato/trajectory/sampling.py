@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 _AT_ONCE = 1 << 15
 _LOOSE = 1.2
 """How far from straight to its end a path may go, in steps for each step that is left."""
-_TRIED = 4
-"""Of so many places within a cell, the one is taken to which the move leads straightest."""
 _LEAST = 1e-12
 HOURS = 24
 """The parts that the time is told by."""
@@ -126,23 +124,6 @@ class PathModel:
         low, high = summed[first[cells]], summed[first[cells + 1]]
         at = np.searchsorted(summed, low + drawn * (high - low), side="right") - 1
         return order[np.clip(at, first[cells], first[cells + 1] - 1)]
-
-    def _reached(self, place: int, cell: Ints, target: Ints, entropy: Entropy) -> Ints:
-        """One of the finest cells that a move leads to from another, as straight as may be."""
-        number = self.chosen[place]
-        if number == 0:
-            return target
-        grid, centres = self.systems.systems[number], self.systems.systems[0].centres
-        straight = centres[cell] + grid.centres[target]
-        straight -= grid.centres[self.systems.above[number][cell]]
-        best = self._descend(place, target, uniform(len(cell), entropy))
-        for _ in range(_TRIED - 1):
-            other = self._descend(place, target, uniform(len(cell), entropy))
-            nearer = ((centres[other] - straight) ** 2).sum(axis=1) < (
-                (centres[best] - straight) ** 2
-            ).sum(axis=1)
-            best = np.where(nearer, other, best)
-        return best
 
     @cached_property
     def _chances(self) -> list[tuple[Reals, Reals, Reals]]:
@@ -234,16 +215,10 @@ class PathModel:
             chance = told + _DOUBT * self.deviations[2] * chance
             chance /= np.maximum(chance.sum(axis=1, keepdims=True), _LEAST)
             target = self.systems.systems[number].neighbours[at]
-            off = self.systems.systems[number].centres[target] - aim[:, None]
-            if number == self.chosen[0] and number == 0:
-                gone = (off**2).sum(axis=2)
-            else:
-                # A coarse cell is as near as where it would lead, from where the path is in it.
-                shift = (
-                    self.systems.systems[number].centres[target]
-                    - (self.systems.systems[number].centres[at][:, None])
-                )
-                gone = ((here[:, None] + shift - aim[:, None]) ** 2).sum(axis=2)
+            # A cell is as near as where its move leads from where the path is.
+            centres = self.systems.systems[number].centres
+            shift = centres[target] - centres[at][:, None]
+            gone = ((here[:, None] + shift - aim[:, None]) ** 2).sum(axis=2)
             chance = chance * np.exp(
                 -(gone - gone.min(axis=1, keepdims=True)) / (2 * spread[:, None])
             )
@@ -259,9 +234,8 @@ class PathModel:
         result = cell.copy()
         for number, target in enumerate(targets):
             mine = lines[place == number]
-            result[mine] = self._reached(
-                number, cell[mine], np.maximum(target[mine, move[mine]], 0), entropy
-            )
+            reached = np.maximum(target[mine, move[mine]], 0)
+            result[mine] = self._descend(number, reached, uniform(len(mine), entropy))
         return result, place, move
 
 

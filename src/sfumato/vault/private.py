@@ -11,6 +11,7 @@ from sfumato.query.sql.tables import PrivateRows
 from sfumato.schema.names import quoted
 from sfumato.vault.asking import Questions
 from sfumato.vault.families import FAMILIES
+from sfumato.vault.session import explain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from sfumato.publish.options import KindName, KindOptions
     from sfumato.schema.schema import Schema
     from sfumato.synth.forecast import SynthesisForecast
-    from sfumato.synth.request import SynthesisRequest
     from sfumato.vault.options import (
         ProgramOptions,
         PublishOptions,
@@ -95,7 +95,8 @@ class Private(Questions):
         of columns that matter, or a file of them, among which `aim` chooses; `quantiles` names
         columns to cut where rows crowd, `weekdays` dates whose day of the week is kept. `child` is
         a data set of the same people with several rows each, which comes with this one, linked by
-        their `key`; `rows` are this one's then. The cost is an epsilon or a rho, and a delta. The
+        their `key`; `rows` are this one's then. Of a data set of paths (`form`) paths are made up, by
+        `method` dpt, adatrace or one-level, `rows` of them. The cost is an epsilon or a rho, and a delta. The
         identical request is answered again from store.
 
         With `attacks` its owner has what attackers still get as `findings`; by `require`, such as
@@ -110,8 +111,7 @@ class Private(Questions):
     @given.in_python
     def plan_synthesis(self, **asked: Unpack[SynthesisOptions]) -> SynthesisForecast:
         """Say how far off `synthesize`, asked the same, would be by each method; free."""
-        request = self._planned(FAMILIES["synthesize"], **asked)
-        return cast("SynthesisRequest", request).explain()
+        return cast("SynthesisForecast", explain(self._planned(FAMILIES["synthesize"], **asked)))
 
     @given.in_python
     def run(
