@@ -33,6 +33,10 @@ KindName = Literal[
     "kdtree",
     "privtree",
     "triangles",
+    "items",
+    "itemsets",
+    "search-log",
+    "ratings",
 ]
 """The kinds of publications by name, for whoever completes them."""
 
