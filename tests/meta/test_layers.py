@@ -95,7 +95,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "steward": {
         "cards", "errors", "given", "schema", "privacy", "engines", "files", "counting",
         "inspection", "release", "report", "anonymize", "attack", "comparison", "synth",
-        "texts", "vault.protection",
+        "noise", "sets", "texts", "vault.protection",
     },
     "vault": {
         "cards", "errors", "given", "schema", "privacy", "engines", "files", "system", "texts",

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Reals = NDArray[np.float64]
 
-_AT_ONCE = 16
-"""Of the sets that are too rare, a part of one in so many is dealt with between two counts."""
+_AT_ONCE, _MANY = 16, 1 << 16
+"""Of the rare sets one in so many is dealt with between two counts; of very many every second."""
 LEFT_OUT = -1
 """Stands for the group of an item that is left out of every basket."""
 
@@ -140,7 +140,8 @@ def local_recoding(
     """A cut for each part of like baskets: a part is halved as long as less is lost by that."""
     filled = np.flatnonzero(baskets.sizes)
     ordered = filled[np.argsort(_gray_ranks(baskets, tree)[filled], kind="stable")]
-    parts, cuts = np.zeros(baskets.count, dtype=np.int64), []
+    parts = np.zeros(baskets.count, dtype=np.int64)
+    cuts: list[Ints] = []
     share = suppress / max(len(baskets.owners), 1)
 
     def decided(owners: Ints) -> tuple[float, Ints]:
@@ -206,7 +207,7 @@ class _Search:
         leaves_out = np.arange(len(tops)) >= np.count_nonzero(gains)
         worth = np.where(leaves_out, in_rare[tops], gains[tops])
         worth = worth / (np.where(leaves_out, lost[tops], costs[tops]) + 1e-9)
-        wanted, done = in_rare.sum() / _AT_ONCE, 0.0
+        wanted, done = in_rare.sum() / (2 if len(rare) > _MANY else _AT_ONCE), 0.0
         changed = np.zeros(len(cut), dtype=bool)
         for place in np.argsort(-worth, kind="stable"):
             group = tops[place]
