@@ -69,6 +69,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         "report.evaluation",
         "publish.quantiles", "publish.request",
     },
+    "trajectory": {
+        "cards", "counting", "errors", "given", "local.planar", "mechanisms", "method", "noise",
+        "privacy", "release", "schema",
+    },
     # Reports of clients: no rows of ours are read, so no ledger and no release.
     "local": {
         "cards", "errors", "files", "given", "noise", "privacy", "system", "texts",
@@ -91,7 +95,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cards", "errors", "given", "schema", "privacy", "engines", "files", "system", "texts",
         "counting",
         "release", "report", "ledger", "method", "anonymize", "query", "publish", "synth",
-        "steward", "attack.finding", "attack.case", "comparison",
+        "trajectory", "steward", "attack.finding", "attack.case", "comparison",
     },
     "demo": {
         "errors", "schema", "files", "inspection", "report", "release.in_use", "steward",

@@ -105,10 +105,9 @@ class DPT:
     ) -> PathModel:
         systems = self.systems
         origins, ends = finest[paths.first], finest[paths.first + paths.lengths - 1]
+        each = SHARES["ends"] / 2
         starts, finish = (
-            density(
-                bench, systems, known.chosen, one, paths.owners, SHARES["ends"] / 2, cap=self.trips
-            )
+            density(bench, systems, known.chosen, one, paths.owners, each, cap=self.trips)
             for one in (origins, ends)
         )
         pairs = self._pair_system(known.people)
