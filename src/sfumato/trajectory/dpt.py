@@ -123,8 +123,9 @@ class DPT:
         hours = begun(bench, paths, self.first_time, self.last_time, SHARES["hours"], self.trips)
         return PathModel(
             systems, known.chosen, known.trees, known.deviations, known.turns, known.switches,
-            known.visits, starts, finish, pairs, settled(trips).reshape(grid.size, grid.size), lengths,
-            hours, self.first_time, (self.last_time - self.first_time) / len(hours), self.every,
+            known.visits, starts, finish, pairs, settled(trips).reshape(grid.size, grid.size),
+            lengths, hours, self.first_time, (self.last_time - self.first_time) / len(hours),
+            self.every,
         )  # fmt: skip
 
     def _pair_system(self, people: float) -> int:

@@ -15,7 +15,6 @@ import numpy as np
 
 from sfumato.cards import Card, Shown
 from sfumato.local.planar import PlanarLaplace
-from sfumato.noise.entropy import SystemEntropy
 from sfumato.privacy.numbers import exact, positive
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def tell_locations(
         [Fraction(box.west), Fraction(box.south)], step=step, cells=(across, up), epsilon=each
     )
     given = np.asarray(places, dtype=np.float64).reshape(-1, 2)
-    rows = mechanism._rows(given, entropy or SystemEntropy())  # noqa: SLF001
+    rows = mechanism.randomize(given, entropy).rows
     moved = np.stack([rows["east"], rows["north"]], axis=1).astype(np.float64)
     at = np.array([box.west, box.south]) + (moved + 0.5) * float(step)
     meter = LocationMeter(epsilon=each, places=len(given))

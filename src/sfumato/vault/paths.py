@@ -93,6 +93,7 @@ class PathTwin(Answer):
 
 
 def model_not_kept() -> ParameterError:
+    """Say that no file of a model is written."""
     return ParameterError(
         "model_not_kept",
         "A model of paths is not kept: leave out --model, and draw as many as you need with "
@@ -101,6 +102,7 @@ def model_not_kept() -> ParameterError:
 
 
 def path_twin(paid: dict[str, Any], request: PathRequest) -> PathTwin:
+    """The answer of the gatekeeper with the twin apart from its maps."""
     tables = paid["tables"]
     if set(tables) != {request.dataset, VISITS}:
         raise unreadable_answer(KeyError(request.dataset))
