@@ -26,7 +26,14 @@ class Recorded(measuring.Measuring):
     exact: list[Table]
 
     def table(
-        self, cells: Any, size: int, owners: Any, share: Fraction, *, cap: int = 1, asked: Any = None
+        self,
+        cells: Any,
+        size: int,
+        owners: Any,
+        share: Fraction,
+        *,
+        cap: int = 1,
+        asked: Any = None,
     ) -> Any:
         """Record what would be measured."""
         self.spent += share
@@ -35,7 +42,9 @@ class Recorded(measuring.Measuring):
         return np.full(size, 1000.0)
 
 
-def recorded(learn: Callable[[Paths, Entropy], object], paths: Paths, monkeypatch: Any) -> list[Table]:
+def recorded(
+    learn: Callable[[Paths, Entropy], object], paths: Paths, monkeypatch: Any
+) -> list[Table]:
     """The exact tables behind a model of paths, in the order in which they are measured."""
     found: list[Table] = []
 
