@@ -1,4 +1,4 @@
-"""Twins of paths by three models: five figures of use against epsilon; the time of a million points.
+"""Twins of paths by three models: five figures against epsilon; the time of a million points.
 
 Units: one trip of the made-up town; one taxi of Porto, whose trips weigh one path together; one
 trip of GoTrack. Every point counts once a minute.

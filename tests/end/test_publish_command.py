@@ -156,7 +156,7 @@ def test_what_is_paid_for_is_not_lost_when_its_place_is_taken_meanwhile(
     """After the charge a refusal is no longer the caller's mistake, and the next try is free."""
     from sfumato.vault.private import Private
 
-    publish = Private.run
+    publish = Private.answer
 
     def overtaken(self: Private, *given: Any, **options: Any) -> Any:
         Path("x.csv").write_text("theirs")
@@ -164,7 +164,7 @@ def test_what_is_paid_for_is_not_lost_when_its_place_is_taken_meanwhile(
 
     words = "publish histogram visits --columns age --epsilon 1 -o x.csv"
     with monkeypatch.context() as patched:
-        patched.setattr(Private, "run", overtaken)
+        patched.setattr(Private, "answer", overtaken)
         error = told(capsys, words, code=1)["error"]
     assert isinstance(error, dict)
     assert error["code"] == "output_exists"

@@ -464,7 +464,7 @@ def test_every_public_method_is_thrown_at() -> None:
         *("Published.to_pandas", "Published.to_polars", "Synthesized.report", "Synthesized.load"),
         *("Synthesized.to_pandas", "Synthesized.to_polars", "SynthesisModel.unpacked"),
         # The doors of commands, which make these of their own words.
-        *("Private.prepare", "Private.run", "Published.to_json", "Synthesized.to_json"),
+        *("Private.prepare", "Private.answer", "Published.to_json", "Synthesized.to_json"),
         *("People.admitted", "People.asker", "Jobs.find", "Jobs.done"),
         *("Releases.read", "Releases.answer"),
         *("Private.check_all", "Private.left_after", "Private.owners_rows"),

@@ -97,7 +97,7 @@ def synthesize_candidates(
         _confirm(said, yes=yes)
     for done, (name, prepared) in enumerate(found.items(), start=1):
         with progress(f"Candidate {done} of {len(found)}"):
-            answer = private.run(family, prepared)
+            answer = private.answer(family, prepared)
         with paid():
             answer.save(places[name], overwrite=overwrite)
     with progress("Comparing", unit="candidates") as report:

@@ -153,12 +153,15 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
             flags = {"yes": exploring[1], "only_told": only_explained, "overwrite": overwrite}
             synthesize_candidates(asked, family, given, out, opened.kept, **flags, as_json=as_json)
             return
+        read = [one for one in given.values() if isinstance(one, Path)]
+        for one in family.fields:
+            if one.from_file:
+                given[one.name] = family.home().read_file(given[one.name])
         prepared = asked.prepare(family, **{**given, **options})
         if only_explained:
             _explain(asked, prepared, as_json=as_json)
             return
         if out is not None:
-            read = (one for one in given.values() if isinstance(one, Path))
             kept = (*opened.kept, *read)
             places = family.home().check_targets(
                 prepared, out, report, overwrite=overwrite, kept=kept, **also
@@ -167,7 +170,7 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
                 check_kept(places, owners_page, overwrite=overwrite, kept=kept)
         release_collector()
         with progress("Answering" if out is None else "Publishing"):
-            answer: Answer = asked.run(family, prepared, request_id=request_id, gate=gate)
+            answer: Answer = asked.answer(family, prepared, request_id=request_id, gate=gate)
     written: list[Path] = []
     with paid():
         if out is not None:

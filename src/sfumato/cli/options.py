@@ -67,7 +67,8 @@ def parameter_of(field: Field) -> Parameter:
     flags = () if flag is None else (flag,)
     info = typer.Argument(**words) if field.positional else typer.Option(*flags, **words)
     optional = field.default is None and not field.required
-    kind = field.type | None if optional else field.type
+    given = Path if field.from_file else field.type
+    kind = given | None if optional else given
     return declared(field.name, Annotated[kind, info], field.parameter.default)
 
 

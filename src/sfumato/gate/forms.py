@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.gate.checking import EXACT, check
+from sfumato.programs.outputs import MOST_OUTPUTS
+from sfumato.programs.source import LONGEST
 from sfumato.publish.options import KindOptions
 from sfumato.vault.families import PURPOSE
 
@@ -45,9 +47,25 @@ _RANGES = {
     },
 }
 _SETS = {"type": "array", "items": {"type": "array", "items": NAME}, "maxItems": _MOST_NAMES}
+_OUTPUTS = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {"low": NUMBER, "high": NUMBER, "name": NAME, "share": NUMBER},
+        "required": ["low", "high"],
+        "additionalProperties": False,
+    },
+    "minItems": 1,
+    "maxItems": MOST_OUTPUTS,
+    "x-code": "range_missing",
+}
+_SOURCE = {"type": "string", "minLength": 1, "maxLength": LONGEST, "x-code": "program_too_long"}
 _WRITTEN: dict[str, dict[str, Any]] = {
     "asked": _SQL,
     "at_most": WHOLE,
+    "output": _OUTPUTS,
+    "program": _SOURCE,
+    "seconds": NUMBER,
     "postprocess": NAMES,
     "threshold": {**NUMBER, "x-code": "parameter_not_number"},
     "weights": {"type": "object", "additionalProperties": NUMBER},

@@ -10,6 +10,8 @@ class PublicationKind(NamedTuple):
 
     told: str
     home: str
+    form: str = "rows"
+    """The form of the tables that it is of: rows about people, edges, points or items."""
 
 
 KINDS = {
@@ -39,5 +41,8 @@ KINDS = {
     "continual": PublicationKind("running counts, as days go by", "continual"),
     "sketch": PublicationKind("a short summary from which any count can be estimated", "sketch"),
     "above": PublicationKind("which ranges hold more rows than a threshold", "above"),
+    "triangles": PublicationKind(
+        "of a graph: how many triangles it has", "sfumato.graph.triangles", "edges"
+    ),
 }
 """In the order in which people are told of them."""

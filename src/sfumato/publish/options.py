@@ -32,6 +32,7 @@ KindName = Literal[
     "hybrid",
     "kdtree",
     "privtree",
+    "triangles",
 ]
 """The kinds of publications by name, for whoever completes them."""
 
@@ -54,6 +55,7 @@ class KindOptions(TypedDict, total=False):
     medians: object
     method: str
     most: object
+    nodes: object
     noise: str
     of: object
     prune: object

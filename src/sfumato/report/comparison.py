@@ -83,6 +83,16 @@ _TERMS = (
 
 def page(found: Comparison) -> str:
     """The whole page, its parts called and ordered as those of any other."""
+    return render(
+        "Candidates for a release",
+        [*comparison_blocks(found), Glossary(_TERMS)],
+        lead="Privacy in shades: what attackers get of each candidate, and what it is good for.",
+        footer=f"Made by Sfumato {__version__}. For the owner: computed from the original.",
+    )
+
+
+def comparison_blocks(found: Comparison) -> list[Block]:
+    """What is told of candidates, for a page of its own or for a part of another."""
     drawn = picture(found)
     parts: dict[str, list[Block]] = {
         LOOKED_AT: [*([] if drawn is None else [drawn]), _listed(found)],
@@ -94,12 +104,7 @@ def page(found: Comparison) -> str:
     blocks: list[Block] = [Note(_OWNER, warning=True), Listing(said(found))]
     for heading, content in parts.items():
         blocks += [Heading(heading), *content]
-    return render(
-        "Candidates for a release",
-        [*blocks, Glossary(_TERMS)],
-        lead="Privacy in shades: what attackers get of each candidate, and what it is good for.",
-        footer=f"Made by Sfumato {__version__}. For the owner: computed from the original.",
-    )
+    return blocks
 
 
 def said(found: Comparison) -> list[str]:

@@ -77,7 +77,7 @@ def inspection_page(found: Inspection, table: str, command: str) -> str:
     return report_page(
         ReportParts(
             title=f"Who stands out: {without_passwords(table)}",
-            promise=_stands_out(found),
+            promise=stands_out(found),
             audience=_OWNER,
             private=True,
             released=False,
@@ -89,13 +89,14 @@ def inspection_page(found: Inspection, table: str, command: str) -> str:
             ],
             guarantee=[Paragraph("Nothing: this is the table as it is.")],
             limits=[Paragraph(f"Whoever gets the table gets its rows.{open_columns}")],
-            found=_uniqueness(found),
+            found=uniqueness(found),
             verify=_verify(table, "inspected", command),
         )
     )
 
 
-def _stands_out(found: Inspection) -> str:
+def stands_out(found: Inspection) -> str:
+    """Who is found by what, in one sentence."""
     if not found.sets:
         return "No column is a quasi-identifier, so there is nothing to tell people apart by."
     worst = found.full
@@ -105,7 +106,7 @@ def _stands_out(found: Inspection) -> str:
     )
 
 
-def _uniqueness(found: Inspection) -> list[Block]:
+def uniqueness(found: Inspection) -> list[Block]:
     """Sets of columns by how many are unique in them, and three attackers."""
     if not found.sets:
         return []

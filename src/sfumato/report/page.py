@@ -81,10 +81,15 @@ def _sections(blocks: Sequence[Block]) -> list[tuple[str | None, list[Block]]]:
 
 @cache
 def _templates() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    return templates("sfumato.report")
+
+
+def templates(*packages: str) -> Environment:
+    """The templates of packages, those of the first before all: whatever they get is escaped."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     made = Environment(
-        loader=PackageLoader("sfumato.report"),
+        loader=ChoiceLoader([PackageLoader(one) for one in packages]),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_on_one_line,
@@ -133,6 +138,11 @@ def _text(cell: Cell) -> str:
 def _anchor(text: str) -> str:
     """Turn a heading into a name that a link can point to."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "section"
+
+
+def fragment(blocks: Sequence[Block]) -> str:
+    """Blocks as a part of another page of ours, which has the style sheet of pictures."""
+    return _templates().get_template("fragment.html").render(blocks=blocks)
 
 
 def fill(template: str, **facts: object) -> str:

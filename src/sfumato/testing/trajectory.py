@@ -33,7 +33,7 @@ class Recorded(measuring.Measuring):
         share: Fraction,
         *,
         cap: int = 1,
-        asked: Any = None,
+        asked: Any = None,  # noqa: ARG002  none is left out
     ) -> Any:
         """Record what would be measured."""
         self.spent += share

@@ -77,7 +77,7 @@ class Questions(Shown):
         facts = self._session.facts(self._asker_of, self._dataset)
         return self._session.prepare(family, family.values(*positional, **asked), facts)
 
-    def run(
+    def answer(
         self,
         family: Family,
         prepared: Prepared,
@@ -107,7 +107,9 @@ class Questions(Shown):
     ) -> Any:
         """Answer what a family is asked; its module says what comes back."""
         family = FAMILIES[name]
-        return self.run(family, self.prepare(family, *positional, **asked), request_id=request_id)
+        return self.answer(
+            family, self.prepare(family, *positional, **asked), request_id=request_id
+        )
 
     if not TYPE_CHECKING:  # else every misspelt method would pass for one
 

@@ -20,6 +20,7 @@ from sfumato.privacy.filters import Budget
 from sfumato.privacy.losses import Approx
 from sfumato.privacy.numbers import EPSILON_MAXIMUM, positive
 from sfumato.release.in_use import VAULT
+from sfumato.sandbox import checked_choice
 from sfumato.schema.document import Lines, read_text
 from sfumato.schema.names import clash, quoted
 from sfumato.schema.parse import Parser
@@ -40,7 +41,10 @@ OWNER = "owner"
 
 _FORMAT = 1
 _MOST_MEBIBYTES = 4
-_KEYS = ("format", "snapshot", "tick_milliseconds", "deadline_seconds", "max_epsilon")
+_KEYS = (
+    *("format", "snapshot", "tick_milliseconds", "deadline_seconds", "max_epsilon"),
+    "sandbox",
+)
 _TABLES = ("ledger", "populations", "datasets", "principals")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}", re.ASCII)
 
@@ -95,6 +99,8 @@ class Config:
     deadline_seconds: float | None = None
     max_epsilon: Fraction = EPSILON_MAXIMUM
     """The largest epsilon of any budget or question."""
+    sandbox: str | None = None
+    """Where analysts' programs run; by default in the first sandbox that passes its test."""
     datasets: Mapping[str, PrivateSet | PublicSet] = field(default_factory=dict)
     budgets: Mapping[str, Budget] = field(default_factory=dict)
     principals: Mapping[str, Mapping[str, Budget]] = field(default_factory=dict)
@@ -229,6 +235,8 @@ class _Parser(Parser):
         self._known(ledger, ("database", "head"), ("ledger",))
         with self._at(("max_epsilon",)):
             self._most = positive(document.get("max_epsilon", EPSILON_MAXIMUM), "max_epsilon")
+        with self._at(("sandbox",)):
+            sandbox = checked_choice(self._typed(document.get("sandbox", ""), str, ("sandbox",)))
         budgets = {
             name: self._budget(raw, ("populations", name))
             for name, raw in self._named(document, "populations", ()).items()
@@ -241,6 +249,7 @@ class _Parser(Parser):
             tick_seconds=self._count(document, "tick_milliseconds", default=0) / 1000,
             deadline_seconds=self._count(document, "deadline_seconds", default=0) or None,
             max_epsilon=self._most,
+            sandbox=sandbox,
             datasets=self._datasets(document, budgets),
             budgets=budgets,
             principals={

@@ -20,8 +20,9 @@ from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from sfumato.programs.catalogue import HOW, RANGES
 from sfumato.publish.catalogue import KINDS
-from sfumato.synth.methods import METHOD_WORDS, PATH_WORDS
+from sfumato.synth.methods import METHOD_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,6 +47,8 @@ class Field:
     """How the command line spells it, where that is not its name."""
     topic: str = ""
     """The heading under which help tells of it, where that is not the common one."""
+    from_file: bool = False
+    """Whether the command takes a file of it; what is asked is the text that the file holds."""
     choices: Mapping[str, str] = field(default_factory=dict)
     """The words that it may be, where they are few, each with what it means."""
 
@@ -168,6 +171,7 @@ _WORKLOAD = Field(
     "workload", "The ranges that matter: a table with A_low and A_high.", "FILE", type=Path
 )
 _COLUMNS = Field("columns", "The columns to publish.", "A,B", required=True)
+_SOME = "The columns to publish; graphs, paths and sets have none to name."
 
 FAMILIES = _listed(
     Family(
@@ -204,7 +208,7 @@ FAMILIES = _listed(
                 positional=True,
                 choices={name: kind.told for name, kind in KINDS.items()},
             ),
-            _COLUMNS,
+            replace(_COLUMNS, help=_SOME, required=False),
             _WORKLOAD,
             Field(
                 "postprocess",
@@ -252,19 +256,13 @@ FAMILIES = _listed(
                 "How to choose what is measured: one of the methods below.",
                 "METHOD",
                 default="auto",
-                choices=METHOD_WORDS | PATH_WORDS,
+                choices=METHOD_WORDS,
             ),
             Field(
                 "rows",
                 "How many rows to draw; by default as many as there are, about.",
                 "N",
                 type=int,
-            ),
-            Field(
-                "form",
-                "What to make up: table or paths; by default what the schema's form says.",
-                "FORM",
-                flag="--as",
             ),
             Field("columns", "The columns to have; by default all.", "A,B"),
             Field(
@@ -290,6 +288,13 @@ FAMILIES = _listed(
                 "FILE",
                 type=Path,
             ),
+            Field(
+                "form",
+                "What to make up: graph, paths, baskets or table; by default as the schema says.",
+                "FORM",
+                flag="--as",
+            ),
+            Field("nodes", "Of a graph: how many nodes it has, a number that is public.", "N"),
             Field(
                 "child",
                 "A data set with several rows a person, to be had with this one.",
@@ -322,6 +327,83 @@ FAMILIES = _listed(
             "sfumato synthesize people --epsilon 1 --vault clinic -o twin.csv --plan",
             "sfumato synthesize people --epsilon 0.4 --explore --yes --vault clinic -o twins",
             "sfumato synthesize people --target smoker --vault clinic -o t.parquet --model m.arrow",
+        ),
+    ),
+    Family(
+        name="run",
+        help="Run a program on blocks of people; only a private aggregate of what it gives leaves.",
+        chapter="Answer questions",
+        module="sfumato.vault.running",
+        fields=(
+            Field(
+                "program",
+                "A Python file; a function of it is given the rows of one block at a time.",
+                "PROGRAM.py",
+                required=True,
+                positional=True,
+                from_file=True,
+            ),
+            Field(
+                "function",
+                "The function that is called with a block, a pyarrow table, and gives numbers.",
+                "F",
+            ),
+            Field(
+                "output",
+                'The range of each number in JSON: [{"low": 0, "high": 100}]; also a name, a share '
+                "of the cost.",
+                "JSON",
+                required=True,
+            ),
+            Field(
+                "blocks",
+                "How many blocks; by default what suits the declared number of rows, or 100.",
+                "N",
+                type=int,
+            ),
+            Field(
+                "people",
+                "How many people everybody may know there are; blocks are chosen by it.",
+                "N",
+                type=int,
+            ),
+            Field(
+                "repeats",
+                "In how many blocks everybody is; noise does not grow by it.",
+                "N",
+                type=int,
+                default=1,
+            ),
+            Field(
+                "aggregate",
+                "What leaves of all blocks: one of those below.",
+                "AGGREGATE",
+                default="mean",
+                choices=HOW,
+            ),
+            Field(
+                "ranges",
+                "How outputs get the range they are kept in: one of those below.",
+                "RANGE",
+                default="tight",
+                choices=RANGES,
+            ),
+            Field("helper", "The function that makes ranges, where they are its own.", "F"),
+            Field("columns", "The columns that it sees; by default all but identifiers.", "A,B"),
+            Field(
+                "seconds",
+                "How long one block may take; the answer waits for all.",
+                "S",
+                type=float,
+                default=1.0,
+            ),
+        ),
+        cost=(EPSILON,),
+        shape="code",
+        explain=("--dry-run", "--explain"),
+        examples=(
+            "sfumato run ages.py people --function mean_age --vault clinic --seconds 0.2 "
+            '--blocks 4 --output \'[{"low": 0, "high": 110}]\' --dry-run',
         ),
     ),
 )

@@ -56,8 +56,22 @@ class SynthesisOptions(TypedDict, total=False):
     child: str | None
     key: str | None
     form: str | None
+    nodes: int | str | None
     every: float
     cells: int
     hexagons: int
     trips: int
     steps: int
+
+
+class ProgramOptions(TypedDict, total=False):
+    """What may be said of a program on blocks besides what it is, gives and costs."""
+
+    blocks: int | None
+    people: int | None
+    repeats: int
+    aggregate: str
+    ranges: str
+    helper: str | None
+    columns: Sequence[str] | str | None
+    seconds: Number

@@ -14,20 +14,29 @@ from sfumato.vault.families import FAMILIES
 from sfumato.vault.session import explain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from fractions import Fraction
     from pathlib import Path
     from typing import Unpack
 
     from numpy.typing import ArrayLike
 
+    from sfumato.method import Prepared
     from sfumato.privacy.numbers import Number
+    from sfumato.programs.forecast import ProgramForecast
+    from sfumato.programs.request import ProgramRun
     from sfumato.publish.kinds import Publication
     from sfumato.publish.options import KindName, KindOptions
     from sfumato.schema.schema import Schema
     from sfumato.synth.forecast import SynthesisForecast
-    from sfumato.vault.options import PublishOptions, QueryCost, SynthesisOptions
+    from sfumato.vault.options import (
+        ProgramOptions,
+        PublishOptions,
+        QueryCost,
+        SynthesisOptions,
+    )
     from sfumato.vault.publishing import Published
+    from sfumato.vault.running import ProgramAnswer
     from sfumato.vault.synthesizing import Synthesized
     from sfumato.vault.trying import ReleaseGate
 
@@ -40,7 +49,7 @@ class Private(Questions):
         self,
         kind: KindName | str,
         *,
-        columns: Sequence[str] | str,
+        columns: Sequence[str] | str | None = None,
         epsilon: Number | None = None,
         rho: Number | None = None,
         delta: Number | None = None,
@@ -66,7 +75,7 @@ class Private(Questions):
         asked: dict[str, Any] = {"workload": workload, "postprocess": postprocess, **options}
         family = FAMILIES["publish"]
         planned = self.prepare(family, kind, columns=columns, **cost, **asked)
-        found: Published = self.run(family, planned, request_id=request_id, gate=gate)
+        found: Published = self.answer(family, planned, request_id=request_id, gate=gate)
         return found
 
     @given.in_python
@@ -86,9 +95,8 @@ class Private(Questions):
         of columns that matter, or a file of them, among which `aim` chooses; `quantiles` names
         columns to cut where rows crowd, `weekdays` dates whose day of the week is kept. `child` is
         a data set of the same people with several rows each, which comes with this one, linked by
-        their `key`; `rows` are this one's then. Of a data set of paths (`form`) so many
-        paths are made up, by `method` dpt, adatrace or one-level. The cost is an epsilon or a rho,
-        and a delta. The identical request is answered again from store.
+        their `key`; `rows` are this one's then. The cost is an epsilon or a rho, and a delta. The
+        identical request is answered again from store.
 
         With `attacks` its owner has what attackers still get as `findings`; by `require`, such as
         "copies<0.05", what they get more from is refused, and the charge stays.
@@ -96,13 +104,69 @@ class Private(Questions):
         gate = _gate(require, attacks, publish_findings)
         family = FAMILIES["synthesize"]
         request = self.prepare(family, **asked)
-        found: Synthesized = self.run(family, request, request_id=request_id, gate=gate)
+        found: Synthesized = self.answer(family, request, request_id=request_id, gate=gate)
         return found
 
     @given.in_python
     def plan_synthesis(self, **asked: Unpack[SynthesisOptions]) -> SynthesisForecast:
         """Say how far off `synthesize`, asked the same, would be by each method; free."""
         return cast("SynthesisForecast", explain(self._planned(FAMILIES["synthesize"], **asked)))
+
+    @given.in_python
+    def run(
+        self,
+        program: Callable[..., Any] | str | Path,
+        *,
+        output: Any,
+        epsilon: Number | None = None,
+        function: str | None = None,
+        request_id: str | None = None,
+        **asked: Unpack[ProgramOptions],
+    ) -> ProgramAnswer:
+        """Run a program on blocks of people, charged to the table's budget.
+
+        `program` is a Python function that stands by itself, or the path of a file with such a
+        `function`. It is called in a sandbox with the rows of one block, a pyarrow table, and
+        gives a number or several; `output` has the range of each: [(0, 100), ...]. It is tried on
+        made-up rows before anything is charged. What leaves is the `aggregate` of all blocks,
+        their "mean" or "median", with noise.
+
+        `blocks` says how many there are, `people` how many people everybody may know there are, by
+        which they are chosen; with `repeats` everybody is in so many blocks. `ranges` are "tight",
+        as declared, "loose" or "helper", which is then a function of the program. `columns` are
+        those that it sees, `seconds` what one block may take: the answer waits for all.
+        """
+        planned = self._program(program, function, output, epsilon, asked)
+        found: ProgramAnswer = self.answer(FAMILIES["run"], planned, request_id=request_id)
+        return found
+
+    @given.in_python
+    def dry_run(
+        self,
+        program: Callable[..., Any] | str | Path,
+        *,
+        output: Any,
+        epsilon: Number | None = None,
+        function: str | None = None,
+        **asked: Unpack[ProgramOptions],
+    ) -> ProgramForecast:
+        """Try what `run` is asked on made-up rows, and say what it would cost; spends nothing."""
+        planned = self._program(program, function, output, epsilon, asked)
+        return self._session.dry_run(cast("ProgramRun", planned), self._asker_of)
+
+    def _program(
+        self,
+        program: Callable[..., Any] | str | Path,
+        function: str | None,
+        output: object,
+        epsilon: Number | None,
+        asked: ProgramOptions,
+    ) -> Prepared:
+        from sfumato.programs.source import text_of  # most questions do without
+
+        text, name = text_of(program, function)
+        family = FAMILIES["run"]
+        return self.prepare(family, text, function=name, output=output, epsilon=epsilon, **asked)
 
     def above(
         self,
@@ -130,7 +194,7 @@ class Private(Questions):
         self,
         kind: KindName | str,
         *,
-        columns: Sequence[str] | str,
+        columns: Sequence[str] | str | None = None,
         **asked: Unpack[PublishOptions],
     ) -> Publication:
         """Say what `publish`, asked the same, would choose and how far off it would be, free."""
@@ -153,7 +217,7 @@ class Private(Questions):
                 f"This plan is of {quoted(publication.datasets[0])}, not of "
                 f"{quoted(self._dataset)}. Plan it again with the table that is to answer it.",
             )
-        found: Published = self.run(FAMILIES["publish"], publication, request_id=request_id)
+        found: Published = self.answer(FAMILIES["publish"], publication, request_id=request_id)
         return found
 
     def _card(self) -> Card:

@@ -96,7 +96,7 @@ class Registration:
         _check_no_secret(self.source)
         schema = _checked(config, self.name, self.schema)
         schema = replace(schema, unit=self._unit(schema))
-        _check_bounds(schema, self.schema)
+        check_bounds(schema, self.schema)
         schema.layout.check_private()
         if self.consent is not None:
             check_consent(schema, self.consent)
@@ -273,7 +273,7 @@ def _check_people(table: People, warn: Callable[[str], None]) -> None:
         warn(f'Every row has a {unit.column!r} of its own, so unit = "row" would say the same.')
 
 
-def _check_bounds(schema: Schema, file: Path) -> None:
+def check_bounds(schema: Schema, file: Path) -> None:
     """Refuse numbers and dates of which nothing is declared: what is not public is not known."""
     if bare := unbounded(schema):
         names = ", ".join(quoted(column.name) for column in bare)

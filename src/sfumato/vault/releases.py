@@ -21,7 +21,6 @@ from sfumato.vault.config import OWNER, PrivateSet, asking
 from sfumato.vault.had import AnyRelease
 from sfumato.vault.jobs.anonymizing import ANONYMIZE, anonymized
 from sfumato.vault.jobs.asking import families
-from sfumato.vault.jobs.job import Job, JobState
 from sfumato.vault.plans import plan_digest
 from sfumato.vault.rendering import file_names, rendered
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from sfumato.ledger.base import Ledger
     from sfumato.release.release import Release
     from sfumato.vault.gatekeeper import Asker
+    from sfumato.vault.jobs.job import Job
     from sfumato.vault.principals import Principal
     from sfumato.vault.rendering import ReleaseFile
     from sfumato.vault.vault import Vault
@@ -160,7 +160,7 @@ class Releases(Shown):
                 )
             return replace(found, kept=self._vault.kept)
         asker = self._asker(OWNER, job)
-        stored = _stored(self._vault.ledger, str(job.result["receipt"]))
+        stored = stored_answer(self._vault.ledger, str(job.result["receipt"]))
         answer = self._vault.gatekeeper.read(stored, asker, charged=False)
         answer = replace(answer, kept=self._vault.kept)
         family = families()[job.family]
@@ -180,7 +180,7 @@ class Releases(Shown):
                 "An anonymized release was paid for by no budget and is no answer. Take one of its "
                 "files.",
             )
-        stored = _stored(self._vault.ledger, str(job.result["receipt"]))
+        stored = stored_answer(self._vault.ledger, str(job.result["receipt"]))
         charged = bool(job.result["charged"])
         asker = self._asker(job.principal, job)
         return self._vault.gatekeeper.read(stored, asker, charged=charged)
@@ -241,7 +241,7 @@ def _is_own(job: Job | None, person: Principal) -> bool:
 
 def _may(job: Job, person: Principal, opened: Mapping[str, Sequence[str]]) -> bool:
     """Whether somebody may have what a job gave: as an answer of theirs, or as a download."""
-    if job.state is not JobState.DONE:
+    if job.release is None:
         return False
     if _is_own(job, person):
         known = families().get(job.family)
@@ -250,7 +250,7 @@ def _may(job: Job, person: Principal, opened: Mapping[str, Sequence[str]]) -> bo
     return "download" in person.shapes and (PUBLIC in to or person.name in to)
 
 
-def _stored(ledger: Ledger, receipt: str) -> bytes:
+def stored_answer(ledger: Ledger, receipt: str) -> bytes:
     """The answer that a receipt stands for."""
     charge, _, proof = receipt.partition(":")
     entry = ledger.entry(int(charge))

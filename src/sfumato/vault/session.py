@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from sfumato.method import Dataset, Prepared
     from sfumato.privacy.events import Event
     from sfumato.privacy.price import Price
+    from sfumato.programs.forecast import ProgramForecast
+    from sfumato.programs.request import ProgramRun
     from sfumato.query.answer.explain import Explanation
     from sfumato.query.sql.tables import Catalogue
     from sfumato.vault.answer import Answer
@@ -76,6 +78,8 @@ class Facts:
     """Refuses whoever may not ask about these data sets."""
     rights: Principal | None = None
     """What whoever asks may do, where that is limited."""
+    sandbox: str | None = None
+    """Where programs run, where the owner chose."""
 
     @property
     def declared(self) -> PrivateRows:
@@ -143,6 +147,14 @@ def prepared_of(family: Family, values: Mapping[str, Any], facts: Facts) -> Prep
     return prepared
 
 
+class Part(Protocol):
+    """Some of the rows, by public facts, of which something is asked."""
+
+    def of(self, prepared: Prepared) -> Prepared:
+        """What was prepared for all rows, for these alone."""
+        ...
+
+
 class Asking(Protocol):
     """What may be asked through: the session of a vault at hand, or of one that is elsewhere."""
 
@@ -175,6 +187,10 @@ class Asking(Protocol):
         """Refuse a plan of which whoever asks may not be told."""
         ...
 
+    def dry_run(self, prepared: ProgramRun, asker_of: AskerOf) -> ProgramForecast:
+        """Try a program on made-up rows, and say what it would cost; free."""
+        ...
+
     def left(self, datasets: tuple[str, ...], asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
         """What one more question may cost whoever asks, for programs and for people."""
         ...
@@ -203,6 +219,8 @@ class Session:
     """The largest epsilon that one question or publication may cost."""
     kept: Sequence[Path] = ()
     """The files in use, which no answer may be saved over."""
+    sandbox: str | None = None
+    """Where programs run, where the owner chose."""
     _prepared: Mapping[str, WeakValueDictionary[int, Prepared]] = field(
         default_factory=partial(defaultdict, WeakValueDictionary), repr=False, compare=False
     )
@@ -223,7 +241,9 @@ class Session:
         """What may be known by whoever asks."""
         usual, rights = partial(self._usual, asker_of), asker_of(()).rights
         check = self.store.check
-        return Facts(self._seen(rights), dataset, self.maximum, usual, check, asker_of, rights)
+        seen = self._seen(rights)
+        public = usual, check, asker_of, rights, self.sandbox
+        return Facts(seen, dataset, self.maximum, *public)
 
     def _seen(self, rights: Principal | None) -> Catalogue:
         """The data sets that exist for somebody: those about nobody, and those they may ask."""
@@ -240,7 +260,10 @@ class Session:
         shape, rights = family.shape, facts.rights
         if rights is not None and shape not in rights.shapes:
             rights.check("explain")  # all that may come of it then
-        prepared = prepared_of(family, values, facts)
+        return self.admit(shape, prepared_of(family, values, facts), facts)
+
+    def admit(self, shape: str, prepared: Prepared, facts: Facts) -> Prepared:
+        """Take what was prepared from public facts for something that may be run here."""
         _check(facts.admit(prepared.datasets), None, prepared)
         self._prepared[shape][id(prepared)] = prepared
         return prepared
@@ -260,8 +283,18 @@ class Session:
         answer = family.read(self.answer(prepared, asker_of, request_id=request_id), prepared)
         return answer if gate is None else gate.tried(self, asker_of, prepared, answer)
 
-    def answer(self, prepared: Prepared, asker_of: AskerOf, *, request_id: str | None) -> Answer:
-        """The answer as the gatekeeper gives it, before its family makes more of it."""
+    def answer(
+        self,
+        prepared: Prepared,
+        asker_of: AskerOf,
+        *,
+        request_id: str | None,
+        part: Part | None = None,
+    ) -> Answer:
+        """The answer as the gatekeeper gives it, before its family makes more of it.
+
+        That of a `part` is one for good, whatever becomes of who asks, and of other data later.
+        """
         given.maybe_text(request_id, "request_id")
         shapes = [
             one for one, made in list(self._prepared.items()) if made.get(id(prepared)) is prepared
@@ -273,15 +306,27 @@ class Session:
         purpose = asker.purpose
         _check(asker, shapes[0], prepared)
         self.store.check_purpose(datasets, purpose)
-        answer = self.gatekeeper.answer(
-            prepared,
+        keeper, asked = self.gatekeeper, prepared
+        if part is not None:
+            keeper, asked = replace(keeper, snapshot=0), part.of(prepared)
+        answer = keeper.answer(
+            asked,
             asker,
             lambda: self._opened(datasets, public, purpose, versions),
-            check_data=lambda: self.store.check_readable((*datasets, *public)),
+            check_data=lambda: self._check_ready(prepared),
             request_id=request_id,
             consent=versions,
+            taped=part is not None,
         )
         return replace(answer, kept=tuple(self.kept))
+
+    def _check_ready(self, prepared: Prepared) -> None:
+        """Refuse, before anything is charged, what cannot be read or would not run."""
+        self.store.check_readable((*prepared.datasets, *prepared.public))
+        rehearse = getattr(prepared, "rehearse", None)
+        if rehearse is not None:
+            prepared.check_in_time(self.gatekeeper.deadline_seconds)  # type: ignore[attr-defined]
+            rehearse()
 
     @contextmanager
     def _opened(
@@ -303,6 +348,11 @@ class Session:
 
     def confirm(self, prepared: Prepared, asker_of: AskerOf) -> None:
         """Nothing: who may not be told of a plan could not have it prepared here."""
+
+    def dry_run(self, prepared: ProgramRun, asker_of: AskerOf) -> ProgramForecast:
+        """Try a program on made-up rows, and say what it would cost; free."""
+        _check(asker_of(prepared.datasets), "code", prepared)
+        return prepared.explain()
 
     def left(self, datasets: tuple[str, ...], asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
         """What one more question may cost whoever asks, for programs and for people."""

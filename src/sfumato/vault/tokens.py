@@ -57,6 +57,11 @@ _COARSE_SECONDS = 3600
 """When a token was last used is noted no more often than this: to tidy up, not to follow people."""
 
 
+def scope_of(shape: str) -> str:
+    """The scope that a token needs for answers of a shape."""
+    return _SCOPE_OF[shape]
+
+
 @dataclass(frozen=True)
 class Holder:
     """Who holds a token, and what it may be used for."""

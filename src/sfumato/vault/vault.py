@@ -27,6 +27,7 @@ from sfumato.vault.accounts import (
 from sfumato.vault.anywhere import AnyVault
 from sfumato.vault.config import Config, PrivateSet, asking, load, modified
 from sfumato.vault.consent.registry import Consents
+from sfumato.vault.consoled import Consoled
 from sfumato.vault.datastore import DataStore
 from sfumato.vault.declared import catalogue, location, schema_of
 from sfumato.vault.folder import AnswerIndex, note_charge
@@ -47,13 +48,14 @@ if TYPE_CHECKING:
     from sfumato.vault.config import PublicSet
     from sfumato.vault.consent.registry import ConsentRegistry
     from sfumato.vault.datastore import Location
+    from sfumato.vault.feeds.feeds import Feeds
     from sfumato.vault.gatekeeper import Asker
     from sfumato.vault.jobs.jobs import Jobs
     from sfumato.vault.releases import Releases
     from sfumato.vault.session import AskerOf
 
 
-class Vault(AnyVault):
+class Vault(Consoled, AnyVault):
     """An open vault. Safe for any number of threads; each process opens its own."""
 
     _session: Session
@@ -83,7 +85,12 @@ class Vault(AnyVault):
         )
         self._kept = list(vault_files(config.folder))
         self._session = Session(
-            catalogue(config, schemas), self._store, gatekeeper, config.max_epsilon, self._kept
+            catalogue(config, schemas),
+            self._store,
+            gatekeeper,
+            config.max_epsilon,
+            self._kept,
+            config.sandbox,
         )
 
     @cached_property
@@ -225,6 +232,19 @@ class Vault(AnyVault):
         self._check_open()
         return Releases(self)
 
+    @cached_property
+    def feeds(self) -> Feeds:
+        """Standing questions, answered for every period."""
+        from sfumato.vault.feeds.feeds import Feeds
+
+        self._check_open()
+        return Feeds(self)
+
+    @property
+    def session(self) -> Session:
+        """What may be asked through, as the configuration is now."""
+        return self._session
+
     @property
     def gatekeeper(self) -> Gatekeeper:
         """The one before all private answers, as the configuration is now."""
@@ -307,7 +327,7 @@ class Vault(AnyVault):
 
     def _asking(self, principal: str | None, purpose: str | None) -> AskerOf:
         who = asking(principal)
-        return partial(self._asker, who, given.maybe_text(purpose, "purpose"))
+        return partial(self.asker, who, given.maybe_text(purpose, "purpose"))
 
     def _location(self, config: Config, name: str, schema: Schema) -> Location:
         apart = partial(self._check_apart, name)
@@ -326,7 +346,7 @@ class Vault(AnyVault):
                 "vault_closed", "A vault that was closed answers nothing. Open it again."
             )
 
-    def _asker(self, principal: str, purpose: str | None, datasets: tuple[str, ...]) -> Asker:
+    def asker(self, principal: str, purpose: str | None, datasets: tuple[str, ...]) -> Asker:
         """Who pays for a question of a principal about data sets."""
         self._check_open()
         sets = [_held(self.config, name) for name in datasets]
@@ -335,8 +355,11 @@ class Vault(AnyVault):
 
     def close(self) -> None:
         """Let go of engines and of the ledger; what jobs are at is waited for, for a while."""
+        if "feeds" in self.__dict__:
+            self.feeds.stop_working()
         if "jobs" in self.__dict__:
             self.jobs.close()
+        self.close_console()
         self._closed = True
         self._store.close()
         self._consents.close()

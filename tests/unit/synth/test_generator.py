@@ -66,7 +66,8 @@ def test_values_that_only_a_tree_names_are_kept() -> None:
     rows = pa.table({"town": ["a", "b", "b", "c"] * 25})
     with closing(sf.read(rows, schema=schema)) as people:
         made = sf.protect(people, epsilon=9, delta=1e-2).synthesize(epsilon=3, delta=1e-3)
-    assert {*made.table["town"].to_pylist()} <= {"a", "b", "c"}
+    # A value may be missing, so noise may say of some rows that it is.
+    assert {*made.table["town"].to_pylist()} <= {"a", "b", "c", None}
     assert SynthesisModel.unpacked(made.model.packed).draw(10).num_rows == 10
 
 

@@ -104,7 +104,8 @@ def test_without_noise_lengths_and_trips_are_those_of_the_paths() -> None:
 
 @pytest.mark.parametrize("place", range(3))
 def test_no_paths_at_all_give_a_twin(place: int) -> None:
-    none = Paths(*(np.zeros(0, dtype=np.int64) for _ in range(2)), *(np.zeros(0) for _ in range(3)))
+    no_one, nowhere = np.zeros(0, dtype=np.int64), np.zeros(0)
+    none = Paths(no_one, no_one, nowhere, nowhere, nowhere)
     twin = learners(BOX)[place].learn(none, SeededEntropy(6)).drawn(5, SeededEntropy(7))
     assert len(twin) == 5
     assert (twin.lengths >= 1).all()

@@ -166,11 +166,13 @@ def test_a_plan_is_run_by_who_may(vault: sf.Vault) -> None:
     family = FAMILIES["publish"]
     for name, code in (("ext", "shape_not_permitted"), ("far", "plan_foreign")):
         asked = vault.questions(principal=name)
-        assert code_of(asked.run, family, plan) == code
-        assert code_of(asked.run, FAMILIES["query"], plan) == code
+        assert code_of(asked.answer, family, plan) == code
+        assert code_of(asked.answer, FAMILIES["query"], plan) == code
     vault.people.add("dear", "permanent-staff", population="visits", epsilon=1,
                      min_epsilon="0.2", **BY)  # fmt: skip
-    assert code_of(vault.questions(principal="dear").run, family, plan) == "epsilon_not_permitted"
+    assert (
+        code_of(vault.questions(principal="dear").answer, family, plan) == "epsilon_not_permitted"
+    )
 
 
 def test_a_search_that_is_free_is_short_for_all_but_the_owner(

@@ -7,7 +7,7 @@ with what is asked. Decision 0367.
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.client import ACCEPTED
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from sfumato.gate.client.reading import Received
     from sfumato.method import Dataset, Prepared
     from sfumato.privacy.events import Event
+    from sfumato.programs.forecast import ProgramForecast
+    from sfumato.programs.request import ProgramRun
     from sfumato.vault.answer import Answer
     from sfumato.vault.families import Family
     from sfumato.vault.session import AskerOf
@@ -119,6 +121,16 @@ class RemoteSession:
     def confirm(self, prepared: Prepared, asker_of: AskerOf) -> None:
         """Have the server say whether it means the same, and tells it to whoever asks."""
         self._explained(prepared, asker_of)
+
+    def dry_run(self, prepared: ProgramRun, asker_of: AskerOf) -> ProgramForecast:
+        """Have the server try a program on made-up rows, in its sandbox; free."""
+        told = self._explained(prepared, asker_of)
+        try:
+            return replace(
+                prepared.forecast(()), seconds=float(told["seconds"]), notes=tuple(told["notes"])
+            )
+        except (KeyError, TypeError, ValueError):
+            raise unexpected("a forecast that cannot be read") from None
 
     def _explained(self, prepared: Prepared, asker_of: AskerOf) -> dict[str, Any]:
         """What the server says of a plan; free."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from sfumato.gate.doors.questions import RUN_EXAMPLE
 from sfumato.gate.forms import (
     DATASET,
     FLAG,
@@ -23,6 +24,7 @@ from sfumato.gate.routing import Call, Reply, Route
 from sfumato.vault.families import FAMILIES, PURPOSE
 from sfumato.vault.jobs.anonymizing import ANONYMIZE
 from sfumato.vault.jobs.job import STAGES, JobState
+from sfumato.vault.tokens import scope_of
 
 if TYPE_CHECKING:
     from sfumato.vault.families import Family
@@ -170,7 +172,7 @@ ROUTES = (
             path=f"/{family.command}",
             told=f"{family.help} It is a job: look at it under jobs, have it under releases.",
             handler=partial(submitted, family),
-            scope="query",
+            scope=scope_of(family.shape),
             shape=family.shape,
             takes=family_form(family),
             keyed=True,
@@ -194,6 +196,7 @@ ROUTES = (
                 },
             ),
             (FAMILIES["synthesize"], {**_PEOPLE, "method": "mst", "epsilon": "0.5"}),
+            (FAMILIES["run"], {**_PEOPLE, **RUN_EXAMPLE}),
         )
     ),
     Route(

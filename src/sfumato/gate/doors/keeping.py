@@ -39,7 +39,7 @@ def added(call: Call) -> Reply:
     """Add a data set, with a budget for the people in it, or a public table."""
     told, warnings = dict(call.values), list[str]()
     wanted: dict[str, Any] = dict.fromkeys(_OPTIONS) | {"delta": 0} | told
-    source = _allowed(str(wanted.pop("source")), call.data)
+    source = allowed_source(str(wanted.pop("source")), call.data)
     schema = _declared(wanted.pop("schema"))
     try:
         add_dataset(
@@ -58,7 +58,7 @@ def added(call: Call) -> Reply:
     return Reply({"dataset": told["name"], "warnings": warnings})
 
 
-def _allowed(source: str, folder: Path | None) -> str:
+def allowed_source(source: str, folder: Path | None) -> str:
     """A file below the folder from which data sets may be added; all else is refused alike."""
     if folder is not None and "://" not in source:
         allowed = folder.resolve()

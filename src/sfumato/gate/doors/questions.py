@@ -21,6 +21,14 @@ _QUERY = FAMILIES["query"]
 _EXAMPLE = {"sql": "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex", "epsilon": "0.1"}
 _OF_PEOPLE = {"dataset": "people", "epsilon": "0.1"}
 _WATCHED = {"columns": ["age"], "workload": [[[0, 17]], [[65, 120]]], "threshold": 100}
+RUN_EXAMPLE = {
+    "program": "def adults(rows):\n    return sum(age >= 18 for age in rows['age'].to_pylist())",
+    "function": "adults",
+    "output": [{"low": 0, "high": 1000}],
+    "blocks": 10,
+    "epsilon": "0.1",
+}
+_PLAN = "plan", "explain"
 _COST = {
     "type": "object",
     "properties": {"charged": {"type": "boolean"}},
@@ -63,7 +71,7 @@ def explained(family: Family, call: Call) -> Reply:
 def query(call: Call) -> Reply:
     """The answer to a question."""
     asked, prepared = planned(call, _QUERY)
-    return answered(call, asked.run(_QUERY, prepared, request_id=call.request_id))
+    return answered(call, asked.answer(_QUERY, prepared, request_id=call.request_id))
 
 
 ROUTES = (
@@ -130,8 +138,8 @@ ROUTES = (
             path=f"/explain/{family.command}",
             told=f"Plan without charge. {family.help}",
             handler=partial(explained, family),
-            scope="plan",
-            shape="explain",
+            scope=scope,
+            shape=shape,
             takes=family_form(family),
             refusals=(402, 403, 404),
             example=example,
@@ -141,10 +149,12 @@ ROUTES = (
                 "required": list(_AFTER),
             },
         )
-        for family, example in (
-            (FAMILIES["publish"], {**_OF_PEOPLE, "kind": "histogram", "columns": ["sex"]}),
-            (FAMILIES["above"], {**_OF_PEOPLE, **_WATCHED}),
-            (FAMILIES["synthesize"], {**_OF_PEOPLE, "method": "mst"}),
+        for family, example, scope, shape in (
+            (FAMILIES["publish"], {**_OF_PEOPLE, "kind": "histogram", "columns": ["sex"]}, *_PLAN),
+            (FAMILIES["above"], {**_OF_PEOPLE, **_WATCHED}, *_PLAN),
+            (FAMILIES["synthesize"], {**_OF_PEOPLE, "method": "mst"}, *_PLAN),
+            # A dry run runs the program, though on rows about nobody.
+            (FAMILIES["run"], {**_OF_PEOPLE, **RUN_EXAMPLE}, "submit-code", "code"),
         )
     ),
 )

@@ -9,6 +9,7 @@ from sfumato.errors import ParameterError
 from sfumato.ledger.rules import check_name
 from sfumato.schema.names import quoted, suggestion
 from sfumato.vault.jobs.anonymizing import ANONYMIZE, check_wish_names
+from sfumato.vault.jobs.job import COMPARE
 from sfumato.vault.jobs.values import plain_values
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def family_named(name: str) -> Family:
     if name not in known:
         raise ParameterError(
             "job_family_unknown",
-            f"A job cannot be of {quoted(name)}; {suggestion(name, [*known, ANONYMIZE])}",
+            f"A job cannot be of {quoted(name)}; {suggestion(name, [*known, ANONYMIZE, COMPARE])}",
         )
     return known[name]
 
@@ -46,6 +47,8 @@ def asked_plainly(family: str, asked: Mapping[str, object]) -> dict[str, Any]:
         wishes = plain_values(asked, ("population",))
         check_wish_names(wishes)
         return wishes
+    if family == COMPARE:
+        return plain_values(asked, ())
     known = family_named(family)
     plain = plain_values(asked, [one.name for one in known.fields if one.type is Path])
     try:

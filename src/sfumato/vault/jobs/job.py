@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+COMPARE = "compare"
+"""The family of jobs that look at releases and make none."""
+
+
 class JobState(StrEnum):
     """What has become of a job."""
 
@@ -71,7 +75,8 @@ class Job(Shown):
     @property
     def release(self) -> str | None:
         """The release that came of it, by its name in `vault.releases`."""
-        return self.id if self.state is JobState.DONE else None
+        gave = self.state is JobState.DONE and self.family != COMPARE
+        return self.id if gave else None
 
     def to_json(self) -> dict[str, Any]:
         """The job in the form that programs get, by every door."""

@@ -23,13 +23,14 @@ from sfumato.vault.config import PrivateSet, asking
 from sfumato.vault.folder import note_request
 from sfumato.vault.jobs.anonymizing import ANONYMIZE, anonymize_dataset, check_wishes
 from sfumato.vault.jobs.asking import asked_plainly, check_request, families, family_named
-from sfumato.vault.jobs.job import Job, JobState
+from sfumato.vault.jobs.job import COMPARE, Job, JobState
 from sfumato.vault.jobs.store import JobStore
 from sfumato.vault.jobs.workers import LEASE_SECONDS, JobWorkers
 from sfumato.vault.plans import check_plan, plan_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from types import ModuleType
 
     from sfumato.method import Prepared
     from sfumato.vault.config import Config
@@ -100,6 +101,8 @@ class Jobs(Shown):
         **asked: object,
     ) -> Job:
         """Have something done that takes its time: publish, synthesize, above or anonymize.
+
+        For owners also compare, which sets `releases` of the data set beside each other.
 
         What it is asked is what the method of that name takes. Nothing is charged before a worker
         takes it up, under the `request_id`: submitting the same again under it gives the same job.
@@ -204,7 +207,7 @@ class Jobs(Shown):
     def _planned(self, job: Job, plan: str | None) -> tuple[Job, Prepared | None]:
         """A job in plain values, as it would be done today; what cannot be done is refused."""
         person = self._vault.people.admitted(job.principal)
-        if job.family == ANONYMIZE:
+        if job.family in (ANONYMIZE, COMPARE):
             if not person.is_owner:
                 raise PolicyError(
                     "anonymize_owner_only",
@@ -212,7 +215,8 @@ class Jobs(Shown):
                     "owner. Ask for a publication or a synthesis.",
                 )
             job = replace(job, asked=asked_plainly(job.family, job.asked))
-            check_wishes(self._vault, job)
+            check = check_wishes if job.family == ANONYMIZE else _comparing().check_candidates
+            check(self._vault, job)
             return job, None
         shape = family_named(job.family).shape
         person.check(shape)
@@ -246,13 +250,14 @@ class Jobs(Shown):
         """Do the work of a job; what it gives is kept where the result says."""
         with suppress(SfumatoError):  # a configuration that is being edited is taken up later
             self._vault.refresh()
-        if job.family == ANONYMIZE:
-            anonymize_dataset(self._vault, job, charging)
+        if job.family in (ANONYMIZE, COMPARE):
+            run = anonymize_dataset if job.family == ANONYMIZE else _comparing().compare_candidates
+            run(self._vault, job, charging)
             return {}
         private, prepared = self._prepared(job)
         check_plan(prepared, job.plan)
         charging()
-        answer = private.run(families()[job.family], prepared, request_id=job.request_id)
+        answer = private.answer(families()[job.family], prepared, request_id=job.request_id)
         # A job that is begun again finds what it paid for before.
         begun = job.request_id if job.attempts > 1 else None
         charged = paid_under(answer, self._vault.ledger, job.principal, begun)
@@ -271,3 +276,10 @@ class Jobs(Shown):
         )
         waiting = sum(not one.is_over for one in listed)
         return Card(f"{len(listed)} kept, {waiting} not done yet", {}, table if rows else None)
+
+
+def _comparing() -> ModuleType:
+    """What compares releases: most who have jobs done wait for no attacks to be loaded."""
+    from sfumato.vault.jobs import comparing
+
+    return comparing

@@ -1,0 +1,41 @@
+"""`sfumato sandbox`: whether analysts' programs can be run here, and in what."""
+
+from __future__ import annotations
+
+import typer
+
+from sfumato.cli.options import Json
+from sfumato.texts import dumps
+
+
+def sandbox(as_json: Json = False) -> None:
+    """Try to escape from each sandbox of this machine; programs run in the first that holds.
+
+    Nobody's rows are needed and nothing is charged. Where none holds, no program is run.
+
+    Examples:
+        sfumato sandbox
+        sfumato sandbox --json
+    """
+    from sfumato.errors import PolicyError
+    from sfumato.sandbox import chamber, chambers
+
+    found = [(one.name, one.probe()) for one in chambers()]
+    try:
+        chosen = chamber().name
+    except PolicyError:
+        chosen = None
+    if as_json:
+        tried = [
+            {"name": name, "passed": one.passed, "findings": list(one.findings)}
+            for name, one in found
+        ]
+        typer.echo(dumps({"sandbox": chosen, "tried": tried}))
+        return
+    for name, one in found:
+        typer.echo(
+            f"{name:12}{'holds' if one.passed else 'does not hold: '}{'; '.join(one.findings)}"
+        )
+    typer.echo(
+        f"Programs run in {chosen}." if chosen else "No program is run here: no sandbox holds."
+    )

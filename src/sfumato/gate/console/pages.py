@@ -1,0 +1,15 @@
+"""The one table of pages. A new chapter is a module with `PAGES`, and its name here."""
+
+from __future__ import annotations
+
+from sfumato.gate.console import entry, home
+from sfumato.gate.console.analyst import asking, datasets, work
+
+PAGES = (
+    *home.PAGES,
+    *asking.PAGES,
+    *datasets.PAGES,
+    *work.PAGES,
+    *entry.PAGES,
+)
+"""Every page of the console, in the order in which the navigation has them."""

@@ -1,0 +1,1 @@
+"""Other people's programs on blocks of people: only a private aggregate leaves."""

@@ -1,0 +1,150 @@
+"""Cutting a table into blocks of people where it lies, by keyed hash.
+
+People are dealt out in `repeats` rounds; in each round everybody is in one of blocks / repeats
+blocks, whose number is a hash of the person under the round's secret key. So which block somebody
+is in, and what else is in it, follows from the key and from nobody else's rows: without one person
+exactly that person's blocks are others.
+
+Where every row is a person, a row has no name. A hash of its place in the file would not do: with
+one row less all places behind it move, and so does every block. A hash of what it says alone would
+put all equal rows into one block. Here a row is known by what it says and by which of its equals it
+is; a row less of m equal ones is the one with number m less, since nothing else tells them apart.
+
+Rows of a block are in the order of their seals, a keyed hash of what they say. An engine's own
+order may change with any row of the table, and a program might look at it.
+
+Decision 0373.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from sfumato.counting.contribution import COUNT, PERSON, bound
+from sfumato.counting.hashing import sealed
+from sfumato.engines.kinds import stored_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.engines.base import Engine
+    from sfumato.privacy.units import Unit
+    from sfumato.schema.column import Column
+
+_SEAL, _WHOSE, _TWIN, _BLOCK = "sf_seal", "sf_whose", "sf_twin", "sf_block"
+_ROWS, _NUMBERED = "sf_people_rows", "sf_numbered"
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a table is cut: which columns programs see, by which unit, into how many blocks."""
+
+    columns: tuple[Column, ...]
+    unit: Unit
+    blocks: int
+    repeats: int = 1
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of every block; declared, and so the same whatever the rows are."""
+        return stored_schema({one.name: one for one in self.columns})
+
+    def blocks_of(self, engine: Engine, table: exp.Table, salt: str) -> list[pa.Table]:
+        """The rows of each block."""
+        found = engine.run(self._query(engine, table, salt))
+        numbers = found[_BLOCK].to_numpy()
+        starts = np.searchsorted(numbers, np.arange(self.blocks + 1))
+        counts = found[COUNT].to_numpy()
+        values = found.select(range(len(self.columns)))
+        values = values.rename_columns(self.schema.names).cast(self.schema, safe=False)
+        return [
+            _repeated(values.slice(first, last - first), counts[first:last])
+            for first, last in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+        ]
+
+    def _query(self, engine: Engine, table: exp.Table, salt: str) -> exp.Query:
+        """All rows with their block, in the order of blocks and seals; once for each round."""
+        names = [f"sf_value_{place}" for place in range(len(self.columns))]
+        rows = exp.select(
+            *(
+                exp.alias_(exp.column(one.name, quoted=True), name)
+                for one, name in zip(self.columns, names, strict=True)
+            )
+        ).from_(table.copy())
+        known, whose = (
+            self._by_person(rows, names, salt)
+            if self.unit.by_person
+            else _by_row(rows, names, salt)
+        )
+        parts = self.blocks // self.repeats
+        query: exp.Query | None = None
+        for number in range(self.repeats):
+            hashed = engine.traits.hashed(f"{salt}/{number}", list(map(exp.column, whose)))
+            place = exp.Mod(this=exp.Paren(this=hashed), expression=_whole(parts))
+            block = exp.Paren(this=place) + _whole(number * parts)
+            dealt = exp.select(
+                *map(exp.column, (*names, COUNT, _SEAL)), exp.alias_(block, _BLOCK)
+            ).from_(_NUMBERED)
+            query = dealt if query is None else exp.union(query, dealt, distinct=False)
+        assert query is not None
+        ordered = (
+            exp.select(*map(exp.column, (*names, COUNT, _BLOCK)))
+            .from_(query.subquery("sf_dealt"))
+            .order_by(exp.column(_BLOCK), exp.column(_SEAL))
+        )
+        return ordered.with_(_NUMBERED, as_=known)
+
+    def _by_person(
+        self, rows: exp.Select, names: Sequence[str], salt: str
+    ) -> tuple[exp.Query, list[str]]:
+        """Rows of somebody, no more of each than the unit allows."""
+        assert self.unit.column is not None
+        person = exp.column(self.unit.column, quoted=True)
+        owned = rows.select(exp.alias_(person, PERSON), exp.alias_(person.copy(), _WHOSE))
+        kept = bound(owned, self.unit.bounded(self.unit.max_rows), (), salt, (*names, _WHOSE))
+        return _with_seal(kept, [*names, _WHOSE], salt, COUNT, _WHOSE), [_WHOSE]
+
+
+def _by_row(rows: exp.Select, names: Sequence[str], salt: str) -> tuple[exp.Query, list[str]]:
+    """Every row with its number among its equals."""
+    twin = exp.Window(
+        this=exp.RowNumber(),
+        partition_by=[exp.column(_SEAL)],
+        order=exp.Order(expressions=[exp.Ordered(this=exp.column(_SEAL), nulls_first=False)]),
+    )
+    one = exp.alias_(_whole(1), COUNT)
+    numbered = exp.select(
+        *map(exp.column, names), exp.column(_SEAL), one, exp.alias_(twin, _TWIN)
+    ).from_(_with_seal(rows, names, salt).subquery(_ROWS))
+    return numbered, [_SEAL, _TWIN]
+
+
+def _with_seal(rows: exp.Query, names: Sequence[str], salt: str, *more: str) -> exp.Select:
+    seal = exp.alias_(sealed(salt, list(map(exp.column, names))), _SEAL)
+    kept = dict.fromkeys((*names, *more))
+    return exp.select(*map(exp.column, kept), seal).from_(rows.subquery("sf_bounded"))
+
+
+def _repeated(rows: pa.Table, counts: np.ndarray) -> pa.Table:
+    """Rows as often as they count; a row may stand for several, or for none."""
+    if (counts == 1).all():
+        return rows
+    return rows.take(np.repeat(np.arange(len(counts)), counts))
+
+
+def _whole(number: int) -> exp.Expr:
+    return exp.cast(exp.convert(number), "BIGINT")
+
+
+def to_stream(rows: pa.Table) -> bytes:
+    """A block as an Arrow IPC stream, which is how a program gets it."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written

@@ -1,0 +1,13 @@
+"""What may be said of a program's outputs: words that help shows, without loading anything."""
+
+from __future__ import annotations
+
+HOW = {
+    "mean": "the mean of what the blocks gave, each within its range",
+    "median": "the middle one of what the blocks gave: no wild block moves it far",
+}
+RANGES = {
+    "tight": "as declared",
+    "loose": "the middle half of what the blocks gave, found for half of the price",
+    "helper": "what a function of the program makes of quartiles of columns, for half of the price",
+}

@@ -1,0 +1,265 @@
+"""A program on blocks of people, as the gatekeeper charges and runs it.
+
+The whole charge is made before the first block; programs have no way to the ledger, to each other
+or to the clock of the answer, which leaves when the longest run could have ended, whatever became
+of the blocks. Decisions 0375 and 0376.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import time
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.errors import ParameterError
+from sfumato.noise.entropy import secret
+from sfumato.programs.blocks import Cut, to_stream
+from sfumato.programs.forecast import ProgramForecast
+from sfumato.programs.twin import made_up
+from sfumato.release.release import Guarantee, Provenance, Release, today
+from sfumato.sandbox import chamber
+from sfumato.sandbox.base import Program, longest_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from sfumato.method import Dataset
+    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.events import Event
+    from sfumato.privacy.price import Price
+    from sfumato.programs.aggregate import Aggregate
+    from sfumato.programs.helping import InputQuartiles
+    from sfumato.sandbox.base import BlockLimits, Chamber
+
+VALUES = "values"
+_READING_TICK = 1.0
+"""How long reading took is told in whole seconds, rounded up."""
+_TWIN_ROWS = 200
+
+
+@dataclass(frozen=True)
+class ProgramRun:
+    """What the gatekeeper charges and runs. Nothing in it saw data."""
+
+    dataset: str
+    program: Program
+    cut: Cut
+    aggregate: Aggregate
+    price: Price
+    limits: BlockLimits
+    helper: InputQuartiles | None = None
+    sandbox: str | None = None
+    """The chamber that is asked for, where the owner chose one."""
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+    public = ()
+    name = "run"
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The data set it reads."""
+        return (self.dataset,)
+
+    @property
+    def event(self) -> Event:
+        """What it costs, from public facts alone."""
+        return self.aggregate.event
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """How far the noise will put each output off."""
+        return self.aggregate.error
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Any]:
+        """Everything that determines what is asked, in canonical JSON form."""
+        aggregate = self.aggregate
+        return {
+            "program": hashlib.sha256(self.program.source).hexdigest(),
+            "function": self.program.function,
+            "columns": [[one.name, str(one.kind)] for one in self.cut.columns],
+            "outputs": [one.to_record() for one in aggregate.outputs],
+            "helper": None if self.helper is None else self.helper.to_record(),
+            "cost": self.price.to_record(),
+            "unit": self.cut.unit.sentence(),
+            "method": {
+                "blocks": aggregate.blocks,
+                "repeats": aggregate.repeats,
+                "aggregate": aggregate.how,
+                "ranges": aggregate.ranges,
+                "seconds": self.limits.seconds,
+                "memory": self.limits.memory,
+            },
+        }
+
+    @property
+    def seconds(self) -> float:
+        """How long the blocks may take here; an answer never leaves sooner."""
+        return longest_seconds(self.aggregate.blocks, workers(), self.limits)
+
+    def check_in_time(self, deadline: float | None) -> None:
+        """Refuse what could not be answered before the deadline of a vault."""
+        if deadline is not None and self.seconds > deadline:
+            raise ParameterError(
+                "program_too_slow",
+                f"The blocks may take {self.seconds:,.0f} seconds together, and nothing is "
+                f"answered after {deadline:g}. Give fewer --blocks, or fewer --seconds for each.",
+            )
+
+    def rehearse(self) -> tuple[str, ...]:
+        """Run the program on rows about nobody; refused, in its own words, where it fails.
+
+        Given is what the analyst should know besides: where it would fail on a real block.
+        """
+        room, width = chamber(self.sandbox), len(self.aggregate.outputs)
+        columns, said = self.cut.columns, []
+        tried = {
+            "": made_up(columns, _TWIN_ROWS),
+            "values are missing": made_up(columns, _TWIN_ROWS, missing=True),
+            "a block has no rows": made_up(columns, 0),
+        }
+        for where, rows in tried.items():
+            found = room.rehearse(self.program, to_stream(rows), width, self.limits)
+            fails = found.record is None
+            if not where:
+                if fails:
+                    raise _failed(self.program, found.said, self.limits)
+                said += _unusual(found.record, self.aggregate)
+            elif fails and rows != tried[""]:
+                said.append(
+                    f"The program fails where {where}: such a block counts as the middle of the "
+                    f"range. It said: {_last(found.said)}"
+                )
+        return tuple(said)
+
+    def explain(self) -> ProgramForecast:
+        """What it would cost and how far off it would be; the program is tried on made-up rows."""
+        return self.forecast(self.rehearse())
+
+    def forecast(self, rehearsed: tuple[str, ...]) -> ProgramForecast:
+        """The same with what a rehearsal said, here or elsewhere."""
+        return ProgramForecast(
+            self.parameters, self.error, self.seconds, (*rehearsed, *self.remarks)
+        )
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader of the answer must know, from public facts."""
+        blocks, repeats = self.aggregate.blocks, self.aggregate.repeats
+        part = f"1/{blocks}" if repeats == 1 else f"{repeats}/{blocks}"
+        stated = (
+            "The error stated is that of the noise alone, which is known. The program itself saw "
+            f"about {part} of the people at a time: what it loses by that is not known, grows with "
+            "the number of blocks, and does not go away with a larger epsilon."
+        )
+        return stated, *self.notes
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the release promises."""
+        told = {"table": self.dataset, "notes": list(self.remarks)}
+        return Guarantee(*self.price.promise(self.cut.unit, **told))
+
+    def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
+        """Cut the rows into blocks, run the program on each, and release the aggregate."""
+        started, data = time.monotonic(), datasets[self.dataset]
+        room = chamber(self.sandbox)
+        salt = secret(entropy)
+        blocks = [to_stream(one) for one in self.cut.blocks_of(data.engine, data.table, salt)]
+        ranges = None
+        if self.helper is not None:
+            found = self.helper.quartiles(
+                data, self.cut.unit, self.aggregate.on_inputs, salt, entropy
+            )
+            ranges = self.helper.ranges(room, self.program, found, self.aggregate, self.limits)
+        reading = math.ceil((time.monotonic() - started) / _READING_TICK) * _READING_TICK
+        values = self._outputs(room, blocks)
+        released = self.aggregate.release(values, entropy, ranges)
+        outputs = self.aggregate.outputs
+        columns: dict[str, Any] = {
+            "output": pa.array([one.name for one in outputs]),
+            "value": pa.array([one.value for one in released]),
+            "low": pa.array([one.low for one in released]),
+            "high": pa.array([one.high for one in released]),
+        }
+        release = Release(
+            {VALUES: pa.table(columns)},
+            self.guarantee,
+            Provenance(self.name, self.parameters, fingerprint="", made=today()),
+            {
+                VALUES: [dict(one.error) for one in released],
+                "value": _by_row([one.error for one in released]),
+            },
+        )
+        _wait_until(started + reading + self.seconds)
+        return release
+
+    def _outputs(self, room: Chamber, blocks: list[bytes]) -> NDArray[np.float64]:
+        """What each block gave, by block and output; NaN for all of a block that failed."""
+        width = len(self.aggregate.outputs)
+        records = room.run(self.program, blocks, width, self.limits, workers())
+        failed = np.full(width, np.nan)
+        return np.stack(
+            [failed if one is None else np.frombuffer(one, dtype="<f8") for one in records]
+        )
+
+
+def workers() -> int:
+    """How many blocks run at a time: as many as this machine has processors."""
+    return len(os.sched_getaffinity(0))
+
+
+def _wait_until(moment: float) -> None:
+    """Wait, so that no answer leaves early; one that is late leaves at a whole second."""
+    late = time.monotonic() - moment
+    time.sleep(math.ceil(max(late, 0)) - late)
+
+
+def _by_row(errors: list[Mapping[str, float]]) -> dict[str, Any]:
+    """The errors of a column of figures, as answers have them."""
+    names = dict.fromkeys(name for one in errors for name in one)
+    if "ranks95" in names:
+        return {"ranks95": max(one["ranks95"] for one in errors)}
+    return {name: [one[name] for one in errors] for name in names}
+
+
+def _failed(program: Program, said: str, limits: BlockLimits) -> ParameterError:
+    return ParameterError(
+        "program_failed",
+        f"{program.function!r} failed on made-up rows, before anything was charged: "
+        f"{_last(said) or f'it did not end well within {limits.seconds:g} seconds'}. Mend it and "
+        "try it again with --dry-run, which costs nothing.",
+    )
+
+
+def _last(said: str) -> str:
+    """The last line of what a program said, which is where Python names an error."""
+    lines = [one.strip() for one in said.splitlines() if one.strip()]
+    return lines[-1].rstrip(".") if lines else ""
+
+
+def _unusual(record: bytes | None, aggregate: Aggregate) -> list[str]:
+    """What made-up rows show of ranges that were declared too narrow or outputs that are none."""
+    values = np.frombuffer(record or b"", dtype="<f8").tolist()
+    said = []
+    for output, value in zip(aggregate.outputs, values, strict=True):
+        if not math.isfinite(value):
+            said.append(
+                f"{output.name!r} is no finite number on made-up rows: it would count as the "
+                "middle of the range."
+            )
+        elif not output.low <= value <= output.high:
+            said.append(
+                f"{output.name!r} is {value:g} on made-up rows, outside of its range "
+                f"{float(output.low):g} to {float(output.high):g}: it would be moved to its end."
+            )
+    return said

@@ -1,0 +1,143 @@
+"""The source of a program: a file's, or that of a Python function which stands by itself.
+
+Nothing of it is read or compiled here: what an analyst sent is looked at by the sandbox alone.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import inspect
+import textwrap
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from sfumato import given
+from sfumato.errors import ParameterError
+from sfumato.sandbox.base import Program
+from sfumato.schema.names import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+LONGEST = 64 * 1024
+"""Bytes of a program's source."""
+
+
+def program_of(source: object, function: object) -> Program:
+    """A program by its text and the function that is called."""
+    text = given.text(source, "program")
+    try:
+        written = text.encode()
+    except UnicodeEncodeError:
+        raise ParameterError(
+            "program_not_text", "A program must be UTF-8 text; this one has broken letters."
+        ) from None
+    check_length(len(written))
+    if not text.strip():
+        raise ParameterError("program_empty", "The program has no text. Give a Python file.")
+    if function is None:
+        raise ParameterError(
+            "function_missing",
+            "Name the function of the program that is called with each block of rows: "
+            "--function F.",
+        )
+    name = given.text(function, "function")
+    if not name.isidentifier():
+        raise ParameterError(
+            "function_wrong",
+            f"{quoted(name)} is no name of a Python function. Give --function F such as F in "
+            "'def F(rows):'.",
+        )
+    return Program(written, name)
+
+
+def check_length(size: int) -> None:
+    """Refuse a source that is longer than programs are."""
+    if size > LONGEST:
+        raise ParameterError(
+            "program_too_long",
+            f"A program may have {LONGEST:,} bytes of source, not {size:,}. Leave out what it does "
+            "not need; data does not belong in it.",
+        )
+
+
+def text_of(
+    program: Callable[..., Any] | str | Path, function: str | None
+) -> tuple[str, str | None]:
+    """The source of a function or a file, and the function's name."""
+    if callable(program):
+        return _function(program), program.__name__ if function is None else function
+    return read_program(given.path(program, "program")), function
+
+
+def read_program(path: Path) -> str:
+    """The text of a file."""
+    try:
+        size = path.stat().st_size
+        if not path.is_file():
+            raise IsADirectoryError
+        check_length(size)
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ParameterError(
+            "program_not_text", f"'{path}' is not UTF-8 text. Give a Python file."
+        ) from None
+    except OSError:
+        raise ParameterError(
+            "program_unreadable", f"Cannot read the program '{path}'. Give the path of a file."
+        ) from None
+
+
+def _function(program: Callable[..., Any]) -> str:
+    """The source of a function; refused where it needs what is outside of it."""
+    code = getattr(program, "__code__", None)
+    if not isinstance(code, CodeType) or program.__name__ == "<lambda>":
+        raise _alone(
+            "program_not_function",
+            f"A program must be a Python function written with def, not {given.shown(program)}.",
+        )
+    if code.co_freevars:
+        raise _alone(
+            "program_closure",
+            f"{quoted(program.__name__)} uses {_listed(code.co_freevars)} of the function around "
+            "it, which does not go with it.",
+        )
+    known = getattr(program, "__globals__", {})
+    outside = sorted({one for one in _globals(code) if one in known and one != program.__name__})
+    if outside:
+        raise _alone(
+            "program_uses_outside",
+            f"{quoted(program.__name__)} uses {_listed(outside)}, which is defined outside of it "
+            "and does not go with it.",
+        )
+    try:
+        return textwrap.dedent(inspect.getsource(program))
+    except (OSError, TypeError):
+        raise _alone(
+            "program_source_unknown",
+            f"The source of {quoted(program.__name__)} is nowhere to be found.",
+        ) from None
+
+
+def _globals(code: CodeType) -> Iterator[str]:
+    """The names that a function takes from outside, those of functions within it included."""
+    for one in dis.get_instructions(code):
+        if one.opname in ("LOAD_GLOBAL", "LOAD_NAME") and not hasattr(builtins, one.argval):
+            yield one.argval
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _globals(inner)
+
+
+def _listed(names: tuple[str, ...] | list[str]) -> str:
+    return ", ".join(map(quoted, names))
+
+
+def _alone(code: str, message: str) -> ParameterError:
+    return ParameterError(
+        code,
+        f"{message} Import and define all it needs inside the function, or give a .py file and "
+        "function=... instead.",
+    )

@@ -1,0 +1,82 @@
+"""The chamber of bubblewrap: namespaces of its own, in which there is only the runtime.
+
+No network, no other process, no writable place, no /proc and no /dev; no rights, and no way to win
+any in namespaces below; two filters of calls. Decision 0384.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+from sfumato.sandbox import runtime, seccomp
+from sfumato.sandbox.launcher import Started, sealed
+from sfumato.sandbox.workers import ForkingChamber
+
+_SHUT = (
+    *("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"),
+    *("--die-with-parent", "--new-session", "--clearenv", "--as-pid-1"),
+    *("--uid", "65534", "--gid", "65534", "--hostname", "chamber"),
+)
+
+
+class Bubblewrap(ForkingChamber):
+    """Namespaces by `bwrap`, for root and for others."""
+
+    name = "bubblewrap"
+
+    def _start(self, control: int) -> Started:
+        """Start it; it tells under which number we see the process that is the first inside."""
+        command = shutil.which("bwrap")
+        if command is None:
+            raise FileNotFoundError("bwrap is not installed")
+        steps = sealed(seccomp.first_filter(platform.machine(), programs=True))
+        try:
+            reader, writer = os.pipe2(os.O_CLOEXEC)
+            with os.fdopen(reader, "rb") as told:
+                try:
+                    process = subprocess.Popen(
+                        [
+                            *(command, *_SHUT, *_seen()),
+                            *("--seccomp", str(steps), "--info-fd", str(writer)),
+                            *("--", *runtime.found().command, str(control)),
+                        ],
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,
+                        stderr=subprocess.DEVNULL,
+                        cwd="/",
+                        env={},
+                        pass_fds=(steps, writer, control),
+                    )
+                finally:
+                    os.close(writer)
+                return Started(process, _first_inside(told.read(), process))
+        finally:
+            os.close(steps)
+
+
+def _first_inside(told: bytes, process: subprocess.Popen[bytes]) -> int:
+    try:
+        return int(json.loads(told)["child-pid"])
+    except (ValueError, KeyError):
+        process.kill()
+        process.wait()
+        raise PermissionError("bwrap may not make namespaces here") from None
+
+
+def _seen() -> list[str]:
+    """The runtime where it lies, to be read only, and nothing else."""
+    found = runtime.found()
+    arguments = [word for path in found.paths for word in ("--ro-bind", str(path), str(path))]
+    for top in ("/lib", "/lib64"):
+        if Path(top).is_symlink():
+            arguments += ["--symlink", str(Path(top).readlink()), top]
+    for path in found.hidden:
+        arguments += ["--tmpfs", str(path), "--remount-ro", str(path)]
+    for name, value in runtime.ENVIRONMENT.items():
+        arguments += ["--setenv", name, value]
+    return [*arguments, "--chdir", "/", "--remount-ro", "/"]

@@ -1,0 +1,79 @@
+"""Who spent what of a population's budget, and when: read off the ledger, for its owner."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from fractions import Fraction
+from math import isqrt
+from typing import TYPE_CHECKING, NamedTuple
+
+from sfumato.privacy import zcdp
+from sfumato.privacy.balance import asked
+from sfumato.privacy.composition import basic_price, total
+from sfumato.privacy.events import from_record
+from sfumato.privacy.numbers import EPSILON_UNIT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.ledger.base import Ledger
+    from sfumato.privacy.events import Event
+
+LOST = "lost with the ledger"
+"""In whose name stands what was burnt because nobody knows who spent it."""
+
+
+class Spent(NamedTuple):
+    """One charge: its entry, when, by whom, of which accounts, and how much."""
+
+    entry: int
+    time: datetime
+    principal: str
+    accounts: tuple[str, ...]
+    cost: str
+    """In words: an epsilon and a delta, or a rho."""
+    epsilon: Fraction
+    """For a picture: of a rho, the epsilon of pure noise that takes as much."""
+
+
+def spending(ledger: Ledger) -> list[Spent]:
+    """Every charge that stands, oldest first; what was given back is not among them."""
+    found: dict[int, Spent] = {}
+    for entry in ledger.entries():
+        told = json.loads(entry.body)
+        if told["kind"] in ("charge", "burn"):
+            event = from_record(told["event"])
+            found[entry.seq] = Spent(
+                entry.seq,
+                datetime.fromisoformat(told["time"]),
+                told.get("principal", LOST),
+                tuple(sorted(told["charges"])),
+                asked(event),
+                _epsilon(event),
+            )
+        elif told["kind"] == "void":
+            found.pop(told["charge"], None)
+    return list(found.values())
+
+
+def of_population(spent: Sequence[Spent], population: str) -> list[Spent]:
+    """Those that the people of a population paid with their own budget."""
+    return [one for one in spent if population in one.accounts]
+
+
+def by_principal(spent: Sequence[Spent]) -> dict[str, tuple[int, Fraction]]:
+    """How often each principal spent, and how much in all, the most first."""
+    sums: dict[str, tuple[int, Fraction]] = {}
+    for one in spent:
+        often, epsilon = sums.get(one.principal, (0, Fraction(0)))
+        sums[one.principal] = often + 1, epsilon + one.epsilon
+    return dict(sorted(sums.items(), key=lambda pair: (-pair[1][1], pair[0])))
+
+
+def _epsilon(event: Event) -> Fraction:
+    pure = total(event, basic_price)
+    if pure is not None:
+        return pure[0]
+    rho, *_ = total(event, zcdp.price) or (Fraction(0),)
+    return isqrt(int(2 * rho / EPSILON_UNIT**2)) * EPSILON_UNIT
