@@ -79,6 +79,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         "report.evaluation",
         "publish.quantiles", "publish.request",
     },
+    "trajectory": {
+        "cards", "counting", "errors", "given", "local.planar", "mechanisms", "method", "noise",
+        "privacy", "publish.forms", "schema",
+    },
     # Other people's programs, which run in the sandbox alone.
     "programs": {
         "cards", "counting", "engines.base", "engines.kinds", "errors", "given", "mechanisms",
