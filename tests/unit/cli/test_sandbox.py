@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-
-import pytest
+from typing import TYPE_CHECKING
 
 from sfumato.cli.sandbox import sandbox
 from sfumato.sandbox import PROVIDERS, Probe
 from sfumato.sandbox.workers import ForkingChamber
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_what_was_found_is_told(
