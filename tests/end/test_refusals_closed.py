@@ -37,6 +37,7 @@ ELSEWHERE = {
     "testing/": "for tests",
     "sandbox/": "sandboxes are tried before anything is charged: tests/unit/sandbox",
     "gate/": "what a server refuses, and when one cannot begin: tests/end/gate",
+    "vault/feeds/": "feeds are tested by themselves: tests/unit/vault/feeds, test_feed_commands.py",
     "vault/jobs/values.py": "JSON is plain, and no longer than a line: tests/unit/vault/jobs",
     "vault/jobs/store.py": "needs a hundred jobs: tests/contract/vault/test_job_store.py",
     # Read after the charge, where all that fails is `answer_failed`, with exit code 1.
@@ -46,6 +47,7 @@ ELSEWHERE = {
     "query/": "all refused questions of the front's list are asked above",
     "publish/": "plans see neither data nor ledger",
     "synth/": "plans see neither data nor ledger, models are drawn from outside of commands",
+    "programs/": "plans see neither data nor ledger: tests/unit/programs, and vault/test_running",
     "counting/": "axes are planned like these; counts are made after the charge",
     "mechanisms/": "their parameters come from plans",
     "noise/": "its parameters come from mechanisms",
@@ -65,6 +67,7 @@ OUT_OF_REACH = {
         ("release_file_unknown", "release_not_paid", "reader_unknown"),
         "no vault here has a release: tests/unit/vault/test_releases.py",
     ),
+    "blocks_take_too_long": "commands are the owner's: tests/unit/vault/test_running.py",
     "too_many_cells": "needs a domain of a million cells: tests/unit/vault/test_people.py",
     "token_refused": "commands need no token: tests/unit/vault/test_tokens.py",
     "record_invalid": "commands write plain records: tests/contract/ledger/test_records.py",
