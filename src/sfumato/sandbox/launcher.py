@@ -79,7 +79,10 @@ class Worker:
         """Wait until it has loaded what programs need; whether it has."""
         if self._told(seconds) != b"R":
             return False
-        pages, *_ = Path(f"/proc/{self._inside}/statm").read_text().split()
+        try:
+            pages, *_ = Path(f"/proc/{self._inside}/statm").read_text().split()
+        except OSError:  # it is gone again
+            return False
         self._base = int(pages) * os.sysconf("SC_PAGE_SIZE")
         return True
 
