@@ -13,6 +13,7 @@ from tests.unit.programs.chambers import OpenChamber
 import sfumato as sf
 from sfumato.programs import request
 from sfumato.vault.running import ProgramAnswer
+from sfumato.vault.vault import create_vault
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -203,8 +204,7 @@ def test_refusals_are_one_line_and_cost_nothing(
 def test_who_is_not_the_owner_has_an_hour_of_the_machine(tmp_path: Path) -> None:
     (tmp_path / "p.toml").write_text(SCHEMA)
     (tmp_path / "p.csv").write_text("who,age,cost\n1,30,2.5\n")
-    sf.create(tmp_path / "v")
-    with sf.open(tmp_path / "v") as vault:
+    with create_vault(tmp_path / "v") as vault:
         vault.add("people", tmp_path / "p.csv", schema=tmp_path / "p.toml", epsilon=9)
         vault.people.add("ext", "external", population="people", epsilon=5, by="owner")
         asked: dict[str, Any] = {**AGES, "blocks": 5000, "seconds": 1}
