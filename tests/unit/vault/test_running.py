@@ -206,7 +206,7 @@ def test_who_is_not_the_owner_has_an_hour_of_the_machine(tmp_path: Path) -> None
     (tmp_path / "p.csv").write_text("who,age,cost\n1,30,2.5\n")
     with create_vault(tmp_path / "v") as vault:
         vault.add("people", tmp_path / "p.csv", schema=tmp_path / "p.toml", epsilon=9)
-        vault.people.add("ext", "external", population="people", epsilon=5, by="owner")
+        vault.people.add("ext", "external", population="people", epsilon=5, operator="me")
         asked: dict[str, Any] = {**AGES, "blocks": 5000, "seconds": 1}
         private = vault.private("people", principal="ext")
         assert code_of(private.dry_run, mean_age, **asked) == "blocks_take_too_long"
