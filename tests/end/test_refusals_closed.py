@@ -35,7 +35,9 @@ ELSEWHERE = {
     "vault/sources.py": "add is tested by itself",
     "schema/": "schema files are read when a vault is opened, before its ledger is",
     "testing/": "for tests",
+    "sandbox/": "sandboxes are tried before anything is charged: tests/unit/sandbox",
     "gate/": "what a server refuses, and when one cannot begin: tests/end/gate",
+    "vault/feeds/": "feeds are tested by themselves: tests/unit/vault/feeds, test_feed_commands.py",
     "vault/jobs/values.py": "JSON is plain, and no longer than a line: tests/unit/vault/jobs",
     "vault/jobs/store.py": "needs a hundred jobs: tests/contract/vault/test_job_store.py",
     # Read after the charge, where all that fails is `answer_failed`, with exit code 1.

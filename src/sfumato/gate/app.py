@@ -21,6 +21,7 @@ from sfumato.errors import SfumatoError
 from sfumato.gate import problems
 from sfumato.gate.body import check_no_body, is_unread, read_json
 from sfumato.gate.callers import NOBODY, admitted, check_caller
+from sfumato.gate.console.site import console_pages
 from sfumato.gate.forms import checked
 from sfumato.gate.headers import secured
 from sfumato.gate.keys import request_id_of
@@ -72,8 +73,11 @@ def application(
             "POST": partial(link.exchange, vault),
         }
         by_path[PATH] = {method: partial(gate.welcomed, way) for method, way in ways.items()}
+        invite = partial(link.invite, vault)
+        by_path[f"{PATH}/password"] = {"POST": partial(gate.welcomed, invite)}
     doors = [PathRoute(path, _Endpoint(gate, methods)) for path, methods in by_path.items()]
     doors += survey_pages(rounds_of(vault.config.folder), setting)
+    doors += console_pages(vault, setting, gate.workers)
     return gate.guarded(Router(doors, redirect_slashes=False, default=gate.nothing))
 
 

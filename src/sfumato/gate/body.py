@@ -21,21 +21,32 @@ if TYPE_CHECKING:
 
 LARGEST = 1024 * 1024
 DEEPEST = 32
+_JSON = "application/json"
 _READ = "sfumato.body_read"
 
 
 async def read_json(request: Request, *, seconds: float) -> dict[str, Any]:
     """The object that a request's body is."""
-    _check_head(request)
+    return parsed(await read_bytes(request, _JSON, seconds=seconds))
+
+
+async def read_bytes(request: Request, media: str, *, seconds: float) -> bytes:
+    """The body of a request, which must be of one media type."""
+    _check_head(request, media)
     try:
         async with asyncio.timeout(seconds):
             raw = await _read(request)
-            request.scope[_READ] = True
+            note_read(request)
     except TimeoutError:
         raise RequestError(
             408, "body_slow", f"The body did not arrive within {seconds:g} seconds. Send it again."
         ) from None
-    return parsed(raw)
+    return raw
+
+
+def note_read(request: Request) -> None:
+    """Note that nothing of a body is on its way any more."""
+    request.scope[_READ] = True
 
 
 def parsed(raw: bytes) -> dict[str, Any]:
@@ -82,7 +93,7 @@ def check_no_body(request: Request) -> None:
         )
 
 
-def _check_head(request: Request) -> None:
+def _check_head(request: Request, media: str) -> None:
     if _in_pieces(request) or "content-length" not in request.headers:
         raise RequestError(
             411, "length_missing", "Send the body in one piece, with its Content-Length."
@@ -94,10 +105,8 @@ def _check_head(request: Request) -> None:
         raise RequestError(415, "body_packed", "Send the body as it is, without Content-Encoding.")
     kind, _, parameters = request.headers.get("content-type", "").partition(";")
     charset = parameters.strip().lower().replace('"', "")
-    if kind.strip().lower() != "application/json" or charset not in {"", "charset=utf-8"}:
-        raise RequestError(
-            415, "body_not_json", "Send the body as JSON, with Content-Type: application/json."
-        )
+    if kind.strip().lower() != media or charset not in {"", "charset=utf-8"}:
+        raise RequestError(415, "body_not_json", f"Send the body with Content-Type: {media}.")
 
 
 def _in_pieces(request: Request) -> bool:

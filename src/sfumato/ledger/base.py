@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from sfumato.errors import CallerError, LedgerError, RefusedError, RolledBackError, SfumatoError
 from sfumato.ledger import rules
-from sfumato.ledger.book import ChargeRequest, Draft, canonical, digest, utc_now
+from sfumato.ledger.book import ChargeRequest, Draft, canonical, digest, follows, utc_now
 from sfumato.ledger.commit import GroupCommit, Result, Ticket
 from sfumato.ledger.failure import failure, pass_by
 from sfumato.ledger.receipt import Receipt, Stage, this_process
@@ -31,7 +31,7 @@ from sfumato.ledger.replay import (
 from sfumato.privacy.events import to_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from sfumato.ledger.book import Account, Entry, Key, Position, Reader, Store
@@ -200,6 +200,12 @@ class Ledger:
             raise rules.damaged(f"the answer stored by entry {request.answered} is gone or changed")
         return answer
 
+    def charged(self, principal: str, request_ids: Sequence[str]) -> dict[str, ChargeRequest]:
+        """Those of a principal's requests that were charged, answered or not, by their ids."""
+        with self._reading(checked=True) as reader:
+            found = reader.requests_among([(principal, one) for one in request_ids])
+        return {request_id: one for (_, request_id), one in found.items()}
+
     def account(self, name: str) -> Account:
         """An account with its budget and what was spent of it."""
         with self._reading() as reader:
@@ -280,7 +286,7 @@ class Ledger:
         with self._turn, self._guarded(), self._head.lock():
             lost = self._head.read()
             with self._store.writing() as writer:
-                if self._follows(writer, lost):
+                if follows(writer, lost):
                     return
                 draft = Draft(writer, self._clock)
                 rules.acknowledge(draft, lost, operator, accounts or {}, events_seen(draft))
@@ -370,7 +376,7 @@ class Ledger:
             self._check_follows(reader, self._head.read())
 
     def _check_follows(self, reader: Reader, outside: Position | None) -> None:
-        if self._head is None or self._follows(reader, outside):
+        if self._head is None or follows(reader, outside):
             return
         raise RolledBackError(
             "ledger_rolled_back",
@@ -380,21 +386,11 @@ class Ledger:
             detail=f"outside {outside}, database {reader.position()}",
         )
 
-    @staticmethod
-    def _follows(reader: Reader, outside: Position | None) -> bool:
-        """Whether the database holds all that the outside head has seen."""
-        if outside is None:
-            return False
-        if outside == reader.position():
-            return True
-        entry = reader.entry(outside.seq)
-        return entry is not None and entry.hash == outside.hash
-
     def _heal_head(self) -> None:
         """Catch up with commits whose process died before it could move the outside head."""
         if self._head is None:
             return
         with self._guarded(), self._head.lock(), self._store.reading() as reader:
             position, outside = reader.position(), self._head.read()
-            if position != outside and self._follows(reader, outside):
+            if position != outside and follows(reader, outside):
                 self._head.write(position)

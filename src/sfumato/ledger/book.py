@@ -245,6 +245,16 @@ class Draft:
         return [key for key in self.requests if self._stored.get(key) is not None]
 
 
+def follows(reader: Reader, outside: Position | None) -> bool:
+    """Whether a database holds all that the outside head has seen."""
+    if outside is None:
+        return False
+    if outside == reader.position():
+        return True
+    entry = reader.entry(outside.seq)
+    return entry is not None and entry.hash == outside.hash
+
+
 def utc_now() -> datetime:
     """The time printed beside an entry."""
     return datetime.now(UTC)

@@ -4,7 +4,10 @@ Under a flight a note says which charge was made for the question, and whether i
 drawn. The note lies in the memory of the machine: a killed process leaves it as it was, a power cut
 loses it, and a note of an earlier boot, or none, counts as drawn. So it needs no sync.
 
-Decision 0177.
+A taped flight keeps what was drawn too, beside its note: its charge is open until the answer is
+stored, and whoever takes it up draws the same.
+
+Decisions 0177 and 0310.
 """
 
 from __future__ import annotations
@@ -37,8 +40,11 @@ class Flight:
     """The only asker of one question at this moment, and the charge that was made for it.
 
     `key` is the request that was charged, now or by an earlier asker who did not come to an end;
-    `mark` is what its entry in the ledger must carry to be that charge and no other.
+    `mark` is what its entry in the ledger must carry to be that charge and no other; `tape` is
+    where entropy is kept that is drawn, where it is.
     """
+
+    tape: Path | None = None
 
     def __init__(
         self, key: Key | None = None, mark: str | None = None, *, drawn: bool = True
@@ -54,6 +60,10 @@ class Flight:
         """Note that entropy is about to be given out; there is no way back."""
         self.drawn = True
 
+    def settle(self) -> None:
+        """Note that the answer is stored: nobody needs to take the charge up any more."""
+        self.drawn = True
+
     def forget(self) -> None:
         """Let go of a charge that was not made."""
         self.key, self.mark, self.drawn = None, None, True
@@ -62,8 +72,8 @@ class Flight:
 class _KeptFlight(Flight):
     """A flight whose note lies in a file that it holds locked."""
 
-    def __init__(self, file: int) -> None:
-        self._file = file
+    def __init__(self, file: int, tape: Path | None) -> None:
+        self._file, self.tape = file, tape
         note = os.pread(file, _LONGEST, 0)
         key, mark = _parsed(note)
         super().__init__(key, mark, drawn=key is None or not note.startswith(_OPEN))
@@ -73,6 +83,8 @@ class _KeptFlight(Flight):
         mark = super().claim(key)
         text = json.dumps([_boot(), *key, mark], allow_nan=False).encode()
         try:
+            if self.tape is not None:
+                self.tape.unlink(missing_ok=True)  # what another charge drew is not for this one
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, _OPEN + text, 0)
         except OSError:
@@ -81,6 +93,8 @@ class _KeptFlight(Flight):
 
     def draw(self) -> None:
         """Note that entropy is about to be given out, by one byte, which is never half written."""
+        if self.tape is not None:
+            return
         if not self.drawn:
             os.pwrite(self._file, _DRAWN, 0)
         super().draw()
@@ -102,19 +116,25 @@ class Flights:
         self._left: dict[str, Flight] = {}
 
     @contextmanager
-    def alone(self, body: str, *, timeout_seconds: float | None = None) -> Iterator[Flight]:
+    def alone(
+        self, body: str, *, timeout_seconds: float | None = None, taped: bool = False
+    ) -> Iterator[Flight]:
         """Be the only asker of a question; others wait, at most so long."""
         end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         with self._turn(body, end):
             path = None if self._folder is None else self._folder / f"{body}.flight"
             file = None if path is None else _locked(path, end)
-            flight = self._left.pop(body, Flight()) if file is None else _KeptFlight(file)
+            tape = path.with_suffix(".tape") if taped and path is not None else None
+            kept = None if file is None else _KeptFlight(file, tape)
+            flight = kept or self._left.pop(body, Flight())
             try:
                 yield flight
             finally:
                 if file is not None and path is not None:
                     with suppress(OSError):
                         if flight.drawn:
+                            if tape is not None:
+                                tape.unlink(missing_ok=True)
                             path.unlink()
                     os.close(file)
                 elif not flight.drawn:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NoReturn
 
 from sfumato.errors import LedgerError
+from sfumato.ledger.tape import TapedEntropy
 from sfumato.noise.entropy import SystemEntropy
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ class Receipt:
     def entropy(self) -> Entropy:
         """The source of randomness for the event that was charged; given out once."""
         self.advance(Stage.DRAWN, {Stage.RESERVED})
-        return _ReceiptEntropy(self)
+        tape = None if self._flight is None else self._flight.tape
+        return _ReceiptEntropy(self, SystemEntropy() if tape is None else TapedEntropy(tape))
 
     def leave(self) -> None:
         """Leave a charge from which no entropy was drawn to whoever asks next."""
@@ -126,8 +128,8 @@ class Receipt:
 class _ReceiptEntropy(SystemEntropy):
     """The operating system's entropy, for as long as its receipt is drawn and not yet answered."""
 
-    def __init__(self, receipt: Receipt) -> None:
-        self._receipt = receipt
+    def __init__(self, receipt: Receipt, source: SystemEntropy) -> None:
+        self._receipt, self._source = receipt, source
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """Draw `count` independent uniform 64-bit words."""
@@ -136,7 +138,7 @@ class _ReceiptEntropy(SystemEntropy):
             raise LedgerError(
                 "receipt_spent", "The answer under this receipt is stored; its entropy is closed."
             )
-        return super().words(count)
+        return self._source.words(count)
 
     def __reduce__(self) -> NoReturn:
         raise LedgerError("receipt_copied", "A receipt's entropy cannot be copied or pickled.")

@@ -17,7 +17,8 @@ from sfumato.counting.axes import Grid
 from sfumato.counting.frequencies import BoundedCounter
 from sfumato.errors import ParameterError
 from sfumato.noise.entropy import secret
-from sfumato.publish.catalogue import KINDS
+from sfumato.publish.catalogue import KINDS, PublicationKind
+from sfumato.publish.forms import FormPublication, FormRequest
 from sfumato.publish.postprocess import unstated
 from sfumato.publish.request import (
     AnswersRanges,
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.publish.request import Method, Request
-
-    Prepare = Callable[..., Method]
 
 
 @dataclass(frozen=True, repr=False)
@@ -175,15 +174,31 @@ def _digest(content: str | bytes) -> str:
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
-def prepare(kind: str, request: Request, options: Mapping[str, object]) -> Publication:
-    """Make a request ready to be charged and run; every choice is made from public facts."""
+def kind_named(kind: str) -> PublicationKind:
+    """A kind by its name."""
     if given.text(kind, "kind") not in KINDS:
         raise ParameterError(
             "kind_unknown",
             f"There is no kind of publication {quoted(kind)}; {suggestion(kind, list(KINDS))}",
         )
-    module, _, function = KINDS[kind].home.partition(":")
-    make: Prepare = getattr(import_module(f"sfumato.publish.{module}"), function or "prepare")
+    return KINDS[kind]
+
+
+def prepare(kind: str, request: Request, options: Mapping[str, object]) -> Publication:
+    """Make a request ready to be charged and run; every choice is made from public facts."""
+    return Publication(kind, request, _made(kind, request, options))
+
+
+def prepare_form(kind: str, request: FormRequest, options: Mapping[str, object]) -> FormPublication:
+    """The same of a table whose rows are not people."""
+    return FormPublication(kind, request, _made(kind, request, options))
+
+
+def _made(kind: str, request: Request | FormRequest, options: Mapping[str, object]) -> Any:
+    """The method that a kind makes of a request, with options that it has."""
+    module, _, function = kind_named(kind).home.partition(":")
+    home = module if module.startswith("sfumato.") else f"sfumato.publish.{module}"
+    make: Callable[..., Any] = getattr(import_module(home), function or "prepare")
     known = [
         name
         for name, one in signature(make).parameters.items()
@@ -196,4 +211,4 @@ def prepare(kind: str, request: Request, options: Mapping[str, object]) -> Publi
                 f"A publication of kind {quoted(kind)} has no option {quoted(name)}; "
                 + (suggestion(name, known) if known else "it has none."),
             )
-    return Publication(kind, request, make(request, **options))
+    return make(request, **options)

@@ -32,6 +32,14 @@ KindName = Literal[
     "hybrid",
     "kdtree",
     "privtree",
+    "triangles",
+    "stars",
+    "degrees",
+    "node-degrees",
+    "items",
+    "itemsets",
+    "search-log",
+    "ratings",
 ]
 """The kinds of publications by name, for whoever completes them."""
 
@@ -54,6 +62,7 @@ class KindOptions(TypedDict, total=False):
     medians: object
     method: str
     most: object
+    nodes: object
     noise: str
     of: object
     prune: object

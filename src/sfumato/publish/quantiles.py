@@ -21,7 +21,7 @@ from sfumato.mechanisms.smooth_median import SmoothMedian
 from sfumato.mechanisms.spending import spendings
 from sfumato.privacy.events import ExponentialChoice, Repeated
 from sfumato.privacy.numbers import exact, plain
-from sfumato.privacy.units import Neighbours
+from sfumato.privacy.units import Neighbours, Ties
 from sfumato.publish import options
 from sfumato.publish.domain import blank_cells, figure_name, points
 from sfumato.publish.measurement import SingleNoise, one_axis, without_postprocess
@@ -274,7 +274,7 @@ class Quantiles:
         low = self.ranks[part.first - 1] if part.first else Fraction(0)
         high = self.ranks[part.stop] if part.stop < len(self.ranks) else Fraction(1)
         unit, epsilon = self.request.unit, self.epsilon
-        if part.depth and unit.relation is Neighbours.REPLACE_ONE:
+        if part.depth and unit.relation is Neighbours.REPLACE_ONE and not isinstance(unit, Ties):
             # A row that leaves and one that enters are two changes, in two parts or in one.
             unit, epsilon = replace(unit, relation=Neighbours.ADD_REMOVE), epsilon / 2
         rank = (self.ranks[part.middle] - low) / (high - low)

@@ -25,6 +25,8 @@ why charged questions or the ledger failed (it may quote data), the key of its f
 JOBS, RELEASES, TABLES = "jobs.sqlite", "releases", "tables"
 """And its jobs, unless they are in PostgreSQL, the anonymized releases of its owner, and tables
 that its owner sent, with those that are still to be declared."""
+CONSOLE = "console.sqlite"
+"""And what its console keeps of passwords and sessions, unless that is in PostgreSQL."""
 
 CONSENT = "consent.sqlite"
 """Where a vault keeps who agreed to what, unless its ledger is in a database elsewhere."""
@@ -71,7 +73,7 @@ def vault_files(folder: Path) -> tuple[Path, ...]:
     The configuration is read as it is: files are in use even of a vault that cannot be opened.
     """
     found = [folder / name for name in (VAULT, FAILURES, SECRET, ANSWERS, RELEASES, TABLES)]
-    found += [folder / f"{JOBS}{end}" for end in _BESIDE]
+    found += [folder / f"{name}{end}" for name in (JOBS, CONSOLE) for end in _BESIDE]
     document: dict[str, Any] = {}
     with suppress(OSError, ValueError, RecursionError):
         document = tomllib.loads((folder / VAULT).read_text(encoding="utf-8"))

@@ -81,10 +81,15 @@ def _sections(blocks: Sequence[Block]) -> list[tuple[str | None, list[Block]]]:
 
 @cache
 def _templates() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    return templates("sfumato.report")
+
+
+def templates(*packages: str) -> Environment:
+    """The templates of packages, those of the first before all: whatever they get is escaped."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     made = Environment(
-        loader=PackageLoader("sfumato.report"),
+        loader=ChoiceLoader([PackageLoader(one) for one in packages]),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_on_one_line,

@@ -163,7 +163,9 @@ class Hexagons:
         h3 = _h3()
         resolution = h3.get_resolution(self.names[0])
         x, y = box.inside(x, y)
-        cells = [h3.latlng_to_cell(north, east, resolution) for north, east in zip(y, x, strict=True)]
+        cells = [
+            h3.latlng_to_cell(north, east, resolution) for north, east in zip(y, x, strict=True)
+        ]
         names = np.array(self.names, dtype=np.uint64)
         found = np.searchsorted(names, np.array(cells, dtype=np.uint64)).clip(max=self.size - 1)
         return found.astype(np.int64)
@@ -188,7 +190,9 @@ class Hexagons:
                     east, north = self.centres[near] - self.centres[number]
                     turn = np.arctan2(north, east * np.cos(np.radians(self.centres[number, 1])))
                     sixth = int(np.floor(turn / (np.pi / 3))) % 6
-                    free = [one % 6 for one in range(sixth, sixth + 6) if found[number, 1 + one % 6] < 0]
+                    free = [
+                        one % 6 for one in range(sixth, sixth + 6) if found[number, 1 + one % 6] < 0
+                    ]
                     found[number, 1 + free[0]] = near
         return found
 
@@ -233,7 +237,7 @@ class Whole:
         """It leads to itself alone."""
         return np.zeros((1, 1), dtype=np.int64)
 
-    def within(self, cells: Ints, drawn: Reals) -> Reals:
+    def within(self, cells: Ints, drawn: Reals) -> Reals:  # noqa: ARG002  there is but one
         """Points of the cells below, each cell as likely."""
         chosen = (drawn[:, 0] * self.below.size).astype(np.int64)
         rest = np.stack([drawn[:, 0] * self.below.size - chosen, drawn[:, 1]], axis=1)
@@ -242,7 +246,7 @@ class Whole:
 
 def _h3() -> Any:
     try:
-        from h3.api import basic_int
+        from h3.api import basic_int  # type: ignore[import-untyped]
     except ImportError:
         raise ParameterError(
             "hexagons_not_installed",

@@ -56,8 +56,14 @@ def distance_classes(centres: Reals, start: Ints, end: Ints) -> Ints:
 
 
 def measured_lengths(
-    measuring: Measuring, lengths: Ints, classes: Ints, owners: Ints, share: Fraction, *,
-    most: int, cap: int,
+    measuring: Measuring,
+    lengths: Ints,
+    classes: Ints,
+    owners: Ints,
+    share: Fraction,
+    *,
+    most: int,
+    cap: int,
 ) -> Lengths:
     """Measure them all at once; longer paths than the most count as the most."""
     edges = length_edges(most)
@@ -92,4 +98,5 @@ def picked(weights: Reals, uniform: Reals) -> tuple[Ints, Reals]:
 def among(weights: Reals, uniform: Reals) -> Ints:
     """Places by one list of weights for all."""
     ends = np.cumsum(weights)
-    return np.searchsorted(ends, uniform * ends[-1], side="right").clip(max=len(weights) - 1)
+    found = np.searchsorted(ends, uniform * ends[-1], side="right")
+    return np.asarray(np.minimum(found, len(weights) - 1))

@@ -94,17 +94,13 @@ def measured_trees(
     own = steps.system
 
     first = np.cumsum(sizes) - sizes
-    cells = measuring.table(
-        first[own] + cell, int(sizes.sum()), steps.owners, shares[0], cap=cap
-    )
+    cells = measuring.table(first[own] + cell, int(sizes.sum()), steps.owners, shares[0], cap=cap)
     worth = outstanding(cells, deviations[0])
     wide = np.repeat(moves, sizes)
     ends = np.cumsum(wide) - wide
     asked = np.flatnonzero(np.repeat(worth, wide))
     codes = ends[first[own] + cell] + steps.move
-    second = measuring.table(
-        codes, int(wide.sum()), steps.owners, shares[1], cap=cap, asked=asked
-    )
+    second = measuring.table(codes, int(wide.sum()), steps.owners, shares[1], cap=cap, asked=asked)
 
     # A step without a move of the same system before it goes to a place that nobody asks for.
     square = wide * wide

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-_WANDERING = 3.0
+_WANDERING = 0.5
 """How many of its own sides a step is off where noise alone decided its move."""
 
 

@@ -49,7 +49,7 @@ class AnyVault(Shown, ABC):
         kind: KindName | str,
         name: str,
         *,
-        columns: Sequence[str] | str,
+        columns: Sequence[str] | str | None = None,
         principal: str | None = None,
         purpose: str | None = None,
         request_id: str | None = None,
@@ -64,7 +64,7 @@ class AnyVault(Shown, ABC):
         kind: KindName | str,
         name: str,
         *,
-        columns: Sequence[str] | str,
+        columns: Sequence[str] | str | None = None,
         principal: str | None = None,
         **asked: Unpack[PublishOptions],
     ) -> Publication:

@@ -171,6 +171,7 @@ _WORKLOAD = Field(
     "workload", "The ranges that matter: a table with A_low and A_high.", "FILE", type=Path
 )
 _COLUMNS = Field("columns", "The columns to publish.", "A,B", required=True)
+_SOME = "The columns to publish; graphs, paths and sets have none to name."
 
 FAMILIES = _listed(
     Family(
@@ -207,7 +208,7 @@ FAMILIES = _listed(
                 positional=True,
                 choices={name: kind.told for name, kind in KINDS.items()},
             ),
-            _COLUMNS,
+            replace(_COLUMNS, help=_SOME, required=False),
             _WORKLOAD,
             Field(
                 "postprocess",
@@ -287,6 +288,7 @@ FAMILIES = _listed(
                 "FILE",
                 type=Path,
             ),
+            Field("nodes", "Of a graph: how many nodes it has, a number that is public.", "N"),
             Field(
                 "child",
                 "A data set with several rows a person, to be had with this one.",
@@ -313,6 +315,7 @@ FAMILIES = _listed(
         ),
         explain=("--plan", "--explain"),
         explores=True,
+        has_options=True,
         examples=(
             "sfumato synthesize people --epsilon 1 --vault clinic -o twin.csv",
             "sfumato synthesize people --epsilon 1 --vault clinic -o twin.csv --plan",

@@ -108,12 +108,14 @@ class Gatekeeper:
         check_data: Callable[[], None] = lambda: None,
         request_id: str | None = None,
         consent: Mapping[str, int] = MappingProxyType({}),
+        taped: bool = False,
     ) -> Answer:
         """Answer a prepared method: from store where it was paid for, else charge and run it.
 
         Whoever asks what is being answered waits for that answer. `check_data` refuses, before
         anything is charged, what cannot be read; nothing that it tells may depend on rows. The
-        versions of `consent` that were read with the data stand beside the stored answer.
+        versions of `consent` that were read with the data stand beside the stored answer. What is
+        `taped` is not lost when its process is killed: it is begun again to the same end.
         """
         body = self._body(prepared, asker)
         asked = _Asked(prepared, asker, body, open_data, check_data, consent)
@@ -121,7 +123,8 @@ class Gatekeeper:
             stored = self._free(asker, asked.body, request_id)
             if stored is None:
                 wait = self.deadline_seconds
-                with self.flights.alone(asked.body, timeout_seconds=wait) as flight:
+                alone = self.flights.alone(asked.body, timeout_seconds=wait, taped=taped)
+                with alone as flight:
                     self._settle(asked, flight)
                     return self._alone(asked, flight, request_id)
             return self.read(stored, asker, charged=False)
@@ -137,6 +140,11 @@ class Gatekeeper:
         if not unpaid:
             return None
         event = Composed(tuple(unpaid))
+        self.check_affordable(event, asker)
+        return event
+
+    def check_affordable(self, event: Event, asker: Asker) -> None:
+        """Refuse what an owner's budgets could not pay for as a whole; nothing is charged."""
         account = self._short(event, (*asker.shared, *asker.own))
         if account is not None:
             raise BudgetError(
@@ -144,7 +152,6 @@ class Gatekeeper:
                 f"The budget {account.name!r} has too little left for all of them together: "
                 f"{shortage(account.budget, account.spent, event)} Nothing was charged.",
             )
-        return event
 
     def check_payable(self, prepared: Prepared, asker: Asker, request_id: str) -> None:
         """Refuse what could not be paid for now, in the words of a charge; nothing is charged.
@@ -203,6 +210,7 @@ class Gatekeeper:
             self.ledger.store(receipt, stored, consent=asked.consent)
         if receipt is not None or stored is not None:
             self.answered.note(asked.body, key)
+            flight.settle()
 
     def _alone(self, asked: _Asked, flight: Flight, request_id: str | None) -> Answer:
         """Answer as the only asker of a question."""
@@ -222,6 +230,7 @@ class Gatekeeper:
             return self.read(elsewhere, asker, charged=False)
         self.ledger.store(receipt, stored, consent=asked.consent)
         self.answered.note(body, receipt.request.key)
+        flight.settle()
         return self.read(stored, asker, charged=True)
 
     def _body(self, prepared: Prepared, asker: Asker) -> str:

@@ -55,6 +55,13 @@ class SynthesisOptions(TypedDict, total=False):
     workload: Sequence[Sequence[str]] | str | Path | None
     child: str | None
     key: str | None
+    form: str | None
+    nodes: int | str | None
+    every: float
+    cells: int
+    hexagons: int
+    trips: int
+    steps: int
 
 
 class ProgramOptions(TypedDict, total=False):

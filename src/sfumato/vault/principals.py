@@ -189,6 +189,13 @@ def shapes_named(kind: PrincipalKind, words: Iterable[str] | str | None) -> froz
     return named
 
 
+def the_public(people: Iterable[Principal], now: datetime) -> Principal | None:
+    """In whose name who shows no token reads: the first of kind public whose time is not over."""
+    return next(
+        (one for one in people if one.kind is PrincipalKind.PUBLIC and not one.expired(now)), None
+    )
+
+
 def words_of(said: Iterable[str] | str, name: str) -> tuple[str, ...]:
     """Some words: in one text, parted by commas, or several of them."""
     if isinstance(said, set | frozenset):

@@ -17,14 +17,18 @@ from sfumato.counting.axes import Listed, declared
 from sfumato.errors import OutputError, ParameterError
 from sfumato.files import check_target
 from sfumato.publish import kinds
+from sfumato.publish.forms import FormPublication, FormRequest, form_of
+from sfumato.publish.kinds import Publication
 from sfumato.publish.options import several
 from sfumato.publish.request import Request, to_codes
 from sfumato.publish.spatial.maps import nearest, smallest, to_geojson
+from sfumato.query.sql.tables import PrivateRows
 from sfumato.release.in_use import vault_files_around
 from sfumato.release.places import check_places
 from sfumato.release.sidecar import sidecar_file
 from sfumato.release.writer import writing
 from sfumato.report.published import pictures
+from sfumato.schema.names import quoted
 from sfumato.steward.table import read_workload
 from sfumato.texts import dumps
 from sfumato.vault.answer import Answer
@@ -38,7 +42,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from sfumato.counting.axes import Axis
-    from sfumato.publish.kinds import Publication
     from sfumato.schema.column import Column
     from sfumato.vault.session import Facts, Offer
 
@@ -50,7 +53,7 @@ MOST_SEARCHED = 1_000_000
 
 
 def check_targets(
-    publication: Publication,
+    publication: Publication | FormPublication,
     out: Path,
     report: Path | None,
     *,
@@ -63,7 +66,7 @@ def check_targets(
     """
     tables = publication.method.tables
     in_use = (*kept, *vault_files_around(out))
-    if out.suffix.lower() == _GEOJSON:
+    if out.suffix.lower() == _GEOJSON and isinstance(publication, Publication):
         to_geojson(_boxes(publication, tables), publication.request.axes)
         written = [out, sidecar_file(out)]
         for place in written:
@@ -101,13 +104,69 @@ def prepare(
     /,
     *,
     kind: str,
-    columns: Sequence[str] | str,
+    columns: Sequence[str] | str | None = None,
     workload: ArrayLike | str | Path | None = None,
     postprocess: Sequence[str] | str = (),
     **options: object,
-) -> Publication:
+) -> Publication | FormPublication:
     """Plan a publication of some columns from public facts alone; a workload may be a file."""
-    schema, names = facts.declared.schema, several(columns, "columns")
+    found = kinds.kind_named(kind)
+    if found.form != "rows":
+        useless = {"columns": columns, "workload": workload, "postprocess": postprocess}
+        what = f"A publication of kind {quoted(kind)}"
+        refuse_useless(what, useless)
+        request = form_request(facts, offer, found.form, what)
+        return kinds.prepare_form(kind, request, options)
+    if columns is None:
+        raise ParameterError(
+            "columns_wrong",
+            f"A publication of kind {kind!r} is of columns. Name them with --columns A,B.",
+        )
+    return _of_columns(
+        facts, offer, kind, several(columns, "columns"), workload, postprocess, options
+    )
+
+
+def form_request(facts: Facts, offer: Offer, form: str, what: str) -> FormRequest:
+    """A request for what is made of a table of a form, from public facts alone."""
+    declared = facts.declared
+    others = {
+        name: one.schema
+        for name, one in facts.catalogue.items()
+        if isinstance(one, PrivateRows)
+        and one.population == declared.population
+        and name != facts.dataset
+    }
+    return FormRequest(
+        dataset=declared.schema.table,
+        schema=declared.schema,
+        form=form_of(declared.schema, form, what),
+        unit=declared.unit,
+        price=facts.price(offer),
+        others=others,
+    )
+
+
+def refuse_useless(what: str, said: Mapping[str, object]) -> None:
+    """Refuse what a table of rows can be asked with, and another form cannot."""
+    for name, value in said.items():
+        if value is not None and not (isinstance(value, str | tuple | list) and not value):
+            raise ParameterError(
+                "option_unknown",
+                f"{what} has no option {quoted(name)}. Leave it out.",
+            )
+
+
+def _of_columns(
+    facts: Facts,
+    offer: Offer,
+    kind: str,
+    names: tuple[str, ...],
+    workload: ArrayLike | str | Path | None,
+    postprocess: Sequence[str] | str,
+    options: Mapping[str, object],
+) -> Publication:
+    schema = facts.declared.schema
     workload = _ranges(facts, names, workload)
     price = facts.price(offer)
     if not names or len(set(names)) < len(names):
@@ -148,11 +207,13 @@ def spelled(
     facts: Facts,
     /,
     *,
-    columns: Sequence[str] | str,
+    columns: Sequence[str] | str | None = None,
     workload: ArrayLike | str | Path | None = None,
     **asked: object,
 ) -> dict[str, Any]:
     """What is asked, without files of this machine: as it is told to a vault elsewhere."""
+    if columns is None:
+        return {"columns": None, "workload": workload, **asked}
     names = several(columns, "columns")
     return {"columns": names, "workload": _ranges(facts, names, workload), **asked}
 
@@ -229,7 +290,40 @@ class Published(Answer):
         return writer.written
 
 
-def result(answer: Answer, publication: Publication) -> Published:
+@dataclass(frozen=True, repr=False)
+class FormPublished(Answer):
+    """A publication of a graph, of paths or of sets that was paid for."""
+
+    publication: FormPublication = field(kw_only=True)
+
+    def _facts(self) -> dict[str, Any]:
+        return {**super()._facts(), "Expected error": dict(self.error or {})}
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        overwrite: bool = False,
+        report: str | Path | None = None,
+        model: None = None,  # noqa: ARG002  # that a table's twin has
+    ) -> list[Path]:
+        """Write its tables as any release does."""
+        return super().save(path, overwrite=overwrite, report=report)
+
+    @property
+    def maps(self) -> tuple[tuple[str, ...], Mapping[str, pa.Table]]:
+        """What of it its page shows as maps: columns of places, and tables of boxes with counts."""
+        make = getattr(self.publication.method, "maps", None)
+        return ((), {}) if make is None else make(self.tables)
+
+    def summary(self) -> dict[str, Any]:
+        """Its kind, its tables by their lengths, and the choices that were made for them."""
+        return {"kind": self.publication.kind, **super().summary()}
+
+
+def result(answer: Answer, publication: Publication | FormPublication) -> Published | FormPublished:
     """The answer of the gatekeeper to a publication, with the means to read it."""
     given = {one.name: getattr(answer, one.name) for one in fields(answer)}
+    if isinstance(publication, FormPublication):
+        return FormPublished(**given, publication=publication)
     return Published(**given, publication=publication)

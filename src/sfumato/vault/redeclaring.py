@@ -56,9 +56,7 @@ def redeclare(vault: Vault, name: str, schema: Schema) -> None:
     vault.refresh()
 
 
-def _check_private(
-    config: Config, name: str, held: PrivateSet, schema: Schema, file: Path
-) -> None:
+def _check_private(config: Config, name: str, held: PrivateSet, schema: Schema, file: Path) -> None:
     check_bounds(schema, file)
     schema.layout.check_private()
     if held.consent is not None:

@@ -160,7 +160,7 @@ class Releases(Shown):
                 )
             return replace(found, kept=self._vault.kept)
         asker = self._asker(OWNER, job)
-        stored = _stored(self._vault.ledger, str(job.result["receipt"]))
+        stored = stored_answer(self._vault.ledger, str(job.result["receipt"]))
         answer = self._vault.gatekeeper.read(stored, asker, charged=False)
         answer = replace(answer, kept=self._vault.kept)
         family = families()[job.family]
@@ -180,7 +180,7 @@ class Releases(Shown):
                 "An anonymized release was paid for by no budget and is no answer. Take one of its "
                 "files.",
             )
-        stored = _stored(self._vault.ledger, str(job.result["receipt"]))
+        stored = stored_answer(self._vault.ledger, str(job.result["receipt"]))
         charged = bool(job.result["charged"])
         asker = self._asker(job.principal, job)
         return self._vault.gatekeeper.read(stored, asker, charged=charged)
@@ -250,7 +250,7 @@ def _may(job: Job, person: Principal, opened: Mapping[str, Sequence[str]]) -> bo
     return "download" in person.shapes and (PUBLIC in to or person.name in to)
 
 
-def _stored(ledger: Ledger, receipt: str) -> bytes:
+def stored_answer(ledger: Ledger, receipt: str) -> bytes:
     """The answer that a receipt stands for."""
     charge, _, proof = receipt.partition(":")
     entry = ledger.entry(int(charge))

@@ -147,6 +147,14 @@ def prepared_of(family: Family, values: Mapping[str, Any], facts: Facts) -> Prep
     return prepared
 
 
+class Part(Protocol):
+    """Some of the rows, by public facts, of which something is asked."""
+
+    def of(self, prepared: Prepared) -> Prepared:
+        """What was prepared for all rows, for these alone."""
+        ...
+
+
 class Asking(Protocol):
     """What may be asked through: the session of a vault at hand, or of one that is elsewhere."""
 
@@ -252,7 +260,10 @@ class Session:
         shape, rights = family.shape, facts.rights
         if rights is not None and shape not in rights.shapes:
             rights.check("explain")  # all that may come of it then
-        prepared = prepared_of(family, values, facts)
+        return self.admit(shape, prepared_of(family, values, facts), facts)
+
+    def admit(self, shape: str, prepared: Prepared, facts: Facts) -> Prepared:
+        """Take what was prepared from public facts for something that may be run here."""
         _check(facts.admit(prepared.datasets), None, prepared)
         self._prepared[shape][id(prepared)] = prepared
         return prepared
@@ -272,8 +283,18 @@ class Session:
         answer = family.read(self.answer(prepared, asker_of, request_id=request_id), prepared)
         return answer if gate is None else gate.tried(self, asker_of, prepared, answer)
 
-    def answer(self, prepared: Prepared, asker_of: AskerOf, *, request_id: str | None) -> Answer:
-        """The answer as the gatekeeper gives it, before its family makes more of it."""
+    def answer(
+        self,
+        prepared: Prepared,
+        asker_of: AskerOf,
+        *,
+        request_id: str | None,
+        part: Part | None = None,
+    ) -> Answer:
+        """The answer as the gatekeeper gives it, before its family makes more of it.
+
+        That of a `part` is one for good, whatever becomes of who asks, and of other data later.
+        """
         given.maybe_text(request_id, "request_id")
         shapes = [
             one for one, made in list(self._prepared.items()) if made.get(id(prepared)) is prepared
@@ -285,13 +306,17 @@ class Session:
         purpose = asker.purpose
         _check(asker, shapes[0], prepared)
         self.store.check_purpose(datasets, purpose)
-        answer = self.gatekeeper.answer(
-            prepared,
+        keeper, asked = self.gatekeeper, prepared
+        if part is not None:
+            keeper, asked = replace(keeper, snapshot=0), part.of(prepared)
+        answer = keeper.answer(
+            asked,
             asker,
             lambda: self._opened(datasets, public, purpose, versions),
             check_data=lambda: self._check_ready(prepared),
             request_id=request_id,
             consent=versions,
+            taped=part is not None,
         )
         return replace(answer, kept=tuple(self.kept))
 

@@ -17,6 +17,7 @@ from sfumato.engines.files.output import check_letters, layout_for
 from sfumato.engines.sources import open_source
 from sfumato.errors import OutputError, ParameterError
 from sfumato.files import check_target
+from sfumato.publish.forms import FormPublication
 from sfumato.publish.options import several
 from sfumato.release.codec import unreadable_answer
 from sfumato.release.in_use import vault_files_around
@@ -33,6 +34,10 @@ from sfumato.synth.request import MODEL, NAMING, ROWS, WEIGHING, SynthesisReques
 from sfumato.vault.answer import Answer
 from sfumato.vault.columnsets import check_drawn, column_names, read_sets, targeted
 from sfumato.vault.linking import linked_pair, linked_request
+from sfumato.vault.publishing import FormPublished, refuse_useless
+from sfumato.vault.publishing import check_targets as check_published
+from sfumato.vault.publishing import result as published
+from sfumato.vault.twins import TABLE, prepare_twin, twin_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,9 +69,20 @@ def prepare(
     workload: Sequence[Sequence[str]] | str | Path | None = None,
     child: str | None = None,
     key: str | None = None,
-) -> SynthesisRequest | LinkedRequest:
+    form: str | None = None,
+    nodes: int | str | None = None,
+    **options: object,
+) -> SynthesisRequest | LinkedRequest | FormPublication:
     """Plan a synthesis from public facts alone; a workload may be a file."""
     schema = facts.declared.schema  # with the unit that the vault says
+    made = twin_of(schema, form)
+    if made != TABLE:
+        useless = {"columns": columns, "quantiles": quantiles, "weekdays": weekdays,
+                   "target": target, "workload": workload, "child": child, "key": key}  # fmt: skip
+        refuse_useless(f"A synthesis as {made}", useless)
+        said = {"method": method, "rows": rows, "nodes": nodes, **options}
+        return prepare_twin(facts, offer, made, said)
+    refuse_useless("A synthesis of a table", {"nodes": nodes, **options})
     if rows is not None:
         given.whole(rows, "rows")
     cut = tuple(dict.fromkeys(several(quantiles, "quantiles"))) if quantiles else ()
@@ -140,7 +156,7 @@ def _method(method: str, sets: ColumnSets) -> str:
 
 
 def check_targets(
-    request: SynthesisRequest | LinkedRequest,
+    request: SynthesisRequest | LinkedRequest | FormPublication,
     out: Path,
     report: Path | None,
     *,
@@ -152,6 +168,9 @@ def check_targets(
 
     Given are the places that it takes, first that of the release.
     """
+    if isinstance(request, FormPublication):
+        refuse_useless(f"A synthesis as {request.kind}", {"model": model})
+        return check_published(request, out, report, overwrite=overwrite, kept=kept)
     in_use = (*kept, *vault_files_around(out))
     found = check_places(out, request.datasets, overwrite=overwrite, kept=in_use)
     for name, file in found.files.items():
@@ -330,8 +349,14 @@ def _ask(question: exp.Select, table: pa.Table) -> pa.Table:
         return engine.run(asked)
 
 
-def result(answer: Answer, request: SynthesisRequest | LinkedRequest) -> Synthesized:
+def result(
+    answer: Answer, request: SynthesisRequest | LinkedRequest | FormPublication
+) -> Synthesized | FormPublished:
     """The answer of the gatekeeper to a synthesis, with the means to draw more."""
+    if isinstance(request, FormPublication):
+        made = published(answer, request)
+        assert isinstance(made, FormPublished)
+        return made
     paid = {one.name: getattr(answer, one.name) for one in fields(answer)}
     both = isinstance(request, LinkedRequest)
     try:

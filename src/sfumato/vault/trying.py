@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from sfumato.errors import PolicyError
+from sfumato.publish.forms import FormPublication
 from sfumato.publish.kinds import Publication
 from sfumato.schema.column import Role
 from sfumato.steward.paid_attacks import attacked_counts, attacked_rows, read_as_rows
@@ -91,6 +92,8 @@ class ReleaseGate:
 
 def _looked_at(prepared: Prepared, schema: Schema) -> list[Column] | None:
     """The columns that attacks will have; None where there is nothing that they could look at."""
+    if isinstance(prepared, FormPublication):
+        return None
     if isinstance(prepared, Publication):
         read = read_as_rows(prepared.method.tables, prepared.request.columns)
         if read is None:

@@ -134,6 +134,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield Cluster(tmp_path, stack)
 
 
+@pytest.mark.slow
 def test_spark_cluster_answers_as_duckdb_and_loses_a_worker(cluster: Cluster) -> None:
     assert cluster.run("not TestCluster and not no_worker_is_left") == 4
 

@@ -86,7 +86,7 @@ def test_a_unit_of_two_is_read_and_written() -> None:
         ('unit = { people = ["a", "a"], max_rows = 2 }', "people_not_two", "line 2:"),
         ('unit = { people = ["a", "b"], max_rows = 0 }', "bound_not_positive", "line 2:"),
         ('unit = { people = ["a", "day"], max_rows = 2 }', "unit_column_nullable", "line 2:"),
-        ('unit = { people = ["a", "b"], max_rows = 2, max_groups = 1 }', "key_unknown", "max_groups"),
+        ('unit = { people = ["a", "b"], max_rows = 2, max_groups = 1 }', "key_unknown", "max_gr"),
     ],
 )  # fmt: skip
 def test_a_wrong_form_is_refused_with_its_line(head: str, code: str, said: str) -> None:

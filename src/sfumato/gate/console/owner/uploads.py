@@ -25,7 +25,14 @@ _MOST_UNFOLDED = 16 * MOST_BYTES
 _LONGEST_HEADER = 1024**2
 _BLOCK = 1024**2
 ENDINGS = (".csv", ".tsv", ".parquet")
-_PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ", b"\x04\x22\x4d\x18")
+_PACKED = (
+    b"\x1f\x8b",
+    b"PK\x03\x04",
+    b"\x28\xb5\x2f\xfd",
+    b"BZh",
+    b"\xfd7zXZ",
+    b"\x04\x22\x4d\x18",
+)
 _PARQUET = b"PAR1"
 
 

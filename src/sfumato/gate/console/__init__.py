@@ -1,0 +1,1 @@
+"""The console: pages in a browser, one more door over the vault."""

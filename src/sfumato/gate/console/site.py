@@ -1,0 +1,271 @@
+"""The console as a part of the application: every page goes one way, whatever is on it.
+
+Where the form comes from → who visits → may they → how often → the form, within limits, with the
+word of their session → the page. What is refused is refused as early as that, and shown as a page.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from traceback import format_exception
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import FileResponse, RedirectResponse, Response
+from starlette.routing import Route as PathRoute
+
+from sfumato.errors import SfumatoError
+from sfumato.gate import problems
+from sfumato.gate.body import check_no_body, is_unread
+from sfumato.gate.callers import Caller, check_caller, refresh
+from sfumato.gate.console import rendering
+from sfumato.gate.console.crossing import check_site, check_word
+from sfumato.gate.console.pages import PAGES
+from sfumato.gate.console.passwords import HASHED_AT_A_TIME
+from sfumato.gate.console.sent import asked, form
+from sfumato.gate.console.sessions import VisitSession, find_session, send_cookie
+from sfumato.gate.console.visit import FORM, Download, PageRoute, Redirect, Visit, Who
+from sfumato.gate.headers import secured
+from sfumato.gate.pace import Paces, Workers
+from sfumato.gate.problems import RequestError
+from sfumato.vault.folder import note_request
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from sfumato.gate.console.sent import Sent
+    from sfumato.gate.settings import Setting
+    from sfumato.vault.vault import Vault
+
+    Endpoint = Callable[[Request], Awaitable[Response]]
+
+HOME, SIGN_IN = "/console", "/console/sign-in"
+_HTML = "text/html; charset=utf-8"
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_PATH = re.compile(r"/console(/[A-Za-z0-9_.~%:-]+)*", re.ASCII)
+_WAITING = 16
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+)
+_SAVED = "sandbox; default-src 'none'"
+_FOR_GOOD = "public, max-age=31536000, immutable"
+
+
+def console_pages(
+    vault: Vault, setting: Setting, workers: Workers, pages: Sequence[PageRoute] = PAGES
+) -> list[PathRoute]:
+    """The pages of a vault's console, as parts of the application that answers for it."""
+    site = _Site(vault, setting, workers, pages)
+    by_path: dict[str, dict[str, Endpoint]] = {"/": {"GET": _leading(HOME)}}
+    for route in pages:
+        by_path.setdefault(route.path, {})[route.method] = partial(site.page, route)
+    by_path[rendering.STATIC] = {"GET": site.file}
+    by_path["/console/{rest:path}"] = dict.fromkeys(_METHODS, site.nothing)
+    return [PathRoute(path, site.guarded(ways), methods=_METHODS) for path, ways in by_path.items()]
+
+
+class _Site:
+    """What all pages of one console share."""
+
+    def __init__(
+        self, vault: Vault, setting: Setting, workers: Workers, pages: Sequence[PageRoute]
+    ) -> None:
+        self._vault, self._setting, self._pages = vault, setting, pages
+        self._workers, self._paces = workers, Paces(setting.limits)
+        few = replace(setting.limits, workers=HASHED_AT_A_TIME, waiting=_WAITING)
+        self._hashing = Workers(few)
+
+    def guarded(self, ways: Mapping[str, Endpoint]) -> Endpoint:
+        """Endpoints of one path; whatever they refuse is shown as a page."""
+
+        async def guarded(request: Request) -> Response:
+            session = VisitSession("")
+            try:
+                check_caller(request.scope, self._setting)
+                if request.method not in ways:
+                    raise _method_unknown(ways)
+                if request.method != "GET":
+                    check_site(request)
+                session = await self._session(request)
+                request.state.session = session
+                response = await ways[request.method](request)
+            except ClientDisconnect:
+                return Response(status_code=499)
+            except SfumatoError as error:
+                response = self._refused(request, session, error)
+            except Exception as error:  # noqa: BLE001  whatever it was, its text may quote data
+                where = repr(f"{request.method} {request.scope['path']}")
+                words = "".join(format_exception(error))
+                note_request(self._vault.config.folder, where, words)
+                response = self._refused(request, session, problems.failed_inside())
+            return self._headed(response)
+
+        return guarded
+
+    async def page(self, route: PageRoute, request: Request) -> Response:
+        """What a page gives to who may have it."""
+        session: VisitSession = request.state.session
+        if route.who is not Who.PUBLIC and session.person is None:
+            return self._to_sign_in(request)
+        if route.who is Who.OWNER and not route.is_for(session.person):
+            raise problems.not_found()
+        if route.shape is not None and session.person is not None:
+            session.person.check(route.shape)
+        name = "" if session.person is None else session.person.name
+        self._paces.check(Caller(name, f"console {name}"))
+        async with AsyncExitStack() as kept:
+            sent = await self._sent(route, request, session, kept)
+            visit = Visit(
+                self._vault,
+                session,
+                self._setting,
+                _address(request, self._setting),
+                request.path_params,
+                sent.values,
+                sent.fields,
+                sent.files,
+            )
+            request.state.charging = route.charging
+            workers = self._hashing if route.hashing else self._workers
+            return await workers.work(lambda: self._given(route, visit))
+
+    async def file(self, request: Request) -> Response:
+        """The style sheet, the script, the mark; a browser may keep them for good."""
+        found = rendering.static_file(request.path_params["file"])
+        if found is None:
+            raise problems.not_found()
+        return Response(found.content, 200, {"Cache-Control": _FOR_GOOD}, found.media)
+
+    async def nothing(self, _request: Request) -> Response:
+        """Refuse a path that is none."""
+        raise problems.not_found()
+
+    async def _session(self, request: Request) -> VisitSession:
+        cookies = request.headers.getlist("cookie")
+
+        def look() -> VisitSession:
+            refresh(self._vault)
+            return find_session(self._vault, self._setting, cookies)
+
+        return await self._workers.look(look)
+
+    async def _sent(
+        self, route: PageRoute, request: Request, session: VisitSession, kept: AsyncExitStack
+    ) -> Sent:
+        if request.method == "GET":
+            check_no_body(request)
+            return asked(request)
+        seconds = self._setting.limits.body_seconds
+        sent = await kept.enter_async_context(form(request, uploads=route.uploads, seconds=seconds))
+        check_word(session.word, sent.values.get(FORM, ""))
+        return sent
+
+    def _given(self, route: PageRoute, visit: Visit) -> Response:
+        """Do what the page is for, and write it; in a thread of its own."""
+        made = route.handler(visit)
+        session = visit.session
+        if isinstance(made, Redirect):
+            return self._led_on(session, made)
+        if isinstance(made, Download):
+            return _saved(made)
+        if session.person is not None:
+            self._vault.logins.seen(session.id, said=bool(session.notices))
+        template = made.template or route.template
+        facts = {**self._frame(session, route.title, route.path), "visit": visit, **made.facts}
+        response = Response(rendering.render(template, facts), made.status, media_type=_HTML)
+        if session.is_used and not session.is_sent:
+            send_cookie(response, self._setting, session.id)
+        return response
+
+    def _frame(self, session: VisitSession, title: str, path: str) -> dict[str, Any]:
+        """What every page has around what is its own."""
+        person = session.person
+        listed = [one for one in self._pages if one.nav is not None and one.is_for(person)]
+        return {
+            "title": title,
+            "person": person,
+            "notices": session.notices,
+            "session": session,
+            "nav": [(one.path, one.nav, one.path == path) for one in listed],
+        }
+
+    def _led_on(self, session: VisitSession, made: Redirect) -> Response:
+        response = RedirectResponse(made.to, 303)
+        current = session.id if made.session is None else made.session
+        if made.words is not None and current:
+            self._vault.logins.tell(current, [made.words])
+        if made.session is not None:
+            send_cookie(response, self._setting, made.session)
+        return response
+
+    def _to_sign_in(self, request: Request) -> Response:
+        path = request.scope["path"]
+        to = f"?to={quote(path)}" if request.method == "GET" and leads_inside(path) else ""
+        response = RedirectResponse(f"{SIGN_IN}{to}", 303)
+        if is_unread(request):
+            response.headers["Connection"] = "close"
+        return response
+
+    def _refused(self, request: Request, session: VisitSession, error: SfumatoError) -> Response:
+        """A refusal as a page, in the words that every door has."""
+        charging = getattr(request.state, "charging", False)
+        told = problems.told(error, charging=charging)
+        headers = problems.headers_of(error)
+        if is_unread(request):
+            headers["Connection"] = "close"
+        facts = {
+            **self._frame(session, HTTPStatus(told["status"]).phrase, ""),
+            "notices": (),
+            "told": told,
+        }
+        return Response(rendering.render("refused.html", facts), told["status"], headers, _HTML)
+
+    def _headed(self, response: Response) -> Response:
+        """A response with the headers that all have; what may be kept for good stays so."""
+        own = {
+            name: response.headers[name]
+            for name in ("Cache-Control", "Content-Security-Policy")
+            if name in response.headers
+        }
+        secured(response, self._setting)
+        response.headers.update({"Content-Security-Policy": POLICY, **own})
+        return response
+
+
+def leads_inside(path: str) -> bool:
+    """Whether a path is one of the console's, and of no other server."""
+    return _PATH.fullmatch(path) is not None and "%" not in path and ".." not in path
+
+
+def _saved(made: Download) -> Response:
+    headers = {"Content-Security-Policy": _SAVED}
+    name = quote(made.name, safe="")
+    if isinstance(made.content, Path):
+        return FileResponse(made.content, 200, headers, made.media, filename=made.name)
+    headers["Content-Disposition"] = f"attachment; filename*=utf-8''{name}"
+    return Response(made.content, 200, headers, made.media)
+
+
+def _address(request: Request, setting: Setting) -> str:
+    scheme = "https" if setting.is_encrypted else "http"
+    return f"{scheme}://{request.headers['host']}"
+
+
+def _method_unknown(ways: Mapping[str, Endpoint]) -> RequestError:
+    allowed = ", ".join(sorted(ways))
+    headers = {"Allow": allowed}
+    return RequestError(405, "method_unknown", f"This path takes {allowed}.", headers=headers)
+
+
+def _leading(path: str) -> Endpoint:
+    async def leading(_request: Request) -> Response:
+        return RedirectResponse(path, 303)
+
+    return leading

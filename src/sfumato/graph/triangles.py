@@ -1,0 +1,138 @@
+"""How many triangles a graph has, under edge privacy.
+
+Decision 0390.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.graph.edges import read_graph
+from sfumato.graph.ladder import Ladder
+from sfumato.graph.smooth import SmoothCount
+from sfumato.graph.units import edge_privacy
+from sfumato.publish import options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from sfumato.graph.edges import Graph
+    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.events import Event
+    from sfumato.publish.forms import FormRequest, FormRows
+
+MECHANISMS = ("ladder", "smooth")
+
+
+def triangles(graph: Graph) -> int:
+    """How many triples of nodes are all tied."""
+    return int((graph.adjacency * graph.shared).sum()) // 3
+
+
+@dataclass(frozen=True)
+class TriangleSensitivity:
+    """How far one edge moves the number of triangles, in a graph or t edges away from it.
+
+    LS(t) is the largest, over all pairs of nodes, of a + floor((t + min(t, b)) / 2): a nodes are
+    joined to both, b to exactly one (the pair's own edge aside), and each further edge completes
+    one of these, or is half of a new one. Nodes are as many as anybody likes, so that nothing is
+    told of how many there are.
+    """
+
+    shared: NDArray[np.int64]
+    """For pairs that can be the largest: how many nodes are joined to both ..."""
+    single: NDArray[np.int64]
+    """... and to exactly one."""
+
+    @classmethod
+    def of(cls, graph: Graph) -> TriangleSensitivity:
+        """The pairs of a graph that can be the largest at some distance."""
+        pairs = graph.shared.tocoo()
+        tied = np.asarray(graph.adjacency[pairs.row, pairs.col]).ravel()
+        both = np.asarray(pairs.data, dtype=np.int64)
+        degrees = graph.degrees
+        one = degrees[pairs.row] + degrees[pairs.col] - 2 * both - 2 * tied
+        most = np.zeros(int(both.max(initial=0)) + 1, dtype=np.int64)
+        np.maximum.at(most, both, one)
+        most[0] = _strangers(graph)
+        return cls(np.arange(len(most)), most)
+
+    def __call__(self, distance: int) -> int:
+        """LS at a distance."""
+        grown = (distance + np.minimum(distance, self.single)) // 2
+        return int((self.shared + grown).max())
+
+
+def _strangers(graph: Graph) -> int:
+    """The most nodes joined to exactly one of two that share none."""
+    order = np.argsort(-graph.degrees, kind="stable")
+    degrees, best = graph.degrees[order], 0
+    both = graph.shared + graph.shared.T
+    for place, node in enumerate(order[:-1].tolist()):
+        if degrees[place] + degrees[place + 1] <= best:
+            break
+        free = np.ones(graph.nodes, dtype=bool)
+        free[both.indices[both.indptr[node] : both.indptr[node + 1]]] = False
+        tied = graph.adjacency.indices[
+            graph.adjacency.indptr[node] : graph.adjacency.indptr[node + 1]
+        ]
+        found = degrees[place] + graph.degrees
+        found[tied] -= 2
+        rest = order[place + 1 :]
+        best = max(best, int(found[rest][free[rest]].max(initial=0)))
+    return best
+
+
+@dataclass(frozen=True)
+class TriangleCount:
+    """The number of triangles; its promise is that of `Ladder` or `SmoothCount`."""
+
+    request: FormRequest
+    mechanism: Ladder | SmoothCount
+
+    reads = ()
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        return self.mechanism.event
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The mechanism."""
+        return {"mechanism": MECHANISMS[isinstance(self.mechanism, SmoothCount)]}
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """It depends on the graph, and is not known beforehand."""
+        return {"note": "how far off it is depends on the graph, and is not known"}
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """One figure."""
+        return {"triangles": _table([])}
+
+    def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """The noisy number."""
+        form = self.request.form
+        graph = read_graph(rows.read([name for name, _ in form.parts.values()]))
+        found = self.mechanism.sample(triangles(graph), TriangleSensitivity.of(graph), entropy)
+        return {"triangles": _table([found])}
+
+
+def _table(counts: list[int]) -> pa.Table:
+    return pa.table({"count": pa.array(counts, pa.int64())})
+
+
+def prepare(request: FormRequest, *, mechanism: object = "ladder") -> TriangleCount:
+    """Release the number by the ladder, or by smooth sensitivity, for a pure epsilon."""
+    chosen = options.choice(mechanism, "mechanism", MECHANISMS)
+    epsilon = edge_privacy(request, "triangles")
+    made = Ladder if chosen == MECHANISMS[0] else SmoothCount
+    return TriangleCount(request, made(epsilon=epsilon))

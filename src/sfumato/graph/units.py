@@ -1,0 +1,27 @@
+"""What a method of graphs asks of the privacy unit and the price."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sfumato.errors import ParameterError
+from sfumato.mechanisms.spending import spendings
+from sfumato.privacy.units import Neighbours, Rows
+from sfumato.schema.names import quoted
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from sfumato.publish.forms import FormRequest
+
+
+def edge_privacy(request: FormRequest, kind: str) -> Fraction:
+    """The pure epsilon of a method that hides single edges; refused for every other unit."""
+    unit = request.unit
+    if not isinstance(unit, Rows) or unit.relation is not Neighbours.ADD_REMOVE:
+        raise ParameterError(
+            "unit_not_edges",
+            f"A publication of kind {quoted(kind)} hides single edges, but the unit of "
+            f'{quoted(request.dataset)} is another. Declare unit = "row".',
+        )
+    return spendings(request.price)[0].pure_epsilon()

@@ -1,0 +1,1 @@
+"""Sets of items: baskets, ratings, search logs. What one person has, bought, rated or asked for."""

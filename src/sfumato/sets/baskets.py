@@ -1,0 +1,150 @@
+"""Who has which item, as pairs of codes in memory; and which sets of items occur how often."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+
+_BLOCK = 1 << 23
+"""So many sets are written out at a time."""
+_DENSE = 1 << 25
+"""Up to so many possible sets each has a counter of its own."""
+MOST_SETS = 1 << 27
+"""More sets than that are not held: their supports alone would take gigabytes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Baskets:
+    """Pairs of an owner and an item, each once, by owner and then by item.
+
+    Owners are numbered from 0 to `count` - 1, items from 0 to `kinds` - 1. An owner without an
+    item has no pair.
+    """
+
+    owners: Ints
+    items: Ints
+    count: int
+    kinds: int
+
+    @classmethod
+    def of(cls, owners: Ints, items: Ints, count: int, kinds: int) -> Baskets:
+        """Baskets of pairs in any order, of which some may come twice."""
+        pairs = np.unique(owners * np.int64(kinds) + items)
+        return cls(pairs // max(kinds, 1), pairs % max(kinds, 1), count, kinds)
+
+    @classmethod
+    def listed(cls, baskets: Sequence[Sequence[int]], kinds: int) -> Baskets:
+        """Baskets written out one by one."""
+        owners = np.repeat(np.arange(len(baskets)), [len(one) for one in baskets])
+        items = np.array([item for one in baskets for item in one], dtype=np.int64)
+        return cls.of(owners, items, len(baskets), kinds)
+
+    def renamed(self, names: Ints, kinds: int) -> Baskets:
+        """The same baskets with other items: `names[item]` for each."""
+        return Baskets.of(self.owners, names[self.items], self.count, kinds)
+
+    def without(self, items: NDArray[np.bool_]) -> Baskets:
+        """The same baskets without some items."""
+        kept = ~items[self.items]
+        return Baskets(self.owners[kept], self.items[kept], self.count, self.kinds)
+
+    def part(self, owners: Ints) -> Baskets:
+        """The baskets of some owners, numbered as they come."""
+        place = np.full(self.count, -1, dtype=np.int64)
+        place[owners] = np.arange(len(owners))
+        kept = place[self.owners] >= 0
+        return Baskets.of(place[self.owners[kept]], self.items[kept], len(owners), self.kinds)
+
+    @property
+    def sizes(self) -> Ints:
+        """How many items each owner has."""
+        return np.bincount(self.owners, minlength=self.count)
+
+    def supports(self, size: int) -> tuple[Ints, Ints]:
+        """The sets of `size` items that some owner has all of, and how many owners have each.
+
+        Sets come as rows of items in rising order. Every one that occurs is counted: a set that
+        few owners have is what matters here, so none may be left out.
+        """
+        if size == 1:
+            counts = np.bincount(self.items, minlength=self.kinds)
+            found = np.flatnonzero(counts)
+            return found[:, None], counts[found]
+        cells = self.kinds**size
+        if cells >= 1 << 63:
+            raise _too_many(size)
+        counted = self._dense(size, cells) if cells <= _DENSE else self._sorted(size)
+        keys, counts = counted
+        columns = [keys // self.kinds**place % self.kinds for place in reversed(range(size))]
+        return np.stack(columns, axis=1), counts
+
+    def _dense(self, size: int, cells: int) -> tuple[Ints, Ints]:
+        counts = np.zeros(cells, dtype=np.int64)
+        for keys in self._keys(size):
+            counts += np.bincount(keys, minlength=cells)
+        found = np.flatnonzero(counts)
+        return found, counts[found]
+
+    def _sorted(self, size: int) -> tuple[Ints, Ints]:
+        keys, counts = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        for block in self._keys(size):
+            new, many = np.unique(block, return_counts=True)
+            merged, places = np.unique(np.concatenate([keys, new]), return_inverse=True)
+            counts = np.bincount(
+                places, np.concatenate([counts, many]), minlength=len(merged)
+            ).astype(np.int64)
+            keys = merged
+            if len(keys) > MOST_SETS:
+                raise _too_many(size)
+        return keys, counts
+
+    def _keys(self, size: int) -> Iterator[Ints]:
+        """Every set of `size` items of every owner, as one number, a block of owners at a time."""
+        sizes = self.sizes
+        ends = np.cumsum(sizes)
+        # Exact up to 2^53, and far beyond that it only has to be large.
+        work = np.ones(self.count)
+        for place in range(size):
+            work *= (sizes - place).clip(min=0) / (place + 1)
+        if work.sum() > 64.0 * MOST_SETS:
+            raise _too_many(size)
+        done, start = np.cumsum(work), 0
+        while start < self.count:
+            before = done[start - 1] if start else 0.0
+            end = max(int(np.searchsorted(done, before + _BLOCK, side="right")), start + 1)
+            first, last = (int(ends[start - 1]) if start else 0), int(ends[end - 1])
+            places = np.arange(first, last)
+            keys = self.items[places]
+            for _ in range(size - 1):
+                stop = ends[self.owners[places]]
+                many = stop - places - 1
+                places, keys = _runs(places + 1, many), np.repeat(keys, many)
+                keys = keys * self.kinds + self.items[places]
+            yield keys
+            start = end
+
+
+def _runs(firsts: Ints, many: Ints) -> Ints:
+    """Runs of whole numbers one after the other: each from its first, so many."""
+    steps = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+    places: Ints = np.repeat(firsts, many) + steps
+    return places
+
+
+def _too_many(size: int) -> ParameterError:
+    return ParameterError(
+        "too_many_sets",
+        f"There are too many sets of {size} items to count them all. Take a smaller m, or a "
+        "hierarchy whose lower levels have fewer groups.",
+    )

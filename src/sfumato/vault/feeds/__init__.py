@@ -1,0 +1,1 @@
+"""Feeds: standing questions, answered once for every period on the rows of that period."""

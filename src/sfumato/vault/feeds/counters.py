@@ -1,0 +1,152 @@
+"""Counters of a continual feed: the rows since its beginning, told again after every period.
+
+The whole price is charged with the first period, and the noise of every step is drawn then and kept
+by the ledger; a step adds to its own noise what is counted of the periods of its block, once, and
+what it gave is an entry of the ledger before anybody sees it. Decision 0311.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from sfumato.engines.base import column
+from sfumato.publish.continual import DyadicTree
+from sfumato.publish.measurement import least_noise, noise_name
+from sfumato.publish.request import Request
+from sfumato.release.release import Guarantee, Provenance, Release
+from sfumato.vault.feeds.periods import between
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.mechanisms.spending import Noise
+    from sfumato.method import Dataset
+    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.events import Event
+    from sfumato.privacy.price import Price
+    from sfumato.privacy.units import Unit
+    from sfumato.vault.feeds.feed import Feed
+
+_TURN = "sf_turn"
+_BETA = 0.05
+
+
+@dataclass(frozen=True)
+class Counters:
+    """The noise of all steps of a continual feed, over dyadic blocks of its periods.
+
+    *Guarantee*: the price in full, epsilon or rho, for all steps together, as long as rows are only
+    ever added, or all of a person's taken away.
+    *Sensitivity*: the levels of the tree times that of a histogram under the privacy unit. Of a
+    person the first `max_rows` rows count, by date; each stays counted while later ones come, so
+    that over all blocks of one level, whenever they were counted, no more than that count.
+    *Error*: as many noises as the number of periods has digits 1; `sd` says how much that is.
+    *Edges*: a row without a date, or that comes after its period was told, is in no smaller block
+    but in those that end later.
+    *Reference*: Dwork, Naor, Pitassi & Rothblum 2010; Chan, Shi & Song 2011.
+    """
+
+    feed: Feed
+    unit: Unit
+    price: Price
+
+    name = "feed continual"
+    public = ()
+
+    @cached_property
+    def noise(self) -> Noise:
+        """The noise of least variance that the price pays for."""
+        request = Request(dataset=self.feed.dataset, axes=(), unit=self.unit, price=self.price)
+        return least_noise(request, self._tree.columns)
+
+    @property
+    def _tree(self) -> DyadicTree:
+        return DyadicTree(len(self.feed.periods))
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The data set it counts."""
+        return (self.feed.dataset,)
+
+    @property
+    def event(self) -> Event:
+        """What all steps cost together."""
+        return self.noise.event
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Everything that determines what is asked."""
+        feed = self.feed
+        return {
+            "feed": feed.name,
+            "by": feed.column,
+            "every": feed.every,
+            "periods": len(feed.periods),
+            "begins": feed.begins.isoformat(),
+            "cost": self.price.to_record(),
+            "unit": self.unit.sentence(),
+            "method": {"noise": noise_name(self.noise)},
+        }
+
+    def of(self, prepared: Counters) -> Counters:
+        """Itself: the part of the rows that it is about are those up to each step."""
+        return prepared
+
+    def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
+        """The noise of every step, which is never shown; no row is read for it."""
+        del datasets
+        steps = self.noise.steps(np.zeros(len(self.feed.periods), dtype=np.int64), entropy)
+        return Release(
+            {"noise": pa.table({"noise": pa.array(steps)})},
+            self.guarantee,
+            Provenance(self.name, self.parameters, fingerprint=""),
+            {},
+        )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What all steps together promise."""
+        return Guarantee(*self.price.charged(self.event).promise(self.unit))
+
+    def counted(self, data: Dataset, step: int) -> int:
+        """The rows in the block that ends with a step, of each person the first ones alone."""
+        of, periods = self.feed.column, self.feed.periods
+        first = periods[step - (step & -step)]
+        rows: exp.Select = between(data.table, of, self.feed.begins, periods[step - 1].high)
+        if self.unit.column is not None:
+            person = column(self.unit.column)
+            turn = exp.Window(
+                this=exp.RowNumber(),
+                partition_by=[person],
+                order=exp.Order(expressions=[column(of)]),
+            )
+            rows = rows.where(person.copy().is_(exp.null()).not_())
+            rows = rows.select(exp.alias_(turn, _TURN, quoted=True))
+            kept = column(_TURN) <= exp.Literal.number(self.unit.max_rows)
+            rows = exp.select(exp.Star()).from_(rows.subquery("sf_rows")).where(kept)
+        block = between(rows.subquery("sf_block"), of, first.low, periods[step - 1].high)
+        asked = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(
+            block.subquery("sf_n")
+        )
+        return int(data.engine.run(asked).column(0)[0].as_py())
+
+    def running(self, blocks: Mapping[int, int], step: int) -> tuple[int, dict[str, float]]:
+        """The rows up to a step by the noisy blocks that make it up, and how far off that is.
+
+        The bound of several noises is Chebyshev's, which holds whatever their distribution.
+        """
+        total, left, parts = 0, step, 0
+        while left:
+            total += blocks[left]
+            left -= left & -left
+            parts += 1
+        sd = self.noise.stddev * math.sqrt(parts)
+        bound = self.noise.bound(_BETA) if parts == 1 else sd / math.sqrt(_BETA)
+        return total, {"sd": sd, "bound95": bound}

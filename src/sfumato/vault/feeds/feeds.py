@@ -1,0 +1,299 @@
+"""The feeds of a vault: decided by its owner, answered when periods are over, read by others.
+
+What was decided is a record of the ledger; that a period was answered is the ledger's own answer
+under the period's request id. So nothing else keeps count, and no clock decides anything twice.
+Decisions 0310 to 0312.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from sfumato import given
+from sfumato.cards import Card, CardTable, Shown
+from sfumato.errors import ParameterError
+from sfumato.ledger.records import Amendment
+from sfumato.privacy.events import Repeated
+from sfumato.privacy.price import amounts_in_words
+from sfumato.schema.names import quoted, suggestion
+from sfumato.vault.config import asking
+from sfumato.vault.config import check_name as check_written
+from sfumato.vault.feeds.answering import Answering
+from sfumato.vault.feeds.feed import CONTINUAL, Feed, FeedItem
+from sfumato.vault.feeds.workers import FeedWorker
+from sfumato.vault.folder import note_request
+from sfumato.vault.jobs.asking import asked_plainly
+from sfumato.vault.jobs.values import plain_values
+from sfumato.vault.principals import the_public
+from sfumato.vault.releases import PUBLIC
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sfumato.ledger.records import BookState
+    from sfumato.vault.principals import Principal
+    from sfumato.vault.vault import Vault
+
+TOPIC = "feed"
+"""The records of the ledger that say which feeds there are."""
+
+
+class Feeds(Shown):
+    """Standing questions of a vault. A principal sees their own and what was opened to them."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault, self._answering = vault, Answering(vault)
+
+    @given.in_python
+    def plan(
+        self,
+        name: str,
+        sql: str | None = None,
+        *,
+        column: str,
+        every: str,
+        family: str | None = None,
+        dataset: str | None = None,
+        begins: date | str | None = None,
+        ends: date | str | None = None,
+        delay: int = 0,
+        principal: str | None = None,
+        purpose: str | None = None,
+        to: Sequence[str] | str = (),
+        **asked: object,
+    ) -> Feed:
+        """Say what `add`, told the same, would have answered and what all of it costs; free.
+
+        Either `sql`, or a `family` ("publish", "synthesize", "above") of a `dataset` with what its
+        method takes, or family "continual": the rows from the beginning on, told after each period
+        for one price. Rows belong to the period that their `column` of dates says; `every` is day,
+        week, month, quarter, year or days such as "10d"; it `begins` and `ends` with what is
+        declared of the column unless told otherwise. A period is answered once it is over and
+        `delay` days have passed. `epsilon` or `rho`
+        is the price of each period. `to` are principals who may read it, or "public".
+        """
+        check_written(given.text(name, "name"), "A feed")
+        kind, plain = _asked(sql, family, dataset, asked)
+        draft = Feed(
+            name=name,
+            family=kind,
+            dataset=given.maybe_text(dataset, "dataset") or "",
+            column=given.text(column, "column"),
+            every=given.text(every, "every"),
+            begins=date.min,
+            ends=date.max,
+            delay=_delay(delay),
+            asked=plain,
+            cost={},
+            principal=asking(principal),
+            purpose=given.maybe_text(purpose, "purpose"),
+            to=self._readers(to),
+        )
+        placed = self._answering.placed(draft, _day(begins, "begins"), _day(ends, "ends"))
+        prepared = self._answering.prepared(placed)
+        return replace(placed, cost=prepared.parameters["cost"])
+
+    @given.in_python
+    def add(
+        self,
+        name: str,
+        sql: str | None = None,
+        *,
+        operator: str,
+        **told: Any,
+    ) -> Feed:
+        """Have a question answered for every period, on the rows of that period, from now on.
+
+        It is told what `plan` takes. Periods that are over already are caught up with.
+        Refused where the budget could not pay for all periods now.
+        """
+        feed = self.plan(name, sql, **told)
+        prepared = self._answering.prepared(feed)
+        times = 1 if feed.is_continual else len(feed.periods)
+        self._answering.check_affordable(feed, prepared, Repeated(prepared.event, times))
+
+        def decide(now: BookState) -> Amendment:
+            if feed.name in now.of(TOPIC):
+                raise ParameterError(
+                    "feed_exists",
+                    f"There is a feed {quoted(feed.name)} already, and its periods are paid for "
+                    "under that name. Choose another name.",
+                )
+            return Amendment(records={(TOPIC, feed.name): feed.to_json()})
+
+        self._vault.ledger.amend(decide, operator=given.text(operator, "operator"))
+        if "_worker" in self.__dict__:
+            self._worker.wake()
+        return feed
+
+    @given.in_python
+    def list(self, *, principal: str | None = None) -> Sequence[Feed]:
+        """The feeds that a principal may read, by name; all for the owner."""
+        person = self._vault.people.admitted(asking(principal))
+        found = self._vault.ledger.records(TOPIC)
+        feeds = [Feed.from_json(found[name]) for name in sorted(found)]
+        return [one for one in feeds if _may(one, person)]
+
+    @given.in_python
+    def get(self, name: str, *, principal: str | None = None) -> Feed:
+        """A feed by its name; one that somebody may not read is not there."""
+        found = self.look_up(name, principal=principal)
+        if found is None:
+            known = [one.name for one in self.list(principal=principal)]
+            raise ParameterError(
+                "feed_unknown",
+                f"There is no feed {quoted(name)} for you; {suggestion(name, known)}",
+            )
+        return found
+
+    def look_up(self, name: str, *, principal: str | None = None) -> Feed | None:
+        """A feed by its name, or None where there is none for this principal."""
+        person = self._vault.people.admitted(asking(principal))
+        told = self._vault.ledger.records(TOPIC).get(given.text(name, "name"))
+        found = None if told is None else Feed.from_json(told)
+        return found if found is not None and _may(found, person) else None
+
+    @given.in_python
+    def read(
+        self, name: str, *, principal: str | None = None, limit: int | None = None
+    ) -> Sequence[FeedItem]:
+        """What a feed told of each period, in order; the newest `limit` of them."""
+        most = None if limit is None else given.whole(limit, "limit")
+        if most is not None and most < 1:
+            raise ParameterError("limit_wrong", f"limit must be at least 1, not {most}.")
+        return self._answering.read(self.get(name, principal=principal), most)
+
+    def state(self, feed: Feed) -> dict[str, Any]:
+        """How many periods are over, answered or lost, and what it waits for."""
+        return self._answering.state(feed)
+
+    def described(self, feed: Feed, *, principal: str | None = None) -> dict[str, Any]:
+        """A feed as a principal is told of it: others than the owner not who pays and reads."""
+        person = self._vault.people.admitted(asking(principal))
+        told = {**feed.to_json(), "whole_cost": feed.whole_cost, **self.state(feed)}
+        if not person.is_owner:
+            for hidden in (
+                "to",
+                "trouble",
+                *(("principal",) if feed.principal != person.name else ()),
+            ):
+                told.pop(hidden)
+        return told
+
+    @given.in_python
+    def stop(self, name: str, *, operator: str) -> Feed:
+        """Answer no period that ends from now on; what was told stays told."""
+        return self._changed(
+            name, operator, lambda feed, now: replace(feed, stopped=feed.stopped or now)
+        )
+
+    @given.in_python
+    def open_to(self, name: str, to: Sequence[str] | str, *, operator: str) -> Feed:
+        """Let others read a feed from now on: principals by name, or "public"; nobody else."""
+        readers = self._readers(to)
+        return self._changed(name, operator, lambda feed, _: replace(feed, to=readers))
+
+    @property
+    def public(self) -> Principal | None:
+        """In whose name whoever shows no token reads; None where the owner let nobody."""
+        return the_public(self._vault.people.list(), self._vault.ledger.decided().time)
+
+    def work(self) -> int:
+        """Answer every period that is over and not answered yet; say how many those were."""
+        return sum(self._answering.catch_up(feed) for feed in self.list())
+
+    @cached_property
+    def _worker(self) -> FeedWorker:
+        folder = self._vault.config.folder
+        return FeedWorker(self.work, lambda words: note_request(folder, "feeds", words))
+
+    def start(self) -> None:
+        """Begin to answer periods when they are over, in a thread of this process."""
+        self._worker.start()
+
+    def stop_working(self, seconds: float = 30) -> None:
+        """Take up no more periods, and wait so long for the one that is being answered."""
+        if "_worker" in self.__dict__:
+            self._worker.stop(seconds)
+
+    def _changed(self, name: str, operator: str, change: Any) -> Feed:
+        self.get(name)
+
+        def decide(now: BookState) -> Amendment:
+            feed = change(Feed.from_json(now.of(TOPIC)[name]), now.time.replace(microsecond=0))
+            return Amendment(records={(TOPIC, name): feed.to_json()})
+
+        written = self._vault.ledger.amend(decide, operator=given.text(operator, "operator"))
+        told: Any = written.records[TOPIC, name]
+        return Feed.from_json(told)
+
+    def _readers(self, to: Sequence[str] | str) -> tuple[str, ...]:
+        names = sorted(
+            set(given.names(to.split(",") if isinstance(to, str) else to, "to") if to else ())
+        )
+        known = [PUBLIC, *(one.name for one in self._vault.people.list())]
+        for name in names:
+            if name not in known:
+                raise ParameterError(
+                    "reader_unknown",
+                    f"There is no principal {quoted(name)} to open it to; "
+                    + suggestion(name, known),
+                )
+        return tuple(names)
+
+    def _card(self) -> Card:
+        rows = [
+            (one.name, one.in_words, one.every, amounts_in_words(one.whole_cost), ", ".join(one.to))
+            for one in self.list()
+        ]
+        titles = ("Feed", "Asks", "Every", "Whole cost", "Open to")
+        table = CardTable(titles, rows[:10], len(rows[10:]))
+        return Card(f"{len(rows)} kept", {}, table if rows else None)
+
+
+def _may(feed: Feed, person: Principal) -> bool:
+    """Whether somebody may read a feed: as their own, or as a download."""
+    if person.is_owner or feed.principal == person.name:
+        return True
+    return "download" in person.shapes and (PUBLIC in feed.to or person.name in feed.to)
+
+
+def _asked(
+    sql: str | None, family: str | None, dataset: str | None, asked: Mapping[str, object]
+) -> tuple[str, dict[str, Any]]:
+    """The family that is asked, and what it is asked in plain values."""
+    if (sql is None) is (family is None) or (dataset is None and family is not None):
+        raise ParameterError(
+            "feed_question_missing",
+            "A feed asks one thing: a question in SQL, or what a family such as --family publish "
+            "or --continual does with a --dataset.",
+        )
+    if family is None:
+        return "query", plain_values({"asked": given.text(sql, "sql"), **asked}, ())
+    if given.text(family, "family") == CONTINUAL:
+        return CONTINUAL, plain_values(asked, ())
+    return family, asked_plainly(family, asked)
+
+
+def _delay(days: object) -> int:
+    found = given.whole(days, "delay")
+    if not 0 <= found <= 3660:
+        raise ParameterError(
+            "feed_delay_wrong", f"--delay must be from 0 to 3660 days, not {found}."
+        )
+    return found
+
+
+def _day(said: date | str | None, name: str) -> date | None:
+    if said is None or type(said) is date:
+        return said
+    try:
+        return date.fromisoformat(given.text(said, name))
+    except ValueError:
+        raise ParameterError(
+            "feed_day_unreadable",
+            f"--{name} must be a day such as 2026-01-31, not {quoted(str(said))}.",
+        ) from None

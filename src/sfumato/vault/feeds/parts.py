@@ -1,0 +1,77 @@
+"""What is asked of the rows of one period: any method, with the other rows out of its sight.
+
+The period is part of what is asked, and so is the feed: two feeds that ask alike are two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.method import Dataset, Prepared
+    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.events import Event
+    from sfumato.release.release import Release
+    from sfumato.vault.feeds.feed import Feed
+    from sfumato.vault.feeds.periods import Period
+
+
+@dataclass(frozen=True)
+class PeriodOf:
+    """The rows of a feed's data set that belong to a period."""
+
+    feed: Feed
+    period: Period
+
+    def of(self, prepared: Prepared) -> Prepared:
+        """What was prepared for all rows, for these alone."""
+        return _OfPeriod(prepared, self.feed, self.period)
+
+
+@dataclass(frozen=True)
+class _OfPeriod:
+    """A prepared method that sees the rows of a period.
+
+    Rows are chosen by their own declared value, so a person's rows are some of those they had: the
+    privacy unit bounds them as it did, and the method's guarantee holds as it is.
+    """
+
+    method: Prepared
+    feed: Feed
+    period: Period
+
+    @property
+    def name(self) -> str:
+        """The method's name."""
+        return self.method.name
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The data sets it reads."""
+        return self.method.datasets
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """The data sets about nobody that it reads too."""
+        return self.method.public
+
+    @property
+    def event(self) -> Event:
+        """What it costs: no less than it would of all rows."""
+        return self.method.event
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Everything that determines what is asked."""
+        told = {"name": self.feed.name, "by": self.feed.column, **self.period.to_json()}
+        return {**self.method.parameters, "feed": told}
+
+    def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
+        """Run the method on the rows of the period."""
+        whole = datasets[self.feed.dataset]
+        with whole.engine.view(self.period.rows(whole, self.feed.column)) as rows:
+            seen = {**datasets, self.feed.dataset: replace(whole, table=rows)}
+            return self.method.run(seen, entropy)

@@ -1,0 +1,125 @@
+"""What somebody asked in the console, word for word, each with where the ledger keeps its answer.
+
+The ledger keeps answers and what they cost, but not the words of a question. An answer is read
+again under its receipt: to look at it can never charge anybody.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Column, Integer, MetaData, Table, Text, insert, select
+
+from sfumato.cards import Card, Shown
+from sfumato.ledger.book import utc_now
+from sfumato.release.in_use import CONSOLE
+from sfumato.texts import dumps
+from sfumato.vault.beside import BesideLedger
+from sfumato.vault.config import PrivateSet
+from sfumato.vault.releases import stored_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sqlalchemy import Row
+
+    from sfumato.vault.answer import Answer
+    from sfumato.vault.vault import Vault
+
+_metadata = MetaData()
+_Name = Text().with_variant(Text(collation="C"), "postgresql")
+_questions = Table(
+    "sfumato_console_questions",
+    _metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("principal", _Name, nullable=False, index=True),
+    Column("request", _Name, nullable=False),
+    Column("asked", Text, nullable=False),
+    Column("datasets", Text, nullable=False),
+    Column("entry", _Name, nullable=False),
+    Column("charged", Integer, nullable=False),
+    Column("time", _Name, nullable=False),
+)
+
+
+@dataclass(frozen=True)
+class AskedBefore:
+    """A question of the past: its request, its words, and when it was answered."""
+
+    request: str
+    asked: Mapping[str, str]
+    time: datetime
+    datasets: tuple[str, ...]
+    entry: str
+    charged: bool
+    """Whether it was paid for then, and not before."""
+
+
+class History(Shown):
+    """The questions of a vault's people, as they put them in the console."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._store = BesideLedger(vault.config, CONSOLE, _metadata)
+
+    def _card(self) -> Card:
+        return Card("questions of the console", {})
+
+    def keep(
+        self, principal: str, request: str, asked: Mapping[str, str], answer: Answer,
+        datasets: Sequence[str],
+    ) -> None:  # fmt: skip
+        """Keep a question that was answered; once, however often it was sent."""
+        row = {
+            "principal": principal,
+            "request": request,
+            "asked": dumps(dict(asked)),
+            "datasets": dumps(list(datasets)),
+            "entry": answer.entry,
+            "charged": int(answer.charged),
+            "time": utc_now().isoformat(timespec="seconds"),
+        }
+        with self._store.writing() as connection:
+            if connection.execute(_of(principal, request)).first() is None:
+                connection.execute(insert(_questions).values(row))
+
+    def list(self, principal: str, most: int = 100) -> list[AskedBefore]:
+        """Somebody's questions, the last first."""
+        newest = select(_questions).where(_questions.c.principal == principal)
+        ordered = newest.order_by(_questions.c.number.desc()).limit(most)
+        with self._store.reading() as connection:
+            return [_read(row) for row in connection.execute(ordered)]
+
+    def get(self, principal: str, request: str) -> AskedBefore | None:
+        """A question of somebody, or None."""
+        with self._store.reading() as connection:
+            row = connection.execute(_of(principal, request)).first()
+        return None if row is None else _read(row)
+
+    def answer(self, principal: str, question: AskedBefore) -> Answer:
+        """The answer to a question, as the ledger keeps it, with what is left now."""
+        held = [self._vault.config.datasets.get(name) for name in question.datasets]
+        populations = {one.population for one in held if isinstance(one, PrivateSet)}
+        purpose = question.asked.get("purpose") or None
+        asker = self._vault.people.asker(principal, purpose, tuple(sorted(populations)))
+        stored = stored_answer(self._vault.ledger, question.entry)
+        return self._vault.gatekeeper.read(stored, asker, charged=question.charged)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._store.close()
+
+
+def _of(principal: str, request: str) -> Any:
+    same = _questions.c.principal == principal, _questions.c.request == request
+    return select(_questions).where(*same)
+
+
+def _read(row: Row[Any]) -> AskedBefore:
+    when = datetime.fromisoformat(row.time).astimezone(UTC)
+    datasets = tuple(json.loads(row.datasets))
+    asked, charged = json.loads(row.asked), bool(row.charged)
+    return AskedBefore(row.request, asked, when, datasets, row.entry, charged)

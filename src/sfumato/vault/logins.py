@@ -1,0 +1,233 @@
+"""How people come into the console: hashes of passwords, invitations, sessions, and tries.
+
+None of it is an entry of the ledger: a hash must be forgotten when it changes. Whatever a visitor
+carries is kept as its SHA-256 alone, so that who reads the file can come in by none of it.
+Decision 0255.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Column, Float, MetaData, Table, Text, delete, func, insert, select, update
+
+from sfumato import given
+from sfumato.cards import Card, Shown
+from sfumato.release.in_use import CONSOLE
+from sfumato.texts import dumps
+from sfumato.vault.accounts import open_ledger
+from sfumato.vault.beside import BesideLedger
+from sfumato.vault.config import load
+from sfumato.vault.people import People
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from sfumato.vault.config import Config
+
+INVITED_SECONDS = 3 * 24 * 3600
+"""So long an invitation can be taken up."""
+_SEEN_EVERY = 60.0
+"""When a session was last used is noted no more often than this."""
+
+_metadata = MetaData()
+_Name = Text().with_variant(Text(collation="C"), "postgresql")
+
+
+def _table(name: str, *columns: Column[object]) -> Table:
+    return Table(f"sfumato_console_{name}", _metadata, *columns)
+
+
+_passwords = _table(
+    "passwords",
+    Column("principal", _Name, primary_key=True),
+    Column("hash", Text, nullable=False),
+)
+_invitations = _table(
+    "invitations",
+    Column("secret", _Name, primary_key=True),
+    Column("principal", _Name, nullable=False),
+    Column("until", Float(53), nullable=False),
+)
+_sessions = _table(
+    "sessions",
+    Column("id", _Name, primary_key=True),
+    Column("principal", _Name, nullable=False, index=True),
+    Column("began", Float(53), nullable=False),
+    Column("seen", Float(53), nullable=False),
+    # Words for the next page: what the last one did.
+    Column("notices", Text, nullable=False),
+)
+_tries = _table(
+    "tries",
+    Column("account", _Name, nullable=False, index=True),
+    Column("at", Float(53), nullable=False),
+)
+
+
+@dataclass(frozen=True)
+class Login:
+    """A session that was found: whose it is, and the words for its next page."""
+
+    principal: str
+    notices: tuple[str, ...] = ()
+
+
+class Logins(Shown):
+    """Passwords, invitations and sessions of a vault's people."""
+
+    def __init__(
+        self, config: Config, people: People, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._people, self._clock = people, clock
+        self._store = BesideLedger(config, CONSOLE, _metadata)
+
+    def _card(self) -> Card:
+        with self._store.reading() as connection:
+            names = sorted(connection.scalars(select(_passwords.c.principal)))
+        return Card(f"passwords of {', '.join(names) or 'nobody'}", {})
+
+    @given.in_python
+    def invite(self, principal: str) -> str:
+        """A secret, good once and for three days, by which somebody sets their own password.
+
+        A later invitation ends those before.
+        """
+        name, secret = self._people.admitted(principal).name, secrets.token_urlsafe(32)
+        row = {
+            "secret": _hash(secret),
+            "principal": name,
+            "until": self._clock() + INVITED_SECONDS,
+        }
+        with self._store.writing() as connection:
+            connection.execute(delete(_invitations).where(_invitations.c.principal == name))
+            connection.execute(insert(_invitations).values(row))
+        return secret
+
+    def invited(self, secret: str) -> str | None:
+        """Who is invited by a secret, if it is still good."""
+        good = _invitations.c.secret == _hash(secret), _invitations.c.until > self._clock()
+        with self._store.reading() as connection:
+            return connection.scalar(select(_invitations.c.principal).where(*good))
+
+    def accept(self, secret: str, password_hash: str) -> str | None:
+        """Take an invitation up: the password is theirs from now on, and the secret no more."""
+        good = _invitations.c.secret == _hash(secret), _invitations.c.until > self._clock()
+        with self._store.writing() as connection:
+            name = connection.scalar(select(_invitations.c.principal).where(*good))
+            if name is not None:
+                connection.execute(delete(_invitations).where(_invitations.c.principal == name))
+                connection.execute(delete(_passwords).where(_passwords.c.principal == name))
+                row = {"principal": name, "hash": password_hash}
+                connection.execute(insert(_passwords).values(row))
+                connection.execute(delete(_sessions).where(_sessions.c.principal == name))
+        return name
+
+    def hash_of(self, principal: str) -> str | None:
+        """The hash of somebody's password, if they have one."""
+        with self._store.reading() as connection:
+            return connection.scalar(
+                select(_passwords.c.hash).where(_passwords.c.principal == principal)
+            )
+
+    def rehash(self, principal: str, before: str, after: str) -> None:
+        """Keep another hash of the same password."""
+        same = _passwords.c.principal == principal, _passwords.c.hash == before
+        with self._store.writing() as connection:
+            connection.execute(update(_passwords).where(*same).values(hash=after))
+
+    def change(self, principal: str, password_hash: str) -> None:
+        """Give somebody another password; all sessions of theirs are over."""
+        with self._store.writing() as connection:
+            connection.execute(delete(_passwords).where(_passwords.c.principal == principal))
+            row = {"principal": principal, "hash": password_hash}
+            connection.execute(insert(_passwords).values(row))
+            connection.execute(delete(_sessions).where(_sessions.c.principal == principal))
+
+    def may_try(self, account: str, *, most: int, seconds: float) -> bool:
+        """Count a try to come in under a name, whether or not anybody has it; False for too many.
+
+        Tries that were refused are not counted: who waits may try again.
+        """
+        now, name = self._clock(), _hash(account)
+        with self._store.writing() as connection:
+            connection.execute(delete(_tries).where(_tries.c.at <= now - seconds))
+            counted = select(func.count()).where(_tries.c.account == name)
+            if (connection.scalar(counted) or 0) >= most:
+                return False
+            connection.execute(insert(_tries).values(account=name, at=now))
+        return True
+
+    def forget_tries(self, account: str) -> None:
+        """Begin to count anew: whoever has a name has shown that it is theirs."""
+        with self._store.writing() as connection:
+            connection.execute(delete(_tries).where(_tries.c.account == _hash(account)))
+
+    def begin(self, principal: str) -> str:
+        """Begin a session, under an id that nobody had before."""
+        made, now = secrets.token_urlsafe(32), self._clock()
+        row = {"id": _hash(made), "principal": principal, "began": now, "seen": now}
+        with self._store.writing() as connection:
+            connection.execute(insert(_sessions).values(row | {"notices": "[]"}))
+        return made
+
+    def find(self, session: str, *, idle: float, absolute: float) -> Login | None:
+        """The session of an id, unless it lay idle or has lasted too long; its words are said."""
+        name, now = _hash(session), self._clock()
+        with self._store.reading() as connection:
+            row = connection.execute(select(_sessions).where(_sessions.c.id == name)).first()
+        if row is None or row.seen <= now - idle or row.began <= now - absolute:
+            return None
+        return Login(row.principal, tuple(json.loads(row.notices)))
+
+    def seen(self, session: str, *, said: bool) -> None:
+        """Note that a session is used, and where its words were `said`, forget them."""
+        now, same = self._clock(), _sessions.c.id == _hash(session)
+        values: dict[str, object] = {"seen": now} | ({"notices": "[]"} if said else {})
+        with self._store.reading() as connection:
+            before = connection.scalar(select(_sessions.c.seen).where(same))
+        if said or (before is not None and before <= now - _SEEN_EVERY):
+            with self._store.writing() as connection:
+                connection.execute(update(_sessions).where(same).values(values))
+
+    def tell(self, session: str, words: Sequence[str]) -> None:
+        """Leave words for a session's next page."""
+        same = _sessions.c.id == _hash(session)
+        with self._store.writing() as connection:
+            connection.execute(update(_sessions).where(same).values(notices=dumps(list(words))))
+
+    def end(self, session: str, *, began_before: float) -> None:
+        """End a session, and forget all that are over by their age."""
+        over = (_sessions.c.id == _hash(session)) | (_sessions.c.began <= began_before)
+        with self._store.writing() as connection:
+            connection.execute(delete(_sessions).where(over))
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._store.close()
+
+
+def invite_to(folder: Path, principal: str) -> str:
+    """Invite somebody of the vault in a folder: the path of the page where they set a password."""
+    config = load(folder)
+    with (
+        closing(open_ledger(config)) as ledger,
+        closing(Logins(config, People(ledger, lambda: config))) as logins,
+    ):
+        return invitation_path(logins.invite(principal))
+
+
+def invitation_path(secret: str) -> str:
+    """The path of the page where somebody who was invited sets their password."""
+    return f"/console/invitation/{secret}"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
