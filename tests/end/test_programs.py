@@ -119,17 +119,17 @@ def test_timing_does_not_tell_of_bob(tmp_path: Path, monkeypatch: pytest.MonkeyP
     )
     path = written(tmp_path, loop.replace("while", "while len(rows) < 200 and"))
 
-    def times(*, bob: bool, runs: int) -> list[float]:
+    def times(*, bob: bool, runs: int, seconds: float = 0.2) -> list[float]:
         found, asked = [], private(tmp_path, bob=bob)
         for number in range(runs):
             begun = time.monotonic()
             # Each a question of its own: what was asked before comes from store, at once.
             cost = f"0.0{number + 10}"
-            asked.run(path, **{**ASKED, "seconds": 0.2}, epsilon=cost)
+            asked.run(path, **{**ASKED, "seconds": seconds}, epsilon=cost)
             found.append(time.monotonic() - begun)
         return found
 
     assert ks_2samp(times(bob=True, runs=12), times(bob=False, runs=12)).pvalue > 1e-6
     monkeypatch.setattr(request, "_wait_until", lambda _moment: None)
-    early = times(bob=True, runs=2), times(bob=False, runs=2)
+    early = times(bob=True, runs=2, seconds=8), times(bob=False, runs=2, seconds=8)
     assert min(early[0]) > max(early[1])
