@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,9 @@ from sfumato.programs.aggregate import Aggregate
 from sfumato.programs.outputs import read_outputs
 from sfumato.programs.templates.estimator import estimator
 from sfumato.programs.templates.kmeans import kmeans
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4), Fraction(8))
 BLOCKS = (10, 40, 100, 250)
@@ -46,7 +49,7 @@ def labelled(rows: int, rng: Any) -> pa.Table:
 
 def released(
     program: Any, rows: pa.Table, ends: list[tuple[float, float]], blocks: int, **how: Any
-):  # type: ignore[no-untyped-def]
+) -> Iterator[list[list[float]]]:
     """What leaves for each epsilon, many times; the blocks are run once."""
     dealt = np.random.default_rng(7).integers(0, blocks, rows.num_rows)
     outputs = np.array([program(rows.filter(dealt == one)) for one in range(blocks)])

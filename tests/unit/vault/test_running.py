@@ -190,6 +190,7 @@ def test_blocks_follow_from_what_is_declared(private: sf.Private, tmp_path: Path
         ({"columns": "agee"}, "column_unknown"),
         ({"columns": ["age", "age"]}, "columns_wrong"),
         ({"seconds": 0}, "seconds_out_of_range"),
+        ({"seconds": 0.05, "blocks": 1}, "blocks_wrong"),
         ({"seconds": "soon"}, "parameter_not_number"),
         ({"epsilon": 0}, "epsilon_not_positive"),
     ],
