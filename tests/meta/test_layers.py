@@ -121,7 +121,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cards", "errors", "files", "given", "local", "method", "privacy.events", "privacy.numbers",
         "privacy.units", "publish.options", "query.sql.tables", "release.codec", "release.release",
         "schema", "steward.table", "steward.declaring", "steward.wishes", "release.in_use",
-        "programs", "report", "texts", "vault",
+        "privacy.price", "programs", "report", "texts", "vault",
     },
     "cli": {
         "errors", "schema.names", "files", "texts", "inspection", "report", "release", "steward",
