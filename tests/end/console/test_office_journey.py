@@ -52,11 +52,11 @@ def test_an_owner_adds_a_table_and_releases_from_it_without_a_script(
     page.get_by_role("button", name="Send it").press("Enter")
     page.wait_for_url("**/drafts/*")
     draft = page.url
-    page.get_by_label("Least").nth(1).fill("old")
+    page.get_by_label("Least", exact=True).nth(1).fill("old")
     page.get_by_role("button", name="Save what is declared").press("Enter")
     page.locator("[id='c1.low-problem']").wait_for(timeout=5000)
-    page.get_by_label("Least").nth(1).fill("0")
-    page.get_by_label("Most").nth(1).fill("99")
+    page.get_by_label("Least", exact=True).nth(1).fill("0")
+    page.get_by_label("Most", exact=True).nth(1).fill("99")
     page.get_by_role("button", name="Save what is declared").press("Enter")
     page.get_by_text("What you declared is saved.").wait_for(timeout=5000)
     page.get_by_role("link", name="Who stands out").press("Enter")
@@ -89,7 +89,8 @@ def test_an_owner_adds_a_table_and_releases_from_it_without_a_script(
     context.close()
 
 
-@pytest.mark.parametrize("screen", SCREENS[::3])
+@pytest.mark.slow
+@pytest.mark.parametrize("screen", SCREENS)
 def test_every_page_of_the_office_can_be_used_by_everybody(
     visit: Callable[..., Page], console: Console, screen: str
 ) -> None:
