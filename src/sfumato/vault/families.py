@@ -321,6 +321,7 @@ FAMILIES = _listed(
         ),
         explain=("--plan", "--explain"),
         explores=True,
+        has_options=True,
         examples=(
             "sfumato synthesize people --epsilon 1 --vault clinic -o twin.csv",
             "sfumato synthesize people --epsilon 1 --vault clinic -o twin.csv --plan",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from sfumato.gate.console import entry, home
+from sfumato.gate.console import entry, home, reading
 from sfumato.gate.console.analyst import asking, datasets, work
 from sfumato.gate.console.owner import budgets, consent, feeds, people, releases, tables
 
 PAGES = (
     *home.PAGES,
+    *reading.PAGES,
     *asking.PAGES,
     *datasets.PAGES,
     *work.PAGES,
