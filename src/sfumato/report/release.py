@@ -110,8 +110,8 @@ def _tables(release: Release, columns: Sequence[str]) -> list[Block]:
 
 def _drawn(release: Release) -> list[Block]:
     """Of a synthesis that was not read from a file: what was measured, and what was drawn."""
-    drawn = getattr(release, "drawn_from", {})
-    blocks: list[Block] = []
+    drawn, (columns, maps) = getattr(release, "drawn_from", {}), getattr(release, "maps", ((), {}))
+    blocks = pictures(columns, maps, {}) if maps else []
     for name, (model, rows) in drawn.items():
         blocks += [Heading(name, 3)] if len(drawn) > 1 else []
         blocks += synthesis_blocks(model, rows)

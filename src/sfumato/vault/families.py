@@ -288,12 +288,6 @@ FAMILIES = _listed(
                 "FILE",
                 type=Path,
             ),
-            Field(
-                "form",
-                "What to make up: graph, paths, baskets or table; by default as the schema says.",
-                "FORM",
-                flag="--as",
-            ),
             Field("nodes", "Of a graph: how many nodes it has, a number that is public.", "N"),
             Field(
                 "child",
@@ -321,6 +315,7 @@ FAMILIES = _listed(
         ),
         explain=("--plan", "--explain"),
         explores=True,
+        has_options=True,
         examples=(
             "sfumato synthesize people --epsilon 1 --vault clinic -o twin.csv",
             "sfumato synthesize people --epsilon 1 --vault clinic -o twin.csv --plan",

@@ -57,6 +57,11 @@ class SynthesisOptions(TypedDict, total=False):
     key: str | None
     form: str | None
     nodes: int | str | None
+    every: float
+    cells: int
+    hexagons: int
+    trips: int
+    steps: int
 
 
 class ProgramOptions(TypedDict, total=False):

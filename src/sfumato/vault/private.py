@@ -11,6 +11,7 @@ from sfumato.query.sql.tables import PrivateRows
 from sfumato.schema.names import quoted
 from sfumato.vault.asking import Questions
 from sfumato.vault.families import FAMILIES
+from sfumato.vault.session import explain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from sfumato.publish.options import KindName, KindOptions
     from sfumato.schema.schema import Schema
     from sfumato.synth.forecast import SynthesisForecast
-    from sfumato.synth.request import SynthesisRequest
     from sfumato.vault.options import (
         ProgramOptions,
         PublishOptions,
@@ -110,8 +110,7 @@ class Private(Questions):
     @given.in_python
     def plan_synthesis(self, **asked: Unpack[SynthesisOptions]) -> SynthesisForecast:
         """Say how far off `synthesize`, asked the same, would be by each method; free."""
-        request = self._planned(FAMILIES["synthesize"], **asked)
-        return cast("SynthesisRequest", request).explain()
+        return cast("SynthesisForecast", explain(self._planned(FAMILIES["synthesize"], **asked)))
 
     @given.in_python
     def run(

@@ -71,6 +71,7 @@ def prepare(
     key: str | None = None,
     form: str | None = None,
     nodes: int | str | None = None,
+    **options: object,
 ) -> SynthesisRequest | LinkedRequest | FormPublication:
     """Plan a synthesis from public facts alone; a workload may be a file."""
     schema = facts.declared.schema  # with the unit that the vault says
@@ -79,7 +80,9 @@ def prepare(
         useless = {"columns": columns, "quantiles": quantiles, "weekdays": weekdays,
                    "target": target, "workload": workload, "child": child, "key": key}  # fmt: skip
         refuse_useless(f"A synthesis as {made}", useless)
-        return prepare_twin(facts, offer, made, {"method": method, "rows": rows, "nodes": nodes})
+        said = {"method": method, "rows": rows, "nodes": nodes, **options}
+        return prepare_twin(facts, offer, made, said)
+    refuse_useless("A synthesis of a table", {"nodes": nodes, **options})
     if rows is not None:
         given.whole(rows, "rows")
     cut = tuple(dict.fromkeys(several(quantiles, "quantiles"))) if quantiles else ()

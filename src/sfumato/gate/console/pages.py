@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sfumato.gate.console import entry, home, reading
 from sfumato.gate.console.analyst import asking, datasets, work
+from sfumato.gate.console.owner import budgets, consent, people, releases, tables
 
 PAGES = (
     *home.PAGES,
@@ -11,6 +12,11 @@ PAGES = (
     *asking.PAGES,
     *datasets.PAGES,
     *work.PAGES,
+    *tables.PAGES,
+    *people.PAGES,
+    *budgets.PAGES,
+    *consent.PAGES,
+    *releases.PAGES,
     *entry.PAGES,
 )
 """Every page of the console, in the order in which the navigation has them."""

@@ -1,0 +1,292 @@
+"""A synthesis of paths, prepared from public facts alone: `synthesize NAME --as paths`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato import given
+from sfumato.errors import ParameterError
+from sfumato.privacy.units import Entity
+from sfumato.schema.column import Kind
+from sfumato.schema.domain import Bounds
+from sfumato.schema.forms import Points
+from sfumato.schema.names import quoted
+from sfumato.trajectory import adatrace, one_level
+from sfumato.trajectory.adatrace import AdaTrace
+from sfumato.trajectory.cells import Box, Squares
+from sfumato.trajectory.dpt import DPT, SHARES
+from sfumato.trajectory.measuring import Cost
+from sfumato.trajectory.one_level import OneLevel
+from sfumato.trajectory.paths import Paths
+from sfumato.trajectory.reading import read_paths
+from sfumato.trajectory.reference_systems import ReferenceSystems
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.events import Event
+    from sfumato.privacy.price import Price
+    from sfumato.publish.forms import FormRequest, FormRows
+    from sfumato.schema.column import Column
+    from sfumato.schema.schema import Schema
+
+    Reals = NDArray[np.float64]
+
+METHODS = ("dpt", "adatrace", "one-level")
+MOST_PATHS = 1_000_000
+_MOST_CELLS = 256
+_ONE_LEVEL = 16
+_DAY = 86_400.0
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class PathTwins:
+    """A synthesis of paths with all its parameters. Nothing in it saw data."""
+
+    schema: Schema
+    form: Points
+    unit: Entity
+    price: Price
+    method: str = "dpt"
+    rows: int | None = None
+    """How many paths to draw; as many as there are people, about, if nobody says."""
+    every: float = 60.0
+    cells: int = 64
+    hexagons: int | None = None
+    trips: int = 1
+    steps: int = 1
+
+    reads = ()
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that are drawn."""
+        form = self.form
+        names = dict.fromkeys((self.unit.column, form.path, form.time, form.x, form.y))
+        return tuple(self.schema.column(one) for one in names)
+
+    @cached_property
+    def box(self) -> Box:
+        """What is declared of places."""
+        (west, east), (south, north) = (_bounds(self.schema.column(one)) for one in self._places)
+        return Box(west, south, east, north)
+
+    @property
+    def _places(self) -> tuple[str, str]:
+        return self.form.x, self.form.y
+
+    @cached_property
+    def times(self) -> tuple[float, float]:
+        """What is declared of times; of moments that are texts, one day."""
+        column = self.schema.column(self.form.time)
+        if column.kind is Kind.TEXT:
+            return 0.0, _DAY
+        return _bounds(column)
+
+    @cached_property
+    def cost(self) -> Cost:
+        """What it costs, and who one person is."""
+        return Cost(self.price, self.unit)
+
+    @cached_property
+    def learner(self) -> DPT | AdaTrace | OneLevel:
+        """The method with all its parameters."""
+        first, last = self.times
+        common: dict[str, Any] = {
+            "cost": self.cost,
+            "most": self.unit.max_rows,
+            "every": self.every,
+            "first_time": first,
+            "last_time": last,
+        }
+        if self.method == "one-level":
+            return OneLevel(grid=Squares.of(self.box, _ONE_LEVEL, _ONE_LEVEL), **common)
+        if self.method == "adatrace":
+            return AdaTrace(box=self.box, trips=self.trips, **common)
+        return DPT(systems=self._systems, steps=self.steps, trips=self.trips, **common)
+
+    @property
+    def _systems(self) -> ReferenceSystems:
+        if self.hexagons is None:
+            return ReferenceSystems.squares(self.box, self.cells)
+        box = self.box
+        if box.west < -180 or box.east > 180 or box.south < -85 or box.north > 85:
+            raise ParameterError(
+                "parameter_out_of_range",
+                "Hexagons lie on the earth: places must be declared as degrees, from -180 to 180 "
+                "east and from -85 to 85 north. Leave out hexagons, which takes squares.",
+            )
+        # An area of hexagons at resolution 0, in square degrees at the equator; each is seven.
+        many = (box.east - box.west) * (box.north - box.south) / 350 * 7**self.hexagons
+        if many > _MOST_CELLS**2:
+            raise ParameterError(
+                "parameter_out_of_range",
+                f"hexagons of resolution {self.hexagons} would be about {many:,.0f}; at most "
+                f"{_MOST_CELLS**2:,} are possible. Give a lower resolution.",
+            )
+        return ReferenceSystems.hexagons(box, self.hexagons)
+
+    @property
+    def event(self) -> Event:
+        """What it costs, from public facts alone."""
+        return self.cost.event
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """How far a table's counts are off, known before anything is spent; of paths it is not."""
+        shares = {"dpt": SHARES, "adatrace": adatrace.SHARES, "one-level": one_level.SHARES}
+        return {
+            name: {"sd": self.cost.stddev(share)} for name, share in shares[self.method].items()
+        }
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The choices made, and all that is declared that they hang on."""
+        return {
+            "method": self.method, "rows": self.rows, "every": self.every, "cells": self.cells,
+            "hexagons": self.hexagons, "trips": self.trips, "steps": self.steps,
+            "box": list(self.box), "times": list(self.times),
+        }  # fmt: skip
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The twin without a row."""
+        none, nowhere = np.zeros(0, dtype=np.int64), np.zeros(0)
+        return {self.schema.table: self._rows(Paths(none, none, nowhere, nowhere, nowhere))}
+
+    def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """Read paths, bounded by person; measure them with noise; draw a twin."""
+        real = read_paths(rows.data, self.form, self.unit, rows.salt).thinned(self.every)
+        if self.schema.column(self.form.time).kind is Kind.TEXT:
+            real = _of_a_day(real)
+        model = self.learner.learn(real, entropy)
+        count = max(round(model.people), 1) if self.rows is None else self.rows
+        return {self.schema.table: self._rows(model.drawn(min(count, MOST_PATHS), entropy))}
+
+    def maps(
+        self, tables: Mapping[str, pa.Table]
+    ) -> tuple[tuple[str, ...], Mapping[str, pa.Table]]:
+        """How many points of the twin lie in each box: done to what is released, so free."""
+        twin = tables[self.schema.table]
+        x, y = (np.asarray(twin.column(one), dtype=np.float64) for one in self._places)
+        return self._places, {"visits": visited(x, y, self.box, self._places)}
+
+    def _rows(self, twin: Paths) -> pa.Table:
+        """The twin in the form of the data set."""
+        form, number = self.form, twin.path_of + 1
+        drawn: dict[str, Any] = {form.path: number, form.time: twin.times}
+        drawn |= {form.x: twin.x, form.y: twin.y, self.unit.column: number}
+        return pa.table({one.name: _typed(one, drawn[one.name]) for one in self.columns})
+
+
+def prepare(
+    request: FormRequest,
+    *,
+    method: str = "dpt",
+    rows: object = None,
+    every: object = 60,
+    cells: object = 64,
+    hexagons: object = None,
+    trips: object = 1,
+    steps: object = 1,
+) -> PathTwins:
+    """Make a synthesis of paths of what was asked, or say what cannot be."""
+    form, unit = request.form, request.unit
+    assert isinstance(form, Points)
+    if not isinstance(unit, Entity):
+        raise ParameterError(
+            "unit_not_person",
+            "A point is not a person, so that hiding a row hides nobody's path. Declare unit = "
+            f'{{ column = "{form.path}", max_rows = 100 }}, or name the column of the person.',
+        )
+    given.one_of(method, "method", METHODS)
+    made = PathTwins(
+        schema=request.schema,
+        form=form,
+        unit=unit,
+        price=request.price,
+        method=method,
+        rows=None if rows is None else int(_within("rows", rows, 1, MOST_PATHS)),
+        every=_within("every", every, 1, 10**9),
+        cells=int(_within("cells", cells, 2, _MOST_CELLS)),
+        hexagons=None if hexagons is None else int(_within("hexagons", hexagons, 0, 12)),
+        trips=int(_within("trips", trips, 1, unit.max_rows)),
+        steps=int(_within("steps", steps, 1, unit.max_rows)),
+    )
+    _ = made.learner  # what is not declared is refused before anything is charged
+    return made
+
+
+def _within(name: str, value: Any, low: int, high: int) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if isinstance(value, bool) or not low <= number <= high:
+        raise ParameterError(
+            "parameter_out_of_range",
+            f"{name} must be a number from {low:,} to {high:,}, not {given.shown(value)}.",
+        )
+    return number
+
+
+def _bounds(column: Column) -> tuple[float, float]:
+    domain = column.public_domain
+    if not isinstance(domain, Bounds) or _number(domain.low) >= _number(domain.high):
+        raise ParameterError(
+            "bounds_missing",
+            f"Column {quoted(column.name)} has no declared bounds, and those of the data are "
+            "private. Write bounds = [low, high] for it in the schema.",
+        )
+    return _number(domain.low), _number(domain.high)
+
+
+def _number(value: object) -> float:
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day, tzinfo=UTC).timestamp()
+    return float(value)  # type: ignore[arg-type]
+
+
+def _of_a_day(paths: Paths) -> Paths:
+    """Paths by the time of day at which each begins."""
+    begun = paths.times[paths.first]
+    shift = (begun - begun % _DAY)[paths.path_of]
+    return type(paths)(paths.owners, paths.lengths, paths.times - shift, paths.x, paths.y)
+
+
+def _typed(column: Column, values: Any) -> pa.Array:
+    """Numbers as the column writes them; times that are texts as moments of a day in 2000."""
+    if column.kind is Kind.INTEGER:
+        return pa.array(np.floor(values).astype(np.int64))
+    if column.kind is Kind.REAL:
+        domain = column.public_domain
+        step = float(domain.grid_step or 0) if isinstance(domain, Bounds) else 0.0
+        found = np.asarray(values, dtype=np.float64)
+        return pa.array(np.round(np.round(found / step) * step, 9) if step else found)
+    if np.asarray(values).dtype.kind == "i":
+        return pa.array(values).cast(pa.string())
+    whole = np.floor(values).astype(np.int64)
+    if column.kind is Kind.DATE:
+        return pa.array(whole // int(_DAY), type=pa.int32()).cast(pa.date32())
+    moments = np.datetime64("2000-01-01T00:00:00", "s") + whole.astype("timedelta64[s]")
+    return pa.array(np.datetime_as_string(moments, unit="s").astype(object), type=pa.string())
+
+
+def visited(x: Reals, y: Reals, box: Box, names: tuple[str, str]) -> pa.Table:
+    """How many points lie in each box of a map."""
+    grid = Squares.of(box, 32, 32)
+    counts = np.bincount(grid.locate(x, y), minlength=grid.size)
+    shape = np.array([grid.width, grid.height]) / 2
+    low, high = grid.centres - shape, grid.centres + shape
+    ends = {f"{name}_{end}": one[:, place] for place, name in enumerate(names)
+            for end, one in (("low", low), ("high", high))}  # fmt: skip
+    return pa.table({**ends, "count": counts})
