@@ -71,7 +71,7 @@ def test_what_is_open_is_shown_and_saved_and_nothing_else_is_there(
     shelf = visitor.get(SHELF).body.decode()
     assert f"/releases/{shown}" in shelf
     assert "/feeds/open" in shelf
-    assert "times as likely" in shelf
+    assert "times as likely, or as unlikely" in shelf
     assert not any(one in shelf for one in (hidden, "/feeds/shut", "feed/open"))
     for path in (
         *(f"feeds/{name}" for name in ("shut", "none", "shut/shut.csv", "open/shut.csv")),
