@@ -111,6 +111,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "counting",
         "release", "report", "ledger", "method", "anonymize", "query", "publish", "synth",
         "programs", "sandbox", "steward", "attack.finding", "attack.case", "comparison",
+        "noise.entropy",
     },
     "demo": {
         "errors", "schema", "files", "inspection", "report", "release.in_use", "steward",
