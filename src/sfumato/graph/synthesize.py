@@ -82,7 +82,7 @@ class GraphTwin:
         if self.ladder is not None:
             count = triangles(graph)
             noisy = self.ladder.sample(count, TriangleSensitivity.of(graph), entropy)
-            drawn = with_triangles(drawn, wanted, max(noisy, 0), entropy)
+            drawn = with_triangles(drawn, max(noisy, 0), entropy)
         return {self.request.dataset: self._table(drawn)}
 
     def _table(self, edges: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Table:
