@@ -55,5 +55,19 @@ KINDS = {
         "sfumato.graph.node_degrees",
         "edges",
     ),
+    "items": PublicationKind(
+        "of sets: how many people have each item", "sfumato.sets.counts", "items"
+    ),
+    "itemsets": PublicationKind(
+        "of sets: how many people have all of several items",
+        "sfumato.sets.counts:prepare_itemsets",
+        "items",
+    ),
+    "search-log": PublicationKind(
+        "of sets: what was asked for, and how often", "sfumato.sets.search_logs", "items"
+    ),
+    "ratings": PublicationKind(
+        "of sets: how many rated each item, and how", "sfumato.sets.ratings", "items"
+    ),
 }
 """In the order in which people are told of them."""

@@ -36,6 +36,10 @@ KindName = Literal[
     "stars",
     "degrees",
     "node-degrees",
+    "items",
+    "itemsets",
+    "search-log",
+    "ratings",
 ]
 """The kinds of publications by name, for whoever completes them."""
 

@@ -103,16 +103,14 @@ def _named(columns: Sequence[str], facts: Mapping[str, Any]) -> str:
 
 def _tables(release: Release, columns: Sequence[str]) -> list[Block]:
     """What was published, in pictures and figures; synthetic rows are told of by their columns."""
-    is_drawn = getattr(release, "drawn_from", {}) or getattr(release, "maps", {})
-    if is_drawn or not release.tables or not columns:
+    if getattr(release, "drawn_from", {}) or not release.tables or not columns:
         return []
     return pictures(columns, release.tables, release.error)
 
 
 def _drawn(release: Release) -> list[Block]:
     """Of a synthesis that was not read from a file: what was measured, and what was drawn."""
-    drawn, maps = getattr(release, "drawn_from", {}), getattr(release, "maps", {})
-    columns = release.provenance.parameters.get("columns", ())
+    drawn, (columns, maps) = getattr(release, "drawn_from", {}), getattr(release, "maps", ((), {}))
     blocks = pictures(columns, maps, {}) if maps else []
     for name, (model, rows) in drawn.items():
         blocks += [Heading(name, 3)] if len(drawn) > 1 else []

@@ -54,6 +54,11 @@ class Baskets:
         """The same baskets with other items: `names[item]` for each."""
         return Baskets.of(self.owners, names[self.items], self.count, kinds)
 
+    def without(self, items: NDArray[np.bool_]) -> Baskets:
+        """The same baskets without some items."""
+        kept = ~items[self.items]
+        return Baskets(self.owners[kept], self.items[kept], self.count, self.kinds)
+
     def part(self, owners: Ints) -> Baskets:
         """The baskets of some owners, numbered as they come."""
         place = np.full(self.count, -1, dtype=np.int64)

@@ -14,6 +14,9 @@ of S; at least k baskets have that one, and all of these have S.
 topmost groups, are made a part, and each part has a cut of its own. Whatever m items somebody
 knows, in each part none or at least k baskets fit, so in all of them too.
 
+An item may also be left out of every basket of a part, which tells nothing of it: whoever knows it
+is as far as without it.
+
 Nothing is promised of items that somebody knows *not* to be in a basket.
 
 *Reference*: Terrovitis, Mamoulis & Kalnis, Privacy-preserving anonymization of set-valued data,
@@ -24,7 +27,7 @@ Decision 0396.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,8 +43,10 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Reals = NDArray[np.float64]
 
-_AT_ONCE = 16
-"""Of the sets that are too rare, a part of one in so many is dealt with between two counts."""
+_AT_ONCE, _MANY = 8, 1 << 16
+"""Of the rare sets one in so many is dealt with between two counts; of very many every second."""
+LEFT_OUT = -1
+"""Stands for the group of an item that is left out of every basket."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +107,8 @@ class Recoded:
     """(parts, items): the group that stands for each item."""
     baskets: Baskets
     """The baskets of groups."""
+    left_out: int
+    """How many pairs of a basket and an item are not told of."""
     loss: float
     """The loss of an item on average over all pairs of a basket and an item."""
 
@@ -116,25 +123,46 @@ def violations(baskets: Baskets, k: int, m: int) -> tuple[Ints, Ints] | None:
     return None
 
 
-def global_recoding(baskets: Baskets, tree: ItemTree, k: int, m: int) -> Recoded:
-    """One cut for all baskets by the apriori search, under which they are k^m-anonymous."""
-    cut = _apriori(baskets, tree, k, m)
+def global_recoding(
+    baskets: Baskets, tree: ItemTree, k: int, m: int, *, suppress: int = 0
+) -> Recoded:
+    """One cut for all baskets by the apriori search, under which they are k^m-anonymous.
+
+    At most `suppress` pairs of a basket and an item are lost to groups that are left out.
+    """
+    cut = _apriori(baskets, tree, k, m, suppress)
     return _recoded(baskets, tree, np.zeros(baskets.count, dtype=np.int64), cut[None])
 
 
-def local_recoding(baskets: Baskets, tree: ItemTree, k: int, m: int, *, size: int) -> Recoded:
-    """A cut for each part of about `size` like baskets, at least k of them with an item."""
+def local_recoding(
+    baskets: Baskets, tree: ItemTree, k: int, m: int, *, suppress: int = 0
+) -> Recoded:
+    """A cut for each part of like baskets: a part is halved as long as less is lost by that."""
     filled = np.flatnonzero(baskets.sizes)
     ordered = filled[np.argsort(_gray_ranks(baskets, tree)[filled], kind="stable")]
-    many = max(len(ordered) // max(size, k), 1)
-    parts, cuts = np.zeros(baskets.count, dtype=np.int64), []
-    for number, owners in enumerate(np.array_split(ordered, many)):
-        parts[owners] = number
-        cuts.append(_apriori(baskets.part(owners), tree, k, m))
+    parts = np.zeros(baskets.count, dtype=np.int64)
+    cuts: list[Ints] = []
+    share = suppress / max(len(baskets.owners), 1)
+
+    def decided(owners: Ints) -> tuple[float, Ints]:
+        part = baskets.part(owners)
+        cut = _apriori(part, tree, k, m, int(share * len(part.owners)))
+        return float(_lost(tree, cut)[part.items].sum()), cut
+
+    waiting = [(ordered, *decided(ordered))]
+    while waiting:
+        owners, loss, cut = waiting.pop()
+        middle = len(owners) // 2
+        halves = [(one, *decided(one)) for one in (owners[:middle], owners[middle:]) if middle >= k]
+        if halves and sum(half[1] for half in halves) < loss:
+            waiting += reversed(halves)
+            continue
+        parts[owners] = len(cuts)
+        cuts.append(cut)
     return _recoded(baskets, tree, parts, np.stack(cuts))
 
 
-def _apriori(baskets: Baskets, tree: ItemTree, k: int, m: int) -> Ints:
+def _apriori(baskets: Baskets, tree: ItemTree, k: int, m: int, suppress: int) -> Ints:
     """The group of each item under which every set of at most m has support 0 or k."""
     cut = np.arange(len(tree.above))
     if len(baskets.owners) == 0:
@@ -144,51 +172,89 @@ def _apriori(baskets: Baskets, tree: ItemTree, k: int, m: int) -> Ints:
             "criterion_not_reachable",
             f"Fewer than {k:,} baskets have an item, so that none can be among {k:,}. Lower --k.",
         )
-    held = np.bincount(baskets.items, minlength=len(cut))
-    losses = tree.losses
+    search = _Search(tree, np.bincount(baskets.items, minlength=len(cut)), cut, suppress)
+    now = baskets.renamed(cut, tree.groups)
     for size in range(1, m + 1):
         while True:
-            groups, names = np.unique(cut, return_inverse=True)
-            sets, counts = baskets.renamed(names, len(groups)).supports(size)
+            groups, places = np.unique(now.items, return_inverse=True)
+            sets, counts = replace(now, items=places, kinds=len(groups)).supports(size)
             rare = groups[sets[counts < k]]
             if not len(rare):
                 break
-            _raise(cut, tree, held, losses, rare)
+            before = cut.copy()
+            search.rise(rare)
+            became = np.arange(tree.groups)
+            became[before] = cut
+            now = now.without(became == LEFT_OUT).renamed(became, tree.groups)
     return cut
 
 
-def _raise(cut: Ints, tree: ItemTree, held: Ints, losses: Reals, rare: Ints) -> None:
-    """Replace some groups of rare sets by their parents, where least is lost for each such set."""
-    touched = np.bincount(tree.parents[rare].ravel(), minlength=tree.groups)
-    # Groups below a candidate rise with it, direct children or not.
-    gains, costs = np.zeros(tree.groups), np.zeros(tree.groups)
-    candidates = np.flatnonzero(touched)
-    is_candidate = touched > 0
-    in_rare = np.bincount(rare.ravel(), minlength=tree.groups)
-    now, first = np.unique(cut, return_index=True)
-    for level in range(1, tree.above.shape[1]):
-        over = tree.above[:, level]
-        fresh = is_candidate[over] & (over != tree.above[:, level - 1])
-        higher = fresh & (losses[over] > losses[cut])
-        costs += np.bincount(
-            over[higher],
-            held[higher] * (losses[over[higher]] - losses[cut[higher]]),
-            minlength=tree.groups,
+@dataclass
+class _Search:
+    """A cut on its way up, which it changes in place."""
+
+    tree: ItemTree
+    held: Ints
+    cut: Ints
+    left: int
+    """How many pairs of a basket and an item may still be left out."""
+
+    def rise(self, rare: Ints) -> None:
+        """Replace groups of rare sets by parents, or leave them out, where least is lost for it."""
+        tree, cut = self.tree, self.cut
+        in_rare = np.bincount(rare.ravel(), minlength=tree.groups)
+        gains, costs = self._raised(in_rare)
+        inside = cut != LEFT_OUT
+        held = np.bincount(cut[inside], self.held[inside], minlength=tree.groups)
+        lost = held * (1 - tree.losses)
+        tops = np.concatenate([np.flatnonzero(gains), np.flatnonzero(in_rare)])
+        leaves_out = np.arange(len(tops)) >= np.count_nonzero(gains)
+        worth = np.where(leaves_out, in_rare[tops], gains[tops])
+        worth = worth / (np.where(leaves_out, lost[tops], costs[tops]) + 1e-9)
+        wanted, done = (
+            in_rare.sum() / (2 if len(rare) > _MANY or rare.shape[1] == 1 else _AT_ONCE),
+            0.0,
         )
-        once = fresh[first]
-        gains += np.bincount(over[first][once], in_rare[now[once]], minlength=tree.groups)
-    order = candidates[np.argsort(-gains[candidates] / (costs[candidates] + 1e-9), kind="stable")]
-    wanted, done = in_rare.sum() / _AT_ONCE, 0.0
-    risen = np.zeros(len(cut), dtype=bool)
-    for group in order:
-        below = (tree.above == group).any(axis=1)
-        if risen[below].any():
-            continue
-        cut[below] = group
-        risen |= below
-        done += gains[group]
-        if done >= wanted:
-            return
+        changed = np.zeros(len(cut), dtype=bool)
+        for place in np.argsort(-worth, kind="stable"):
+            group = tops[place]
+            if leaves_out[place]:
+                below = cut == group
+                if held[group] > self.left or changed[below].any():
+                    continue
+                self.left -= int(held[group])
+                cut[below] = LEFT_OUT
+            else:
+                below = (tree.above == group).any(axis=1) & inside
+                if changed[below].any():
+                    continue
+                cut[below] = group
+            changed |= below
+            done += in_rare[group] if leaves_out[place] else gains[group]
+            if done >= wanted:
+                return
+
+    def _raised(self, in_rare: Ints) -> tuple[Reals, Reals]:
+        """For each group that is a parent of a rare one: how many rare sets it touches, its cost.
+
+        Whatever lies below it rises with it, direct child or not.
+        """
+        tree, cut, losses = self.tree, self.cut, self.tree.losses
+        wanted = np.zeros(tree.groups, dtype=bool)
+        rare = np.flatnonzero(in_rare)
+        wanted[tree.parents[rare[tree.parents[rare] != rare]]] = True
+        gains, costs = np.zeros(tree.groups), np.zeros(tree.groups)
+        groups, first = np.unique(cut, return_index=True)
+        first = first[groups != LEFT_OUT]
+        for level in range(1, tree.above.shape[1]):
+            over = tree.above[:, level]
+            new = wanted[over] & (over != tree.above[:, level - 1]) & (cut != LEFT_OUT)
+            higher = np.flatnonzero(new & (losses[over] > losses[cut]))
+            rise = self.held[higher] * (losses[over[higher]] - losses[cut[higher]])
+            costs += np.bincount(over[higher], rise, minlength=tree.groups)
+            once = first[new[first]]
+            gains += np.bincount(over[once], in_rare[cut[once]], minlength=tree.groups)
+        return gains, costs
 
 
 def _gray_ranks(baskets: Baskets, tree: ItemTree) -> NDArray[np.uint64]:
@@ -210,8 +276,14 @@ def _gray_ranks(baskets: Baskets, tree: ItemTree) -> NDArray[np.uint64]:
     return marks
 
 
+def _lost(tree: ItemTree, cuts: Ints) -> Reals:
+    """What each item loses: all, where it is left out."""
+    return np.where(cuts == LEFT_OUT, 1.0, tree.losses[cuts])
+
+
 def _recoded(baskets: Baskets, tree: ItemTree, parts: Ints, cuts: Ints) -> Recoded:
     groups = cuts[parts[baskets.owners], baskets.items]
-    loss = float(tree.losses[groups].mean()) if len(groups) else 0.0
-    released = Baskets.of(baskets.owners, groups, baskets.count, tree.groups)
-    return Recoded(parts, cuts, released, loss)
+    loss = float(_lost(tree, groups).mean()) if len(groups) else 0.0
+    kept = groups != LEFT_OUT
+    released = Baskets.of(baskets.owners[kept], groups[kept], baskets.count, tree.groups)
+    return Recoded(parts, cuts, released, int(np.count_nonzero(~kept)), loss)

@@ -10,10 +10,3 @@ METHOD_WORDS = {
     "workload": "the sets of columns that are named, and nothing else",
     "independent": "every column by itself",
 }
-
-PATH_WORDS = {
-    "dpt": "paths: trees of moves in cells by speed",
-    "adatrace": "paths: a grid by density and one chain of moves",
-    "one-level": "paths: one grid, one chain; to compare others with",
-}
-"""Those of a data set of paths, for which auto is dpt."""

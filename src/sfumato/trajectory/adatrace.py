@@ -1,4 +1,4 @@
-"""A simpler alternative in the manner of AdaTrace: a grid by density, a Markov chain, trips, lengths."""
+"""In the manner of AdaTrace, which is simpler: a grid by density, a chain, trips, lengths."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class DensityGrid:
         many = self.parts[cell]
         east = ((x - corner[:, 0]) / self.coarse.width * many).astype(np.int64).clip(0, many - 1)
         north = ((y - corner[:, 1]) / self.coarse.height * many).astype(np.int64).clip(0, many - 1)
-        return self.first[cell] + north * many + east
+        return np.asarray(self.first[cell] + north * many + east)
 
     def within(self, cells: Ints, drawn: Reals) -> Reals:
         """Points of cells, by uniform numbers."""

@@ -237,7 +237,7 @@ class Whole:
         """It leads to itself alone."""
         return np.zeros((1, 1), dtype=np.int64)
 
-    def within(self, cells: Ints, drawn: Reals) -> Reals:
+    def within(self, cells: Ints, drawn: Reals) -> Reals:  # noqa: ARG002  there is but one
         """Points of the cells below, each cell as likely."""
         chosen = (drawn[:, 0] * self.below.size).astype(np.int64)
         rest = np.stack([drawn[:, 0] * self.below.size - chosen, drawn[:, 1]], axis=1)
@@ -246,7 +246,7 @@ class Whole:
 
 def _h3() -> Any:
     try:
-        from h3.api import basic_int
+        from h3.api import basic_int  # type: ignore[import-untyped]
     except ImportError:
         raise ParameterError(
             "hexagons_not_installed",

@@ -105,10 +105,9 @@ class DPT:
     ) -> PathModel:
         systems = self.systems
         origins, ends = finest[paths.first], finest[paths.first + paths.lengths - 1]
+        each = SHARES["ends"] / 2
         starts, finish = (
-            density(
-                bench, systems, known.chosen, one, paths.owners, SHARES["ends"] / 2, cap=self.trips
-            )
+            density(bench, systems, known.chosen, one, paths.owners, each, cap=self.trips)
             for one in (origins, ends)
         )
         pairs = self._pair_system(known.people)
@@ -124,8 +123,9 @@ class DPT:
         hours = begun(bench, paths, self.first_time, self.last_time, SHARES["hours"], self.trips)
         return PathModel(
             systems, known.chosen, known.trees, known.deviations, known.turns, known.switches,
-            known.visits, starts, finish, pairs, settled(trips).reshape(grid.size, grid.size), lengths,
-            hours, self.first_time, (self.last_time - self.first_time) / len(hours), self.every,
+            known.visits, starts, finish, pairs, settled(trips).reshape(grid.size, grid.size),
+            lengths, hours, self.first_time, (self.last_time - self.first_time) / len(hours),
+            self.every,
         )  # fmt: skip
 
     def _pair_system(self, people: float) -> int:

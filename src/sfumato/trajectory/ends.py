@@ -98,4 +98,5 @@ def picked(weights: Reals, uniform: Reals) -> tuple[Ints, Reals]:
 def among(weights: Reals, uniform: Reals) -> Ints:
     """Places by one list of weights for all."""
     ends = np.cumsum(weights)
-    return np.searchsorted(ends, uniform * ends[-1], side="right").clip(max=len(weights) - 1)
+    found = np.searchsorted(ends, uniform * ends[-1], side="right")
+    return np.asarray(np.minimum(found, len(weights) - 1))

@@ -100,7 +100,8 @@ class Measuring:
 def weights(owners: Ints, cap: int) -> Ints:
     """The weight of each item, in whole parts: those of one owner add up to the cap at most."""
     many = np.bincount(owners) if len(owners) else np.zeros(0, dtype=np.int64)
-    return np.minimum(WHOLE, cap * WHOLE // np.maximum(many, 1))[owners]
+    each: Ints = np.minimum(WHOLE, cap * WHOLE // np.maximum(many, 1))[owners]
+    return each
 
 
 def summed(cells: Ints, size: int, parts: Ints) -> Ints:

@@ -32,18 +32,13 @@ class Paths:
     def of(cls, owners: Ints, paths: Ints, times: Reals, x: Reals, y: Reals) -> Self:
         """Gather points that lie in any order: what tells paths apart is owner and path."""
         order = np.lexsort((y, x, times, paths, owners))
-        owners, paths, times, x, y = (one[order] for one in (owners, paths, times, x, y))
+        owners, paths = owners[order], paths[order]
         new = np.ones(len(owners), dtype=bool)
         new[1:] = (np.diff(owners) != 0) | (np.diff(paths) != 0)
         first = np.flatnonzero(new)
         _, people = np.unique(owners[first], return_inverse=True)
-        return cls(
-            people.astype(np.int64),
-            np.diff(first, append=len(owners)).astype(np.int64),
-            times,
-            x,
-            y,
-        )
+        lengths = np.diff(first, append=len(owners))
+        return cls(people, lengths, times[order], x[order], y[order])
 
     def __len__(self) -> int:
         return len(self.lengths)

@@ -45,32 +45,22 @@ def density(
     Every system takes an equal part of the share. Children of what stands out are measured and
     brought to the sum of their parent; all others share it evenly.
     """
-    each = share / len(chosen)
+    each, fine = share / len(chosen), len(systems.above[0])
     stddev = measuring.cost.stddev(each, cap)
-    weight = np.ones(len(systems.above[0]))
+    weight, open_ = np.ones(fine), np.ones(fine, dtype=bool)
+    parent = np.zeros(fine, dtype=np.int64)
     for place, number in enumerate(reversed(chosen)):
         belongs, size = systems.above[number], systems.systems[number].size
-        spread = np.bincount(belongs, weights=weight, minlength=size)
-        if place == 0:
-            asked = np.arange(size)
-        else:
-            asked = np.flatnonzero(np.bincount(belongs, weights=open_, minlength=size))
+        asked = np.unique(belongs[open_])
         noisy = measuring.table(belongs[finest], size, owners, each, cap=cap, asked=asked)
-        told = spread.copy()
-        told[asked] = np.maximum(noisy[asked], 0)
-        if place:
-            # Within each parent that was looked into: its own sum, shared as its children say.
-            parent = systems.above[list(reversed(chosen))[place - 1]]
-            sums = np.bincount(parent, weights=told[belongs] / systems.fine_cells(number)[belongs])
-            held = np.bincount(parent, weights=weight)
-            told_fine = told[belongs] / systems.fine_cells(number)[belongs]
-            factor = np.divide(held, sums, out=np.zeros_like(held), where=sums > 0)
-            new = np.where(sums[parent] > 0, told_fine * factor[parent], weight)
-            weight = np.where(open_ > 0, new, weight)
+        told = np.maximum(noisy, 0)[belongs] / systems.fine_cells(number)[belongs]
+        if place == 0:
+            weight = told
         else:
-            weight = told[belongs] / systems.fine_cells(number)[belongs]
-        worth = np.zeros(size, dtype=bool)
-        worth[asked] = outstanding(noisy[asked], stddev)
-        open_ = worth[belongs].astype(np.float64)
-    total = weight.sum()
-    return weight if total > 0 else np.ones(len(weight))
+            # Within each parent that was looked into: its own sum, shared as its children say.
+            held, sums = (np.bincount(parent, weights=one) for one in (weight, told))
+            factor = np.divide(held, sums, out=np.zeros_like(held), where=sums > 0)
+            weight = np.where(open_ & (sums > 0)[parent], told * factor[parent], weight)
+        open_ &= outstanding(noisy, stddev)[belongs]
+        parent = belongs
+    return weight if weight.sum() > 0 else np.ones(fine)

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from sfumato.schema.forms import Points
 
 _NAMES = ("sf_path", "sf_time", "sf_x", "sf_y")
-_WRITTEN = tuple(
-    f"%Y-%m-%d{middle}{clock}" for middle in ("T", " ") for clock in ("%H:%M:%S", "%H:%M")
-) + ("%Y-%m-%d",)
+_WRITTEN = (
+    "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d",
+)  # fmt: skip
 
 
 def read_paths(data: Dataset, form: Points, unit: Entity, salt: str) -> Paths:
@@ -78,10 +78,10 @@ def moments(values: pa.ChunkedArray) -> NDArray[np.float64]:
         seconds = values.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
     else:
         seconds = values
-    return seconds.cast(pa.float64()).to_numpy().astype(np.float64)
+    return np.asarray(seconds.cast(pa.float64()).to_numpy(), dtype=np.float64)
 
 
 def _numbered(values: pa.ChunkedArray) -> NDArray[np.int64]:
     if not len(values):
         return np.zeros(0, dtype=np.int64)
-    return pc.rank(values, tiebreaker="dense").to_numpy().astype(np.int64)
+    return np.asarray(pc.rank(values, tiebreaker="dense"), dtype=np.int64)

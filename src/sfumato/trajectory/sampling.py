@@ -105,25 +105,11 @@ class PathModel:
         return float(np.hypot(*(grid.centres[where[0]] - grid.centres[other])))
 
     @cached_property
-    def _below(self) -> list[tuple[Ints, Reals, Ints]]:
-        """Of each chosen system: finest cells in its order, visits summed up, where cells begin."""
-        found = []
-        for number in self.chosen:
-            belongs = self.systems.above[number]
-            order = np.argsort(belongs, kind="stable")
-            summed = np.concatenate([[0.0], np.cumsum(self.visits[order] + _LEAST)])
-            first = np.searchsorted(
-                belongs[order], np.arange(self.systems.systems[number].size + 1)
-            )
-            found.append((order, summed, first))
-        return found
-
-    def _descend(self, place: int, cells: Ints, drawn: Reals) -> Ints:
-        """One of the finest cells within each cell of a system, by visits."""
-        order, summed, first = self._below[place]
-        low, high = summed[first[cells]], summed[first[cells + 1]]
-        at = np.searchsorted(summed, low + drawn * (high - low), side="right") - 1
-        return order[np.clip(at, first[cells], first[cells + 1] - 1)]
+    def _below(self) -> list[Descent]:
+        return [
+            Descent.of(self.systems.above[one], self.visits, self.systems.systems[one].size)
+            for one in self.chosen
+        ]
 
     @cached_property
     def _chances(self) -> list[tuple[Reals, Reals, Reals]]:
@@ -167,8 +153,8 @@ class PathModel:
         start, end = np.divmod(pair, grid.size)
         classes = distance_classes(grid.centres, start, end)
         lengths = self.lengths.drawn(classes, uniform(count, entropy))
-        cell = _by_parent(belongs, self.starts, grid.size, start, uniform(count, entropy))
-        goal = _by_parent(belongs, self.ends, grid.size, end, uniform(count, entropy))
+        cell = Descent.of(belongs, self.starts, grid.size).within(start, uniform(count, entropy))
+        goal = Descent.of(belongs, self.ends, grid.size).within(end, uniform(count, entropy))
         finest = self.systems.systems[0]
         aim = finest.centres[goal]
         cells = np.zeros((count, int(lengths.max())), dtype=np.int64)
@@ -229,24 +215,38 @@ class PathModel:
         scaled = [one * np.exp(least - apart)[:, None] for one, apart in weights]
         widths = np.array([one.shape[1] for one in scaled])
         found, _ = picked(np.concatenate(scaled, axis=1), uniform(len(cell), entropy))
-        place = np.searchsorted(np.cumsum(widths), found, side="right")
-        move = found - (np.cumsum(widths) - widths)[place]
+        by = np.searchsorted(np.cumsum(widths), found, side="right")
+        move = found - (np.cumsum(widths) - widths)[by]
         result = cell.copy()
         for number, target in enumerate(targets):
-            mine = lines[place == number]
+            mine = lines[by == number]
             reached = np.maximum(target[mine, move[mine]], 0)
-            result[mine] = self._descend(number, reached, uniform(len(mine), entropy))
-        return result, place, move
+            result[mine] = self._below[number].within(reached, uniform(len(mine), entropy))
+        return result, by, move
 
 
-def _by_parent(belongs: Ints, weight: Reals, size: int, parents: Ints, drawn: Reals) -> Ints:
-    """One of the finest cells within each parent, by weights."""
-    order = np.argsort(belongs, kind="stable")
-    summed = np.concatenate([[0.0], np.cumsum(weight[order] + _LEAST)])
-    first = np.searchsorted(belongs[order], np.arange(size + 1))
-    low, high = summed[first[parents]], summed[first[parents + 1]]
-    at = np.searchsorted(summed, low + drawn * (high - low), side="right") - 1
-    return order[np.clip(at, first[parents], first[parents + 1] - 1)]
+@dataclass(frozen=True)
+class Descent:
+    """The finest cells in the order of the cells that hold them, with weights summed up."""
+
+    order: Ints
+    summed: Reals
+    first: Ints
+
+    @classmethod
+    def of(cls, belongs: Ints, weights: Reals, size: int) -> Descent:
+        """By which cell of some system each of the finest belongs to."""
+        order = np.argsort(belongs, kind="stable")
+        summed = np.concatenate([[0.0], np.cumsum(weights[order] + _LEAST)])
+        return cls(order, summed, np.searchsorted(belongs[order], np.arange(size + 1)))
+
+    def within(self, cells: Ints, drawn: Reals) -> Ints:
+        """One of the finest cells within each cell, by weights and uniform numbers."""
+        begin, end = self.first[cells], self.first[cells + 1]
+        low, high = self.summed[begin], self.summed[end]
+        at = np.searchsorted(self.summed, low + drawn * (high - low), side="right") - 1
+        found: Ints = self.order[np.clip(at, begin, end - 1)]
+        return found
 
 
 def _smoothed(points: Reals, number: Ints, lengths: Ints) -> Reals:

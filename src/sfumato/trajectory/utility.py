@@ -42,7 +42,7 @@ class PathUtility(Shown):
     diameter: float
     """The divergence of the largest distances between points of a path."""
     patterns: float
-    """The share of the 100 commonest pairs and triples of cells, 10 x 10, that are common in both."""
+    """The share of the 100 commonest pairs and triples of 10 x 10 cells that are so in both."""
 
     def to_json(self) -> dict[str, float]:
         """All of them by name."""
@@ -119,8 +119,8 @@ def _histograms(real: Reals, twin: Reals) -> tuple[Reals, Reals]:
 def travelled(paths: Paths) -> Reals:
     """The distance that each path goes."""
     steps = paths.steps
-    gone = np.hypot(np.diff(paths.x)[steps], np.diff(paths.y)[steps]) if len(steps) else []
-    return np.bincount(paths.path_of[steps], weights=gone, minlength=len(paths))
+    gone = np.hypot(paths.x[steps + 1] - paths.x[steps], paths.y[steps + 1] - paths.y[steps])
+    return np.asarray(np.bincount(paths.path_of[steps], gone, len(paths)), dtype=np.float64)
 
 
 def diameters(paths: Paths) -> Reals:
@@ -131,7 +131,7 @@ def diameters(paths: Paths) -> Reals:
         np.maximum.reduceat(one, paths.first) - np.minimum.reduceat(one, paths.first)
         for one in (paths.x, paths.y)
     ]
-    return np.hypot(*wide)
+    return np.asarray(np.hypot(*wide))
 
 
 def _patterns(paths: Paths, box: Box) -> set[int]:

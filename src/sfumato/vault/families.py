@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sfumato.programs.catalogue import HOW, RANGES
 from sfumato.publish.catalogue import KINDS
-from sfumato.synth.methods import METHOD_WORDS, PATH_WORDS
+from sfumato.synth.methods import METHOD_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -256,19 +256,13 @@ FAMILIES = _listed(
                 "How to choose what is measured: one of the methods below.",
                 "METHOD",
                 default="auto",
-                choices=METHOD_WORDS | PATH_WORDS,
+                choices=METHOD_WORDS,
             ),
             Field(
                 "rows",
                 "How many rows to draw; by default as many as there are, about.",
                 "N",
                 type=int,
-            ),
-            Field(
-                "form",
-                "What to make up: graph, paths, baskets or table; by default as the schema says.",
-                "FORM",
-                flag="--as",
             ),
             Field("columns", "The columns to have; by default all.", "A,B"),
             Field(
@@ -293,6 +287,12 @@ FAMILIES = _listed(
                 "The sets of columns that matter, one a line such as age,sex; aim weighs them.",
                 "FILE",
                 type=Path,
+            ),
+            Field(
+                "form",
+                "What to make up: graph, paths, baskets or table; by default as the schema says.",
+                "FORM",
+                flag="--as",
             ),
             Field("nodes", "Of a graph: how many nodes it has, a number that is public.", "N"),
             Field(

@@ -95,8 +95,7 @@ class Private(Questions):
         of columns that matter, or a file of them, among which `aim` chooses; `quantiles` names
         columns to cut where rows crowd, `weekdays` dates whose day of the week is kept. `child` is
         a data set of the same people with several rows each, which comes with this one, linked by
-        their `key`; `rows` are this one's then. Of a data set of paths (`form`) paths are made up, by
-        `method` dpt, adatrace or one-level, `rows` of them. The cost is an epsilon or a rho, and a delta. The
+        their `key`; `rows` are this one's then. The cost is an epsilon or a rho, and a delta. The
         identical request is answered again from store.
 
         With `attacks` its owner has what attackers still get as `findings`; by `require`, such as

@@ -310,6 +310,12 @@ class FormPublished(Answer):
         """Write its tables as any release does."""
         return super().save(path, overwrite=overwrite, report=report)
 
+    @property
+    def maps(self) -> tuple[tuple[str, ...], Mapping[str, pa.Table]]:
+        """What of it its page shows as maps: columns of places, and tables of boxes with counts."""
+        make = getattr(self.publication.method, "maps", None)
+        return ((), {}) if make is None else make(self.tables)
+
     def summary(self) -> dict[str, Any]:
         """Its kind, its tables by their lengths, and the choices that were made for them."""
         return {"kind": self.publication.kind, **super().summary()}

@@ -31,25 +31,22 @@ from sfumato.synth.generator import SynthesisModel
 from sfumato.synth.linked.model import LinkedModel
 from sfumato.synth.linked.request import CHILD_MODEL, CHILD_ROWS, LinkedRequest
 from sfumato.synth.request import MODEL, NAMING, ROWS, WEIGHING, SynthesisRequest
-from sfumato.trajectory.request import VISITS, PathRequest, request_of
 from sfumato.vault.answer import Answer
 from sfumato.vault.columnsets import check_drawn, column_names, read_sets, targeted
 from sfumato.vault.linking import linked_pair, linked_request
 from sfumato.vault.publishing import FormPublished, refuse_useless
 from sfumato.vault.publishing import check_targets as check_published
 from sfumato.vault.publishing import result as published
-from sfumato.vault.twins import PATHS, TABLE, prepare_twin, twin_of
+from sfumato.vault.twins import TABLE, prepare_twin, twin_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     import pyarrow as pa
 
-    from sfumato.privacy.price import Price
     from sfumato.release.places import Places
     from sfumato.schema.column import Column
-    from sfumato.schema.schema import Schema
     from sfumato.synth.request import ColumnSets
     from sfumato.vault.session import Facts, Offer
 
@@ -75,25 +72,17 @@ def prepare(
     form: str | None = None,
     nodes: int | str | None = None,
     **options: object,
-) -> SynthesisRequest | LinkedRequest | PathRequest | FormPublication:
+) -> SynthesisRequest | LinkedRequest | FormPublication:
     """Plan a synthesis from public facts alone; a workload may be a file."""
     schema = facts.declared.schema  # with the unit that the vault says
     made = twin_of(schema, form)
-    if made == PATHS:
-        beside = {"columns": columns, "quantiles": quantiles, "weekdays": weekdays, "child": child,
-                  "target": target, "workload": workload, "key": key}  # fmt: skip
-        return _paths(schema, facts.price(offer), beside, method=method, paths=rows, **options)
     if made != TABLE:
-        useless = {"columns": columns, "quantiles": quantiles, "weekdays": weekdays, **options,
+        useless = {"columns": columns, "quantiles": quantiles, "weekdays": weekdays,
                    "target": target, "workload": workload, "child": child, "key": key}  # fmt: skip
         refuse_useless(f"A synthesis as {made}", useless)
-        return prepare_twin(facts, offer, made, {"method": method, "rows": rows, "nodes": nodes})
-    refuse_useless("A synthesis of a table", {"nodes": nodes})
-    if options:
-        raise ParameterError(
-            "option_unknown",
-            f"A synthesis of a table has no option {quoted(next(iter(options)))}. Leave it out.",
-        )
+        said = {"method": method, "rows": rows, "nodes": nodes, **options}
+        return prepare_twin(facts, offer, made, said)
+    refuse_useless("A synthesis of a table", {"nodes": nodes, **options})
     if rows is not None:
         given.whole(rows, "rows")
     cut = tuple(dict.fromkeys(several(quantiles, "quantiles"))) if quantiles else ()
@@ -136,18 +125,6 @@ def prepare(
     )
 
 
-def _paths(schema: Schema, price: Price, beside: Mapping[str, object], **asked: Any) -> PathRequest:
-    """A synthesis of paths, which takes nothing that is about columns."""
-    for name, value in beside.items():
-        if value is not None and value != ():
-            raise ParameterError(
-                "option_unknown",
-                f"A synthesis of paths takes no --{name}: paths are drawn whole. Leave it out, or "
-                "give --as table.",
-            )
-    return request_of(schema, price, **asked)
-
-
 def spelled(
     _facts: Facts,
     /,
@@ -179,7 +156,7 @@ def _method(method: str, sets: ColumnSets) -> str:
 
 
 def check_targets(
-    request: SynthesisRequest | LinkedRequest | PathRequest | FormPublication,
+    request: SynthesisRequest | LinkedRequest | FormPublication,
     out: Path,
     report: Path | None,
     *,
@@ -194,8 +171,6 @@ def check_targets(
     if isinstance(request, FormPublication):
         refuse_useless(f"A synthesis as {request.kind}", {"model": model})
         return check_published(request, out, report, overwrite=overwrite, kept=kept)
-    if model is not None and isinstance(request, PathRequest):
-        raise _model_not_kept()
     in_use = (*kept, *vault_files_around(out))
     found = check_places(out, request.datasets, overwrite=overwrite, kept=in_use)
     for name, file in found.files.items():
@@ -374,80 +349,15 @@ def _ask(question: exp.Select, table: pa.Table) -> pa.Table:
         return engine.run(asked)
 
 
-@dataclass(frozen=True, repr=False)
-class PathTwin(Answer):
-    """Made-up paths that were paid for; `maps` counts their points in boxes, for its page."""
-
-    maps: Mapping[str, pa.Table] = field(kw_only=True)
-    method: str = field(kw_only=True)
-
-    def _facts(self) -> dict[str, Any]:
-        return {**super()._facts(), "Method": self.method}
-
-    @property
-    def in_short(self) -> Sequence[str]:
-        """How many paths and points there are."""
-        path = self.provenance.parameters["path"]
-        paths = len(self.table.column(path).unique())
-        return [
-            f"Made up {count(paths, 'path')} of {count(self.table.num_rows, 'point')}, by method "
-            f"{self.method}; each is of a person of its own."
-        ]
-
-    def summary(self) -> dict[str, Any]:
-        """The method, and how many points of which columns."""
-        return {
-            "method": self.method,
-            "rows": self.table.num_rows,
-            "columns": self.table.column_names,
-            "measured": [],
-        }
-
-    @given.in_python
-    def save(
-        self,
-        path: str | Path,
-        *,
-        overwrite: bool = False,
-        report: str | Path | None = None,
-        model: str | Path | None = None,
-    ) -> list[Path]:
-        """Write the points as any release does; their model is not kept."""
-        if model is not None:
-            raise _model_not_kept()
-        return super().save(path, overwrite=overwrite, report=report)
-
-
-def _model_not_kept() -> ParameterError:
-    return ParameterError(
-        "model_not_kept",
-        "A model of paths is not kept: leave out --model, and draw as many as you need with "
-        "--rows N.",
-    )
-
-
-def _path_twin(paid: dict[str, Any], request: PathRequest) -> PathTwin:
-    tables = paid["tables"]
-    if set(tables) != {request.dataset, VISITS}:
-        raise unreadable_answer(KeyError(request.dataset))
-    paid["maps"] = {VISITS: tables[VISITS]}
-    rows = tables[request.dataset]
-    paid["tables"] = {request.dataset: rows}
-    paid["layouts"] = {request.dataset: layout_for(rows, request.layouts[request.dataset])}
-    return PathTwin(**paid, method=request.method)
-
-
 def result(
-    answer: Answer, request: SynthesisRequest | LinkedRequest | PathRequest | FormPublication
-) -> Synthesized | PathTwin | FormPublished:
+    answer: Answer, request: SynthesisRequest | LinkedRequest | FormPublication
+) -> Synthesized | FormPublished:
     """The answer of the gatekeeper to a synthesis, with the means to draw more."""
     if isinstance(request, FormPublication):
         made = published(answer, request)
         assert isinstance(made, FormPublished)
         return made
     paid = {one.name: getattr(answer, one.name) for one in fields(answer)}
-    if isinstance(request, PathRequest):
-        return _path_twin(paid, request)
     both = isinstance(request, LinkedRequest)
     try:
         rows = [answer.tables[one] for one in (ROWS, CHILD_ROWS)[: 1 + both]]

@@ -1,8 +1,8 @@
-"""A synthesis of paths as the gatekeeper charges and runs it, prepared from public facts alone."""
+"""A synthesis of paths, prepared from public facts alone: `synthesize NAME --as paths`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,11 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato import given
-from sfumato.cards import Card, Shown
 from sfumato.errors import ParameterError
-from sfumato.noise.entropy import secret
 from sfumato.privacy.units import Entity
-from sfumato.release.release import Guarantee, Provenance, Release, today
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
 from sfumato.schema.forms import Points
@@ -26,70 +23,56 @@ from sfumato.trajectory.cells import Box, Squares
 from sfumato.trajectory.dpt import DPT, SHARES
 from sfumato.trajectory.measuring import Cost
 from sfumato.trajectory.one_level import OneLevel
+from sfumato.trajectory.paths import Paths
 from sfumato.trajectory.reading import read_paths
 from sfumato.trajectory.reference_systems import ReferenceSystems
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sfumato.method import Dataset
+    from numpy.typing import NDArray
+
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.privacy.price import Price
+    from sfumato.publish.forms import FormRequest, FormRows
     from sfumato.schema.column import Column
-    from sfumato.schema.layout import FileLayout
     from sfumato.schema.schema import Schema
-    from sfumato.trajectory.paths import Paths
+
+    Reals = NDArray[np.float64]
 
 METHODS = ("dpt", "adatrace", "one-level")
 MOST_PATHS = 1_000_000
 _MOST_CELLS = 256
 _ONE_LEVEL = 16
 _DAY = 86_400.0
-VISITS = "visits"
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class PathRequest(Shown):
-    """What the gatekeeper charges and runs. Nothing in it saw data."""
+class PathTwins:
+    """A synthesis of paths with all its parameters. Nothing in it saw data."""
 
     schema: Schema
     form: Points
     unit: Entity
     price: Price
     method: str = "dpt"
-    paths: int | None = None
-    """How many to draw; as many as there are people, about, if nobody says."""
+    rows: int | None = None
+    """How many paths to draw; as many as there are people, about, if nobody says."""
     every: float = 60.0
     cells: int = 64
     hexagons: int | None = None
     trips: int = 1
-    steps: int = field(default=1)
+    steps: int = 1
 
-    public = ()
-    name = "synthesize"
-
-    @property
-    def dataset(self) -> str:
-        """The data set it reads."""
-        return self.schema.table
-
-    @property
-    def datasets(self) -> tuple[str, ...]:
-        """The same, as every method tells it."""
-        return (self.dataset,)
+    reads = ()
 
     @cached_property
-    def columns(self) -> dict[str, tuple[Column, ...]]:
-        """The columns that are drawn, by table."""
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that are drawn."""
         form = self.form
         names = dict.fromkeys((self.unit.column, form.path, form.time, form.x, form.y))
-        return {self.dataset: tuple(self.schema.column(one) for one in names)}
-
-    @property
-    def layouts(self) -> dict[str, FileLayout]:
-        """How a file of its table is written, so that its schema reads it."""
-        return {self.dataset: self.schema.layout}
+        return tuple(self.schema.column(one) for one in names)
 
     @cached_property
     def box(self) -> Box:
@@ -165,105 +148,95 @@ class PathRequest(Shown):
             name: {"sd": self.cost.stddev(share)} for name, share in shares[self.method].items()
         }
 
-    @cached_property
+    @property
     def parameters(self) -> Mapping[str, Any]:
-        """Everything that determines what is asked, in canonical JSON form."""
+        """The choices made, and all that is declared that they hang on."""
         return {
-            "columns": list(self._places),
-            "path": self.form.path,
-            "domain": [repr(self.box), repr(self.times), repr(self.form)],
-            "cost": self.price.to_record(),
-            "rows": self.paths,
-            "unit": self.unit.sentence(),
-            "method": {
-                "method": self.method, "every": self.every, "cells": self.cells,
-                "hexagons": self.hexagons, "trips": self.trips, "steps": self.steps,
-            },
+            "method": self.method, "rows": self.rows, "every": self.every, "cells": self.cells,
+            "hexagons": self.hexagons, "trips": self.trips, "steps": self.steps,
+            "box": list(self.box), "times": list(self.times),
         }  # fmt: skip
 
-    def _card(self) -> Card:
-        line = f"paths of {self.dataset}, would cost {self.price.sentence()}"
-        facts = {"Method": self.method, "Points": f"every {self.every:g} s"}
-        return Card(line, facts, notes=["Nothing was spent."])
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The twin without a row."""
+        none, nowhere = np.zeros(0, dtype=np.int64), np.zeros(0)
+        return {self.schema.table: self._rows(Paths(none, none, nowhere, nowhere, nowhere))}
 
-    def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
+    def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
         """Read paths, bounded by person; measure them with noise; draw a twin."""
-        data = datasets[self.dataset]
-        real = read_paths(data, self.form, self.unit, secret(entropy)).thinned(self.every)
+        real = read_paths(rows.data, self.form, self.unit, rows.salt).thinned(self.every)
         if self.schema.column(self.form.time).kind is Kind.TEXT:
             real = _of_a_day(real)
         model = self.learner.learn(real, entropy)
-        count = max(round(model.people), 1) if self.paths is None else self.paths
-        twin = model.drawn(min(count, MOST_PATHS), entropy)
-        return Release(
-            {self.dataset: self._rows(twin), VISITS: visited(twin, self.box, self._places)},
-            self.guarantee,
-            Provenance(self.name, self.parameters, fingerprint="", made=today()),
-            self.error,
-        )
+        count = max(round(model.people), 1) if self.rows is None else self.rows
+        return {self.schema.table: self._rows(model.drawn(min(count, MOST_PATHS), entropy))}
+
+    def maps(
+        self, tables: Mapping[str, pa.Table]
+    ) -> tuple[tuple[str, ...], Mapping[str, pa.Table]]:
+        """How many points of the twin lie in each box: done to what is released, so free."""
+        twin = tables[self.schema.table]
+        x, y = (np.asarray(twin.column(one), dtype=np.float64) for one in self._places)
+        return self._places, {"visits": visited(x, y, self.box, self._places)}
 
     def _rows(self, twin: Paths) -> pa.Table:
         """The twin in the form of the data set."""
         form, number = self.form, twin.path_of + 1
         drawn: dict[str, Any] = {form.path: number, form.time: twin.times}
         drawn |= {form.x: twin.x, form.y: twin.y, self.unit.column: number}
-        return pa.table(
-            {one.name: _typed(one, drawn[one.name]) for one in self.columns[self.dataset]}
-        )
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What the release promises."""
-        price = self.price.charged(self.event)
-        return Guarantee(*price.promise(self.unit, table=self.dataset))
+        return pa.table({one.name: _typed(one, drawn[one.name]) for one in self.columns})
 
 
-def request_of(schema: Schema, price: Price, *, method: str = "auto", **asked: Any) -> PathRequest:
-    """Make a request of what was asked, or say what cannot be."""
-    form, unit = schema.form, schema.unit
-    if not isinstance(form, Points):
-        raise ParameterError(
-            "form_not_points",
-            f"Data set {quoted(schema.table)} is not declared to hold points of paths. Write "
-            'form = { points = { path = "trip", time = "at", at = ["x", "y"] } } in its schema.',
-        )
+def prepare(
+    request: FormRequest,
+    *,
+    method: str = "dpt",
+    rows: object = None,
+    every: object = 60,
+    cells: object = 64,
+    hexagons: object = None,
+    trips: object = 1,
+    steps: object = 1,
+) -> PathTwins:
+    """Make a synthesis of paths of what was asked, or say what cannot be."""
+    form, unit = request.form, request.unit
+    assert isinstance(form, Points)
     if not isinstance(unit, Entity):
         raise ParameterError(
             "unit_not_person",
             "A point is not a person, so that hiding a row hides nobody's path. Declare unit = "
             f'{{ column = "{form.path}", max_rows = 100 }}, or name the column of the person.',
         )
-    given.one_of(method, "method", ("auto", *METHODS))
-    found: dict[str, Any] = {}
-    for name, low, high in (
-        ("paths", 1, MOST_PATHS), ("cells", 2, _MOST_CELLS), ("hexagons", 0, 12),
-        ("trips", 1, unit.max_rows), ("steps", 1, unit.max_rows), ("every", 1, 10**9),
-    ):  # fmt: skip
-        value = asked.pop(name, None)
-        if value is None:
-            continue
-        try:
-            number = float(value) if name == "every" else int(value)
-        except (TypeError, ValueError):
-            number = low - 1
-        if not low <= number <= high:
-            raise ParameterError(
-                "parameter_out_of_range",
-                f"{name} must be a number from {low:,} to {high:,}, not {given.shown(value)}.",
-            )
-        found[name] = number
-    if asked:
-        raise ParameterError(
-            "option_unknown",
-            f"A synthesis of paths has no option {quoted(next(iter(asked)))}; it has paths, "
-            "every, cells, hexagons, trips and steps.",
-        )
-    made = PathRequest(
-        schema=schema, form=form, unit=unit, price=price,
-        method="dpt" if method == "auto" else method, **found,
-    )  # fmt: skip
+    given.one_of(method, "method", METHODS)
+    made = PathTwins(
+        schema=request.schema,
+        form=form,
+        unit=unit,
+        price=request.price,
+        method=method,
+        rows=None if rows is None else int(_within("rows", rows, 1, MOST_PATHS)),
+        every=_within("every", every, 1, 10**9),
+        cells=int(_within("cells", cells, 2, _MOST_CELLS)),
+        hexagons=None if hexagons is None else int(_within("hexagons", hexagons, 0, 12)),
+        trips=int(_within("trips", trips, 1, unit.max_rows)),
+        steps=int(_within("steps", steps, 1, unit.max_rows)),
+    )
     _ = made.learner  # what is not declared is refused before anything is charged
     return made
+
+
+def _within(name: str, value: Any, low: int, high: int) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if isinstance(value, bool) or not low <= number <= high:
+        raise ParameterError(
+            "parameter_out_of_range",
+            f"{name} must be a number from {low:,} to {high:,}, not {given.shown(value)}.",
+        )
+    return number
 
 
 def _bounds(column: Column) -> tuple[float, float]:
@@ -308,10 +281,10 @@ def _typed(column: Column, values: Any) -> pa.Array:
     return pa.array(np.datetime_as_string(moments, unit="s").astype(object), type=pa.string())
 
 
-def visited(twin: Paths, box: Box, names: tuple[str, str]) -> pa.Table:
-    """How many points of a twin lie in each box of a map: done to the twin, it costs nothing."""
+def visited(x: Reals, y: Reals, box: Box, names: tuple[str, str]) -> pa.Table:
+    """How many points lie in each box of a map."""
     grid = Squares.of(box, 32, 32)
-    counts = np.bincount(grid.locate(twin.x, twin.y), minlength=grid.size)
+    counts = np.bincount(grid.locate(x, y), minlength=grid.size)
     shape = np.array([grid.width, grid.height]) / 2
     low, high = grid.centres - shape, grid.centres + shape
     ends = {f"{name}_{end}": one[:, place] for place, name in enumerate(names)

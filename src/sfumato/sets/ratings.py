@@ -1,0 +1,177 @@
+"""Ratings of items: how many people rated each, and how on average.
+
+Decision 0398.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.counting.axes import Grid, declared
+from sfumato.errors import ParameterError
+from sfumato.privacy.events import Composed
+from sfumato.privacy.units import Neighbours, Sensitivity
+from sfumato.schema.names import quoted
+from sfumato.sets.counts import key_noise, payments
+from sfumato.sets.reading import ItemFacts, held_items
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from sfumato.mechanisms.spending import Noise
+    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.events import Event
+    from sfumato.publish.forms import FormRequest, FormRows
+    from sfumato.sets.counts import KeyNoise
+    from sfumato.sets.reading import HeldItems
+
+    Ints = NDArray[np.int64]
+    Reals = NDArray[np.float64]
+
+_COUNTS = Fraction(1, 2)
+"""The share of the price for how many rated; the rest is for how."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The declared grid of ratings: `last` + 1 of them, from the lowest on."""
+
+    low: float
+    step: float
+    last: int
+
+    @classmethod
+    def of(cls, request: FormRequest, column: str) -> Scale:
+        """The grid of a column, which must have declared bounds."""
+        axis = declared(request.schema.column(column))
+        if not isinstance(axis, Grid):
+            raise ParameterError(
+                "ratings_not_numbers",
+                f"Ratings in {quoted(column)} need declared bounds. Write under the column: "
+                "bounds = [1, 5]",
+            )
+        bounds = axis.bounds
+        return cls(float(bounds.low), float(bounds.grid_step or 1), (bounds.size or 1) - 1)  # type: ignore[arg-type]
+
+    def sums(self, facts: ItemFacts) -> Sensitivity:
+        """How far a person moves the sums of all items, each counted from the scale's middle.
+
+        Each of m items moves by at most `last`; replaced, by twice that where both have it.
+        """
+        replaced = 2 if facts.unit.relation is Neighbours.REPLACE_ONE else 1
+        most, reach = facts.most, Fraction(replaced * max(self.last, 1))
+        return Sensitivity(l1=most * reach, l2_squared=most * reach**2)
+
+    def codes(self, values: pa.ChunkedArray) -> Ints:
+        """Ratings as places on the grid; what lies beyond an end is moved to it."""
+        numbers = values.cast(pa.float64()).to_numpy()
+        places = np.rint((np.nan_to_num(numbers, nan=self.low) - self.low) / self.step)
+        codes: Ints = np.clip(places, 0, self.last).astype(np.int64)
+        return codes
+
+    def values(self, codes: Reals) -> Reals:
+        """Places on the grid as ratings; averages may lie between two."""
+        return self.low + self.step * np.clip(codes, 0, self.last)
+
+
+def rated(held: HeldItems, scale: Scale, column: str) -> tuple[Ints, Ints]:
+    """Each pair of a person and an item once, as item and rating: of several the highest counts."""
+    codes = scale.codes(held.rows.column(column))
+    order = np.lexsort((-codes, held.items, held.people))
+    people, items = held.people[order], held.items[order]
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = (people[1:] != people[:-1]) | (items[1:] != items[:-1])
+    return items[first], codes[order][first]
+
+
+@dataclass(frozen=True)
+class RatingMeans:
+    """Count who rated each item and add up their ratings, both with noise; give the averages.
+
+    *Guarantee*: the price in full: half for the counts, with delta where items are not public, half
+    for the sums.
+    *Sensitivity*: m items a person; counts move by m, sums by m times half of the scale, because
+    they are taken from its middle (L1); twice that where people are replaced.
+    *Error*: a mean of n ratings is off by about `sum` / n, and draws nearer to the middle of the
+    scale where noise has made a count too large.
+    *Edges*: a noisy count below 1 gives the middle of the scale; means are kept within it.
+    *Reference*: McSherry & Mironov 2009, section 3.1; see `KeyNoise` for items that are private.
+    """
+
+    facts: ItemFacts
+    scale: Scale
+    keys: KeyNoise
+    sums: Noise
+
+    reads = ()
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        return Composed((self.keys.event, self.sums.event))
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """How many items of a person count."""
+        return {"items": self.facts.most, "public": self.keys.threshold is None}
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """How far counts are off, and sums of ratings."""
+        half = self.scale.step / 2
+        sums = {"sd": self.sums.stddev * half, "bound95": self.sums.bound(0.05) * half}
+        return {**self.keys.told, "sum": sums}
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The table that will be released, without a row."""
+        values = self.facts.values
+        empty = pa.array([], pa.string()) if values is None else values[:0]
+        return {"ratings": self._table(empty, np.zeros(0, dtype=np.int64), np.zeros(0))}
+
+    def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """Each item with its noisy count and mean."""
+        assert self.facts.form.rating is not None
+        held = held_items(self.facts, rows)
+        items, codes = rated(held, self.scale, self.facts.form.rating)
+        counts = np.bincount(items, minlength=len(held.values))
+        sums = np.zeros(len(held.values), dtype=np.int64)
+        np.add.at(sums, items, 2 * codes - self.scale.last)
+        places, noisy = self.keys.sample(counts, entropy)
+        added = self.sums.steps(sums[places], entropy)
+        means = self.scale.values((added / np.maximum(noisy, 1) + self.scale.last) / 2)
+        return {"ratings": self._table(held.values.take(pa.array(places)), noisy, means)}
+
+    def _table(self, items: pa.Array, counts: Ints, means: Reals) -> pa.Table:
+        names = [self.facts.form.item, "count", "mean"]
+        return pa.table([items, pa.array(counts), pa.array(np.round(means, 6))], names=names)
+
+
+def prepare(request: FormRequest) -> RatingMeans:
+    """Counts and means of ratings, from public facts alone."""
+    facts = ItemFacts.of(request)
+    if facts.form.rating is None:
+        raise ParameterError(
+            "ratings_missing",
+            f"The form of {quoted(request.dataset)} names no ratings. Write rating = COLUMN into "
+            "its items, or publish as 'items'.",
+        )
+    scale = Scale.of(request, facts.form.rating)
+    size = scale.sums(facts)
+    found = [
+        RatingMeans(
+            facts,
+            scale,
+            key_noise(one, facts.unit, groups=facts.most, share=_COUNTS),
+            one.spending.noise(size, 1 - _COUNTS),
+        )
+        for one in payments(request, public=facts.values is not None)
+    ]
+    return min(found, key=lambda one: one.keys.reach)

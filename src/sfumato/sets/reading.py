@@ -1,0 +1,102 @@
+"""Reading the items of people: whose they are, which are public, and how many count of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.errors import ParameterError
+from sfumato.privacy.units import Entity
+from sfumato.schema.domain import Values
+from sfumato.schema.forms import Items
+from sfumato.schema.names import quoted
+from sfumato.sets.baskets import Baskets
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.publish.forms import FormRequest, FormRows
+    from sfumato.schema.column import Column
+
+    Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ItemFacts:
+    """What is public of a table of items: its people, how much of each counts, and known items."""
+
+    form: Items
+    unit: Entity
+    item: Column
+
+    @classmethod
+    def of(cls, request: FormRequest) -> ItemFacts:
+        """The facts of a request; refused where no column says whose an item is."""
+        assert isinstance(request.form, Items)
+        if not isinstance(request.unit, Entity):
+            raise ParameterError(
+                "unit_not_person",
+                f"The unit of {quoted(request.dataset)} does not say whose an item is. Declare it "
+                f'as unit = {{ column = "{request.form.owner}", max_rows = 20 }}.',
+            )
+        return cls(request.form, request.unit, request.schema.column(request.form.item))
+
+    @property
+    def most(self) -> int:
+        """How many different items of a person count."""
+        return min(self.unit.groups, self.unit.max_rows)
+
+    @property
+    def values(self) -> pa.Array | None:
+        """The items, where they are public."""
+        domain = self.item.public_domain
+        return pa.array(domain.values) if isinstance(domain, Values) else None
+
+
+@dataclass(frozen=True, eq=False)
+class HeldItems:
+    """The rows of people as codes, bounded by person."""
+
+    people: Ints
+    items: Ints
+    rows: pa.Table
+    """The rows that they are of."""
+    count: int
+    values: pa.Array
+    """The items by their codes: those that are public, else those found, in order of value."""
+
+    @property
+    def baskets(self) -> Baskets:
+        """Who has which item."""
+        return Baskets.of(self.people, self.items, self.count, len(self.values))
+
+
+def held_items(facts: ItemFacts, rows: FormRows, *, distinct: bool = True) -> HeldItems:
+    """Read the items of everybody: at most as many rows, of as many items, as the unit allows.
+
+    With `distinct`, different items are what is kept of a person, however often each comes. Which
+    ones are kept is a function of the person's own rows and of a secret salt alone.
+    """
+    form, person = facts.form, facts.unit.column
+    wanted = [person, form.item, *(() if form.rating is None else (form.rating,))]
+    found = rows.read(wanted, groups=[form.item] if distinct else ())
+    texts = found.column(form.item).combine_chunks()
+    values = facts.values
+    if values is None:
+        values = pc.unique(texts)
+        values = values.take(pc.sort_indices(values))
+    codes = pc.index_in(texts, values.cast(texts.type))
+    known = pc.is_valid(codes)
+    found, codes = found.filter(known), codes.filter(known)
+    owners = found.column(person).combine_chunks().dictionary_encode()
+    return HeldItems(
+        people=owners.indices.to_numpy().astype(np.int64),
+        items=codes.to_numpy().astype(np.int64),
+        rows=found,
+        count=len(owners.dictionary),
+        values=values,
+    )

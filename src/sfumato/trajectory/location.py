@@ -1,0 +1,93 @@
+"""Single places told with planar noise, beside a meter of what they give away together.
+
+A place is moved at random so that near places are hard to tell apart (`local.planar`). That is a
+promise about one place: n places of a person cost n times as much, and a path of them is not
+private. So every release comes with its meter, in words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.cards import Card, Shown
+from sfumato.local.planar import PlanarLaplace
+from sfumato.privacy.numbers import exact, positive
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.numbers import Number
+    from sfumato.trajectory.cells import Box
+
+_CELLS = 1 << 10
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class LocationMeter(Shown):
+    """What so many told places of one person cost together: the sum, never less."""
+
+    epsilon: Fraction
+    """For each unit of distance and each place."""
+    places: int
+
+    @property
+    def total(self) -> Fraction:
+        """For each unit of distance, all places together."""
+        return self.epsilon * self.places
+
+    def within(self, distance: Number) -> Fraction:
+        """The epsilon of telling apart two paths whose places are all so far from each other."""
+        return self.total * exact(distance, "distance")
+
+    def _card(self) -> Card:
+        facts: dict[str, Any] = {
+            "places": self.places,
+            "epsilon of each, for a unit of distance": float(self.epsilon),
+            "of all": float(self.total),
+            "distance that epsilon 1 hides": float(1 / self.total) if self.total else None,
+        }
+        return Card(f"{self.places:,} places cost epsilon {float(self.total):g} a unit", facts)
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class ToldLocations(Shown):
+    """Places with their noise, in the order they were given, and what they cost together."""
+
+    places: NDArray[np.float64]
+    meter: LocationMeter
+    radius95: float
+
+    def _card(self) -> Card:
+        line = f"{len(self.places):,} places, 95 % within {self.radius95:g} of the true ones"
+        return Card(line, {"meter": repr(self.meter)})
+
+
+def tell_locations(
+    places: ArrayLike, box: Box, *, epsilon: Number, entropy: Entropy | None = None
+) -> ToldLocations:
+    """Tell the places of one person, (places, 2), within a declared box, by planar noise.
+
+    `epsilon` is for each unit of distance and each place; the meter has what all cost. Coordinates
+    must be projected: degrees would make east shorter than north.
+    """
+    each = positive(epsilon, "epsilon")
+    wide = max(box.east - box.west, box.north - box.south)
+    step = Fraction(wide).limit_denominator(10**6) / _CELLS
+    across, up = (
+        max(int(np.ceil(side / float(step))), 1)
+        for side in (box.east - box.west, box.north - box.south)
+    )
+    mechanism = PlanarLaplace(
+        [Fraction(box.west), Fraction(box.south)], step=step, cells=(across, up), epsilon=each
+    )
+    given = np.asarray(places, dtype=np.float64).reshape(-1, 2)
+    rows = mechanism.randomize(given, entropy).rows
+    moved = np.stack([rows["east"], rows["north"]], axis=1).astype(np.float64)
+    at = np.array([box.west, box.south]) + (moved + 0.5) * float(step)
+    meter = LocationMeter(epsilon=each, places=len(given))
+    return ToldLocations(places=at, meter=meter, radius95=mechanism.radius(0.95))

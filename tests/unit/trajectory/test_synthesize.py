@@ -1,0 +1,130 @@
+"""Paths through the vault: read bounded, charged once, written in the form of the data set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.engines.sources import open_source
+from sfumato.errors import ParameterError
+from sfumato.method import Dataset
+from sfumato.privacy.units import Entity
+from sfumato.schema.column import Column, Kind
+from sfumato.schema.domain import Bounds
+from sfumato.schema.forms import Points
+from sfumato.schema.schema import Schema
+from sfumato.trajectory.generate import made_up
+from sfumato.trajectory.reading import moments, read_paths
+
+FORM = Points("trip", "at", "x", "y")
+
+
+def schema(unit: Any = None, at: Kind = Kind.INTEGER, form: Points | None = FORM) -> Schema:
+    wide = Bounds(0, 16_000)
+    columns = [
+        Column("taxi", Kind.TEXT, nullable=False),
+        Column("trip", Kind.INTEGER, nullable=False),
+        Column("at", at, domain=Bounds(0, 86_400) if at is Kind.INTEGER else None),
+        Column("x", Kind.REAL, domain=Bounds(wide.low, wide.high, 1)),
+        Column("y", Kind.REAL, domain=Bounds(wide.low, wide.high, 1)),
+    ]
+    named = {one.name: one for one in columns}
+    return Schema("trips", tuple(named.values()), unit or Entity("trip", 48), form=form)
+
+
+def table(count: int = 300, at: Any = None) -> pa.Table:
+    paths = made_up(count)
+    times = paths.times.astype(np.int64)
+    return pa.table(
+        {
+            "taxi": [f"t{one % 40}" for one in paths.path_of],
+            "trip": paths.path_of,
+            "at": times if at is None else at(times),
+            "x": paths.x,
+            "y": paths.y,
+        }
+    )
+
+
+def test_a_twin_has_the_form_of_the_data_and_costs_its_price_once() -> None:
+    private = sf.protect(sf.read(table(), schema=schema()), epsilon=3)
+    twin: Any = private.synthesize(epsilon=1, rows=200)
+    assert twin.table.column_names == ["trip", "at", "x", "y"]
+    assert len(twin.table.column("trip").unique()) == 200
+    assert twin.table.schema.field("trip").type == pa.int64()
+    assert twin.remaining["epsilon"] == 2
+    again: Any = private.synthesize(epsilon=1, rows=200, form="paths")
+    assert again.table.equals(twin.table)
+    assert again.remaining["epsilon"] == 2
+    assert twin.maps[0] == ("x", "y")
+    assert twin.maps[1]["visits"].column("count").to_numpy().sum() == twin.table.num_rows
+
+
+def test_moments_that_are_texts_come_back_as_moments() -> None:
+    def written(times: Any) -> Any:
+        start = np.datetime64("2013-07-01T00:00:00", "s")
+        return [str(start + np.timedelta64(int(one), "s")) for one in times]
+
+    by_taxi = schema(Entity("taxi", 200), Kind.TEXT)
+    private = sf.protect(sf.read(table(at=written), schema=by_taxi), epsilon=3)
+    twin: Any = private.synthesize(epsilon=1, method="adatrace", rows=20)
+    assert twin.table.column("at")[0].as_py().startswith("2000-01-0")
+    assert twin.table.column_names[0] == "taxi"
+
+
+def test_no_more_rows_of_a_person_are_read_than_the_unit_allows() -> None:
+    rows, unit = table(), Entity("taxi", 30)
+    engine = open_source(rows)
+    kept = read_paths(Dataset("trips", engine, engine.table, schema(unit), unit), FORM, unit, "s")
+    counts = np.bincount(kept.owners, weights=kept.lengths)
+    assert counts.max() == 30
+    assert (np.diff(kept.times)[kept.steps] >= 0).all()
+    less = rows.filter(pa.compute.not_equal(rows.column("taxi"), "t3"))
+    other = open_source(less)
+    without = read_paths(Dataset("trips", other, other.table, schema(unit), unit), FORM, unit, "s")
+    assert set(without.x) <= set(kept.x)  # whoever leaves changes nobody else's rows
+    assert len(kept.x) - len(without.x) == 30
+
+
+def test_times_that_cannot_be_read_are_missing() -> None:
+    texts = ["2013-07-01T00:00:58", "2013-07-01 00:00:58.25", "2013-07-01", "soon", None]
+    found = moments(pa.chunked_array([texts]))
+    assert found[0] == found[1] == found[2] + 58
+    assert np.isnan(found[3:]).all()
+
+
+@pytest.mark.parametrize(
+    ("unit", "form", "asked", "code"),
+    [
+        ("row", FORM, {}, "unit_not_person"),
+        (None, None, {"form": "paths"}, "form_wrong"),
+        (None, FORM, {"form": "maps"}, "form_unknown"),
+        (None, FORM, {"columns": ["x"]}, "option_unknown"),
+        (None, FORM, {"speed": 3}, "option_unknown"),
+        (None, FORM, {"cells": 1}, "parameter_out_of_range"),
+        (None, FORM, {"cells": "x"}, "parameter_out_of_range"),
+        (None, FORM, {"hexagons": 7}, "parameter_out_of_range"),
+        (None, FORM, {"method": "mst"}, "word_unknown"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_the_charge(
+    unit: Any, form: Any, asked: dict[str, Any], code: str
+) -> None:
+    declared = schema(sf.Rows() if unit == "row" else None, form=form)
+    private = sf.protect(sf.read(table(20), schema=declared), epsilon=3)
+    with pytest.raises(ParameterError) as refused:
+        private.synthesize(epsilon=1, **asked)
+    assert refused.value.code == code
+
+
+def test_places_without_bounds_are_refused() -> None:
+    declared = schema()
+    columns = tuple(Column("x", Kind.REAL) if one.name == "x" else one for one in declared.columns)
+    bare = Schema("trips", columns, declared.unit, form=FORM)
+    private = sf.protect(sf.read(table(20), schema=bare), epsilon=3)
+    with pytest.raises(ParameterError, match="bounds"):
+        private.synthesize(epsilon=1)

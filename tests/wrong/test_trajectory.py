@@ -1,0 +1,72 @@
+"""Models of paths with one mistake each, which the same brute force finds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from sfumato.counting.contribution import WHOLE
+from sfumato.privacy.price import price
+from sfumato.privacy.units import Entity
+from sfumato.testing.entropy import SeededEntropy
+from sfumato.testing.trajectory import loss
+from sfumato.trajectory import dpt, measuring
+from sfumato.trajectory.cells import Box
+from sfumato.trajectory.measuring import Cost
+from sfumato.trajectory.paths import Paths
+from sfumato.trajectory.reference_systems import ReferenceSystems
+
+if TYPE_CHECKING:
+    from sfumato.noise.entropy import Entropy
+
+BOX = Box(0, 0, 8, 8)
+METHOD = dpt.DPT(
+    systems=ReferenceSystems.squares(BOX, 8),
+    cost=Cost(price(epsilon=1), Entity("trip", 48)),
+    most=48,
+    every=60.0,
+    first_time=0.0,
+    last_time=86_400.0,
+)
+
+
+def paths() -> Paths:
+    drawn = np.random.default_rng(2)
+    lengths = np.array([12, 3, 4, 5])
+    x, y = drawn.uniform(0, 4, (2, 24))
+    x[:12] *= 2  # one person goes farther than the others
+    return Paths(np.arange(4), lengths, np.arange(24) * 60.0, x, y)
+
+
+def test_the_right_one_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert loss(METHOD.learn, paths(), monkeypatch) <= 1
+
+
+def test_a_cap_after_counting_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every step counts in full, and only what is drawn is cut to a length."""
+    monkeypatch.setattr(
+        measuring, "weights", lambda owners, _cap: np.full(len(owners), WHOLE, dtype=np.int64)
+    )
+    assert loss(METHOD.learn, paths(), monkeypatch) > 1
+
+
+def test_a_box_from_the_data_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass
+    class Fitted:
+        def learn(self, real: Paths, entropy: Entropy) -> Any:
+            box = Box(real.x.min(), real.y.min(), real.x.max(), real.y.max())
+            systems = ReferenceSystems.squares(box, 8)
+            return replace(METHOD, systems=systems).learn(real, entropy)
+
+    assert loss(Fitted().learn, paths(), monkeypatch) > 1
+
+
+def test_a_selection_that_is_not_paid_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its share is spent on the trees as well."""
+    more = dpt.SHARES["trees"] + dpt.SHARES["selection"]
+    monkeypatch.setitem(dpt.SHARES, "trees", more)
+    with pytest.raises(AssertionError, match="more is measured than was paid for"):
+        METHOD.learn(paths(), SeededEntropy(1))
