@@ -64,7 +64,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "counting", "estimation",
     },
     "graph": {
-        "errors", "given", "schema", "noise", "privacy", "mechanisms", "publish.forms",
+        "errors", "schema", "noise", "privacy", "mechanisms", "publish.forms",
         "publish.options",
     },
     "sets": {
@@ -224,7 +224,7 @@ HOMES: dict[str, set[str]] = {
     "argon2": {"gate/console/passwords.py"},
     "uvicorn": {"gate/"},
     "polars": {"release/release.py"},
-    "scipy": set(),
+    "scipy": {"graph/edges.py", "graph/degrees.py", "graph/node_degrees.py"},
     "sklearn": {"synth/evaluate/learning.py"},
     "threadpoolctl": {"synth/evaluate/learning.py"},
 }
