@@ -75,7 +75,11 @@ def test_rare_sets_are_those_of_brute_force_at_m_2() -> None:
         ]
         expected = next((one for one in by_size if one), None)
         found = violations(baskets, 4, 2)
-        told = None if found is None else dict(zip(map(tuple, found[0].tolist()), found[1].tolist(), strict=True))
+        told = (
+            None
+            if found is None
+            else dict(zip(map(tuple, found[0].tolist()), found[1].tolist(), strict=True))
+        )
         assert told == expected
 
 
@@ -83,7 +87,10 @@ def all_cuts() -> list[np.ndarray]:
     """Every cut of the tree: of each half, itself or the cuts of its pairs; or the root."""
     pairs = [[(2 * place, 2 * place + 1), (8 + place,) * 2] for place in range(4)]
     halves = [
-        [*(left + right for left, right in product(pairs[2 * side], pairs[2 * side + 1])), (12 + side,) * 4]
+        [
+            *(left + right for left, right in product(pairs[2 * side], pairs[2 * side + 1])),
+            (12 + side,) * 4,
+        ]
         for side in (0, 1)
     ]
     cuts = [left + right for left, right in product(*halves)]

@@ -31,7 +31,9 @@ def test_what_is_kept_of_a_person_is_not_changed_by_others_or_the_order_of_rows(
 
     def kept(baskets: list[list[str]]) -> set[str]:
         held = held_items(ItemFacts.of(request), make_rows(request, baskets))
-        return {held.values[int(i)].as_py() for i in held.items[held.rows["basket"].to_numpy() == 0]}
+        return {
+            held.values[int(i)].as_py() for i in held.items[held.rows["basket"].to_numpy() == 0]
+        }
 
     alone = kept([list("abcdef")])
     assert alone == kept([list("fedcba"), list("abc"), list("xyz")])
