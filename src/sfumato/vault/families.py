@@ -288,6 +288,12 @@ FAMILIES = _listed(
                 "FILE",
                 type=Path,
             ),
+            Field(
+                "form",
+                "What to make up: graph, paths, baskets or table; by default as the schema says.",
+                "FORM",
+                flag="--as",
+            ),
             Field("nodes", "Of a graph: how many nodes it has, a number that is public.", "N"),
             Field(
                 "child",
