@@ -223,6 +223,7 @@ class Walk:
         return replace(self, weights=self.weights * np.clip(self.wanted / got, 0.5, 2), lifts=lifts)
 
     def drawn(self, sizes: Reals, many: int, entropy: Entropy) -> tuple[Ints, Ints]:
+        """So many baskets of such sizes, by the weights as they are."""
         length = 1 + np.searchsorted(np.cumsum(sizes) / sizes.sum(), _uniform(many, entropy))
         length = np.minimum(length, min(len(sizes), len(self.weights)))
         found = [
