@@ -74,9 +74,12 @@ def test_a_search_log_keeps_its_price(rows: int) -> None:
 def test_counts_for_which_nobody_paid_are_caught() -> None:
     """The threshold pays for the choice alone: fresh counts at the full epsilon are not free."""
     wrong = as_log(chosen(EPSILON), Geometric(epsilon=EPSILON, l1_sensitivity=Fraction(ROWS)))
-    claim = Approx(epsilon=EPSILON / 2, delta=DELTA)
-    found = audit(run(wrong), (25, 25 - ROWS), claim, entropy=SeededEntropy(2))
-    assert found.violated
+    claim = Approx(epsilon=EPSILON, delta=DELTA)
+    level = chosen(EPSILON).threshold
+    assert level is not None
+    pair = (level.threshold - 1, level.threshold - 1 - ROWS)
+    found = audit(run(wrong), pair, claim, entropy=SeededEntropy(2))
+    assert found.violated, found.sentence()
 
 
 def test_a_threshold_for_less_noise_than_is_added_is_caught() -> None:
