@@ -40,7 +40,7 @@ class Baskets:
     @classmethod
     def of(cls, owners: Ints, items: Ints, count: int, kinds: int) -> Baskets:
         """Baskets of pairs in any order, of which some may come twice."""
-        pairs = np.unique(owners * np.int64(kinds) + items)
+        pairs = distinct(owners * np.int64(kinds) + items)
         return cls(pairs // max(kinds, 1), pairs % max(kinds, 1), count, kinds)
 
     @classmethod
@@ -132,6 +132,14 @@ class Baskets:
                 keys = keys * self.kinds + self.items[places]
             yield keys
             start = end
+
+
+def distinct(numbers: Ints) -> Ints:
+    """Each number once, in order: NumPy's own way is several times as slow for millions."""
+    ordered = np.sort(numbers)
+    first = np.ones(len(ordered), dtype=bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return ordered[first]
 
 
 def _runs(firsts: Ints, many: Ints) -> Ints:

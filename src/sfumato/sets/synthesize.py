@@ -22,6 +22,7 @@ import pyarrow as pa
 from sfumato import given
 from sfumato.privacy.events import Composed
 from sfumato.privacy.units import count_sensitivity, people_sensitivity
+from sfumato.sets.baskets import distinct
 from sfumato.sets.counts import key_noise, payments
 from sfumato.sets.ratings import Scale, rated
 from sfumato.sets.reading import ItemFacts, held_items
@@ -259,7 +260,7 @@ class Walk:
             drawn.append((open_, items))
         owners = np.concatenate([one for one, _ in drawn])
         kinds = len(self.weights)
-        pairs = np.unique(owners * kinds + np.concatenate([one for _, one in drawn]))
+        pairs = distinct(owners * kinds + np.concatenate([one for _, one in drawn]))
         return pairs // kinds, pairs % kinds
 
 
