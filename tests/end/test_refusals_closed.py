@@ -50,6 +50,7 @@ ELSEWHERE = {
     "publish/": "plans see neither data nor ledger",
     "synth/": "plans see neither data nor ledger, models are drawn from outside of commands",
     "programs/": "plans see neither data nor ledger: tests/unit/programs, and vault/test_running",
+    "sets/": "plans see neither data nor ledger; anonymize, which counts sets, touches no vault",
     "counting/": "axes are planned like these; counts are made after the charge",
     "mechanisms/": "their parameters come from plans",
     "noise/": "its parameters come from mechanisms",
