@@ -251,6 +251,6 @@ def _h3() -> Any:
         raise ParameterError(
             "hexagons_not_installed",
             "Hexagons need the package h3. Install it with: pip install 'sfumato[hexagons]'; or "
-            "leave out --hexagons, which takes squares.",
+            "leave out hexagons, which takes squares.",
         ) from None
     return basic_int

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from sfumato import given
 from sfumato.errors import ParameterError
-from sfumato.privacy.units import Entity
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
 from sfumato.schema.forms import Points
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.privacy.price import Price
+    from sfumato.privacy.units import Unit
     from sfumato.publish.forms import FormRequest, FormRows
     from sfumato.schema.column import Column
     from sfumato.schema.schema import Schema
@@ -54,7 +54,7 @@ class PathTwins:
 
     schema: Schema
     form: Points
-    unit: Entity
+    unit: Unit
     price: Price
     method: str = "dpt"
     rows: int | None = None
@@ -71,7 +71,7 @@ class PathTwins:
     def columns(self) -> tuple[Column, ...]:
         """The columns that are drawn."""
         form = self.form
-        names = dict.fromkeys((self.unit.column, form.path, form.time, form.x, form.y))
+        names = dict.fromkeys((*self.unit.columns, form.path, form.time, form.x, form.y))
         return tuple(self.schema.column(one) for one in names)
 
     @cached_property
@@ -165,7 +165,7 @@ class PathTwins:
 
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
         """Read paths, bounded by person; measure them with noise; draw a twin."""
-        real = read_paths(rows.data, self.form, self.unit, rows.salt).thinned(self.every)
+        real = read_paths(rows, self.form).thinned(self.every)
         if self.schema.column(self.form.time).kind is Kind.TEXT:
             real = _of_a_day(real)
         model = self.learner.learn(real, entropy)
@@ -184,7 +184,7 @@ class PathTwins:
         """The twin in the form of the data set."""
         form, number = self.form, twin.path_of + 1
         drawn: dict[str, Any] = {form.path: number, form.time: twin.times}
-        drawn |= {form.x: twin.x, form.y: twin.y, self.unit.column: number}
+        drawn |= {form.x: twin.x, form.y: twin.y, **dict.fromkeys(self.unit.columns, number)}
         return pa.table({one.name: _typed(one, drawn[one.name]) for one in self.columns})
 
 
@@ -202,7 +202,7 @@ def prepare(
     """Make a synthesis of paths of what was asked, or say what cannot be."""
     form, unit = request.form, request.unit
     assert isinstance(form, Points)
-    if not isinstance(unit, Entity):
+    if not unit.by_person:
         raise ParameterError(
             "unit_not_person",
             "A point is not a person, so that hiding a row hides nobody's path. Declare unit = "

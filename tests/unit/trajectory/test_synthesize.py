@@ -13,6 +13,7 @@ from sfumato.engines.sources import open_source
 from sfumato.errors import ParameterError
 from sfumato.method import Dataset
 from sfumato.privacy.units import Entity
+from sfumato.publish.forms import FormRows
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.domain import Bounds
 from sfumato.schema.forms import Points
@@ -76,16 +77,21 @@ def test_moments_that_are_texts_come_back_as_moments() -> None:
     assert twin.table.column_names[0] == "taxi"
 
 
+def read(engine: Any, unit: Entity) -> Any:
+    data = Dataset("trips", engine, engine.table, schema(unit), unit)
+    return read_paths(FormRows(data, "s"), FORM)
+
+
 def test_no_more_rows_of_a_person_are_read_than_the_unit_allows() -> None:
     rows, unit = table(), Entity("taxi", 30)
     engine = open_source(rows)
-    kept = read_paths(Dataset("trips", engine, engine.table, schema(unit), unit), FORM, unit, "s")
+    kept = read(engine, unit)
     counts = np.bincount(kept.owners, weights=kept.lengths)
     assert counts.max() == 30
     assert (np.diff(kept.times)[kept.steps] >= 0).all()
     less = rows.filter(pa.compute.not_equal(rows.column("taxi"), "t3"))
     other = open_source(less)
-    without = read_paths(Dataset("trips", other, other.table, schema(unit), unit), FORM, unit, "s")
+    without = read(other, unit)
     assert set(without.x) <= set(kept.x)  # whoever leaves changes nobody else's rows
     assert len(kept.x) - len(without.x) == 30
 
