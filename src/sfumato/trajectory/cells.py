@@ -35,7 +35,7 @@ class Box(NamedTuple):
         return np.clip(x, self.west, self.east), np.clip(y, self.south, self.north)
 
 
-class Cells(Protocol):
+class CellSystem(Protocol):
     """A finite number of cells that cover a box."""
 
     @property
@@ -223,7 +223,7 @@ class Hexagons:
 class Whole:
     """One cell that is everything: the last resort of a step that no other cells can tell."""
 
-    below: Cells
+    below: CellSystem
 
     size = 1
 

@@ -20,7 +20,7 @@ from sfumato.trajectory import adatrace, one_level
 from sfumato.trajectory.adatrace import AdaTrace
 from sfumato.trajectory.cells import Box, Squares
 from sfumato.trajectory.dpt import DPT, SHARES
-from sfumato.trajectory.measuring import Cost
+from sfumato.trajectory.measuring import PathCost
 from sfumato.trajectory.one_level import OneLevel
 from sfumato.trajectory.paths import Paths
 from sfumato.trajectory.reading import read_paths
@@ -93,9 +93,9 @@ class PathTwins:
         return _bounds(column)
 
     @cached_property
-    def cost(self) -> Cost:
+    def cost(self) -> PathCost:
         """What it costs, and who one person is."""
-        return Cost(self.price, self.unit)
+        return PathCost(self.price, self.unit)
 
     @cached_property
     def learner(self) -> DPT | AdaTrace | OneLevel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,10 @@ from sfumato.schema.column import Column, Kind
 from sfumato.schema.domain import Bounds
 from sfumato.schema.forms import Points
 from sfumato.schema.schema import Schema
+from sfumato.trajectory.cells import Box
 from sfumato.trajectory.generate import made_up
 from sfumato.trajectory.reading import moments, read_paths
+from sfumato.trajectory.reference_systems import ReferenceSystems
 
 FORM = Points("trip", "at", "x", "y")
 
@@ -134,3 +137,9 @@ def test_places_without_bounds_are_refused() -> None:
     private = sf.protect(sf.read(table(20), schema=bare), epsilon=3)
     with pytest.raises(ParameterError, match="bounds"):
         private.synthesize(epsilon=1)
+
+
+def test_without_h3_hexagons_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "h3.api", None)
+    with pytest.raises(ParameterError, match="pip install"):
+        ReferenceSystems.hexagons(Box(0, 0, 1, 1), 5)
