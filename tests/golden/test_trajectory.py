@@ -37,7 +37,7 @@ def degrees(name: str, low: str, high: str) -> Column:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not TAXIS.exists(), reason="the shared data is not here")
-def test_four_points_find_taxis_in_the_data_and_nobody_in_the_twin(tmp_path: Path) -> None:
+def test_four_points_find_taxis_in_the_data_and_nobody_in_the_twin() -> None:
     """In the data 98 % are alone with their points. In the twin no more than of strangers are.
 
     Strangers are taxis that the twin was not made of: half of all, by the last digit.
