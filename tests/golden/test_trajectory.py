@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ FIXED: dict[str, Any] = {"most": 48, "every": 60.0, "first_time": 0.0, "last_tim
 
 
 def degrees(name: str, low: str, high: str) -> Column:
-    return Column(name, Kind.REAL, domain=Bounds(low, high, "0.000001"))  # type: ignore[arg-type]
+    return Column(name, Kind.REAL, domain=Bounds(*map(Decimal, (low, high, "0.000001"))))
 
 
 @pytest.mark.slow
@@ -110,10 +111,10 @@ def test_by_speed_is_ahead_of_one_level_on_a_hundred_thousand_paths(epsilon: str
 @pytest.mark.slow
 def test_a_million_points_take_less_than_a_minute_through_the_vault() -> None:
     paths = made_up(45_000)
-    wide = Bounds(0, 16_000, 1)  # type: ignore[arg-type]
+    wide = Bounds(0, 16_000, 1)
     columns = (
         Column("trip", Kind.INTEGER, nullable=False),
-        Column("at", Kind.INTEGER, domain=Bounds(0, 86_400)),  # type: ignore[arg-type]
+        Column("at", Kind.INTEGER, domain=Bounds(0, 86_400)),
         Column("x", Kind.REAL, domain=wide),
         Column("y", Kind.REAL, domain=wide),
     )

@@ -45,6 +45,7 @@ METHODS = ("dpt", "adatrace", "one-level")
 MOST_PATHS = 1_000_000
 _MOST_CELLS = 256
 _ONE_LEVEL = 16
+_OF_PATHS = ("trips", "lengths", "starts", "hours")
 _DAY = 86_400.0
 
 
@@ -142,10 +143,12 @@ class PathTwins:
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """How far a table's counts are off, known before anything is spent; of paths it is not."""
+        """How far counts of paths are off in each table; of the paths drawn it is not known."""
         shares = {"dpt": SHARES, "adatrace": adatrace.SHARES, "one-level": one_level.SHARES}
         return {
-            name: {"sd": self.cost.stddev(share)} for name, share in shares[self.method].items()
+            name: {"sd": self.cost.stddev(share, 1 if self.method == "one-level" else self.trips)}
+            for name, share in shares[self.method].items()
+            if name in _OF_PATHS
         }
 
     @property
